@@ -5,9 +5,8 @@ import type { MaybePromise } from '#core/ports/store'
 import { ANONYMOUS, NO_ROLES, type Principal } from '#core/principal'
 import { type Clock, type Logger, SILENT_LOGGER } from '#core/runtime'
 import { API_KEY_HEADERS } from '#protocols/http-exchange'
-import { ApiKeys, KEY_PREFIX } from './api-keys.ts'
+import { ApiKeys, KEY_PREFIX, StoredKeys } from './api-keys.ts'
 import { OidcIssuer } from './oidc.ts'
-import { StoredKeys } from './stored-keys.ts'
 import { JwtVerifier, Tokens } from './tokens.ts'
 
 export type RequestHeaders = Readonly<Record<string, string | undefined>>

@@ -24,8 +24,7 @@ import {
   type OptionSpecs,
   UsageError,
 } from './command.ts'
-import { loadProjectConfig } from './project.ts'
-import { chosenStore, isStoreAlone, STORE_OPTIONS, withStore } from './store-access.ts'
+import { chosenStore, isStoreAlone, loadProjectConfig, STORE_OPTIONS, withStore } from './store-access.ts'
 
 /** The options of every command that uses the routes for operators: which store, or which server and as whom. */
 export type AdminOption = keyof ReturnType<typeof adminOptions>

@@ -16,7 +16,7 @@ import {
 } from './command.ts'
 import type { CliIo } from './io.ts'
 import { Output, renderTable } from './output.ts'
-import { problemText } from './project.ts'
+import { problemText } from './store-access.ts'
 
 /**
  * The module of each command, by the first word of its name and in the order of the help. A module is loaded when its

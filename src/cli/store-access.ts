@@ -1,12 +1,15 @@
 import { existsSync } from 'node:fs'
+import { relative } from 'node:path'
 import { decodeMasterKey } from '#config/environment'
-import { ConfigError } from '#config/load'
+import { ConfigError, type ConfigProblem, findConfig, type LoadedConfig, loadConfig } from '#config/load'
+import { loadTools } from '#config/load-tools'
 import { locateStore, type StoreLocation } from '#config/to-settings'
+import { cleanText } from '#core/json'
 import type { Store } from '#core/ports/store'
+import type { Tool } from '#core/tool'
 import { KEPT_STORE_FORMS } from '#store/stores'
 import type { Arguments, CommandContext, OptionSpecs } from './command.ts'
 import type { StoreAccess } from './io.ts'
-import { loadProjectConfig } from './project.ts'
 
 export const CONFIG_OPTION = {
   value: 'F',
@@ -67,4 +70,39 @@ export function isStoreAlone(args: Arguments<'store' | 'config'>): boolean {
 
 function problem(message: string): ConfigError {
   return new ConfigError([{ severity: 'error', message }])
+}
+
+interface Project {
+  readonly loaded: LoadedConfig
+  readonly tools: readonly Tool[]
+}
+
+/** The config that `--config`, `COLLET_CONFIG` or the working folder names. */
+export async function loadProjectConfig(
+  named: string | undefined,
+  { workingFolder, environment }: CommandContext,
+): Promise<LoadedConfig> {
+  return await loadConfig(findConfig(workingFolder, named ?? environment.configFile))
+}
+
+/** Config and tools. Warnings are shown; one error or more is thrown, together with the warnings. */
+export async function loadProject(named: string | undefined, context: CommandContext): Promise<Project> {
+  const loaded = await loadProjectConfig(named, context)
+  const { tools, problems } = await context.output.during('Loading tools', loadTools(loaded))
+  if (problems.some(({ severity }) => severity === 'error')) throw new ConfigError(problems)
+  for (const problem of problems) context.output.warn(problemText(problem, context.workingFolder))
+  return { loaded, tools }
+}
+
+/** A problem in one line, with its file relative to where the user is. */
+export function problemText({ file, where, message }: ConfigProblem, workingFolder: string): string {
+  const place = file === undefined ? undefined : shorter(relative(workingFolder, file), file)
+  return [place, where, message]
+    .filter((part) => part !== undefined && part !== '')
+    .map((part) => cleanText(part ?? ''))
+    .join(': ')
+}
+
+function shorter(left: string, right: string): string {
+  return left.length < right.length ? left : right
 }

@@ -1,5 +1,5 @@
 import type { JsonValue } from '#core/json'
-import { TooMuchJson } from '#core/json-bounds'
+import { TooMuchJson } from '#core/json'
 import { CallFailure } from './failure.ts'
 
 /** Remembers the last answer to each `GET` that had an `ETag`, and asks only whether it still holds. */

@@ -1,7 +1,13 @@
 import { LATEST, parseToolId, parseToolName } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { readFacts, readNeeds } from '#core/tools/facts'
-import { responseNull } from '#protocols/opentool/codec-client-answer'
+import {
+  callException,
+  type ReadAnswer,
+  readAnswer,
+  readEnvelope,
+  responseNull,
+} from '#protocols/opentool/codec-client-answer'
 import { type FunctionCall, toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
 import {
   FACTS_EXTENSION,
@@ -13,10 +19,19 @@ import { load } from '#protocols/opentool/codec-document-read'
 import { dereference } from '#protocols/opentool/codec-document-references'
 import type { RemoteTool, WireContext } from '#protocols/otc/codec-client'
 import { type CallOptions, type CallResult, checkCallId, copyJson } from './call.ts'
+import { EVENT_STREAM, PatientWait, readEvents } from './event-stream.ts'
 import { CallFailure, configFailure } from './failure.ts'
-import { untilAborted } from './http.ts'
-import { bodyOf, failureOf, getEndpoint, type OpenToolCallOptions, postCall } from './opentool-exchange.ts'
-import { type StreamedResult, streamCall } from './opentool-stream.ts'
+import { readText, untilAborted } from './http.ts'
+import {
+  bodyOf,
+  callSending,
+  factsOf,
+  failureOf,
+  getEndpoint,
+  noAnswer,
+  type OpenToolCallOptions,
+  postCall,
+} from './opentool-exchange.ts'
 import { type ClientOptions, type ClientSettings, readOptions, readTimeoutMs } from './options.ts'
 import { resolveContext } from './requirements.ts'
 
@@ -36,7 +51,6 @@ export type {
 } from '#protocols/opentool/codec-document'
 export type { OpenToolCallOptions } from './opentool-exchange.ts'
 export { exceptionOf, OpenToolException } from './opentool-exchange.ts'
-export type { StreamedResult } from './opentool-stream.ts'
 
 /** By name, in the order of the document: a document may hold 100 000 of them. */
 type Functions = ReadonlyMap<string, OpenToolFunction>
@@ -337,3 +351,75 @@ function membersOf(json: unknown): JsonObject {
 }
 
 export { connectOpenTool as connect }
+
+/** One event of a streamed call: `data`, or whatever else the server calls its events. */
+export interface StreamedResult {
+  readonly event: string
+  readonly id: string
+  readonly result: JsonObject
+}
+
+/**
+ * `POST /streamCall`: results as they come; throws where the stream says `error` (OTS-50 to OTS-52). `timeoutMs` bounds
+ * each wait for more. Leaving the loop closes the connection.
+ */
+export async function* streamCall(
+  settings: ClientSettings,
+  call: FunctionCall,
+  options: OpenToolCallOptions,
+): AsyncGenerator<StreamedResult> {
+  const sending = callSending(settings, '/streamCall', call, options)
+  const facts = factsOf(call, options.idempotencyKey)
+  const wait = new PatientWait(options.timeoutMs ?? settings.timeoutMs, [settings.signal, options.signal])
+  try {
+    const response = await settings.fetch(sending.url, {
+      method: 'POST',
+      headers: {
+        ...(await sending.headers()),
+        Accept: 'text/event-stream',
+        'Content-Type': 'application/json',
+      },
+      body: sending.body,
+      redirect: 'manual',
+      signal: wait.signal,
+    })
+    const { status } = response
+    const accept = (read: ReadAnswer, event: string): StreamedResult => {
+      if (!read.ok) throw failureOf(read.exception, { ...facts, status })
+      return { event, id: call.id, result: read.result }
+    }
+    if (status !== 200 || !EVENT_STREAM.test(response.headers.get('content-type') ?? '')) {
+      const text = await readText(response, settings.maxResponseBytes, wait.signal)
+      yield accept(readAnswer(status, parse(text ?? ''), call.id), 'data')
+      return
+    }
+    for await (const { event, data } of readEvents(response, settings.maxResponseBytes, wait)) {
+      // The end of the stream ends the call as well (OTS-52).
+      if (event === 'done') return
+      if (event !== 'start') yield accept(readEvent(event, data, call.id), event)
+    }
+  } catch (error) {
+    const cut = wait.reasonFor(error)
+    if (cut === undefined) throw error
+    throw noAnswer(cut, `The call to ${sending.url}`, { ...facts, isCall: true })
+  } finally {
+    wait.end()
+  }
+}
+
+/** An `error` event is an envelope, or `{code, message, id}` by itself. */
+function readEvent(event: string, data: string, id: string): ReadAnswer {
+  const body = parse(data)
+  if (!isJsonObject(body)) return { ok: false, exception: responseNull(200) }
+  if (event === 'error' && !isJsonObject(body.error))
+    return { ok: false, exception: callException(body, 500) }
+  return readEnvelope(body, id, 200)
+}
+
+function parse(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -3,6 +3,7 @@ import type { Gateway } from '#core/calls/gateway'
 import type { ChallengeRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
+import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { HttpReply, HttpRequest, HttpRoute } from './http-exchange.ts'
 
 /**
@@ -41,8 +42,8 @@ export interface ProtocolServices {
   /** Where the document is that says who gives tokens for a path; absent where nobody does. */
   readonly metadataUrl?: ((path: string) => string) | undefined
   readonly askForConsent?: AskForConsent
-  /** Stops the server; absent where callers may not ask for that. */
-  readonly stop?: (() => void) | undefined
+  /** What a server of OpenTool alone does otherwise. */
+  readonly opentool?: OpenToolServing | undefined
   /** Hears of every tool that was looked up by its catalog id and is unknown to its principal. */
   readonly onUnknownTool?: (principal: Principal, catalogId: string) => void
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Approvals, DecisionResult, LinkView } from '#core/approvals/approvals'
-import type { ApprovalView } from '#core/approvals/view'
+import type { ApprovalView } from '#core/approvals/decisions'
 import { isSameSecret } from '#core/hash'
 import { cleanJson, cleanText, type JsonValue } from '#core/json'
 import type { ApprovalStore } from '#core/ports/approval-store'
@@ -10,7 +10,7 @@ import type { Arrival } from '#oauth/round-trips'
 import { FORM_PAGE_HEADERS, type Html, html, pageReply } from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { howToDecide, STALE_TEXT, STATE_TEXT } from '#protocols/otc/pages'
-import { refuseWithMessage } from '#server/http/replies'
+import { refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 
 interface ApprovalLinkOptions {

@@ -1,7 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { type ApprovalRules, type ApprovalWebhook, isMoreThanALink, namedBy } from '#core/approvals/approvals'
-import { mintLink } from '#core/approvals/decisions'
-import { approvalView } from '#core/approvals/view'
+import { approvalView, mintLink } from '#core/approvals/decisions'
 import type { ApprovalStore, DueNotice } from '#core/ports/approval-store'
 import type { Clock, Logger } from '#core/runtime'
 import { renderApproval, renderInList } from '#server/admin/approvals'

@@ -1,5 +1,5 @@
 import type { Approvals } from '#core/approvals/approvals'
-import type { ApprovalView } from '#core/approvals/view'
+import type { ApprovalView } from '#core/approvals/decisions'
 import { fault } from '#core/errors'
 import type { ApprovalState } from '#core/ports/approval-store'
 import type { Principal } from '#core/principal'

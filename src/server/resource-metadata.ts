@@ -1,5 +1,5 @@
 import { PROTOCOLS } from '#protocols/list'
-import { jsonReply, refuseWithMessage } from '#server/http/replies'
+import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'

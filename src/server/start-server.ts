@@ -25,8 +25,7 @@ import { createSourceRoutes } from '#server/admin/sources'
 import { createHttpApp } from '#server/http/app'
 import type { ServerRoute } from '#server/http/router'
 import { createLog, type ServerLog } from '#server/telemetry/log'
-import { createMetrics } from '#server/telemetry/metrics'
-import { createMetricsListener, createMetricsRoute } from '#server/telemetry/metrics-routes'
+import { createMetrics, createMetricsListener, createMetricsRoute } from '#server/telemetry/metrics'
 import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter } from '#server/telemetry/tracing'
 import { createApprovalLinks } from './approval-links.ts'
@@ -146,7 +145,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       isClosed: authenticator.isConfigured,
       metadataUrl: metadata?.urlFor,
       askForConsent: (challenge, request) => consents.open(challenge, request),
-      stop: options.opentool?.stop,
+      opentool: options.opentool,
       onUnknownTool: auditRead(gateway, noteDenial),
     }
     const protocols: readonly ServedProtocol[] = await Promise.all(

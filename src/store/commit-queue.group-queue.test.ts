@@ -2,8 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { StoreError } from '#core/errors'
 import { CommitQueue } from './commit-queue.ts'
 import { deriveStoreKeys } from './encryption.ts'
-import { CommitGroup, type PendingChange } from './engine.ts'
-import { answered, drive } from './steps.ts'
+import { answered, CommitGroup, drive, type PendingChange } from './engine.ts'
 
 const KEYS = deriveStoreKeys(new Uint8Array(32))
 

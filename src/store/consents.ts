@@ -12,8 +12,8 @@ import { isRunEnded } from '#core/runs/runs'
 import { Secret } from '#core/secret'
 import { appendFact, findRun, IN_CALLER_TEXT, openRun } from './calls/runs.ts'
 import type { CommitGroup, StoreContext } from './engine.ts'
+import { all, get, type Row, type Steps, write } from './engine.ts'
 import { boundText, callerToText, integer, text, word } from './rows.ts'
-import { all, get, type Row, type Steps, write } from './steps.ts'
 import { checkVaultKey, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
 
 const STATUSES = ['pending', 'completed', 'failed'] as const

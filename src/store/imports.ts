@@ -17,9 +17,8 @@ import {
 import { Breather } from '#core/runtime'
 import { sealOnce, unseal } from './encryption.ts'
 import type { CommitGroup, StoreContext } from './engine.ts'
-import { rowMac } from './row-mac.ts'
-import { bytes, integer, optionalText, readEpoch, text } from './rows.ts'
-import { all, get, type Row, type Steps, write } from './steps.ts'
+import { all, get, type Row, type Steps, write } from './engine.ts'
+import { bytes, integer, optionalText, readEpoch, rowMac, text } from './rows.ts'
 
 /** Stored sources; each change and its epoch are one transaction with the journal. */
 export function sqlSources({ careful, read, keys }: StoreContext): SourceStore {

@@ -1,10 +1,10 @@
 import { BoundedMap } from '#core/bounded-map'
 import { StoreError } from '#core/errors'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
-import { type Segment, sealContext } from './chain.ts'
+import { type Segment, sealContext } from './commit-queue.ts'
 import { openReasonIn, unseal, unwrapDataKey } from './encryption.ts'
+import { all, get, type Row, type Steps } from './engine.ts'
 import { bytes, integer, optionalInteger, type SealedText, text } from './rows.ts'
-import { all, get, type Row, type Steps } from './steps.ts'
 
 const MOST_BYTES = 16 * 1024 * 1024
 

@@ -17,9 +17,8 @@ import {
   type StoredKey,
 } from '#core/ports/key-store'
 import type { CommitGroup, StoreContext } from './engine.ts'
-import { sealRow } from './row-mac.ts'
-import { integer, optionalInteger, optionalText, readEpoch, text, word } from './rows.ts'
-import { all, get, type Row, type Steps, write } from './steps.ts'
+import { all, get, type Row, type Steps, write } from './engine.ts'
+import { integer, optionalInteger, optionalText, readEpoch, sealRow, text, word } from './rows.ts'
 
 /** API keys; each change and its epoch are one transaction with the journal. */
 export function sqlKeys({ careful, read }: StoreContext): KeyStore {

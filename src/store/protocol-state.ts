@@ -20,8 +20,8 @@ import type {
 } from '#core/ports/protocol-store'
 import { type StoreKeys, sealOnce, unseal } from './encryption.ts'
 import type { CommitGroup, StoreContext } from './engine.ts'
+import { all, get, type Row, type Steps, write } from './engine.ts'
 import { bytes, integer, text } from './rows.ts'
-import { all, get, type Row, type Steps, write } from './steps.ts'
 import { checkVaultKey, openSealed, sealBeside, sealUnder, vaultKeyOf } from './vault.ts'
 
 /** Budgets: each lease is one step of a transaction, with no journal event. */

@@ -5,18 +5,16 @@ import { queries as callChangeQueries } from './calls/call-changes.ts'
 import { queries as callQueries, tables as callTables } from './calls/calls.ts'
 import { queries as recoveryQueries } from './calls/recovery.ts'
 import { queries as runQueries, tables as runTables } from './calls/runs.ts'
-import { queries as sessionQueries, tables as sessionTables } from './calls/sessions.ts'
 import { queries as workflowQueries } from './calls/workflows.ts'
-import { queries as chainQueries, tables as chainTables } from './chain.ts'
+import { queries as chainQueries, tables as chainTables } from './commit-queue.ts'
 import { queries as consentQueries, tables as consentTables } from './consents.ts'
 import type { StoreKeys } from './encryption.ts'
+import { get, type Steps } from './engine.ts'
 import { queries as importQueries, tables as importTables } from './imports.ts'
 import { queries as journalQueries } from './journal.ts'
 import { queries as keyQueries, tables as keyTables } from './keys.ts'
 import { queries as protocolQueries, tables as protocolTables } from './protocol-state.ts'
-import { refuseForeignTriggers, queries as rowMacQueries } from './row-mac.ts'
-import { queries as metaQueries, tables as metaTables, text } from './rows.ts'
-import { get, type Steps } from './steps.ts'
+import { queries as metaQueries, tables as metaTables, refuseForeignTriggers, text } from './rows.ts'
 import { queries as vaultQueries, tables as vaultTables } from './vault.ts'
 import { queries as verifyQueries } from './verify.ts'
 
@@ -30,7 +28,6 @@ export const QUERIES = {
   ...callQueries,
   ...recoveryQueries,
   ...runQueries,
-  ...sessionQueries,
   ...workflowQueries,
   ...chainQueries,
   ...consentQueries,
@@ -38,7 +35,6 @@ export const QUERIES = {
   ...journalQueries,
   ...keyQueries,
   ...protocolQueries,
-  ...rowMacQueries,
   ...metaQueries,
   ...vaultQueries,
   ...verifyQueries,
@@ -56,7 +52,6 @@ export const MIGRATIONS: readonly string[] = [
     chainTables,
     callTables,
     runTables,
-    sessionTables,
     approvalTables,
     consentTables,
     vaultTables,

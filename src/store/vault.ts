@@ -12,8 +12,8 @@ import type {
 import { Secret } from '#core/secret'
 import { newDataKey, sealOnce, unseal } from './encryption.ts'
 import type { CommitGroup, StoreContext } from './engine.ts'
+import { all, get, type Row, type Steps, write } from './engine.ts'
 import { bytes, integer, optionalBytes, optionalInteger, text, word } from './rows.ts'
-import { all, get, type Row, type Steps, write } from './steps.ts'
 
 const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
 

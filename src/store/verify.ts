@@ -1,12 +1,19 @@
 import type { KeyObject } from 'node:crypto'
 import type { JournalHead } from '#core/journal/events'
 import type { BadGroup, BadRow, JournalVerification } from '#core/ports/store'
-import { CHAIN_START, checkpointSignature, linkOf } from './chain.ts'
+import { CHAIN_START, checkpointSignature, linkOf } from './commit-queue.ts'
 import type { StoreContext } from './engine.ts'
-import { type DecidingTable, foreignTriggers, nameOfRow, type RowGuard } from './row-mac.ts'
-import { integer, optionalBytes, text } from './rows.ts'
+import { all, get, type Row, type Steps } from './engine.ts'
+import {
+  type DecidingTable,
+  foreignTriggers,
+  integer,
+  nameOfRow,
+  optionalBytes,
+  type RowGuard,
+  text,
+} from './rows.ts'
 import type { QueryName } from './schema.ts'
-import { all, get, type Row, type Steps } from './steps.ts'
 
 const PAGE = 1_000
 

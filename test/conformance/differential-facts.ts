@@ -1,4 +1,4 @@
-import { recordOf } from '#core/calls/identity'
+import { recordOf } from '#core/calls/look-up'
 import type { JournalEvent } from '#core/journal/events'
 import type { RunEvent } from '#core/runs/events'
 import { namedScope } from '#core/runs/runs'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { fault } from '#core/errors'
-import { jsonReply } from '#server/http/replies'
+import { jsonReply } from '#server/http/exchange'
 import { ask } from './node-ask.ts'
 import { KEY, openRoute, startApp, stopApps, WITH_KEY } from './start-app.ts'
 

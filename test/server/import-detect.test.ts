@@ -7,8 +7,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Secret } from '#core/secret'
 import { type DetectUrlOptions, detectFile, detectUrl, foundCommand, suggestKey } from '#server/import/detect'
-import { createImportFetch } from '#server/import/preview'
-import { lookAtDocument } from '#server/import/probe'
+import { createImportFetch, lookAtDocument } from '#server/import/probe'
 import { sampleTool } from '#testing/samples'
 import { startUpstream } from '../sources/upstream.ts'
 

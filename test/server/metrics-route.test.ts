@@ -3,8 +3,7 @@ import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { createMetrics } from '#server/telemetry/metrics'
-import { createMetricsRoute } from '#server/telemetry/metrics-routes'
+import { createMetrics, createMetricsRoute } from '#server/telemetry/metrics'
 import { echoRoutes, KEY, startApp, stopApps, WITH_KEY } from './start-app.ts'
 
 afterEach(stopApps)

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { jsonReply } from '#server/http/replies'
+import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { KEY, openRoute, startApp, stopApps, WITH_KEY } from './start-app.ts'
 

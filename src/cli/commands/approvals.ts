@@ -8,8 +8,7 @@ import {
   UsageError,
 } from '#cli/command'
 import { renderTable } from '#cli/output'
-import { loadProjectConfig } from '#cli/project'
-import { isStoreAlone } from '#cli/store-access'
+import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { Approvals } from '#core/approvals/approvals'
 import { cleanJson, cleanText, type JsonObject } from '#core/json'

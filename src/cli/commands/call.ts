@@ -12,8 +12,7 @@ import {
 import { readAll } from '#cli/input'
 import type { CliIo } from '#cli/io'
 import { type Output, renderTable } from '#cli/output'
-import { loadProject } from '#cli/project'
-import { CONFIG_OPTION } from '#cli/store-access'
+import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import {
   CallFailure,
   type CallOptions,

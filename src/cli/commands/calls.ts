@@ -15,7 +15,7 @@ import {
   UsageError,
 } from '#cli/command'
 import { renderTable } from '#cli/output'
-import { loadProjectConfig } from '#cli/project'
+import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import type { CallState } from '#core/call'

@@ -12,8 +12,7 @@ import {
   UsageError,
 } from '#cli/command'
 import { confirm, readHidden } from '#cli/input'
-import { loadProjectConfig } from '#cli/project'
-import { STORE_OPTIONS } from '#cli/store-access'
+import { loadProjectConfig, STORE_OPTIONS } from '#cli/store-access'
 import { suspicionsOf } from '#core/imports/suspicions'
 import { cleanText, type JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
@@ -81,7 +80,7 @@ const importSource = defineCommand<ImportOption>({
     }
     const ending = new AbortController()
     const stopListening = context.onStop(() => ending.abort(new CommandFailure(EXIT.usage, 'Stopped.')))
-    const { createImportFetch } = await import('#server/import/preview')
+    const { createImportFetch } = await import('#server/import/probe')
     const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
     try {
       return await importTarget(target, { args, destination, send, signal: ending.signal }, context)
@@ -172,7 +171,7 @@ async function lookInside(
   { send, signal }: Pick<Import, 'send' | 'signal'>,
   context: CommandContext,
 ): Promise<Discovery> {
-  const { previewSource } = await import('#server/import/preview')
+  const { previewSource } = await import('#server/import/probe')
   const services = {
     fetch: send,
     clock: context.clock,

@@ -10,8 +10,7 @@ import {
   type ExitCode,
   UsageError,
 } from '#cli/command'
-import { loadProject } from '#cli/project'
-import { CONFIG_OPTION } from '#cli/store-access'
+import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import type { ApiKeySettings, Settings } from '#config/settings'
 import { toSettings } from '#config/to-settings'
 import { cleanJson, cleanText } from '#core/json'

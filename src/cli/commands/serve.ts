@@ -8,8 +8,7 @@ import {
   EXIT,
   type ExitCode,
 } from '#cli/command'
-import { loadProject } from '#cli/project'
-import { CONFIG_OPTION } from '#cli/store-access'
+import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import { findConfig } from '#config/load'
 import type { Settings } from '#config/settings'
 import { type SettingsFlags, toSettings } from '#config/to-settings'

@@ -5,8 +5,15 @@ import type { Store } from '#core/ports/store'
 import { coversScope, opaquePrincipal, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { SafetyTier, Tool } from '#core/tool'
-import { type ApprovalLink, mintLink, readLink } from './decisions.ts'
-import { type ApprovalView, approvalView, hidesSomething, stateOf } from './view.ts'
+import {
+  type ApprovalLink,
+  type ApprovalView,
+  approvalView,
+  hidesSomething,
+  mintLink,
+  readLink,
+  stateOf,
+} from './decisions.ts'
 
 /** What a caller of a parked call is told: where to look, and to come again with the same call (rule 6). */
 export function approvalRequired(

@@ -10,7 +10,7 @@ import { type Followers, noteEnded } from '#core/runs/feed'
 import { runEnded } from '#core/runs/runs'
 import type { Clock, Logger } from '#core/runtime'
 import type { Tool } from '#core/tool'
-import { argsHash, type Identities, keyConflict } from './identity.ts'
+import { argsHash, type Identities, keyConflict } from './look-up.ts'
 import { redactText } from './redact.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
 

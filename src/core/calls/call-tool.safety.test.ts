@@ -15,7 +15,7 @@ import {
   type StoreMethod,
 } from '#testing/test-gateway'
 import { StoreFolder } from '../../../test/store/store-folder.ts'
-import { identifyCall } from './identity.ts'
+import { identifyCall } from './look-up.ts'
 import { RunningCalls } from './running.ts'
 
 let folder: StoreFolder

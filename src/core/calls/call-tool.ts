@@ -11,9 +11,17 @@ import { hasUntrustedOutput, type Tool } from '#core/tool'
 import type { StepOrigin } from '#core/workflow/step'
 import { type Blocked, type BlockedNeeds, isStillBlocked } from '#core/workflow/suspend'
 import { type ApprovalNeeds, checkApproval } from './approval.ts'
-import { refusalOutcome } from './errors.ts'
-import { adaptInput, type IdentifiedCall, identifyCall, keyConflict } from './identity.ts'
-import { type Found, type LookUpNeeds, lookUp, type StartingCalls } from './look-up.ts'
+import { refusalOutcome } from './execute.ts'
+import {
+  adaptInput,
+  type Found,
+  type IdentifiedCall,
+  identifyCall,
+  keyConflict,
+  type LookUpNeeds,
+  lookUp,
+  type StartingCalls,
+} from './look-up.ts'
 import { checkRequirements, type RequirementNeeds } from './requirements.ts'
 import {
   type CheckedCall,

@@ -2,7 +2,7 @@ import { type ApprovalRules, Approvals, type ApprovalsOptions } from '#core/appr
 import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from '#core/call'
 import { TokenRefresher } from '#core/credentials/credentials'
 import { type BudgetRule, Budgets } from '#core/limits/budgets'
-import type { Release } from '#core/limits/counters'
+import type { Release } from '#core/limits/limits'
 import { CallLimits } from '#core/limits/limits'
 import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
 import type { ChallengeRecord, Store } from '#core/ports/store'

@@ -8,8 +8,7 @@ import { noteEnded } from '#core/runs/feed'
 import { hasUntrustedOutput } from '#core/tool'
 import type { ToolSet } from '#core/tools/catalog'
 import { type EndStepsNeeds, endSteps } from '#core/workflow/step'
-import { isHidden, recordOf } from './identity.ts'
-import { answerRecorded } from './look-up.ts'
+import { answerRecorded, isHidden, recordOf } from './look-up.ts'
 import type { RunningCalls } from './running.ts'
 
 /** A cancelled run is recorded at once; only a store that is down makes this matter. */

@@ -16,7 +16,7 @@ import type { ConsentEvents } from '#core/runs/notices'
 import type { Hooks } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
-import type { IdentifiedCall } from './identity.ts'
+import type { IdentifiedCall } from './look-up.ts'
 import { type CallScope, unstarted } from './resolve.ts'
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000

@@ -15,7 +15,7 @@ import {
 import type { Clock } from '#core/runtime'
 import { hasEffects, type Tool, transportOf } from '#core/tool'
 import type { Catalog, ToolSet } from '#core/tools/catalog'
-import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './identity.ts'
+import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './look-up.ts'
 
 /** What was found out about a call: everything that running it takes. */
 export interface CheckedCall {

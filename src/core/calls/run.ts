@@ -9,10 +9,17 @@ import { sessionEnded } from '#core/runs/sessions'
 import { hasEffects } from '#core/tool'
 import { type Blocked, blockedBy, type Suspension } from '#core/workflow/suspend'
 import type { Grant } from './approval.ts'
-import { type RefusalNeeds, refusalOutcome } from './errors.ts'
-import { type ExecuteNeeds, execute } from './execute.ts'
-import { type IdentifiedCall, isSameRequest, keyConflict } from './identity.ts'
-import { answerRecorded, join, type LookUpNeeds, lastFailure, MOST_ATTEMPTS } from './look-up.ts'
+import { type ExecuteNeeds, execute, type RefusalNeeds, refusalOutcome } from './execute.ts'
+import {
+  answerRecorded,
+  type IdentifiedCall,
+  isSameRequest,
+  join,
+  keyConflict,
+  type LookUpNeeds,
+  lastFailure,
+  MOST_ATTEMPTS,
+} from './look-up.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
 import { attemptOf, LOST, type RunningCall } from './running.ts'
 

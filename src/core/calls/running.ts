@@ -12,7 +12,7 @@ import {
 } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import { hasEffects, type SessionContext, type StatefulContext, type Tool } from '#core/tool'
-import type { IdentifiedCall } from './identity.ts'
+import type { IdentifiedCall } from './look-up.ts'
 import { redactLogged, redactText } from './redact.ts'
 import type { CallScope } from './resolve.ts'
 

@@ -1,6 +1,5 @@
 import { type ErrorCode, isToolError } from '#core/errors'
-import { TokenBuckets } from '#core/limits/counters'
-import { subjectKey } from '#core/limits/limits'
+import { subjectKey, TokenBuckets } from '#core/limits/limits'
 import type { ChallengeNeed, ChallengeRecord, RefusedCall, RunScope, Store } from '#core/ports/store'
 import type { ConsentEnd } from '#core/ports/vault-store'
 import type { Principal } from '#core/principal'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { callErrorOf } from '#core/calls/errors'
+import { callErrorOf } from '#core/calls/execute'
 import { validateInput } from '#core/calls/resolve'
 import { isToolError } from '#core/errors'
 import { prepareTool } from '#core/tools/prepare-tool'

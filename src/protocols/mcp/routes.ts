@@ -18,8 +18,15 @@ import {
   readMeta,
   resultAnswer,
 } from './codec-message.ts'
-import { type McpExchange, type McpServices, readInitialize, unsupportedVersion } from './exchange.ts'
-import { HttpChannel, STREAM_HEADERS, toReply } from './http-channel.ts'
+import {
+  HttpChannel,
+  type McpExchange,
+  type McpServices,
+  readInitialize,
+  STREAM_HEADERS,
+  toReply,
+  unsupportedVersion,
+} from './exchange.ts'
 import {
   type LegacySession,
   LegacySessions,

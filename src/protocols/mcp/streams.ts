@@ -1,6 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { KeyedCounter, type Release } from '#core/limits/counters'
-import { subjectKey } from '#core/limits/limits'
+import { KeyedCounter, type Release, subjectKey } from '#core/limits/limits'
 import type { Principal } from '#core/principal'
 import type { CatalogChanges } from '#core/tools/catalog'
 import { FrameQueue } from '#protocols/frame-queue'

@@ -22,7 +22,10 @@ export const opentool = {
   settings: SETTINGS,
   root: BASE_PATH,
   headers: { sent: [], read: [] },
-  async serve({ opentool: settings }, { gateway, log, serverVersion, isClosed, publicUrl, stop }) {
+  async serve(
+    { opentool: settings },
+    { gateway, log, serverVersion, isClosed, publicUrl, opentool: serving },
+  ) {
     const [{ opentoolRoutes }, { documentOf }, { serialize }] = await Promise.all([
       import('./routes.ts'),
       import('./codec-convert-tools.ts'),
@@ -40,8 +43,9 @@ export const opentool = {
     return {
       routes: opentoolRoutes(gateway, {
         ...{ version, document, stringIdsAreKeys, streaming },
+        ...serving,
         // Only where callers need a credential (OTS-53).
-        stop: isClosed ? stop : undefined,
+        stop: isClosed ? serving?.stop : undefined,
       }),
     }
   },

@@ -1,5 +1,5 @@
 import type { Decision, DecisionResult } from '#core/approvals/approvals'
-import type { ApprovalView } from '#core/approvals/view'
+import type { ApprovalView } from '#core/approvals/decisions'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { CallLabel, InterruptRequested } from '#core/runs/events'
 

@@ -1,4 +1,4 @@
-import type { ApprovalView } from '#core/approvals/view'
+import type { ApprovalView } from '#core/approvals/decisions'
 import type { Gateway } from '#core/calls/gateway'
 import { fault } from '#core/errors'
 import type { ApprovalState } from '#core/ports/approval-store'

@@ -5,7 +5,7 @@ import { fault } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
 import { coversScope, DEFAULT_TENANT, type Principal } from '#core/principal'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
-import { httpFault, refuseWithMessage } from '#server/http/replies'
+import { httpFault, refuseWithMessage } from '#server/http/exchange'
 import { Router, type ServerRoute } from '#server/http/router'
 import type { NoteDenial } from '#server/telemetry/observe'
 

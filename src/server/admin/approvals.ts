@@ -1,10 +1,10 @@
 import type { Approvals, Approver, Decision, DecisionResult } from '#core/approvals/approvals'
-import type { ApprovalView } from '#core/approvals/view'
+import type { ApprovalView } from '#core/approvals/decisions'
 import { fault, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply } from '#server/http/replies'
+import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { adminRoute, approverOf, type OperatorAccess } from './access.ts'
 

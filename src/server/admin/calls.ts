@@ -6,7 +6,7 @@ import type { AuditStore } from '#core/ports/key-store'
 import type { CallFilter, CallRecord, Settlement, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply } from '#server/http/replies'
+import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { adminRoute, type OperatorAccess, tenantWithin } from './access.ts'
 

@@ -18,7 +18,7 @@ import type { Clock } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply } from '#server/http/replies'
+import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { adminRoute, isOperator, type OperatorAccess } from './access.ts'
 

@@ -4,7 +4,7 @@ import type { PinDecided, Pins } from '#core/imports/pins'
 import type { Difference } from '#core/imports/schema-diff'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply } from '#server/http/replies'
+import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { adminRoute, type OperatorAccess, requireServerScope } from './access.ts'
 

@@ -8,7 +8,7 @@ import type { Clock, TokenBroker } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { newCredentialRef } from '#oauth/consent'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply } from '#server/http/replies'
+import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { adminRoute, type OperatorAccess, tenantWithin } from './access.ts'
 

@@ -1,11 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { Authenticator } from '#auth/authenticator'
+import { type ErrorCode, type FaultOptions, fault, type ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import type { ClientInfo, Clock } from '#core/runtime'
 import { CALL_HEADERS } from '#protocols/call-wire'
-import { API_KEY_HEADERS, type HttpReply, type HttpRequest } from '#protocols/http-exchange'
+import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type ReplyStream } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
@@ -19,7 +20,6 @@ import {
 import type { HostGuard } from './host-guard.ts'
 import type { BodyBudget } from './read-body.ts'
 import { type FoundRoute, NO_PARAMETERS, type PathParameters, type Router } from './router.ts'
-import { writeReply } from './write-reply.ts'
 
 /** What every exchange of one server shares. */
 export interface HttpServices {
@@ -259,4 +259,206 @@ function observe(services: HttpServices, exchange: Exchange, scope: RequestScope
       'http.response.status_code': status,
     },
   })
+}
+
+/** How much of an unwanted body we go on reading, so that its sender gets to see our answer. */
+const LINGER_BYTES = 16 * 1_024 * 1_024
+/** How long we wait for more of it; the time limit of the whole request still holds. */
+const LINGER_IDLE_MS = 500
+/** Up to here Node skips an unread body and keeps the connection. */
+const SKIPPED_BYTES = 64 * 1_024
+
+/**
+ * Sends a reply. Gives the end of a stream; everything else has left.
+ * @param headers names and values, one after the other, as Node takes them unsorted and unchanged
+ * @param isLast whether the connection closes after it
+ */
+function writeReply(
+  response: ServerResponse,
+  { status, body }: HttpReply,
+  headers: string[],
+  isLast: boolean,
+): Promise<void> | undefined {
+  const { req } = response
+  if (isLast) headers.push('connection', 'close')
+  if (typeof body === 'function') {
+    writeHead(response, status, headers)
+    return writeStream(response, body)
+  }
+  if (status !== 204 && status !== 304)
+    headers.push('content-length', String(body === undefined ? 0 : Buffer.byteLength(body)))
+  const lingers = hasUnwantedBody(req)
+  if (lingers && !isLast) headers.push('connection', 'close')
+  writeHead(response, status, headers)
+  if (lingers) endAfterBody(response, body)
+  else response.end(req.method === 'HEAD' ? undefined : body)
+  return undefined
+}
+
+function writeHead(response: ServerResponse, status: number, headers: string[]): void {
+  try {
+    response.writeHead(status, headers)
+  } catch {
+    // Text no header can carry, such as an echoed call id: it goes percent-encoded, for the reply matters more.
+    response.writeHead(status, headers.map(toHeaderText))
+  }
+}
+
+function toHeaderText(text: string): string {
+  return /^[\t\x20-\x7e]*$/.test(text) ? text : encodeURI(text.toWellFormed())
+}
+
+/** A body that was not read to its end and is not small. */
+function hasUnwantedBody(request: IncomingMessage): boolean {
+  if (request.complete || request.readableEnded) return false
+  return (
+    request.headers['transfer-encoding'] !== undefined ||
+    Number(request.headers['content-length'] ?? 0) > SKIPPED_BYTES
+  )
+}
+
+/**
+ * The whole reply leaves at once, the connection closes later: closing with unread bytes resets it, and the
+ * reset can overtake the reply.
+ */
+function endAfterBody(response: ServerResponse, body: string | Uint8Array | undefined): void {
+  const { req } = response
+  let left = LINGER_BYTES
+  const end = (): void => {
+    clearTimeout(timer)
+    req.off('data', onData).off('end', end).off('close', end)
+    response.end()
+  }
+  const onData = (chunk: Buffer): void => {
+    left -= chunk.length
+    if (left <= 0) end()
+    else timer.refresh()
+  }
+  const timer = setTimeout(end, LINGER_IDLE_MS)
+  if (body !== undefined && req.method !== 'HEAD') response.write(body)
+  else response.flushHeaders()
+  req.on('data', onData).on('end', end).on('close', end)
+  req.resume()
+}
+
+/** A reader that takes nothing for this long is taken for gone. */
+const STALLED_MS = 60_000
+
+/**
+ * Writes a stream's pieces as its reader takes them: the next one is asked for when the last has left, so a reader
+ * that never reads costs one piece of memory, and each piece leaves by itself (OTS-51). Rejects with what the
+ * stream threw.
+ */
+export async function writeStream(
+  response: ServerResponse,
+  stream: ReplyStream,
+  stalledMs = STALLED_MS,
+): Promise<void> {
+  const ended = new AbortController()
+  const leave = (): void => ended.abort()
+  response.once('close', leave)
+  try {
+    if (response.req.method !== 'HEAD') {
+      response.flushHeaders()
+      for await (const piece of stream(ended.signal)) {
+        if (response.destroyed) break
+        await writePiece(response, piece, stalledMs)
+      }
+    }
+    response.end()
+  } catch (error) {
+    // Half a stream must not look like a whole one.
+    response.destroy()
+    throw error
+  } finally {
+    response.off('close', leave)
+    leave()
+  }
+}
+
+/** Resolves when the piece has left, or its reader is gone. */
+function writePiece(response: ServerResponse, piece: string, stalledMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => response.destroy(), stalledMs)
+    const done = (): void => {
+      clearTimeout(timer)
+      response.off('close', done)
+      resolve()
+    }
+    response.once('close', done)
+    response.write(piece, done)
+  })
+}
+
+/**
+ * The HTTP status the server suggests for a failure outside a call; the protocol may know better. Failures of
+ * a tool are answers, and after a run has begun no reply is a 5xx (rule 11).
+ */
+const SUGGESTED_STATUS = {
+  unauthenticated: 401,
+  request_invalid: 400,
+  version_unsupported: 400,
+  key_conflict: 400,
+  call_not_found: 404,
+  tool_not_found: 404,
+  session_not_found: 404,
+  run_not_found: 404,
+  not_authorized: 403,
+  input_invalid: 422,
+  requirement_missing: 400,
+  approval_required: 400,
+  approval_rejected: 400,
+  rate_limited: 429,
+  budget_exceeded: 429,
+  overloaded: 503,
+  not_ready: 503,
+  // An unexpected fault before the run (OTC/T-26, OTC-64).
+  internal: 400,
+  tool_failed: 200,
+  tool_timeout: 200,
+  cancelled: 200,
+  upstream_failed: 200,
+  egress_denied: 200,
+  output_invalid: 200,
+  result_too_large: 200,
+  ambiguous: 200,
+  outcome_unknown: 200,
+  result_expired: 200,
+  session_lost: 200,
+  workflow_diverged: 200,
+} as const satisfies Record<ErrorCode, number>
+
+/** A fault whose HTTP status is more exact than its code: 404, 405, 413. */
+export function httpFault(status: number, message: string, options: FaultOptions = {}): ToolError {
+  return Object.assign(fault('request_invalid', message, options), { status })
+}
+
+export function statusOf(error: ToolError): number {
+  return 'status' in error && typeof error.status === 'number' ? error.status : SUGGESTED_STATUS[error.code]
+}
+
+/** How the server's own routes refuse. */
+export function refuseWithMessage(_request: unknown, error: ToolError, status: number): HttpReply {
+  return messageReply(status, error.message)
+}
+
+/** The plain `{ "message": … }` body of everything that belongs to no protocol (OTC/T-26). */
+export function messageReply(
+  status: number,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): HttpReply {
+  return jsonReply(status, { message }, headers)
+}
+
+export function jsonReply(
+  status: number,
+  body: object,
+  headers: Readonly<Record<string, string>> = {},
+): HttpReply {
+  return {
+    status,
+    headers: { 'content-type': 'application/json; charset=utf-8', ...headers },
+    body: JSON.stringify(body),
+  }
 }

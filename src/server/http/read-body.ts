@@ -6,7 +6,7 @@ import { subjectKey } from '#core/limits/limits'
 import { type LimitName, limitRefusal } from '#core/limits/settings'
 import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
-import { httpFault } from './replies.ts'
+import { httpFault } from './exchange.ts'
 
 /**
  * The JSON body of a request, GET included; `undefined` when it has none, whatever its content type says.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { jsonReply, refuseWithMessage } from './replies.ts'
+import { jsonReply, refuseWithMessage } from './exchange.ts'
 import { allowedMethods, pathOf, RoutePath, Router, type ServerRoute } from './router.ts'
 
 const route = (method: ServerRoute['method'], path: string): ServerRoute => ({

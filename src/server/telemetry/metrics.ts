@@ -1,6 +1,15 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { Authenticator } from '#auth/authenticator'
+import type { Settings } from '#config/settings'
+import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
 import type { LimitName } from '#core/limits/settings'
+import { ANONYMOUS, coversScope } from '#core/principal'
+import type { HttpReply } from '#protocols/http-exchange'
+import { createHttpApp, type HttpApp, type HttpAppOptions } from '#server/http/app'
+import { refuseWithMessage } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+import type { NoteDenial } from './observe.ts'
 
 interface EndedCall {
   /** A tool id from the catalog, or `unknown`: callers cannot add label values. */
@@ -278,5 +287,80 @@ class CallTallies {
     }
     this.#byTool.set(tool, tally)
     return tally
+  }
+}
+
+const NOBODY: Authenticator = {
+  isConfigured: false,
+  authenticate: () => ANONYMOUS,
+  refresh: () => {},
+  close: async () => {},
+}
+
+/** `/metrics` on a port of its own, which a firewall or the loopback interface guards instead of a credential. */
+export function createMetricsListener(
+  port: number,
+  settings: Settings['server'],
+  world: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock'>,
+): HttpApp {
+  const host = settings.metricsHost ?? '127.0.0.1'
+  return createHttpApp({
+    ...world,
+    authenticator: NOBODY,
+    settings: {
+      host,
+      port,
+      publicUrl: undefined,
+      bodyLimitBytes: 1_024,
+      allowedOrigins: [],
+      maxConnections: 100,
+    },
+    routes: [
+      {
+        method: 'GET',
+        path: '/metrics',
+        access: 'open',
+        body: 'never',
+        handle: () => metricsReply(world.metrics),
+        refuse: refuseWithMessage,
+      },
+    ],
+  })
+}
+
+interface MetricsRouteOptions {
+  readonly metrics: Metrics
+  readonly authenticator: Authenticator
+  /** Whether the server is bound to loopback only. */
+  readonly isLoopback: boolean
+  readonly noteDenial?: NoteDenial
+}
+
+const SCOPE = 'metrics:read'
+
+/** `GET /metrics`: open on loopback while no credential is configured, otherwise for the scope `metrics:read`. */
+export function createMetricsRoute(options: MetricsRouteOptions): ServerRoute {
+  const { metrics, authenticator, noteDenial } = options
+  const isOpen = (): boolean => !authenticator.isConfigured && options.isLoopback
+  return {
+    method: 'GET',
+    path: '/metrics',
+    access: 'authenticated',
+    body: 'never',
+    handle({ principal }) {
+      if (isOpen() || coversScope(principal.scopes, SCOPE)) return metricsReply(metrics)
+      noteDenial?.(principal, { action: 'metrics', resource: SCOPE, reason: 'scope' })
+      throw fault('not_authorized', `Metrics need a credential with the scope ${SCOPE}.`)
+    },
+    refuse: refuseWithMessage,
+  }
+}
+
+async function metricsReply(metrics: Metrics): Promise<HttpReply> {
+  const { contentType, text } = await metrics.render()
+  return {
+    status: 200,
+    headers: { 'content-type': contentType, 'cache-control': 'no-store' },
+    body: text,
   }
 }

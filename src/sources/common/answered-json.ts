@@ -1,5 +1,5 @@
 import type { JsonValue } from '#core/json'
-import { JSON_BOUNDS, type JsonBounds, JsonScan, TooMuchJson, tooMuchJson } from '#core/json-bounds'
+import { JSON_BOUNDS, type JsonBounds, JsonScan, TooMuchJson, tooMuchJson } from '#core/json'
 import { Breather, inPieces } from '#core/runtime'
 
 /** Room for what is around a value in an answer. */

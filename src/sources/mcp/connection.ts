@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Client, Progress, Transport } from '@modelcontextprotocol/client'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JsonObject, JsonValue } from '#core/json'
-import { Semaphore } from '#core/limits/counters'
+import { Semaphore } from '#core/limits/limits'
 import { LONGEST_TIMER_MS, type ToolContext } from '#core/tool'
 
 interface ConnectionOptions {

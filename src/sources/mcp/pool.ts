@@ -1,5 +1,5 @@
 import { fault } from '#core/errors'
-import { Semaphore } from '#core/limits/counters'
+import { Semaphore } from '#core/limits/limits'
 import { type Clock, untilAborted } from '#core/runtime'
 import type { Connection } from './connection.ts'
 import { unreachable } from './errors.ts'

@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '#core/json'
-import { JSON_BOUNDS, tooMuchJson } from '#core/json-bounds'
+import { JSON_BOUNDS, tooMuchJson } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
 import { isNewest, unknownDialect, upgradeSchema } from '#core/schema/upgrade'
 import { CONTENT_BLOCKS_SCHEMA, type PolicyDefinition, type ToolRequirements } from '#core/tool'

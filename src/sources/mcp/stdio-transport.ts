@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { type JSONRPCMessage, SdkError, SdkErrorCode, type Transport } from '@modelcontextprotocol/client'
 import { checkLength, type LineCheck, LineReader } from '#core/bytes'
-import { JsonScan } from '#core/json-bounds'
+import { JsonScan } from '#core/json'
 import type { Logger } from '#core/runtime'
 import { CALL_BOUNDS, type MessageBounds, MOST_IN_A_BATCH, NoticeGate, PAGE_BOUNDS } from './answer-bounds.ts'
 import { isWireArray, isWireObject } from './connection.ts'

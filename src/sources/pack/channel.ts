@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { BadLine, checkLength, LineReader } from '#core/bytes'
-import { type JsonBounds, tooMuchJson } from '#core/json-bounds'
+import { type JsonBounds, tooMuchJson } from '#core/json'
 
 const SECOND_MS = 1_000
 

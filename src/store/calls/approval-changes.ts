@@ -7,11 +7,16 @@ import {
   requestedFacts,
   resolvedFact,
 } from '#core/approvals/decisions'
+import { StoreError } from '#core/errors'
 import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#core/journal/append'
 import type { ApprovalChanged } from '#core/journal/events'
 import type {
+  ApprovalRecord,
   ApprovalState,
+  ApprovalSubject,
+  ApproverDecision,
   DecideResult,
+  DecisionAction,
   EndedParked,
   NewDecision,
   ParkedScope,
@@ -21,14 +26,23 @@ import type {
 import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
 import { labelOf, type RunFact } from '#core/runs/events'
 import { sealReason } from '#store/encryption'
-import type { CommitGroup } from '#store/engine'
-import { sealRow } from '#store/row-mac'
-import { boundText, integer, optionalText, outcomeToText, type Slice, text } from '#store/rows'
-import { all, get, type Row, type Steps, write } from '#store/steps'
-import { approvalFromRow, subjectToText } from './approval-rows.ts'
-import { endAttempt, endOwnSession } from './attempts.ts'
+import { all, type CommitGroup, get, type Row, type Steps, write } from '#store/engine'
+import {
+  boundText,
+  integer,
+  optionalInteger,
+  optionalText,
+  outcomeToText,
+  ownText,
+  type SealedText,
+  type Slice,
+  sealRow,
+  TIERS,
+  text,
+  word,
+} from '#store/rows'
 import { type Parked, parkCall, parkCallAgain, type RUN_ENDED, TAKEN } from './call-changes.ts'
-import { appendFact } from './runs.ts'
+import { appendFact, endAttempt, endOwnSession } from './runs.ts'
 
 /** Nobody: what waits belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0
@@ -299,4 +313,103 @@ function* sessionOf(record: string, ownSession: string | undefined): Steps<CallS
   if (ownSession !== undefined) return { sessionId: ownSession, isOwn: true }
   const named = optionalText((yield* get('findCall', record)) ?? { session: null }, 'session')
   return named === undefined ? undefined : { sessionId: named, isOwn: false }
+}
+
+const APPROVAL_STATES = [
+  'pending',
+  'granted',
+  'used',
+  'rejected',
+  'expired',
+  'cancelled',
+] as const satisfies readonly ApprovalState[]
+const ACTIONS = ['grant', 'reject', 'override'] as const satisfies readonly DecisionAction[]
+
+/** What stands in for a subject that is not needed, or whose text is gone with its journal group. */
+const NO_SUBJECT: ApprovalSubject = {
+  callId: '',
+  runId: '',
+  argsHash: '',
+  userId: undefined,
+  isUserProven: false,
+  summaryJson: '{}',
+  inputJson: '{}',
+  hidden: 0,
+  isPartial: true,
+}
+
+/** Without its subject, which is sealed. */
+export function approvalFromRow(row: Row, decisions: readonly Row[], subject = NO_SUBJECT): ApprovalRecord {
+  return {
+    tenant: text(row, 'tenant'),
+    id: text(row, 'id'),
+    record: text(row, 'record'),
+    attempt: integer(row, 'attempt'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    toolId: text(row, 'tool_id'),
+    tier: word(row, 'tier', TIERS),
+    definitionHash: text(row, 'definition'),
+    run: text(row, 'run'),
+    subject,
+    binding: text(row, 'binding'),
+    quorum: integer(row, 'quorum'),
+    requiredScope: text(row, 'required_scope'),
+    selfApproval: integer(row, 'self_approval') === 1,
+    overrideBypassesQuorum: integer(row, 'bypass') === 1,
+    state: word(row, 'state', APPROVAL_STATES),
+    createdAtMs: integer(row, 'created_at'),
+    expiresAtMs: integer(row, 'expires_at'),
+    decidedAtMs: optionalInteger(row, 'decided_at'),
+    decisions: decisions.map(decisionFromRow),
+  }
+}
+
+function decisionFromRow(row: Row): ApproverDecision {
+  return {
+    by: text(row, 'principal'),
+    action: word(row, 'action', ACTIONS),
+    reason: optionalText(row, 'reason'),
+    atMs: integer(row, 'at'),
+  }
+}
+
+/** What is sealed of a subject. */
+type Kept = readonly [string, string, string, string | null, string, string, number, boolean]
+
+/** A subject as it is sealed: it holds caller text (rule 15). */
+function subjectToText(record: string, subject: ApprovalSubject): string {
+  const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven } = subject
+  return boundText(
+    record,
+    JSON.stringify([callId, runId, argsHash, userId ?? null, summaryJson, inputJson, hidden, isUserProven]),
+  )
+}
+
+export function* subjectOf(row: Row, sealed: SealedText): Steps<ApprovalSubject> {
+  const slice = {
+    group: integer(row, 'subject_group'),
+    at: integer(row, 'subject_at'),
+    length: integer(row, 'subject_length'),
+  }
+  try {
+    const bound = yield* sealed('callers', slice)
+    const parts: Kept = JSON.parse(ownText(text(row, 'record'), bound))
+    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven] = parts
+    return {
+      callId,
+      runId,
+      argsHash,
+      userId: userId ?? undefined,
+      summaryJson,
+      inputJson,
+      hidden,
+      isUserProven,
+    }
+  } catch (error) {
+    // A decided one may outlive the group its text was in; an open one keeps that group alive.
+    if (error instanceof StoreError && error.code === 'unreadable' && row.decided_at !== null)
+      return NO_SUBJECT
+    throw error
+  }
 }

@@ -14,9 +14,10 @@ import type {
 import type { CallAddress, CallRecord } from '#core/ports/store'
 import { openReason } from '#store/encryption'
 import type { CommitGroup, StoreContext } from '#store/engine'
+import { all, get, type Row, type Steps, write } from '#store/engine'
 import { integer, text } from '#store/rows'
-import { all, get, type Row, type Steps, write } from '#store/steps'
 import {
+  approvalFromRow,
   decide,
   endParked,
   endParkedIn,
@@ -25,8 +26,8 @@ import {
   parkAgain,
   parkedIn,
   resume,
+  subjectOf,
 } from './approval-changes.ts'
-import { approvalFromRow, subjectOf } from './approval-rows.ts'
 import { TAKEN } from './call-changes.ts'
 import { findCall, holderOf } from './calls.ts'
 

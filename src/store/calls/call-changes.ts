@@ -21,6 +21,7 @@ import type {
   SettleResult,
 } from '#core/ports/store'
 import type { CommitGroup } from '#store/engine'
+import { get, type Row, type Steps, write } from '#store/engine'
 import {
   boundText,
   callerSlice,
@@ -33,10 +34,17 @@ import {
   subjectFromRow,
   text,
 } from '#store/rows'
-import { get, type Row, type Steps, write } from '#store/steps'
-import { beginAttempt, cutAttempt, endAttempt, endOwnSession, keepInRun, runOf } from './attempts.ts'
-import { openRun, removeRun } from './runs.ts'
-import { closeSession } from './sessions.ts'
+import {
+  beginAttempt,
+  closeSession,
+  cutAttempt,
+  endAttempt,
+  endOwnSession,
+  keepInRun,
+  openRun,
+  removeRun,
+  runOf,
+} from './runs.ts'
 
 /**
  * Somebody else has the call. Its record is read after the commit: the winner may be in the very group that is

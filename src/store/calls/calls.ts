@@ -8,9 +8,8 @@ import type {
   Store,
 } from '#core/ports/store'
 import type { StoreContext } from '#store/engine'
+import { all, get, type Row, type Steps } from '#store/engine'
 import { callFromRow, integer, type SealedText, text, unreadableText } from '#store/rows'
-import { all, get, type Row, type Steps } from '#store/steps'
-import { runOf } from './attempts.ts'
 import {
   claimCall,
   findUnsettled,
@@ -22,6 +21,7 @@ import {
   settleCall,
   TAKEN,
 } from './call-changes.ts'
+import { runOf } from './runs.ts'
 
 type CallPort = Pick<
   Store,

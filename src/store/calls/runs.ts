@@ -1,24 +1,53 @@
+import type { Outcome } from '#core/call'
 import { StoreError } from '#core/errors'
 import { refusedEvent } from '#core/journal/append'
 import type { RunPosition } from '#core/journal/events'
-import type { RefusedCall, RunAddress, RunRecord, RunStore } from '#core/ports/store'
-import { type CallLabel, labelOf, opens, type RunEvent, type RunFact, refusedFacts } from '#core/runs/events'
+import type {
+  Attempt,
+  CallRecord,
+  CallSession,
+  NewCall,
+  NewSession,
+  RefusedCall,
+  RunAddress,
+  RunRecord,
+  RunStore,
+  SessionAddress,
+  SessionRecord,
+} from '#core/ports/store'
+import {
+  type CallLabel,
+  calledFact,
+  labelOf,
+  type OwnRunCall,
+  opens,
+  ownRunEvents,
+  ownSessionOutcome,
+  type RunEvent,
+  type RunFact,
+  refusedFacts,
+  returnedFact,
+  type SessionOutcome,
+} from '#core/runs/events'
 import { isRunEnded } from '#core/runs/runs'
 import { openReasonIn } from '#store/encryption'
-import type { CommitGroup, StoreContext } from '#store/engine'
+import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from '#store/engine'
 import {
   boundText,
+  callerSlice,
   callerToText,
   integer,
   NO_SLICE,
   optionalInteger,
+  optionalText,
   readCaller,
   type SealedText,
   type Slice,
+  subjectFromRow,
   text,
   withToolId,
+  word,
 } from '#store/rows'
-import { all, get, type Row, type Steps, write } from '#store/steps'
 
 /** Runs, and what is refused in them. */
 export function sqlRuns(context: StoreContext): RunStore {
@@ -77,7 +106,7 @@ export function* appendFact(run: string, { fact, caller, atMs }: NewFact): Steps
   return { run, sequence }
 }
 
-export function* endRun(group: CommitGroup, address: RunAddress, atMs: number): Steps<boolean> {
+function* endRun(group: CommitGroup, address: RunAddress, atMs: number): Steps<boolean> {
   const found = yield* findRun(address)
   if (found === undefined || isRunEnded(found, atMs)) return false
   const { run, tenant } = address
@@ -180,6 +209,184 @@ function* callOf(record: string, row: Row, sealed: SealedText): Steps<CallLabel>
   }
 }
 
+/** A run's row gives the next sequence (rule 16). What a caller wrote stays sealed in the group of its call; an event points there. */
+export function* findSession({ tenant, sessionId }: SessionAddress): Steps<SessionRecord | undefined> {
+  const row = yield* get('findSession', sessionId)
+  const found = row === undefined ? undefined : sessionFromRow(row)
+  return found?.tenant === tenant ? found : undefined
+}
+
+export function* openSession(group: CommitGroup, session: NewSession): Steps<'opened' | 'run_ended'> {
+  if (!(yield* openRun(session.scope, session.atMs))) return 'run_ended'
+  yield* insertSession(group, session, 'open')
+  return 'opened'
+}
+
+/** Its run must be open. A session of a single attempt begins as `closing`: no other call may use it. */
+function* insertSession(group: CommitGroup, session: NewSession, state: 'open' | 'closing'): Steps<void> {
+  const { sessionId, tenant, principal, tool, toolId, scope, endsRun, atMs } = session
+  const who = [sessionId, tenant, principal, tool, toolId] as const
+  yield* write('insertSession', ...who, scope.run, endsRun === true ? 1 : 0, group.writer, state, atMs)
+  const fact = { type: 'session.opened', sessionId, toolId } as const
+  const position = yield* appendFact(scope.run, { fact, caller: undefined, atMs })
+  group.append({
+    type: 'session.opened',
+    at: atMs,
+    session: sessionId,
+    tenant,
+    principal,
+    tool,
+    ...position,
+  })
+}
+
+export function* beginSessionClose(
+  _group: CommitGroup,
+  { tenant, sessionId }: SessionAddress,
+): Steps<boolean> {
+  return (yield* write('beginSessionClose', sessionId, tenant)) > 0
+}
+
+/** `closed` with its event; `false` when it was closed already, so there is exactly one close (OWP-41). */
+export function* closeSession(
+  group: CommitGroup,
+  address: SessionAddress,
+  outcome: SessionOutcome,
+  atMs: number,
+): Steps<boolean> {
+  const { tenant, sessionId } = address
+  const row = yield* get('closeSession', outcome, atMs, sessionId, tenant)
+  if (row === undefined) return false
+  const run = text(row, 'run')
+  const fact = { type: 'session.closed', sessionId, toolId: text(row, 'tool_id'), outcome } as const
+  const position = yield* appendFact(run, { fact, caller: undefined, atMs })
+  group.append({
+    type: 'session.closed',
+    at: atMs,
+    session: sessionId,
+    tenant,
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    ...position,
+    outcome,
+  })
+  if (integer(row, 'ends_run') === 1) yield* endRun(group, { tenant, run }, atMs)
+  return true
+}
+
+const STATES = ['open', 'closing', 'closed'] as const
+
+const OUTCOMES = ['completed', 'failed', 'cancelled'] as const
+
+function sessionFromRow(row: Row): SessionRecord {
+  return {
+    tenant: text(row, 'tenant'),
+    sessionId: text(row, 'id'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    toolId: text(row, 'tool_id'),
+    run: text(row, 'run'),
+    state: word(row, 'state', STATES),
+    writer: text(row, 'writer_id'),
+    outcome: row.outcome === null ? undefined : word(row, 'outcome', OUTCOMES),
+  }
+}
+
+/** The attempt that begins, and where its call's caller text lies. */
+interface BeginningAttempt {
+  readonly call: Pick<CallRecord, 'tenant' | 'record' | 'principal' | 'tool' | 'toolId'>
+  readonly run: string
+  readonly attempt: number
+  readonly session: CallSession | undefined
+  readonly caller: Slice
+  readonly atMs: number
+}
+
+/** An attempt whose process is gone, as its row tells. */
+interface CutAttempt {
+  readonly row: Row
+  readonly record: string
+  readonly attempt: number
+  readonly sessionId: string | undefined
+  readonly atMs: number
+}
+
+/** The run that a new call's events go to; none when its record alone tells them. */
+export function runOf({ scope, session, record }: NewCall): string | undefined {
+  return scope?.run ?? (session === undefined ? undefined : record)
+}
+
+/** A pair of events per attempt, inside the brackets of its own session if it has one. */
+export function* beginAttempt(group: CommitGroup, begun: BeginningAttempt): Steps<RunPosition> {
+  const { call, run, attempt, session, caller, atMs } = begun
+  const { tenant, record, principal, tool, toolId } = call
+  if (session?.isOwn === true) {
+    const scope = { tenant, run, principal, runId: '' }
+    const own = { tenant, sessionId: session.sessionId, principal, tool, toolId, scope, atMs }
+    yield* insertSession(group, own, 'closing')
+  }
+  const attempted = { record, attempt, call: IN_CALLER_TEXT, sessionId: session?.sessionId }
+  return yield* appendFact(run, { fact: calledFact(attempted, principal), caller, atMs })
+}
+
+/** Nothing for a call that is told by its record alone. */
+export function* endAttempt(
+  { record, attempt, run, session }: Attempt,
+  outcome: Outcome,
+  atMs: number,
+): Steps<RunPosition | undefined> {
+  if (run === undefined) return undefined
+  const attempted = { record, attempt, call: IN_CALLER_TEXT, sessionId: session?.sessionId }
+  const caller = callerSlice((yield* get('callerOf', record)) ?? {})
+  return yield* appendFact(run, { fact: returnedFact(attempted, outcome), caller, atMs })
+}
+
+/** Called after the call's own end, so that the bracket closes last (OWP-41). */
+export function* endOwnSession(
+  group: CommitGroup,
+  { tenant, session }: Attempt,
+  outcome: Outcome,
+  atMs: number,
+): Steps<void> {
+  if (session?.isOwn !== true) return
+  const { sessionId } = session
+  yield* closeSession(group, { tenant, sessionId }, ownSessionOutcome(outcome), atMs)
+}
+
+/** Ends an attempt that nobody will end any more; its call must have a run. */
+export function* cutAttempt(
+  { row, record, attempt, sessionId, atMs }: CutAttempt,
+  end: Outcome | 'cut',
+): Steps<RunPosition> {
+  const attempted = { record, attempt, call: IN_CALLER_TEXT, sessionId }
+  const fact = returnedFact(attempted, end)
+  return yield* appendFact(text(row, 'run'), { fact, caller: callerSlice(row), atMs })
+}
+
+/** Gives a call told by its record alone a run with events, because more will be told than a record can. */
+export function* keepInRun(row: Row, told: OwnRunCall): Steps<void> {
+  if (optionalText(row, 'run') !== undefined) return
+  const { record, principal } = told
+  yield* openRun({ tenant: text(row, 'tenant'), run: record, principal }, told.createdAtMs)
+  yield* write('keepInRun', record)
+  for (const { sequence: _given, atMs, ...fact } of ownRunEvents(told)) {
+    yield* appendFact(record, { fact, caller: callerSlice(row), atMs })
+  }
+}
+
+/** What is known of a cut call without opening anything sealed: damage must not keep a server from starting. */
+export function labelledByRow(row: Row): OwnRunCall {
+  return {
+    ...subjectFromRow(row),
+    ...IN_CALLER_TEXT,
+    state: 'running',
+    createdAtMs: integer(row, 'created_at'),
+    finishedAtMs: undefined,
+    outcome: undefined,
+    sessionId: undefined,
+  }
+}
+
 export const queries = {
   insertRun: `INSERT INTO runs (key, tenant, principal, next, open, touched_at) VALUES (?, ?, ?, 0, 0, ?)
     ON CONFLICT (key) DO NOTHING`,
@@ -195,9 +402,15 @@ export const queries = {
     AND sequence IN (SELECT sequence FROM run_events WHERE run = ? ORDER BY sequence LIMIT ?)`,
   deleteRun: 'DELETE FROM runs WHERE no = ? AND NOT EXISTS (SELECT 1 FROM run_events WHERE run = runs.no)',
   keepInRun: 'UPDATE calls SET run = record WHERE record = ? AND run IS NULL',
+  insertSession: `INSERT INTO sessions (id, tenant, principal, tool, tool_id, run, ends_run, writer, state, opened_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  findSession:
+    'SELECT s.*, w.id AS writer_id FROM sessions s JOIN writers w ON w.no = s.writer WHERE s.id = ?',
+  beginSessionClose: "UPDATE sessions SET state = 'closing' WHERE id = ? AND tenant = ? AND state = 'open'",
+  closeSession: `UPDATE sessions SET state = 'closed', outcome = ?, closed_at = ?
+    WHERE id = ? AND tenant = ? AND state <> 'closed' RETURNING principal, tool, tool_id, run, ends_run`,
 } as const
 
-/** A run's row gives the next sequence (rule 16). What a caller wrote stays sealed in the group of its call; an event points there. */
 export const tables = `
 CREATE TABLE runs (
   no INTEGER PRIMARY KEY,
@@ -222,4 +435,23 @@ CREATE TABLE run_events (
   caller_length INTEGER,
   PRIMARY KEY (run, sequence)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sessions (
+  no INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  tool_id TEXT NOT NULL,
+  run TEXT NOT NULL,
+  ends_run INTEGER NOT NULL,
+  writer INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  outcome TEXT,
+  opened_at INTEGER NOT NULL,
+  closed_at INTEGER
+) STRICT;
+
+CREATE INDEX sessions_open ON sessions (writer) WHERE state <> 'closed';
+CREATE INDEX sessions_closed ON sessions (closed_at) WHERE state = 'closed';
 `

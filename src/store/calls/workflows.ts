@@ -3,10 +3,10 @@ import type { EndedParked } from '#core/ports/approval-store'
 import type { Attempt, CallAddress, CallRecord, Suspending, WorkflowStore } from '#core/ports/store'
 import { endSuspended } from '#core/workflow/suspend'
 import type { CommitGroup, StoreContext } from '#store/engine'
+import { all, get, type Row, type Steps, write } from '#store/engine'
 import { boundText, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
-import { all, get, type Row, type Steps, write } from '#store/steps'
-import { endAttempt } from './attempts.ts'
 import { holderOf } from './calls.ts'
+import { endAttempt } from './runs.ts'
 
 const STEP = 100
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { deriveStoreKeys } from '#store/encryption'
-import { type Ask, get, type SqlValue, write } from '#store/steps'
+import { type Ask, get, type SqlValue, write } from '#store/engine'
 import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
 import { answerAll, BATCHES } from './batches.ts'
 import { Connection } from './connection.ts'

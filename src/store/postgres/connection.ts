@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
 import type { Client, QueryResult } from 'pg'
 import { StoreError, type StoreErrorCode } from '#core/errors'
-import type { Row, SqlValue } from '#store/steps'
+import type { Row, SqlValue } from '#store/engine'
 
 /** A text with its values; one with a name is planned once for each connection. */
 export interface Statement {

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { deriveStoreKeys } from '#store/encryption'
-import { CommitGroup, type PendingChange } from '#store/engine'
-import { get, type Steps } from '#store/steps'
+import { CommitGroup, get, type PendingChange, type Steps } from '#store/engine'
 import { driveLanes } from './lanes.ts'
 
 const keys = deriveStoreKeys(randomBytes(32))

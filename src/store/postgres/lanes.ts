@@ -1,7 +1,7 @@
 import type { JournalEvent } from '#core/journal/events'
+import type { Ask, Steps } from '#store/engine'
 import { CommitGroup, type PendingChange } from '#store/engine'
 import type { Slice } from '#store/rows'
-import type { Ask, Steps } from '#store/steps'
 
 /** Sets the answer of every ask; together they cost one round trip. */
 export type AnswerAll = (asks: readonly Ask[]) => Promise<void>

@@ -3,8 +3,8 @@ import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
 import type { StoreKeys } from '#store/encryption'
+import { type Ask, drive, type Row, type SqlValue } from '#store/engine'
 import { MIGRATIONS, missingSteps, QUERIES, type QueryName } from '#store/schema'
-import { type Ask, drive, type Row, type SqlValue } from '#store/steps'
 
 /**
  * One consistent copy of a database that may be in use, with what is still only in its write-ahead log. The target is

@@ -1,11 +1,11 @@
-import { realpathSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, readSync, realpathSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { Worker } from 'node:worker_threads'
 import { StoreError } from '#core/errors'
-import type { Chain, ChainHead } from '#store/chain'
-import type { Engine, PendingChange } from '#store/engine'
-import type { RowGuard } from '#store/row-mac'
-import { integer } from '#store/rows'
-import { type Ask, drive, type Steps } from '#store/steps'
-import { Checkpointer } from './checkpointer.ts'
+import type { Chain, ChainHead } from '#store/commit-queue'
+import { type Ask, drive, type Engine, type PendingChange, type Steps } from '#store/engine'
+import { integer, type RowGuard } from '#store/rows'
 import {
   type Database,
   IN_MEMORY,
@@ -15,7 +15,6 @@ import {
   openDatabase,
   storeErrorOf,
 } from './database.ts'
-import { removeLockFile, WriterLiveness, WriterLock } from './writer-lock.ts'
 
 interface SqliteEngineOptions {
   readonly path: string
@@ -208,5 +207,196 @@ export class SqliteEngine implements Engine {
   readonly #answer = (ask: Ask): void => {
     this.#database.answer(ask)
     this.#options.guard.check(ask)
+  }
+}
+
+/**
+ * Rule 17: a living writer holds an exclusive lock on its own small file. The lock is SQLite's own, on an empty
+ * database: the operating system frees it when the process ends, however it ends.
+ */
+class WriterLock {
+  readonly #file: string
+  readonly #connection: DatabaseSync
+
+  constructor(folder: string, writer: string) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    this.#file = lockFile(folder, writer)
+    this.#connection = lockedConnection(this.#file)
+  }
+
+  /** False when somebody removed the file: the lock is then held on nothing others can see. */
+  get isInPlace(): boolean {
+    return existsSync(this.#file)
+  }
+
+  /** The file of a writer with calls still running stays, unlocked, as the sign that it is dead. */
+  release(hasEnded: boolean): void {
+    this.#connection.close()
+    if (hasEnded) rmSync(this.#file, { force: true })
+  }
+}
+
+/** `missing` proves nothing: a living writer puts its file back within seconds. */
+type LockState = 'locked' | 'free' | 'missing'
+
+function lockStateOf(folder: string, writer: string): LockState {
+  const file = lockFile(folder, writer)
+  if (!existsSync(file)) return 'missing'
+  try {
+    lockedConnection(file).close()
+    return 'free'
+  } catch (error) {
+    if (isBusy(error)) return 'locked'
+    throw error
+  }
+}
+
+/** For a writer that is dead and has nothing left to recover. */
+function removeLockFile(folder: string, writer: string): void {
+  rmSync(lockFile(folder, writer), { force: true })
+}
+
+function lockFile(folder: string, writer: string): string {
+  return join(folder, `${writer}.lock`)
+}
+
+function lockedConnection(file: string): DatabaseSync {
+  const connection = new DatabaseSync(file, { timeout: 0 })
+  try {
+    connection.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
+    return connection
+  } catch (error) {
+    connection.close()
+    throw error
+  }
+}
+
+/** A living writer puts a removed lock file back well within this time. */
+const MISSING_LOCK_GRACE_MS = 15_000
+
+/** Which other writers live: only one whose lock can be taken is dead (rule 17). */
+class WriterLiveness {
+  readonly #folder: string
+  readonly #hasEnded: (writer: string) => boolean
+  readonly #missingSinceMs = new Map<string, number>()
+
+  constructor(folder: string, hasEnded: (writer: string) => boolean) {
+    this.#folder = folder
+    this.#hasEnded = hasEnded
+  }
+
+  isAlive(writer: string): boolean {
+    const lock = lockStateOf(this.#folder, writer)
+    if (lock !== 'missing') {
+      this.#missingSinceMs.delete(writer)
+      return lock === 'locked'
+    }
+    if (this.#hasEnded(writer)) return false
+    const sinceMs = this.#missingSinceMs.get(writer) ?? performance.now()
+    this.#missingSinceMs.set(writer, sinceMs)
+    return performance.now() - sinceMs < MISSING_LOCK_GRACE_MS
+  }
+}
+
+/** How often the log's size is looked at. */
+const COMMITS_PER_LOOK = 64
+const CHECKPOINT_BYTES = 16 * 1024 * 1024
+/** With several writers somebody always reads the log's end: from here on it is cut by force. */
+const TRUNCATE_BYTES = 64 * 1024 * 1024
+const WORKER_FILE = import.meta.url.endsWith('.ts') ? './checkpoint-worker.ts' : './checkpoint-worker.js'
+
+/**
+ * Moves the write-ahead log into the database from another thread, because a checkpoint on the committing thread
+ * is what ruins p99. The rest that arrived meanwhile is small; this thread moves it, so that the log starts over.
+ */
+export class Checkpointer {
+  readonly #database: Database
+  readonly #log: LogSize
+  #worker: Worker | undefined
+  #commits = 0
+  #isWorking = false
+
+  constructor(database: Database) {
+    this.#database = database
+    this.#log = new LogSize(database.path)
+  }
+
+  noteCommit(): void {
+    this.#commits += 1
+    if (this.#commits < COMMITS_PER_LOOK || this.#isWorking) return
+    this.#commits = 0
+    const bytes = this.#log.bytes()
+    if (bytes < CHECKPOINT_BYTES) return
+    this.#isWorking = true
+    this.#start().postMessage(bytes < TRUNCATE_BYTES ? 'PASSIVE' : 'TRUNCATE')
+  }
+
+  async close(): Promise<void> {
+    const worker = this.#worker
+    this.#worker = undefined
+    this.#log.close()
+    await worker?.terminate()
+  }
+
+  #start(): Worker {
+    if (this.#worker !== undefined) return this.#worker
+    const worker = new Worker(new URL(WORKER_FILE, import.meta.url), {
+      workerData: { path: this.#database.path },
+    })
+    worker.unref()
+    worker.on('message', () => this.#finish(worker))
+    worker.on('error', () => this.#fallBack(worker))
+    this.#worker = worker
+    return worker
+  }
+
+  /** A checkpoint that fails is tried again later; the log keeps everything until then. */
+  #finish(worker: Worker): void {
+    this.#isWorking = false
+    if (this.#worker !== worker) return
+    try {
+      this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
+    } catch {
+      // A full disk: the log keeps everything, commits say so themselves, and the next round tries again (rule 11).
+    }
+  }
+
+  /** Without the worker SQLite moves the log by itself, slower for the unlucky commit but never forgotten. */
+  #fallBack(worker: Worker): void {
+    if (this.#worker === worker) this.#database.exec('PRAGMA wal_autocheckpoint = 1000')
+  }
+}
+
+/** Where the index of the log keeps the number of its last valid frame: fixed by SQLite's file format. */
+const LAST_FRAME_OFFSET = 16
+const FRAME_BYTES = 4096 + 24
+
+/**
+ * How much of the write-ahead log is in use. Its file never shrinks when the log starts over, so its size says
+ * nothing after the first time; the index beside it does.
+ */
+export class LogSize {
+  readonly #path: string
+  readonly #word = new Uint32Array(1)
+  #index: number | undefined
+
+  constructor(databasePath: string) {
+    this.#path = databasePath
+  }
+
+  bytes(): number {
+    try {
+      this.#index ??= openSync(`${this.#path}-shm`, 'r')
+      const read = readSync(this.#index, this.#word, 0, this.#word.byteLength, LAST_FRAME_OFFSET)
+      if (read === this.#word.byteLength) return (this.#word[0] ?? 0) * FRAME_BYTES
+    } catch {
+      // Where there is no index, the file's size is the next best answer.
+    }
+    return statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0
+  }
+
+  close(): void {
+    if (this.#index !== undefined) closeSync(this.#index)
+    this.#index = undefined
   }
 }

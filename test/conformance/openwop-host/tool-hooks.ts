@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type CallRequest, NO_SECRETS } from '#core/call'
 import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#core/calls/gateway'
-import { argsHash, identifyCall } from '#core/calls/identity'
+import { argsHash, identifyCall } from '#core/calls/look-up'
 import { fault } from '#core/errors'
 import { LATEST } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'

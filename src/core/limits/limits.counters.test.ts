@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '#testing/test-gateway'
-import { KeyedCounter, Semaphore, TokenBuckets } from './counters.ts'
+import { KeyedCounter, Semaphore, TokenBuckets } from './limits.ts'
 
 const RATE = { perMs: 1 / 100, burst: 3 }
 

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { Checkpointer } from './checkpointer.ts'
 import { Database } from './database.ts'
+import { Checkpointer } from './engine.ts'
 
 /** Enough for the log's size to be looked at. */
 const COMMITS = 64

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { FrameQueue } from '#protocols/frame-queue'
-import { StreamUpgrade } from './http-channel.ts'
+import { StreamUpgrade } from './exchange.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())

@@ -3,7 +3,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MIGRATIONS, QUERIES, type QueryName } from '#store/schema'
 import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
-import { numbered, postgresSchema, postgresText, SCALAR_FUNCTIONS } from './dialect.ts'
+import { numbered, postgresSchema, postgresText, SCALAR_FUNCTIONS } from './batches.ts'
 
 /** Statements that look at every row of a table, each with its reason. */
 const WALKS: Readonly<Record<string, string>> = {

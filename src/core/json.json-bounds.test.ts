@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { tooMuchJson } from './json-bounds.ts'
+import { tooMuchJson } from './json.ts'
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
 

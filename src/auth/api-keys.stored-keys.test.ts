@@ -3,8 +3,7 @@ import { StoreError } from '#core/errors'
 import { SILENT_LOGGER } from '#core/runtime'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
-import { type MadeKey, makeKey } from './api-keys.ts'
-import { StoredKeys } from './stored-keys.ts'
+import { type MadeKey, makeKey, StoredKeys } from './api-keys.ts'
 
 /** A real store that counts what is read of its keys, and fails on demand. */
 function openWatchedStore() {
