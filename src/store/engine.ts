@@ -6,7 +6,7 @@ import type { QueryName } from './schema.ts'
 
 /**
  * What a database must offer. Everything else about the store is written once, as steps, in the modules of this folder.
- * Rows that decide are checked against their MACs by the engine, as they come in (row-mac.ts).
+ * Rows that decide are checked against their MACs by the engine, as they come in (`RowGuard`).
  */
 export interface Engine {
   /** Steps by themselves: each statement sees what is committed by the time it runs. */

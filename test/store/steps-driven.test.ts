@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { readSourceFiles, resolveImport } from '../source-files.ts'
 
-/** Functions of steps.ts that ask the database something without being generators. */
+/** Functions of engine.ts that ask the database something without being generators. */
 const STATEMENTS = ['get', 'all', 'write']
 /** Who takes steps, or a function that gives them, and drives them to their end. */
 const DRIVERS = 'drive|driveEach|read|snapshot|careful|lane|submit'
@@ -31,7 +31,7 @@ function stepNames(module: Module, all: ReadonlyMap<string, Module>): ReadonlySe
   for (const [, items = '', specifier = ''] of module.text.matchAll(/^import \{([^}]*)\} from '([^']+)'/gm)) {
     const from = all.get(resolveImport(module.path, specifier) ?? '')
     if (from === undefined) continue
-    const given = new Set(from.path.endsWith('/steps.ts') ? STATEMENTS : generatorsIn(from))
+    const given = new Set(from.path === 'src/store/engine.ts' ? STATEMENTS : generatorsIn(from))
     for (const item of items.split(',').map((one) => one.trim())) if (given.has(item)) names.add(item)
   }
   return names
