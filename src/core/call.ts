@@ -43,7 +43,9 @@ export interface CallsPage {
   readonly cursor?: string
 }
 
-export type CallProtocol = 'otc' | 'opentool' | 'openwop' | 'mcp'
+export const CALL_PROTOCOLS = ['otc', 'opentool', 'openwop', 'mcp'] as const
+
+export type CallProtocol = (typeof CALL_PROTOCOLS)[number]
 
 /** One request to run one tool, as every protocol's codec gives it. */
 export interface CallRequest {

@@ -1,5 +1,5 @@
 import { createHmac, type KeyObject } from 'node:crypto'
-import type { CallProtocol, Failure, Outcome } from '#core/call'
+import { CALL_PROTOCOLS, type Failure, type Outcome } from '#core/call'
 import { StoreError } from '#core/errors'
 import { isSameSecret } from '#core/hash'
 import type { CallRecord, NewCall, RefusedCall } from '#core/ports/store'
@@ -9,7 +9,6 @@ import { type Ask, all, answered, get, type Row, type Steps, write } from './eng
 
 const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
-const PROTOCOLS = ['otc', 'opentool', 'openwop', 'mcp'] as const satisfies readonly CallProtocol[]
 const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
 
 /** Where a text lies inside one group's sealed bytes. */
@@ -121,7 +120,7 @@ export function* readCaller(record: string, sealed: SealedText, slice: Slice): S
     toolId: toolId ?? '',
     transport: transport === 'mcp' || transport === 'http' ? transport : 'native',
     runId: runId ?? undefined,
-    protocol: PROTOCOLS.find((known) => known === protocol),
+    protocol: CALL_PROTOCOLS.find((known) => known === protocol),
   }
 }
 
