@@ -217,9 +217,9 @@ function isUndecided({ waiting }: PinRecord): boolean {
   return waiting !== undefined && waiting.rejected === undefined
 }
 
-/** A transaction of this much takes about 15 ms; a source may have thousands of tools. */
-const MOST_CHARACTERS = 1_000_000
-const MOST_PINS = 1_000
+/** A transaction of this much takes about 10 ms; a source may have thousands of tools. */
+const MOST_CHARACTERS = 400_000
+const MOST_PINS = 400
 
 /**
  * A write in parts that hold the serving thread shortly. A crash in between loses nothing: the rows are independent of
@@ -243,6 +243,8 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   for (const pin of change.pins) {
     if (characters > MOST_CHARACTERS || pins.length >= MOST_PINS) {
       yield part(true)
+      // The next part is put together in a turn of its own, after the commit of this one.
+      await breather.breathe()
       pins = []
       characters = 0
     }
@@ -250,6 +252,7 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
     characters += JSON.stringify(pin).length
     if (breather.isDue) await breather.breathe()
   }
+  await breather.breathe()
   yield part(false)
 }
 
