@@ -130,9 +130,9 @@ export function isToolVersion(text: string): boolean {
 /** Numeric order of the three integers, of any size (T-10, T-11). */
 export function compareVersions(left: string, right: string): number {
   const rights = right.split('.')
-  for (const [place, part] of left.split('.').entries()) {
+  for (const [index, part] of left.split('.').entries()) {
     const a = BigInt(part)
-    const b = BigInt(rights[place] ?? '0')
+    const b = BigInt(rights[index] ?? '0')
     if (a !== b) return a < b ? -1 : 1
   }
   return 0

@@ -75,7 +75,7 @@ async function open(token: string, { approvals }: ApprovalLinkOptions): Promise<
   if (view === undefined) return { over: textPage(404, 'Unknown link', UNKNOWN_LINK) }
   const shown = approvals.view(view.approval)
   const { state, isStale } = shown
-  if (state === 'expired' || (view.isOver && state === 'pending')) {
+  if (state === 'expired' || (view.isExpired && state === 'pending')) {
     return { over: textPage(410, 'Approval', STATE_TEXT.expired) }
   }
   if (isStale) return { over: textPage(409, 'Approval', STALE_TEXT) }

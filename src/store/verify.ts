@@ -122,8 +122,8 @@ function firstUnrecorded(walks: readonly ChainWalk[]): BadGroup | undefined {
   for (const { writer, recorded } of walks) {
     const recorder = byNo.get(recorded.by)
     if (recorded.n < 0 || recorder === undefined || recorder.isCut) continue
-    const isThere = recorder.promises.some((head) => head.writer === writer && head.group === recorded.n)
-    if (!isThere)
+    const isPromised = recorder.promises.some((head) => head.writer === writer && head.group === recorded.n)
+    if (!isPromised)
       return { writer, group: recorded.n, reason: 'its head was never recorded, although its row says so' }
   }
   return undefined

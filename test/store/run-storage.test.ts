@@ -163,8 +163,8 @@ describe('forgetting', () => {
       hasMore = await store.purge(over, POLICY)
       for (const call of calls) {
         const isTaken = store.find(call) !== undefined
-        const isTold = store.findRun({ tenant: 'default', run: call.record }) !== undefined
-        if (!isTaken) expect({ record: call.record, isTold }).toEqual({ record: call.record, isTold: false })
+        const hasRun = store.findRun({ tenant: 'default', run: call.record }) !== undefined
+        if (!isTaken) expect({ record: call.record, hasRun }).toEqual({ record: call.record, hasRun: false })
       }
     }
     expect(store.list({ limit: 10 })).toEqual([])

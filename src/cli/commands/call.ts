@@ -247,7 +247,7 @@ const tools = defineCommand<'config' | 'url' | 'key'>({
     if (args.text('url') !== undefined) return await listRemote(readServerAddress(args, context), context)
     const { tools: found } = await loadProject(args.text('config'), context)
     return list(
-      found.map(describe),
+      found.map(describeTool),
       found.map((tool) => ({ ...tool, needs: needsOf(tool), facts: factsOf(tool) })),
       context,
     )
@@ -332,7 +332,7 @@ function render(rows: readonly (readonly string[])[], width: number | undefined)
   )
 }
 
-function describe(tool: Tool): object {
+function describeTool(tool: Tool): object {
   const { id, name, title, description, inputSchema, outputSchema, requirements, policy } = tool
   return {
     ...{ id, name, title, description, inputSchema, outputSchema, requirements, policy },

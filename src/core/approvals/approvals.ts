@@ -230,8 +230,8 @@ export class Approvals {
     if (link === undefined) return undefined
     const approval = await store.approvals.find(link)
     if (approval === undefined) return undefined
-    const isOver = link.expiresAtMs <= clock.nowMs() || stateOf(approval, clock.nowMs()) === 'expired'
-    return { link, approval, isOver }
+    const isExpired = link.expiresAtMs <= clock.nowMs() || stateOf(approval, clock.nowMs()) === 'expired'
+    return { link, approval, isExpired }
   }
 
   /** Whether having a link is too little to decide (rule 23): wherever there is a sign-in, it is asked for. */
@@ -244,11 +244,11 @@ export class Approvals {
    * elsewhere, so that nobody counts twice or approves its own call under another name.
    */
   async decideByLink(
-    { link, approval, isOver }: LinkView,
+    { link, approval, isExpired }: LinkView,
     decision: Decision,
     signedIn?: { readonly principal: string },
   ): Promise<DecisionResult> {
-    if (isOver && approval.state === 'pending') return { kind: 'expired', approval }
+    if (isExpired && approval.state === 'pending') return { kind: 'expired', approval }
     if (approval.state !== 'pending') return closed(approval, this.#options.clock.nowMs())
     const mayDecide = signedIn !== undefined || !this.needsSignIn(approval)
     if (link.power !== 'decide' || !mayDecide) return { kind: 'link_only_shows' }
@@ -282,7 +282,7 @@ export class Approvals {
 export interface LinkView {
   readonly link: ApprovalLink
   readonly approval: ApprovalRecord
-  readonly isOver: boolean
+  readonly isExpired: boolean
 }
 
 /** Whether a link alone can never decide it, sign-in or not (rule 23). */

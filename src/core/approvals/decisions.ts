@@ -263,8 +263,8 @@ export function stateOf(
   { state, expiresAtMs }: Pick<ApprovalRecord, 'state' | 'expiresAtMs'>,
   nowMs: number,
 ): ApprovalState {
-  const isOver = (state === 'pending' || state === 'granted') && expiresAtMs <= nowMs
-  return isOver ? 'expired' : state
+  const isExpired = (state === 'pending' || state === 'granted') && expiresAtMs <= nowMs
+  return isExpired ? 'expired' : state
 }
 
 /** A yes is for all of it: what its approver cannot see needs a word of its own. */

@@ -163,8 +163,8 @@ async function startCall(
     needs.limits.checkTool(call.principal, tool)
     const adapted = adaptInput(needs.store, call, tool)
     const input = await validateInput(tool, adapted.input)
-    const equipped = await checkRequirements(needs, { tool, call: adapted, scope })
-    return await runIfApproved(needs, { call: equipped, tool, scope, input, previous })
+    const withCredentials = await checkRequirements(needs, { tool, call: adapted, scope })
+    return await runIfApproved(needs, { call: withCredentials, tool, scope, input, previous })
   } catch (error) {
     if (previous === undefined && isFirst && call.step === undefined)
       await needs.refusals.add({ ...unstarted(call, tool, scope), sessionId: scope.live?.sessionId }, error)

@@ -364,7 +364,7 @@ export interface IdentifiedCall extends CallAddress {
   readonly input: JsonValue
   readonly inputJson: string
   readonly request: CallRequest
-  /** Vault references of the credentials it was equipped with, by `authorization:<id>` and `secrets:<id>`; absent = none. */
+  /** Vault references of the credentials that were lent to it, by `authorization:<id>` and `secrets:<id>`; absent = none. */
   readonly vaultRefs?: ReadonlyMap<string, string>
   /** The user that the request names is proven (T-27); absent = it is the caller's word, or there is none. */
   readonly isUserProven?: true

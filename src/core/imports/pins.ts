@@ -230,14 +230,14 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   const isFirst = change.seen <= 0
   let pins: PinRecord[] = []
   let characters = 0
-  const toldWith = eventsByTool(change)
+  const eventsOf = eventsByTool(change)
   const part = (isPartial: boolean): PinWrite => ({
     ...change,
     pins,
     ...(isPartial && isFirst ? { isPartial, changesServed: false } : {}),
     events: [
-      ...pins.flatMap((pin) => toldWith.get(toolNameOf(change.source, pin)) ?? []),
-      ...(isPartial ? [] : (toldWith.get(undefined) ?? [])),
+      ...pins.flatMap((pin) => eventsOf.get(toolNameOf(change.source, pin)) ?? []),
+      ...(isPartial ? [] : (eventsOf.get(undefined) ?? [])),
     ],
   })
   for (const pin of change.pins) {

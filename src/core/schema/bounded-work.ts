@@ -206,13 +206,13 @@ export function deeper(
 /** A member or item of the value. */
 export function inside(
   work: BoundedWork,
-  place: Position,
+  position: Position,
   name: string | number,
   keyword: string,
   step?: string | number,
 ): Position {
   if (!work.isListing) return NOWHERE
-  return { at: childPointer(place.at, name), by: deeper(work, place, keyword, step).by }
+  return { at: childPointer(position.at, name), by: deeper(work, position, keyword, step).by }
 }
 
 /** Which members and items some keyword has looked at; kept only where `unevaluated…` asks for it. */

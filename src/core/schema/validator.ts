@@ -86,7 +86,7 @@ export function createSchemaValidator(
   if (untrusted) return createBoundedCheck(schema)
   let accepts: ValidateFunction | undefined
   let tuples = false
-  let explain: ValidateFunction | undefined
+  let findAll: ValidateFunction | undefined
   return (value) => {
     if (accepts === undefined) {
       accepts = compile(schema, { allErrors: false })
@@ -96,10 +96,10 @@ export function createSchemaValidator(
     const fits = verdictOf(accepts, value)
     if (fits === true && !tuples) return NO_ISSUES
     if (fits === false && isLarge(value)) return takeIssues(accepts, schema)
-    explain ??= compile(schema, { allErrors: true })
-    const verdict = verdictOf(explain, value)
+    findAll ??= compile(schema, { allErrors: true })
+    const verdict = verdictOf(findAll, value)
     if (verdict === undefined) return UNCHECKED
-    return verdict ? NO_ISSUES : takeIssues(explain, schema)
+    return verdict ? NO_ISSUES : takeIssues(findAll, schema)
   }
 }
 

@@ -103,9 +103,9 @@ export function prepareTool(definition: unknown, options: PrepareOptions = {}): 
 }
 
 /** The same, and what is known of a tool that has findings. */
-export function inspectTool(definition: unknown, told: PrepareOptions): InspectedTool {
+export function inspectTool(definition: unknown, given: PrepareOptions): InspectedTool {
   const asWorkflow = isWorkflow(definition)
-  const options: PrepareOptions = asWorkflow ? workflowOptions(told) : told
+  const options: PrepareOptions = asWorkflow ? workflowOptions(given) : given
   const written = isRecord(definition) ? definition : {}
   const findings: Finding[] = []
   const toolId = typeof written.id === 'string' ? written.id : '(no id)'
@@ -125,10 +125,10 @@ export function inspectTool(definition: unknown, told: PrepareOptions): Inspecte
   return { identity, tool: findings.length === 0 ? tool : undefined, findings }
 }
 
-function workflowOptions(told: PrepareOptions): PrepareOptions {
-  const { defaultTimeoutMs = DEFAULT_TIMEOUT_MS } = told
+function workflowOptions(given: PrepareOptions): PrepareOptions {
+  const { defaultTimeoutMs = DEFAULT_TIMEOUT_MS } = given
   return {
-    ...told,
+    ...given,
     source: 'workflow',
     defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMES, LONGEST_TIMER_MS),
   }

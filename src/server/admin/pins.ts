@@ -29,7 +29,7 @@ export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly Se
     (verb: 'accept' | 'reject') =>
     async ({ params, body, principal }: HttpRequest): Promise<HttpReply> => {
       const tool = params.tool ?? ''
-      const { hash } = readBody(body, ['hash'])
+      const { hash } = readMembers(body, ['hash'])
       if (hash !== undefined && typeof hash !== 'string') throw wrong('`hash` is a text.')
       const answer = { by: principal.id, ...(hash === undefined ? {} : { hash }) }
       checkDecided(await pins[verb](tool, answer), tool)
@@ -46,7 +46,7 @@ export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly Se
       jsonReply(200, await diffOf(pins, params.tool ?? ''), NO_STORE),
     ),
     route('POST', '/accept', async ({ body, principal }) => {
-      const { source, suspicious = false } = readBody(body, ['source', 'suspicious'])
+      const { source, suspicious = false } = readMembers(body, ['source', 'suspicious'])
       if (typeof source !== 'string' || typeof suspicious !== 'boolean') {
         throw wrong('Send `{ "source": KEY }`, and `"suspicious": true` to accept suspicious changes too.')
       }
@@ -87,7 +87,7 @@ function unknownPin(tool: string): string {
   return `No tool ${tool} is pinned; collet pins list --all shows those that are.`
 }
 
-function readBody(body: JsonValue | undefined, members: readonly string[]): JsonObject {
+function readMembers(body: JsonValue | undefined, members: readonly string[]): JsonObject {
   if (!isJsonObject(body)) throw wrong('Send a JSON object.')
   const stranger = Object.keys(body).find((name) => !members.includes(name))
   if (stranger !== undefined)

@@ -72,8 +72,8 @@ export const MCP_OPTIONS = z
         if (Object.keys(options[name] ?? {}).length > 0)
           report(name, 'is for a `url`; a command gets its credentials by `env`')
     } else {
-      const told = [options.policy, ...Object.values(options.tools)]
-      if (told.some((policy) => policy?.egress === 'none'))
+      const policies = [options.policy, ...Object.values(options.tools)]
+      if (policies.some((policy) => policy?.egress === 'none'))
         report('policy', 'egress `none` is for a `command`: every call of a `url` goes out')
       if (options.args.length > 0) report('args', 'is for a `command`')
       if (options.cwd !== undefined) report('cwd', 'is for a `command`')

@@ -25,13 +25,13 @@ export interface ResourceReader {
 
 /** Reads the document itself. */
 export async function readRoot(
-  place: { readonly url?: string; readonly file?: string },
+  location: { readonly url?: string; readonly file?: string },
   reader: ResourceReader,
 ): Promise<Resource> {
   try {
-    return place.url === undefined
-      ? await readLocal(place.file ?? '')
-      : await fetchText(place.url, new URL(place.url).origin, reader)
+    return location.url === undefined
+      ? await readLocal(location.file ?? '')
+      : await fetchText(location.url, new URL(location.url).origin, reader)
   } catch (error) {
     if (error instanceof Unreadable) throw fault('upstream_failed', error.message, { cause: error })
     throw error
@@ -198,13 +198,13 @@ export class Unreadable extends Error {
 }
 
 /** JSON or YAML, told apart by how it begins: file names and media types are often wrong. */
-export function parseText(text: string, place: string): JsonValue {
+export function parseText(text: string, location: string): JsonValue {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text
   try {
     return beginsAsJson(body) ? parseBraces(body) : parseYaml(body)
   } catch (error) {
     const why = error instanceof Error ? (error.message.split('\n')[0] ?? '') : ''
-    throw fault('upstream_failed', `${place} is neither JSON nor YAML.`, {
+    throw fault('upstream_failed', `${location} is neither JSON nor YAML.`, {
       developerMessage: why,
       cause: error,
     })

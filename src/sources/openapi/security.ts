@@ -34,13 +34,13 @@ export function chooseSecurity(
   const alternatives = declared ?? describedAlternatives(context)
   if (alternatives.length === 0) return demand([], context)
   const usable = alternatives.flatMap((alternative) => {
-    const places = placesOf(alternative, context)
-    return places === undefined ? [] : [places]
+    const locations = locationsOf(alternative, context)
+    return locations === undefined ? [] : [locations]
   })
   const chosen =
-    usable.find((places) => places.length > 0 && places.every(isAnswered)) ??
+    usable.find((locations) => locations.length > 0 && locations.every(isAnswered)) ??
     usable.find(({ length }) => length === 0) ??
-    usable.find((places) => places.every((place) => !place[0].scheme.isOAuth)) ??
+    usable.find((locations) => locations.every((location) => !location[0].scheme.isOAuth)) ??
     usable[0]
   return chosen === undefined
     ? { ok: false, problem: advise(alternatives, context) }
@@ -61,31 +61,34 @@ interface AskedScheme {
 }
 
 /** What one header, query parameter or cookie has to satisfy: one credential is sent there, whatever asks for it. */
-type Place = readonly [AskedScheme, ...AskedScheme[]]
+type CredentialLocation = readonly [AskedScheme, ...AskedScheme[]]
 
 /**
  * The places of one alternative; `undefined` where it cannot be sent. Documents name several schemes for one place
  * when one token may come from several flows, as Google's do; one credential then answers them all.
  */
-function placesOf(alternative: SecurityAlternative, context: SecurityContext): readonly Place[] | undefined {
-  const places = new Map<string, Place>()
+function locationsOf(
+  alternative: SecurityAlternative,
+  context: SecurityContext,
+): readonly CredentialLocation[] | undefined {
+  const locations = new Map<string, CredentialLocation>()
   for (const [name, scopes] of alternative) {
     const scheme = context.schemes.get(name)
     if (scheme === undefined) return undefined
     const option = Object.hasOwn(context.options, name) ? context.options[name] : undefined
     const key = `${scheme.placement.in} ${scheme.placement.name}`
-    const before = places.get(key)
+    const before = locations.get(key)
     const asked = { name, scheme, scopes, option }
-    places.set(key, before === undefined ? [asked] : [...before, asked])
+    locations.set(key, before === undefined ? [asked] : [...before, asked])
   }
-  const all = [...places.values()]
+  const all = [...locations.values()]
   return all.every(isSendable) ? all : undefined
 }
 
 /** Two credentials for one place cannot both be sent, nor one in two forms. */
-function isSendable(place: Place): boolean {
-  const answered = place.filter(({ option }) => option !== undefined)
-  const deciding = answered.length > 0 ? answered : place
+function isSendable(location: CredentialLocation): boolean {
+  const answered = location.filter(({ option }) => option !== undefined)
+  const deciding = answered.length > 0 ? answered : location
   const forms = new Set(deciding.map(({ scheme }) => scheme.placement.form))
   const credentials = new Set(
     answered.map(({ option }) => JSON.stringify([option?.provider, option?.secret])),
@@ -93,8 +96,8 @@ function isSendable(place: Place): boolean {
   return forms.size === 1 && credentials.size <= 1
 }
 
-function isAnswered(place: Place): boolean {
-  return place.some(({ option }) => option !== undefined)
+function isAnswered(location: CredentialLocation): boolean {
+  return location.some(({ option }) => option !== undefined)
 }
 
 /** What to write so that the first alternative can be sent; following it to the letter gives the tool. */
@@ -123,19 +126,19 @@ function advise(
   return `its security schemes (${quoted(asked)}) want two credentials in one place, where one can be sent; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
 }
 
-function demand(places: readonly Place[], { key }: SecurityContext): SecurityChoice {
+function demand(locations: readonly CredentialLocation[], { key }: SecurityContext): SecurityChoice {
   const credentials: BoundCredential[] = []
   const tokenEndpoints = new Set<string>()
   const scopes = new Map<string, Set<string>>()
   const secrets = new Set<string>()
   const standIns = new Map<string, string>()
-  for (const place of places) {
-    const { name, scheme, option } = place.find((asked) => asked.option !== undefined) ?? place[0]
-    for (const asked of place)
+  for (const location of locations) {
+    const { name, scheme, option } = location.find((asked) => asked.option !== undefined) ?? location[0]
+    for (const asked of location)
       for (const endpoint of asked.scheme.tokenEndpoints) tokenEndpoints.add(endpoint)
     if (option?.provider !== undefined) {
       const known = scopes.get(option.provider) ?? new Set()
-      for (const asked of place) {
+      for (const asked of location) {
         for (const scope of asked.scheme.isOAuth ? asked.scopes : []) known.add(scope)
         for (const scope of asked.option?.scopes ?? []) known.add(scope)
       }
@@ -209,11 +212,11 @@ export function readSchemes(
 function readScheme(written: JsonObject): SecurityScheme | undefined {
   switch (written.type) {
     case 'apiKey': {
-      const place = PLACES.find((known) => known === written.in)
-      if (place === undefined || typeof written.name !== 'string') return undefined
-      if (place === 'header' && !HEADER_NAME.test(written.name)) return undefined
-      const name = place === 'header' ? written.name.toLowerCase() : written.name
-      return plainScheme({ in: place, name, form: 'plain' })
+      const location = PLACES.find((known) => known === written.in)
+      if (location === undefined || typeof written.name !== 'string') return undefined
+      if (location === 'header' && !HEADER_NAME.test(written.name)) return undefined
+      const name = location === 'header' ? written.name.toLowerCase() : written.name
+      return plainScheme({ in: location, name, form: 'plain' })
     }
     case 'basic':
       return plainScheme({ ...AUTHORIZATION, form: 'basic' })

@@ -235,9 +235,9 @@ function isObjectSchema({ type }: JsonObject): boolean {
 function offer(
   name: string,
   tool: RemoteTool,
-  place: { readonly settings: ClientSettings; readonly options: OtcSourceOptions; readonly listing: Listing },
+  about: { readonly settings: ClientSettings; readonly options: OtcSourceOptions; readonly listing: Listing },
 ): OfferedTool {
-  const { settings, options, listing } = place
+  const { settings, options, listing } = about
   const { authorization, secrets, userId } = tool.requirements
   const ours = authorization.map(({ id, scopes }) => ({ id, own: options.providers[id] ?? id, scopes }))
   const held = secrets.map(({ id }) => id).filter((id) => Object.hasOwn(options.secrets, id))

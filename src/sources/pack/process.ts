@@ -68,7 +68,7 @@ export class PackProcess {
   readonly #killGraceMs: number
   readonly #calls = new Map<number, OpenCall>()
   #next = 0
-  #isOver = false
+  #hasEnded = false
   #said = ''
   #noteSecond = 0
   #notes = 0
@@ -105,7 +105,7 @@ export class PackProcess {
     }
     this.ended = new Promise((resolve) => {
       const end = (why: string) => {
-        this.#isOver = true
+        this.#hasEnded = true
         endWatch()
         loaded.reject(fault('upstream_failed', `The pack did not start: ${why}.`))
         for (const call of this.#calls.values()) call.end.reject(cutShort(why))
@@ -126,8 +126,8 @@ export class PackProcess {
     )
   }
 
-  get isOver(): boolean {
-    return this.#isOver
+  get hasEnded(): boolean {
+    return this.#hasEnded
   }
 
   get calls(): number {
@@ -157,7 +157,7 @@ export class PackProcess {
 
   /** With everything that it started. */
   kill(why: string): void {
-    if (this.#isOver) return
+    if (this.#hasEnded) return
     this.#why ??= why
     killGroup(this.#child)
   }

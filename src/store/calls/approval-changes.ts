@@ -126,9 +126,9 @@ export function* decide(
   yield* appendAbout(row, decidedFact(approval, { action, opaque, reason: sealed, granted }), atMs)
   group.append(approvalEvent(approval, { ...journaled(action, sealed), at: atMs, by }))
   if (judged.kind === 'counted') return 'counted'
-  const told = action === 'reject' ? ('reject' as const) : ('accept' as const)
+  const outcome = action === 'reject' ? ('reject' as const) : ('accept' as const)
   const why = sealed === undefined ? {} : { reason: sealed }
-  yield* appendAbout(row, resolvedFact(approval, { action: told, by: opaque, ...why }), atMs)
+  yield* appendAbout(row, resolvedFact(approval, { action: outcome, by: opaque, ...why }), atMs)
   if (judged.state === 'rejected') {
     yield* endParked(group, row, { why: 'rejected', atMs, by, reason })
   } else {
@@ -170,14 +170,14 @@ function* ask(
     ...parkedEvent(call, { id: approval.id, attempt: parked.attempt }, atMs),
     ...parked.position,
   })
-  const told = {
+  const question = {
     ...approval,
     record: call.record,
     attempt: parked.attempt,
     tier: call.tier,
     createdAtMs: atMs,
   }
-  for (const fact of requestedFacts(told, labelOf(call))) {
+  for (const fact of requestedFacts(question, labelOf(call))) {
     yield* appendFact(parked.run, { fact, caller: parked.caller, atMs })
   }
   for (const { id, target } of approval.notices) {
@@ -290,9 +290,9 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   const run = text(row, 'run')
   if (state === 'pending' && why !== 'rejected') {
     const action = why === 'expired' ? ('reject' as const) : ('cancel' as const)
-    const told = why === 'expired' ? 'timeout' : why
+    const reason = why === 'expired' ? 'timeout' : why
     yield* appendFact(run, {
-      fact: resolvedFact(approval, { action, reason: told }),
+      fact: resolvedFact(approval, { action, reason }),
       caller: undefined,
       atMs,
     })

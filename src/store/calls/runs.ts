@@ -364,12 +364,12 @@ export function* cutAttempt(
 }
 
 /** Gives a call told by its record alone a run with events, because more will be told than a record can. */
-export function* keepInRun(row: Row, told: OwnRunCall): Steps<void> {
+export function* keepInRun(row: Row, call: OwnRunCall): Steps<void> {
   if (optionalText(row, 'run') !== undefined) return
-  const { record, principal } = told
-  yield* openRun({ tenant: text(row, 'tenant'), run: record, principal }, told.createdAtMs)
+  const { record, principal } = call
+  yield* openRun({ tenant: text(row, 'tenant'), run: record, principal }, call.createdAtMs)
   yield* write('keepInRun', record)
-  for (const { sequence: _given, atMs, ...fact } of ownRunEvents(told)) {
+  for (const { sequence: _given, atMs, ...fact } of ownRunEvents(call)) {
     yield* appendFact(record, { fact, caller: callerSlice(row), atMs })
   }
 }
