@@ -84,7 +84,7 @@ export class AdminClient {
     )
   }
 
-  /** Whoever can open the store with its key may do everything in it, under the name they have on this machine. */
+  /** A user who can open the store with its key may do everything in it, under their name on this machine. */
   async #askStore(
     request: AdminRequest,
     onStore: NonNullable<AdminClientOptions['onStore']>,

@@ -20,7 +20,7 @@ export function keyFileIn(dataFolder: string): string {
 }
 
 /**
- * The credential of whoever can read this machine's data folder (rule 29), for the server at this address: several may
+ * The credential of any user who can read this machine's data folder (rule 29), for the server at this address: several may
  * share one folder, each on a port of its own.
  */
 export function startTokenFileIn(dataFolder: string, serverUrl: string): string {

@@ -170,7 +170,7 @@ export interface MissingRequirements {
   readonly authorization?: readonly AuthorizationChallenge[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly userId?: true
-  /** Where somebody can say yes, or see that nobody has yet. */
+  /** Where an approver can decide, or see that nobody has yet. */
   readonly approval?: Challenge
 }
 

@@ -33,7 +33,7 @@ interface ApprovalWebhooks {
 }
 
 /**
- * Delivers what the store says is to be told, at least once, as long as the question is open. Calls never wait for it,
+ * Delivers the messages that the store holds, at least once, as long as the question is open. Calls never wait for it,
  * and a restart loses nothing: what is not delivered stays in the store.
  */
 export function startApprovalWebhooks(options: ApprovalWebhooksOptions): ApprovalWebhooks {
@@ -51,7 +51,7 @@ export function startApprovalWebhooks(options: ApprovalWebhooksOptions): Approva
   const deliverOne = async (notice: DueNotice): Promise<void> => {
     const webhook = byTarget.get(notice.target)
     const isSettled = notice.approval.state !== 'pending' || notice.approval.expiresAtMs <= clock.nowMs()
-    // Nobody has to be told any more, or is there to be told.
+    // The message is no longer needed, or has no receiver.
     const isDone =
       webhook === undefined || isSettled || (await send(options, webhook, notice, stopped.signal))
     const nextAtMs = isDone ? undefined : clock.nowMs() + pauseMs(notice.tries)
@@ -117,7 +117,7 @@ async function send(
   return false
 }
 
-/** Ids, the summary, the whole where it is not too large, and a link if it is for somebody. */
+/** Ids, the summary, the whole where it is not too large, and a link if it has an approver. */
 function messageOf(
   { approvals, clock, publicUrl, canSignIn }: ApprovalWebhooksOptions,
   { approver }: ApprovalWebhook,

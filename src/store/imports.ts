@@ -77,7 +77,7 @@ function readOptions(key: string, plain: Buffer): JsonObject {
 
 /** Rows are read in pages, so that a source with many tools does not hold the serving thread. */
 const PAGE_ROWS = 50
-/** Somebody wrote while the pages were read; more often than this is a fault. */
+/** Another process wrote while the pages were read; more often than this is a fault. */
 const MOST_READS = 20
 
 /** Pins; each write, its epoch and its journal events are one transaction. */

@@ -116,7 +116,7 @@ interface EventFacts {
   readonly principal?: string
 }
 
-/** A writer's row says who recorded its head; if that one did not, somebody kept it from being recorded. */
+/** A writer's row says who recorded its head; if that one did not, it was kept from being recorded. */
 function firstUnrecorded(walks: readonly ChainWalk[]): BadGroup | undefined {
   const byNo = new Map(walks.map((walk) => [walk.no, walk]))
   for (const { writer, recorded } of walks) {

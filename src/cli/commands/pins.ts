@@ -191,7 +191,7 @@ const pinsReject = defineCommand<'hash' | AdminOption>({
   },
 })
 
-/** Accepts or rejects what waits for a tool; the tool as it is after that. */
+/** Accepts or rejects the waiting change of a tool; the tool as it is after that. */
 async function decidePin(
   verb: 'accept' | 'reject',
   tool: string,

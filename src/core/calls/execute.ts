@@ -278,7 +278,7 @@ async function runInOwnSession(tool: Tool, input: unknown, context: RunContext):
   const state = await tool.session?.open(context)
   context.session = state
   try {
-    // Opening took too long: the caller was told that the call is over, so nothing may begin.
+    // Opening took too long: the caller heard that the call is over, so nothing may begin.
     if (context.isAborted) throw fault('cancelled', `${tool.name} was not started.`)
     return await tool.run(input, context)
   } finally {

@@ -111,7 +111,7 @@ async function judge(
 ): Promise<Found | 'look again'> {
   // Rule 13: a tombstone never runs again, whatever its call ended with.
   if (record.state === 'released' && !record.expired) return { kind: 'again', previous: record }
-  // Rule 1: what waits for a yes walks the whole ladder again.
+  // Rule 1: a call that waits for approval walks the whole ladder again.
   if (record.state === 'parked') return { kind: 'again', previous: record }
   if (record.state !== 'running') {
     const { runId = ownRunId(record.record), tool, toolId } = record

@@ -141,7 +141,7 @@ export async function proveUser(
   throw fault('not_authorized', 'This credential may not act for that user id.')
 }
 
-/** What a call that names a user without proof is told by a tool that needs one: nothing it could add would help. */
+/** The answer to a call that names a user without proof, from a tool that needs one: nothing it could add would help. */
 export function unprovenUser({ name }: Pick<Tool, 'name'>): ToolError {
   return fault(
     'not_authorized',

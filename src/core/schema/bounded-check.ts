@@ -35,7 +35,7 @@ const UNEXPLAINED: readonly InputIssue[] = Object.freeze([
 ])
 
 /**
- * Holds values against a schema that somebody else wrote, by reading it: no code is made of a stranger's text, a part is
+ * Holds values against a schema that another party wrote, by reading it: no code is made of a stranger's text, a part is
  * read when a value first reaches it, and every look is counted, so that a check ends whatever the schema says. The
  * schema has passed `checkSchema`; it means the same as in `createSchemaValidator`.
  */

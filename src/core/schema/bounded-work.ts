@@ -157,7 +157,7 @@ export class BoundedWork {
   }
 }
 
-/** A pattern of somebody else: on the engine that cannot hang, or on the fast one where a deadline ends it. */
+/** A pattern of another party: on the engine that cannot hang, or on the fast one where a deadline ends it. */
 export class BoundedPattern {
   readonly #source: string
   #linear: LinearPattern | undefined

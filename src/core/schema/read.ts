@@ -157,7 +157,7 @@ function standardOf(value: unknown): object | undefined {
 }
 
 /**
- * What each library's converter must be told so that all behave alike: checks that only code can do are left
+ * What each library's converter must be configured with so that all behave alike: checks that only code can do are left
  * to the library's own parse, and types that JSON lacks are refused instead of becoming "anything".
  */
 function libraryOptions(vendor: string): { readonly libraryOptions?: Record<string, unknown> } {

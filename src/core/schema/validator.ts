@@ -12,7 +12,7 @@ import { standardIssues } from './read.ts'
 const NOT_AN_OBJECT = Object.freeze([{ pointer: '', message: 'Must be an object' }])
 const NO_PROBLEMS: readonly string[] = Object.freeze([])
 
-/** What values are held against: a schema of our own, or one of somebody else's that is made ready at the first call. */
+/** What values are held against: a schema of our own, or one of another party's that is made ready at the first call. */
 export type EnforcedSchema = JsonObject | (() => JsonObject)
 
 export function createInputCheck(schema: EnforcedSchema): Tool['checkInput'] {
@@ -67,7 +67,7 @@ const UNCHECKED: readonly InputIssue[] = Object.freeze([
 ])
 
 interface ValidatorOptions {
-  /** Somebody else wrote the schema: a check is work that is counted, and ends. */
+  /** Another party wrote the schema: a check is work that is counted, and ends. */
   readonly untrusted?: boolean
 }
 

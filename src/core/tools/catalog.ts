@@ -96,7 +96,7 @@ export class Registry {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name, for dialects that publish them (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
-  /** Whether a call of any tool may have to wait for a yes, or for a step of its own. */
+  /** Whether a call of any tool may have to wait for approval, or for a step of its own. */
   readonly hasWaiting: boolean
   readonly #index: ToolIndex
   readonly #all: Catalog
@@ -206,7 +206,7 @@ export class Registry {
     return made
   }
 
-  /** Whoever may not call every step of a workflow does not see it (rule 31): gives how many went, inner ones first. */
+  /** Hides workflows from callers that may not call every step (rule 31): gives how many went, inner ones first. */
   #hideWorkflows(visible: Uint8Array): number {
     let hidden = 0
     for (const position of this.#workflows) {
@@ -249,7 +249,7 @@ type IsAffected = (principal: Principal) => boolean
 
 type CatalogListener = (isAffected: IsAffected) => void
 
-/** Tells open streams that tools came, went or changed. Whoever replaces tools calls `notify` afterwards. */
+/** Tells open streams that tools came, went or changed. Code that replaces tools calls `notify` afterwards. */
 export class CatalogChanges {
   readonly #listeners = new Set<CatalogListener>()
 

@@ -36,7 +36,7 @@ interface LaxerOptions {
   readonly mayComeLater?: (name: string) => boolean
 }
 
-interface IdentifiedTool {
+interface NamedTool {
   readonly identity: ToolIdentity
   readonly file?: string
 }
@@ -47,25 +47,21 @@ export function prepareTools(
   options: Omit<PrepareOptions, 'file' | 'moduleHash'> & LaxerOptions = {},
 ): PreparedTools {
   const findings: Finding[] = []
-  const identified: IdentifiedTool[] = []
+  const named: NamedTool[] = []
   const tools: Tool[] = []
   for (const { definition, file, moduleHash } of definitions) {
     const location = file === undefined ? {} : { file }
     const module = moduleHash === undefined ? {} : { moduleHash }
     const inspected = inspectTool(definition, { ...options, ...location, ...module })
     findings.push(...inspected.findings)
-    if (inspected.identity !== undefined) identified.push({ identity: inspected.identity, ...location })
+    if (inspected.identity !== undefined) named.push({ identity: inspected.identity, ...location })
     if (inspected.tool !== undefined) tools.push(inspected.tool)
   }
   const resolved = resolveWorkflows(tools)
-  findings.push(...checkWorkflows(resolved, tools, identified, options))
+  findings.push(...checkWorkflows(resolved, tools, named, options))
   findings.push(...checkLaxerVersions(resolved.tools, options.acknowledgeLaxerVersions ?? []))
-  findings.push(
-    ...checkVersions(identified),
-    ...checkShared(identified, 'name'),
-    ...checkShared(identified, 'catalogId'),
-  )
-  findings.push(...checkCrossed(identified))
+  findings.push(...checkVersions(named), ...checkShared(named, 'name'), ...checkShared(named, 'catalogId'))
+  findings.push(...checkCrossed(named))
   if (findings.length > 0) return { ok: false, findings }
   const ready = new Map(resolved.tools.map((tool) => [tool.id, tool]))
   // Workflows that wait for tools of sources stay as they are written until those are there.
@@ -76,11 +72,11 @@ export function prepareTools(
 function checkWorkflows(
   { findings, waiting }: ResolvedWorkflows,
   tools: readonly Tool[],
-  identified: readonly IdentifiedTool[],
+  named: readonly NamedTool[],
   { mayComeLater = () => false }: LaxerOptions,
 ): Finding[] {
-  const files = new Map(identified.map(({ identity, file }) => [identity.id, file]))
-  const names = new Set(identified.flatMap(({ identity }) => namesOf(identity)))
+  const files = new Map(named.map(({ identity, file }) => [identity.id, file]))
+  const names = new Set(named.flatMap(({ identity }) => namesOf(identity)))
   const missed = [...waiting].flatMap(([id, missing]) => {
     const lost = missing.filter((ref) => !mayComeLater(ref) && !isFaulty(ref, names, tools))
     return missingUse({ id }, lost, tools)
@@ -101,9 +97,9 @@ function namesOf({ parts, name, catalogId }: ToolIdentity): readonly string[] {
 }
 
 /** Ids are unique, also when two spell one version differently (OTC-24, OTC/T-10). */
-function checkVersions(identified: readonly IdentifiedTool[]): Finding[] {
+function checkVersions(named: readonly NamedTool[]): Finding[] {
   const findings: Finding[] = []
-  for (const versions of Map.groupBy(identified, ({ identity }) => identity.parts.base).values()) {
+  for (const versions of Map.groupBy(named, ({ identity }) => identity.parts.base).values()) {
     const inOrder = versions.toSorted(byVersion)
     for (const [index, later] of inOrder.entries()) {
       const earlier = inOrder[index - 1]
@@ -116,16 +112,16 @@ function checkVersions(identified: readonly IdentifiedTool[]): Finding[] {
   return findings
 }
 
-function byVersion(left: IdentifiedTool, right: IdentifiedTool): number {
+function byVersion(left: NamedTool, right: NamedTool): number {
   return compareVersions(left.identity.parts.version, right.identity.parts.version)
 }
 
 /** A `name` or `catalogId` belongs to one base and is shared by its versions. */
-function checkShared(identified: readonly IdentifiedTool[], key: 'name' | 'catalogId'): Finding[] {
+function checkShared(named: readonly NamedTool[], key: 'name' | 'catalogId'): Finding[] {
   const findings: Finding[] = []
   const firstOfBase = new Map<string, ToolIdentity>()
   const firstWithValue = new Map<string, ToolIdentity>()
-  for (const entry of identified) {
+  for (const entry of named) {
     const { identity } = entry
     const value = identity[key]
     const sibling = remember(firstOfBase, identity.parts.base, identity)
@@ -141,10 +137,10 @@ function checkShared(identified: readonly IdentifiedTool[], key: 'name' | 'catal
   return findings
 }
 
-/** One tool's name is not another one's catalog id: whoever writes it would not know which is meant. */
-function checkCrossed(identified: readonly IdentifiedTool[]): Finding[] {
-  const owners = new Map(identified.map(({ identity }) => [identity.catalogId, identity]))
-  return identified.flatMap((entry) => {
+/** One tool's name is not another one's catalog id: its writer would not know which is meant. */
+function checkCrossed(named: readonly NamedTool[]): Finding[] {
+  const owners = new Map(named.map(({ identity }) => [identity.catalogId, identity]))
+  return named.flatMap((entry) => {
     const owner = owners.get(entry.identity.name)
     if (owner === undefined || owner.parts.base === entry.identity.parts.base) return []
     const problem = `"${entry.identity.name}" is the catalog id of "${owner.id}".`
@@ -158,6 +154,6 @@ function remember<Value>(first: Map<string, Value>, key: string, value: Value): 
   return known ?? value
 }
 
-function found({ identity, file }: IdentifiedTool, where: string, problem: string, fix: string): Finding {
+function found({ identity, file }: NamedTool, where: string, problem: string, fix: string): Finding {
   return { toolId: identity.id, ...(file === undefined ? {} : { file }), where, problem, fix }
 }

@@ -146,7 +146,7 @@ async function closeSession({ principal, params }: HttpRequest, gateway: Gateway
 /** A quiet stream says so this often (OWP-98: at least every 30 s). */
 const KEEP_ALIVE_MS = 15_000
 
-/** A principal's own runs: follow one, look at it, or end it. Runs of others cannot be told from none (OWP-49). */
+/** A principal's own runs: follow one, look at it, or end it. Runs of others cannot be distinguished from none (OWP-49). */
 export function runRoutes(gateway: Gateway): readonly HttpRoute[] {
   const route = (
     method: 'GET' | 'DELETE',

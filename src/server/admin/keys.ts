@@ -174,7 +174,7 @@ export class ApiKeys {
     const owner = { tenant, name }
     checkTenant(tenant, actor)
     const mine = await store.keys.keysOf(owner)
-    // Whoever gets a new key of a principal can do what the principal can.
+    // A caller who gets a new key of a principal can do what the principal can.
     for (const key of mine) this.#checkBounds(key, actor)
     const made = this.#make()
     const secret = { label, expiresAtMs, keyId: made.keyId, digest: made.digest }

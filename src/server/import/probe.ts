@@ -74,8 +74,8 @@ const USUAL_PLACES = ['/openapi.json', '/openapi.yaml', '/swagger.json', '/v3/ap
 
 /** Services put their description into one of a few places. */
 export async function probeUsualPlaces(url: string, probe: Probe): Promise<Look> {
-  for (const location of USUAL_PLACES) {
-    const look = await probeDocument(`${url.replace(/\/+$/, '')}${location}`, probe).catch(() => OTHER)
+  for (const where of USUAL_PLACES) {
+    const look = await probeDocument(`${url.replace(/\/+$/, '')}${where}`, probe).catch(() => OTHER)
     if (look.kind !== 'other') return look
   }
   return OTHER
@@ -123,7 +123,7 @@ export function parseDescription(text: string): JsonObject | undefined {
 /** An OpenAPI or OpenTool document, by what it says of itself. */
 export function lookAtDocument(
   document: JsonObject,
-  location: { readonly url: string } | { readonly file: string },
+  where: { readonly url: string } | { readonly file: string },
   headers: JsonObject = {},
 ): Look {
   const { openapi, swagger, opentool, info } = document
@@ -132,7 +132,7 @@ export function lookAtDocument(
   if (version !== undefined) {
     const options = {
       type: 'openapi',
-      ...location,
+      ...where,
       ...(Object.keys(headers).length === 0 ? {} : { headers }),
     }
     const kind = openapi === undefined ? 'a Swagger' : 'an OpenAPI'
@@ -141,7 +141,7 @@ export function lookAtDocument(
       source: { type: 'openapi', options, what: `${kind} ${String(version)} document`, ...title, notes: [] },
     }
   }
-  return opentool === undefined ? OTHER : lookAtOpenTool(document, location, title)
+  return opentool === undefined ? OTHER : lookAtOpenTool(document, where, title)
 }
 
 /**
@@ -150,7 +150,7 @@ export function lookAtDocument(
  */
 function lookAtOpenTool(
   { opentool, server }: JsonObject,
-  location: { readonly url: string } | { readonly file: string },
+  where: { readonly url: string } | { readonly file: string },
   title: { readonly name?: string },
 ): Look {
   const written = isJsonObject(server) && typeof server.url === 'string' ? server.url : undefined
@@ -161,8 +161,8 @@ function lookAtOpenTool(
       why: 'It is an OpenTool document that does not say where its server is (server.url). Import the address of the server; if that does not describe itself, write both into the config: { "type": "opentool", "url": …, "document": … }.',
     }
   }
-  const document = 'file' in location ? location.file : location.url
-  const isNamed = 'file' in location || new URL(location.url).host === new URL(url).host
+  const document = 'file' in where ? where.file : where.url
+  const isNamed = 'file' in where || new URL(where.url).host === new URL(url).host
   return {
     kind: 'found',
     source: {

@@ -118,7 +118,7 @@ export const COMMON_OPTIONS_WITH_EGRESS = {
 
 export type CommonOptions = z.output<z.ZodObject<typeof COMMON_OPTIONS>>
 
-/** Whether the operator wants a tool at all; what is not is told as `leftOut` of a discovery. */
+/** Whether the operator wants a tool at all; what is not is reported as `leftOut` of a discovery. */
 export function isWanted(
   nativeName: string,
   { include, exclude }: Pick<CommonOptions, 'include' | 'exclude'>,
@@ -146,7 +146,7 @@ function onlyTenants(
   return said.filter((tenant) => tenants.includes(tenant))
 }
 
-/** Another server's tools: what they do is only known over there, so they write until somebody says otherwise (OWP-33). */
+/** Another server's tools: their effects are unknown here, so they write until the operator says otherwise (OWP-33). */
 export function remotePolicyOf(
   nativeName: string,
   options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,

@@ -40,9 +40,9 @@ export const MCP_OPTIONS = z
       .optional(),
     /** Headers whose value is a secret of the caller: `{ 'x-api-key': 'NAME_OF_THE_SECRET' }`. */
     secretHeaders: z.record(z.string(), z.string().min(1)).default({}),
-    /** Whether callers share connections; unless told, only where the upstream keeps nothing per connection. */
+    /** Whether callers share connections; by default only where the upstream keeps nothing per connection. */
     connection: z.enum(['shared', 'per-principal']).optional(),
-    /** Whether openwop sessions are offered, each with a connection of its own; unless told, for commands. */
+    /** Whether openwop sessions are offered, each with a connection of its own; by default for commands. */
     stateful: z.boolean().optional(),
     /** `auto` asks the upstream; `legacy` = initialize at once, `modern` = 2026-07-28 and nothing else. */
     revision: z.enum(['auto', 'legacy', 'modern']).default('auto'),

@@ -239,7 +239,7 @@ async function readAnswer(response: Response, context: AnswerContext): Promise<J
       },
     )
   }
-  const body = parseAnswerBody(bytes, response.headers.get('content-type') ?? '', context)
+  const body = parseAnswer(bytes, response.headers.get('content-type') ?? '', context)
   const { headers } = binding.response
   if (headers.length === 0) return body
   const shown = headers.flatMap((name) => {
@@ -250,7 +250,7 @@ async function readAnswer(response: Response, context: AnswerContext): Promise<J
   return { body, headers: Object.fromEntries(shown), ...(next === undefined ? {} : { next }) }
 }
 
-function parseAnswerBody(bytes: Buffer, mediaType: string, { binding, operation }: AnswerContext): JsonValue {
+function parseAnswer(bytes: Buffer, mediaType: string, { binding, operation }: AnswerContext): JsonValue {
   const { json, raw } = binding.response
   if (bytes.length === 0) return null
   if (json ? isJson(mediaType) || essenceOf(mediaType) === '' : !raw && isJson(mediaType)) {

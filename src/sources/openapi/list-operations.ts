@@ -159,7 +159,7 @@ function readSwaggerOperation(documents: Documents, node: OperationNode): Operat
   return {
     ...commonParts(documents, node),
     parameters: declared.flatMap(readParameter),
-    body: readSwaggerBody(declared, consumes),
+    body: swaggerBody(declared, consumes),
     responses: readResponses(documents, operation, (response) => {
       const schema = memberOf(response, 'schema')
       if (schema === undefined) return []
@@ -214,7 +214,7 @@ function schemaOf({
   return schema
 }
 
-function readSwaggerBody(
+function swaggerBody(
   declared: readonly LocatedObject[],
   consumes: readonly string[],
 ): RequestBody | undefined {

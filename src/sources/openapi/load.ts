@@ -197,7 +197,7 @@ export class Unreadable extends Error {
   override readonly name = 'Unreadable'
 }
 
-/** JSON or YAML, told apart by how it begins: file names and media types are often wrong. */
+/** JSON or YAML, distinguished by how it begins: file names and media types are often wrong. */
 export function parseText(text: string, location: string): JsonValue {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text
   try {
@@ -233,7 +233,7 @@ function parseYaml(text: string): JsonValue {
 /** YAML can name a part many times over; a description needs few such names. */
 const MOST_ALIASES = 1_000
 
-/** YAML as JSON text: what names itself or unfolds without end throws here and not in whoever walks the value. */
+/** YAML as JSON text: what names itself or unfolds without end throws here and not in the code that walks the value. */
 function yamlToJson(text: string): string {
   const value: unknown = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'error' })
   const json = JSON.stringify(value ?? null)

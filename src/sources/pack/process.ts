@@ -90,7 +90,7 @@ export class PackProcess {
     const endWatch = watchOver(this.#child)
     const loaded = Promise.withResolvers<Described>()
     this.described = loaded.promise
-    // Whoever waits is told; nobody has to.
+    // Those who wait hear of it; nobody has to.
     loaded.promise.catch(() => undefined)
     this.#channel = openChannel(this.#child, {
       onMessage: (message) => {
@@ -162,7 +162,7 @@ export class PackProcess {
     killGroup(this.#child)
   }
 
-  /** A tool that does not let go when it is told to takes its process with it: nothing else can stop a loop. */
+  /** A tool that does not let go when asked to takes its process with it: nothing else can stop a loop. */
   #stop(id: number): void {
     this.#send({ type: 'abort', id })
     const { nativeName } = this.#calls.get(id)?.invocation ?? {}
@@ -274,7 +274,7 @@ function watchOver(child: ChildProcess): () => void {
 }
 
 /**
- * Node opens its debugger to whoever may send SIGUSR1, and code that is kept from files and programs may: a listener takes that
+ * Node opens its debugger to any process that may send SIGUSR1, and code that is kept from files and programs may: a listener takes that
  * away. It stays for good, because without it the signal would end us. `--inspect` opens the debugger as before.
  */
 function ignoreDebugSignal(): void {

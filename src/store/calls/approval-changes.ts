@@ -44,7 +44,7 @@ import {
 import { type Parked, parkCall, parkCallAgain, type RUN_ENDED, TAKEN } from './call-changes.ts'
 import { appendFact, endAttempt, endOwnSession } from './runs.ts'
 
-/** Nobody: what waits belongs to no writer, so that no writer's death ends it. */
+/** Nobody: a waiting call belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0
 
 export type Parkings =
@@ -275,7 +275,7 @@ export function* parkedIn(scope: ParkedScope): Steps<readonly Row[]> {
   return yield* all('parkedApprovalsInSession', scope.sessionId, tenant)
 }
 
-/** Call, question, events and journal in one; nothing when somebody else was first. */
+/** Call, question, events and journal in one; nothing when another process was first. */
 export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps<EndedParked | undefined> {
   const approval = approvalFromRow(row, [])
   const { id, tenant, record, attempt, tool, principal, state, expiresAtMs } = approval
@@ -302,7 +302,7 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   const attempted = { tenant, record, principal, tool, attempt, run, session }
   const position = yield* endAttempt(attempted, outcome, atMs)
   const said = { type: ENDS[why].event, at: atMs, ...(by === undefined ? {} : { by }) }
-  // Whoever rejects has its own event already.
+  // A rejection has its own event already.
   if (why !== 'rejected') group.append(approvalEvent(approval, said))
   group.append({ ...endedEvent(attempted, attempt, { state: 'failed', outcome, atMs }), ...position })
   yield* endOwnSession(group, attempted, outcome, atMs)

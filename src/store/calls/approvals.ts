@@ -225,7 +225,7 @@ export const queries = {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
   findApproval: 'SELECT * FROM approvals WHERE id = ?',
   newestApproval: 'SELECT * FROM approvals WHERE record = ? ORDER BY attempt DESC LIMIT 1',
-  /** One conditional update per change: whoever comes second changes nothing (OWP-68). */
+  /** One conditional update per change: the second one changes nothing (OWP-68). */
   changeApproval: `UPDATE approvals SET state = ?, decided_at = coalesce(decided_at, ?), expires_at = ? WHERE id = ? AND state = ?`,
   expiredApprovals:
     "SELECT * FROM approvals WHERE state IN ('pending', 'granted') AND expires_at <= ? ORDER BY expires_at LIMIT ?",
@@ -259,7 +259,7 @@ export const queries = {
 } as const
 
 /**
- * Questions for a yes, one per attempt of a call, with the words of their approvers and the webhook messages that are
+ * Requests for approval, one per attempt of a call, with the words of their approvers and the webhook messages that are
  * still to be delivered. They live as long as the row of their call: a tombstone keeps who said what (rule 13).
  */
 export const tables = `
