@@ -284,6 +284,15 @@ export class JsonScan {
   }
 }
 
+/** `undefined` for a text that is not JSON. */
+export function parseJson(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /** What a JSON text has too much of, in words. */
 export function tooMuchJson(bytes: Uint8Array, bounds: JsonBounds = JSON_BOUNDS): string | undefined {
   const scan = new JsonScan(bounds)

@@ -16,8 +16,7 @@ import {
 } from '#core/ports/import-store'
 import { Breather } from '#core/runtime'
 import { sealOnce, unseal } from './encryption.ts'
-import type { CommitGroup, StoreContext } from './engine.ts'
-import { all, get, type Row, type Steps, write } from './engine.ts'
+import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import { bytes, integer, optionalText, readEpoch, rowMac, text } from './rows.ts'
 
 /** Stored sources; each change and its epoch are one transaction with the journal. */

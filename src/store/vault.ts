@@ -11,8 +11,7 @@ import type {
 } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import { newDataKey, sealOnce, unseal } from './encryption.ts'
-import type { CommitGroup, StoreContext } from './engine.ts'
-import { all, get, type Row, type Steps, write } from './engine.ts'
+import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import { bytes, integer, optionalBytes, optionalInteger, text, word } from './rows.ts'
 
 const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]

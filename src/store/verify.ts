@@ -2,8 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import type { JournalHead } from '#core/journal/events'
 import type { BadGroup, BadRow, JournalVerification } from '#core/ports/store'
 import { CHAIN_START, checkpointSignature, linkOf } from './commit-queue.ts'
-import type { StoreContext } from './engine.ts'
-import { all, get, type Row, type Steps } from './engine.ts'
+import { all, get, type Row, type Steps, type StoreContext } from './engine.ts'
 import {
   type DecidingTable,
   foreignTriggers,

@@ -21,7 +21,7 @@ import {
   type RequirementResolvers,
   type TriedCall,
 } from '#client/index'
-import { cleanJson, cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { cleanJson, cleanText, isJsonObject, type JsonObject, parseJson } from '#core/json'
 import type { Tool } from '#core/tool'
 import { factsOf, needsOf, type ToolFacts, type ToolNeeds } from '#core/tools/facts'
 
@@ -217,14 +217,6 @@ async function readInput(text: string | undefined, { stdin }: CommandContext): P
       ? `The input is not JSON. Write an object in quotes: '{"a":1}', or - for stdin.`
       : `The input must be a JSON object, for example '{"a":1}'.`,
   )
-}
-
-function parseJson(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 const tools = defineCommand<'config' | 'url' | 'key'>({

@@ -6,7 +6,8 @@ import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from 
  * `pending`: waits for approval. `granted`: may be used once. `used`: an attempt ran on it. The others are refusals and
  * final: `cancelled` when its caller, its run or its session went away.
  */
-export type ApprovalState = 'pending' | 'granted' | 'used' | 'rejected' | 'expired' | 'cancelled'
+export const APPROVAL_STATES = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled'] as const
+export type ApprovalState = (typeof APPROVAL_STATES)[number]
 
 export interface ApprovalAddress {
   readonly tenant: string

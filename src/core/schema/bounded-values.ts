@@ -1,5 +1,5 @@
 import { canonicalJson, isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
-import type { BoundedPattern, BoundedWork, Position } from './bounded-work.ts'
+import { type BoundedPattern, type BoundedWork, isStructured, type Position } from './bounded-work.ts'
 
 type Check = (value: JsonValue, look: { readonly work: BoundedWork; readonly position: Position }) => boolean
 
@@ -75,10 +75,6 @@ function hasNoTwins(items: JsonArray, work: BoundedWork): boolean {
 function equalityKey(value: JsonValue, work: BoundedWork): string {
   work.spendWhole(value)
   return canonicalJson(value)
-}
-
-function isStructured(value: JsonValue): boolean {
-  return typeof value === 'object' && value !== null
 }
 
 const BOUNDS: Readonly<Record<string, (value: number, limit: number) => boolean>> = {

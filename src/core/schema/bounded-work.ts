@@ -328,3 +328,8 @@ function isTimeout(error: unknown): boolean {
     error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'
   )
 }
+
+/** Whether a value is compared by its parts. */
+export function isStructured(value: JsonValue): boolean {
+  return typeof value === 'object' && value !== null
+}

@@ -9,7 +9,7 @@ import {
   type JsonValue,
 } from '#core/json'
 import { didYouMean, misspelledName } from '#core/nearest-name'
-import { REFERENCES, SUBSCHEMAS, visitSchemas } from './keywords.ts'
+import { propertiesOf, REFERENCES, SUBSCHEMAS, visitSchemas } from './keywords.ts'
 
 /** A schema library's own issues, with its own words. */
 export function standardIssues(issues: readonly StandardSchemaV1.Issue[]): readonly InputIssue[] {
@@ -292,10 +292,6 @@ function mayHold(schema: JsonObject, name: string): boolean {
   if (others !== undefined && others !== false) return true
   if (!isJsonObject(patternProperties)) return false
   return Object.keys(patternProperties).some((pattern) => matches(pattern, name))
-}
-
-function propertiesOf({ properties }: JsonObject): JsonObject {
-  return isJsonObject(properties) ? properties : {}
 }
 
 /** A pattern that does not compile has a finding of its own. */

@@ -4,7 +4,7 @@ import type { InputIssue } from '#core/errors'
 import { canonicalJson, isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
 import type { ParsedInput, Tool } from '#core/tool'
 import { createBoundedCheck, NO_ISSUES } from './bounded-check.ts'
-import { isLarge } from './bounded-work.ts'
+import { isLarge, isStructured } from './bounded-work.ts'
 import { schemaIssues } from './issues.ts'
 import { visitSchemas } from './keywords.ts'
 import { standardIssues } from './read.ts'
@@ -211,8 +211,4 @@ function hasNoTwins(items: JsonArray): boolean {
     else seen.add(item)
   }
   return seen.size + structured.size === items.length
-}
-
-function isStructured(value: JsonValue): boolean {
-  return typeof value === 'object' && value !== null
 }

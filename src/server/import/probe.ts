@@ -4,7 +4,7 @@ import { OpenToolClient } from '#client/opentool'
 import { readOptions } from '#client/options'
 import { ToolDirectory } from '#client/tool-directory'
 import { isToolError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import type { Discovery, SourceServices } from '#core/ports/source'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import { serverBaseUrl } from '#protocols/opentool/codec-document'
@@ -116,7 +116,7 @@ const MOST_ALIASES = 1_000
 
 /** A document of JSON or YAML; `undefined` for any other text. */
 export function parseDescription(text: string): JsonObject | undefined {
-  const value = parseJson(text) ?? parseYaml(text)
+  const value = parseJson(text.startsWith('\uFEFF') ? text.slice(1) : text) ?? parseYaml(text)
   return isJsonObject(value) ? value : undefined
 }
 
@@ -172,15 +172,6 @@ function lookAtOpenTool(
       ...title,
       notes: [],
     },
-  }
-}
-
-function parseJson(text: string): JsonValue | undefined {
-  try {
-    const value: JsonValue = JSON.parse(text.startsWith('\uFEFF') ? text.slice(1) : text)
-    return value
-  } catch {
-    return undefined
   }
 }
 
@@ -269,14 +260,14 @@ function found(
 /** The first message, alone or as an event; a stream may go on for ever. */
 async function readAnswer(response: Response): Promise<JsonValue | undefined> {
   const type = response.headers.get('content-type') ?? ''
-  if (!type.startsWith('text/event-stream')) return parse(await response.text())
+  if (!type.startsWith('text/event-stream')) return parseJson(await response.text())
   const parser = new EventParser(MOST_CHARACTERS)
   const decoder = new TextDecoder()
   const reader = response.body?.getReader()
   try {
     for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
       for (const { data } of parser.read(decoder.decode(read.value, { stream: true }))) {
-        const message = parse(data)
+        const message = parseJson(data)
         if (isJsonObject(message) && message.id === REQUEST_ID) return message
       }
     }
@@ -296,15 +287,6 @@ async function endSession(url: string, response: Response, { send, signal, apiKe
   }
   const ended = await send(url, { method: 'DELETE', headers, signal }).catch(() => undefined)
   await ended?.body?.cancel()
-}
-
-function parse(text: string): JsonValue | undefined {
-  try {
-    const value: JsonValue = JSON.parse(text)
-    return value
-  } catch {
-    return undefined
-  }
 }
 
 export const IMPORT_TYPES = ['mcp', 'openapi', 'otc', 'opentool'] as const

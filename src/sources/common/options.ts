@@ -1,6 +1,8 @@
 import { z } from 'zod'
+import { fault } from '#core/errors'
 import { shortHash } from '#core/hash'
 import { matchesGlob } from '#core/imports/overrides'
+import type { JsonObject } from '#core/json'
 import { Secret } from '#core/secret'
 import { POLICY_FIELDS, type PolicyDefinition } from '#core/tool'
 
@@ -157,4 +159,13 @@ export function remotePolicyOf(
 /** Without the members nobody wrote, so that they overrule nothing. */
 function given(policy: z.output<typeof OPERATOR_POLICY> | undefined): PolicyDefinition {
   return Object.fromEntries(Object.entries(policy ?? {}).filter(([, value]) => value !== undefined))
+}
+
+/** An accepted binding, as it comes back from the store; `what` names its tool. */
+export function readBinding<Binding>(schema: z.ZodType<Binding>, what: string, binding: JsonObject): Binding {
+  const parsed = schema.safeParse(binding)
+  if (parsed.success) return parsed.data
+  throw fault('upstream_failed', `The accepted definition of ${what} cannot be used.`, {
+    developerMessage: z.prettifyError(parsed.error),
+  })
 }

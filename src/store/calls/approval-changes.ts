@@ -10,18 +10,19 @@ import {
 import { StoreError } from '#core/errors'
 import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#core/journal/append'
 import type { ApprovalChanged } from '#core/journal/events'
-import type {
-  ApprovalRecord,
-  ApprovalState,
-  ApprovalSubject,
-  ApproverDecision,
-  DecideResult,
-  DecisionAction,
-  EndedParked,
-  NewDecision,
-  ParkedScope,
-  Parking,
-  Resumption,
+import {
+  APPROVAL_STATES,
+  type ApprovalRecord,
+  type ApprovalState,
+  type ApprovalSubject,
+  type ApproverDecision,
+  type DecideResult,
+  type DecisionAction,
+  type EndedParked,
+  type NewDecision,
+  type ParkedScope,
+  type Parking,
+  type Resumption,
 } from '#core/ports/approval-store'
 import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
 import { labelOf, type RunFact } from '#core/runs/events'
@@ -315,14 +316,6 @@ function* sessionOf(record: string, ownSession: string | undefined): Steps<CallS
   return named === undefined ? undefined : { sessionId: named, isOwn: false }
 }
 
-const APPROVAL_STATES = [
-  'pending',
-  'granted',
-  'used',
-  'rejected',
-  'expired',
-  'cancelled',
-] as const satisfies readonly ApprovalState[]
 const ACTIONS = ['grant', 'reject', 'override'] as const satisfies readonly DecisionAction[]
 
 /** What stands in for a subject that is not needed, or whose text is gone with its journal group. */

@@ -13,8 +13,7 @@ import type {
 } from '#core/ports/approval-store'
 import type { CallAddress, CallRecord } from '#core/ports/store'
 import { openReason } from '#store/encryption'
-import type { CommitGroup, StoreContext } from '#store/engine'
-import { all, get, type Row, type Steps, write } from '#store/engine'
+import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from '#store/engine'
 import { integer, text } from '#store/rows'
 import {
   approvalFromRow,

@@ -20,8 +20,7 @@ import type {
   Settlement,
   SettleResult,
 } from '#core/ports/store'
-import type { CommitGroup } from '#store/engine'
-import { get, type Row, type Steps, write } from '#store/engine'
+import { type CommitGroup, get, type Row, type Steps, write } from '#store/engine'
 import {
   boundText,
   callerSlice,

@@ -7,8 +7,7 @@ import type {
   OwnCallsQuery,
   Store,
 } from '#core/ports/store'
-import type { StoreContext } from '#store/engine'
-import { all, get, type Row, type Steps } from '#store/engine'
+import { all, get, type Row, type Steps, type StoreContext } from '#store/engine'
 import { callFromRow, integer, type SealedText, text, unreadableText } from '#store/rows'
 import {
   claimCall,

@@ -6,8 +6,16 @@ import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/prot
 import type { RetentionPolicy, Store } from '#core/ports/store'
 import { sessionLostError } from '#core/runs/sessions'
 import { type Chain, checkpointSignature } from '#store/commit-queue'
-import type { CommitGroup, Engine, StoreContext } from '#store/engine'
-import { all, get, type Row, type Steps, write } from '#store/engine'
+import {
+  all,
+  type CommitGroup,
+  type Engine,
+  get,
+  type Row,
+  type Steps,
+  type StoreContext,
+  write,
+} from '#store/engine'
 import { BUDGETS_KEPT_MS } from '#store/protocol-state'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { endParkedIn } from './approval-changes.ts'
