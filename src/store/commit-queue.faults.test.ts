@@ -42,14 +42,14 @@ function failNextCommit(when: 'before' | 'after'): void {
 
 /** The next look at the head of our chain fails too, so that nobody can tell what happened. */
 function failNextLookAtHead(): void {
-  const { get } = Database.prototype
+  const { answer } = Database.prototype
   let isDue = true
-  vi.spyOn(Database.prototype, 'get').mockImplementation(function (this: Database, name, ...values) {
-    if (name === 'headOf' && isDue) {
+  vi.spyOn(Database.prototype, 'answer').mockImplementation(function (this: Database, ask) {
+    if (ask.query === 'headOf' && isDue) {
       isDue = false
       throw ioError()
     }
-    return get.call(this, name, ...values)
+    answer.call(this, ask)
   })
 }
 
