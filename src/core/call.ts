@@ -57,7 +57,7 @@ export interface CallRequest {
   readonly protocol?: CallProtocol
   /** W3C trace context of the request, for what the tool fetches. */
   readonly traceparent?: string
-  /** Whom the caller says it acts for; what proves it is another matter (T-27). */
+  /** Whom the caller says it acts for; what proves it is another matter (OTC/T-27). */
   readonly userId: string | undefined
   /** What the caller says about that user. Not stored, and no part of what the request stands for. */
   readonly userInfo?: JsonValue

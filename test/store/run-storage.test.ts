@@ -109,10 +109,10 @@ describe('what lies in the files', () => {
       await store.claim(call)
       const end = { state: 'released', outcome: failure(true), atMs: 2_000 } as const
       await store.finish({ run: attemptAt(call, 1), ...end })
-      const seen = await store.find(call)
-      if (seen === undefined) throw new Error('no call')
+      const previous = await store.find(call)
+      if (previous === undefined) throw new Error('no call')
       const session = call.session === undefined ? undefined : { sessionId: 'ses_3', isOwn: true }
-      await store.reclaim(seen, { session, atMs: 3_000 })
+      await store.reclaim(previous, { session, atMs: 3_000 })
     }
     await store.endRun(secret.scope, 4_000)
     expect((await eventsOf(store, 'own'))[1]).toMatchObject({ call: { callId: 'CLEAR-CALL', argsHash } })

@@ -366,7 +366,7 @@ export interface IdentifiedCall extends CallAddress {
   readonly request: CallRequest
   /** Vault references of the credentials that were lent to it, by `authorization:<id>` and `secrets:<id>`; absent = none. */
   readonly vaultRefs?: ReadonlyMap<string, string>
-  /** The user that the request names is proven (T-27); absent = it is the caller's word, or there is none. */
+  /** The user that the request names is proven (OTC/T-27); absent = it is the caller's word, or there is none. */
   readonly isUserProven?: true
   /** Whose step it is; only a workflow's own server makes such calls (rule 31). */
   readonly step?: StepOrigin

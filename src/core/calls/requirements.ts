@@ -131,7 +131,7 @@ async function holdSecret(
   return found.ok
 }
 
-/** T-17: not known to be bad. */
+/** OTC/T-17: not known to be bad. */
 async function isUsable(
   { hooks }: RequirementNeeds,
   need: AuthorizationRequirement,

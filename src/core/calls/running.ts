@@ -320,7 +320,7 @@ function reasonOf(why: Interruption): DOMException {
     : new DOMException(`The call was ended by ${why}.`, 'AbortError')
 }
 
-/** A tool gets only what it declared (T-21). */
+/** A tool gets only what it declared (OTC/T-21). */
 function declared(
   tool: Tool,
   asked: {

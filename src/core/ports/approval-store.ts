@@ -22,7 +22,7 @@ export interface ApprovalSubject {
   readonly runId: string
   readonly argsHash: string
   readonly userId: string | undefined
-  /** Whether the caller's credential proves that user; otherwise the id is the caller's word (T-27). */
+  /** Whether the caller's credential proves that user; otherwise the id is the caller's word (OTC/T-27). */
   readonly isUserProven: boolean
   /** JSON of the summary: short, and it says what it leaves out. */
   readonly summaryJson: string

@@ -36,7 +36,7 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
     async authenticate(headers) {
       const bearer = headers.authorization === undefined ? undefined : readBearer(headers.authorization)
       if (bearer !== undefined && startToken.matches(bearer)) {
-        // One bad credential is 401, whatever stands beside it (T-28).
+        // One bad credential is 401, whatever stands beside it (OTC/T-28).
         const { authorization: _startToken, ...others } = headers
         if (API_KEY_HEADERS.some((name) => others[name] !== undefined))
           await authenticator.authenticate(others)
