@@ -72,5 +72,5 @@ function summarize(
 }
 
 function isComplete({ sequences }: ReadEvents): boolean {
-  return sequences.length === FOLLOWERS.events && sequences.every((sequence, place) => sequence === place)
+  return sequences.length === FOLLOWERS.events && sequences.every((sequence, index) => sequence === index)
 }

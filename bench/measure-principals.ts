@@ -71,8 +71,8 @@ function readAll(
 
 /** Every set of scopes has its own catalog, almost the whole one, and the last caller shares that of its set. */
 async function expectCatalogs(server: BenchServer, principals: number): Promise<void> {
-  const places = [...Array(DISTINCT_SCOPE_SETS).keys(), principals - 1]
-  const replies = await Promise.all(places.map((place) => readTools(server, place)))
+  const positions = [...Array(DISTINCT_SCOPE_SETS).keys(), principals - 1]
+  const replies = await Promise.all(positions.map((index) => readTools(server, index)))
   const etags = new Set(replies.map(({ etag }) => etag))
   const fewest = Math.min(...replies.map(({ tools }) => tools))
   if (etags.size !== DISTINCT_SCOPE_SETS || fewest < LARGE_CATALOG.tools - DISTINCT_SCOPE_SETS) {
@@ -82,9 +82,9 @@ async function expectCatalogs(server: BenchServer, principals: number): Promise<
   }
 }
 
-async function readTools(server: BenchServer, place: number) {
+async function readTools(server: BenchServer, index: number) {
   const { path } = REQUESTS.plain
-  const headers = { 'x-api-key': principalKey(String(place).padStart(NUMBER_DIGITS, '0')) }
+  const headers = { 'x-api-key': principalKey(String(index).padStart(NUMBER_DIGITS, '0')) }
   const reply = await fetch(`http://127.0.0.1:${server.port}${path}`, { headers })
   const tools = new Set((await reply.text()).match(/"toolId":"[^"]+"/g)).size
   return { etag: reply.headers.get('etag'), tools }

@@ -26,28 +26,28 @@ const PROFILE = z.object({
 })
 
 interface SelfTime {
-  readonly place: string
+  readonly site: string
   readonly share: number
 }
 
 /** Microseconds spent in each function itself, by name and place, largest first. */
 function readSelfTimes(file: string): SelfTime[] {
   const profile = PROFILE.parse(JSON.parse(readFileSync(file, 'utf8')))
-  const places = new Map(profile.nodes.map((node) => [node.id, describe(node.callFrame)]))
+  const frames = new Map(profile.nodes.map((node) => [node.id, describeFrame(node.callFrame)]))
   const times = new Map<string, number>()
   for (const [index, sample] of profile.samples.entries()) {
-    const place = places.get(sample) ?? '(unknown)'
-    times.set(place, (times.get(place) ?? 0) + (profile.timeDeltas[index] ?? 0))
+    const site = frames.get(sample) ?? '(unknown)'
+    times.set(site, (times.get(site) ?? 0) + (profile.timeDeltas[index] ?? 0))
   }
   const idle = times.get('(idle)') ?? 0
   const total = [...times.values()].reduce((sum, time) => sum + time, 0) - idle
   times.delete('(idle)')
   return [...times]
-    .map(([place, time]) => ({ place, share: time / total }))
+    .map(([site, time]) => ({ site, share: time / total }))
     .sort((left, right) => right.share - left.share)
 }
 
-function describe(frame: {
+function describeFrame(frame: {
   readonly functionName: string
   readonly url: string
   readonly lineNumber: number
@@ -87,8 +87,8 @@ const load = await running
 console.log(`${contender.title}: ${Math.round(summarizeLoad([load]).requestsPerSecond)} req/s while profiled`)
 for (const file of readdirSync(folder)) {
   console.log(`\n${file}: self time, idle left out`)
-  for (const { place, share } of readSelfTimes(join(folder, file)).slice(0, Number(values.top))) {
-    console.log(`${(share * 100).toFixed(1).padStart(5)} %  ${place}`)
+  for (const { site, share } of readSelfTimes(join(folder, file)).slice(0, Number(values.top))) {
+    console.log(`${(share * 100).toFixed(1).padStart(5)} %  ${site}`)
   }
 }
 if (values.keep) console.log(`\nProfiles kept in ${relative(process.cwd(), folder)}`)

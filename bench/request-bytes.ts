@@ -4,7 +4,7 @@ import { type BenchRequest, NUMBER_MARK } from './bench-request.ts'
 export class RequestBytes {
   readonly #bytes: Buffer
   /** Where each sending writes its number; -1 = all sendings are the same. */
-  readonly #numberPlace: number
+  readonly #numberOffset: number
   readonly #distinct: number
   #sent = 0
 
@@ -19,7 +19,7 @@ export class RequestBytes {
     }
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
     this.#bytes = Buffer.from(`${request.method} ${request.path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
-    this.#numberPlace = this.#bytes.indexOf(NUMBER_MARK)
+    this.#numberOffset = this.#bytes.indexOf(NUMBER_MARK)
   }
 
   /** A connection's own copy, to be stamped before each sending. */
@@ -28,9 +28,9 @@ export class RequestBytes {
   }
 
   stamp(copy: Buffer): void {
-    if (this.#numberPlace === -1) return
+    if (this.#numberOffset === -1) return
     const number = this.#sent % this.#distinct
     this.#sent += 1
-    copy.write(String(number).padStart(NUMBER_MARK.length, '0'), this.#numberPlace, 'latin1')
+    copy.write(String(number).padStart(NUMBER_MARK.length, '0'), this.#numberOffset, 'latin1')
   }
 }

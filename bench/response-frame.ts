@@ -51,6 +51,6 @@ export class ResponseFrame {
 }
 
 function readContentLength(head: string): number | undefined {
-  const place = head.indexOf(LENGTH_HEADER)
-  return place === -1 ? undefined : Number.parseInt(head.slice(place + LENGTH_HEADER.length), 10)
+  const index = head.indexOf(LENGTH_HEADER)
+  return index === -1 ? undefined : Number.parseInt(head.slice(index + LENGTH_HEADER.length), 10)
 }

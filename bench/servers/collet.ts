@@ -58,25 +58,25 @@ const bump = tool({
 })
 
 /** Catalogs of this size come from other systems, so these carry plain JSON Schema. */
-function fillerTool(place: number) {
+function fillerTool(index: number) {
   return tool({
-    id: `Filler.Tool${place}@1.0.0`,
-    description: `Adds two numbers together, as tool number ${place} of a large catalog.`,
+    id: `Filler.Tool${index}@1.0.0`,
+    description: `Adds two numbers together, as tool number ${index} of a large catalog.`,
     input: ADD_INPUT_SCHEMA,
     output: { type: 'number' },
     policy: {
       safetyTier: 'pure',
       replay: 'deterministic',
-      scopes: principals === 0 ? [] : scopesAskedBy(place),
+      scopes: principals === 0 ? [] : scopesAskedBy(index),
     },
     run: () => 0,
   })
 }
 
-function apiKey(place: number): ApiKeySettings {
-  const digits = String(place).padStart(NUMBER_DIGITS, '0')
+function apiKey(index: number): ApiKeySettings {
+  const digits = String(index).padStart(NUMBER_DIGITS, '0')
   const key = new Secret(principalKey(digits))
-  return { id: `principal-${place}`, key, tenant: DEFAULT_TENANT, scopes: principalScopes(place) }
+  return { id: `principal-${index}`, key, tenant: DEFAULT_TENANT, scopes: principalScopes(index) }
 }
 
 const HIGH: CallLimit = { rate: { perMs: 1_000, burst: 1_000_000 }, concurrent: 100_000 }
@@ -129,7 +129,7 @@ function authOf(method: string): Settings['auth'] {
         ...closed,
         apiKeys: [
           { id: 'bench', key: new Secret(API_KEY), tenant: DEFAULT_TENANT, scopes: [] },
-          ...Array.from({ length: principals }, (_, place) => apiKey(place)),
+          ...Array.from({ length: principals }, (_, index) => apiKey(index)),
         ],
       }
   }
@@ -159,7 +159,7 @@ function upstreamAt(url: string) {
 }
 
 const dataFolder = makeDataFolder()
-const fillers = Array.from({ length: Number(values.tools) - 2 }, (_, place) => fillerTool(place))
+const fillers = Array.from({ length: Number(values.tools) - 2 }, (_, index) => fillerTool(index))
 const settings: Settings = {
   tools: requireTools([...fillers, add, bump]),
   toolkits: new Map(),

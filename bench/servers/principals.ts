@@ -11,10 +11,10 @@ export function principalKey(digits: string): string {
 }
 
 /** A scope that no tool asks for makes every caller's list its own, as lists of scopes are in life. */
-export function principalScopes(place: number): readonly string[] {
-  return [...(SCOPE_SETS[place % DISTINCT_SCOPE_SETS] ?? []), `own:${place}`]
+export function principalScopes(index: number): readonly string[] {
+  return [...(SCOPE_SETS[index % DISTINCT_SCOPE_SETS] ?? []), `own:${index}`]
 }
 
-export function scopesAskedBy(toolPlace: number): readonly string[] {
-  return toolPlace < ASKING_TOOLS ? [`group:${toolPlace}`] : []
+export function scopesAskedBy(toolIndex: number): readonly string[] {
+  return toolIndex < ASKING_TOOLS ? [`group:${toolIndex}`] : []
 }

@@ -5,7 +5,7 @@ import { isSameSecret } from '#core/hash'
 import { Secret } from '#core/secret'
 
 /**
- * The credential of whoever can read the data folder: what settling and other decisions need even on
+ * The credential of any user who can read the data folder: what settling and other decisions need even on
  * loopback (rule 29). Lives as long as the server that made it.
  */
 export interface StartToken {

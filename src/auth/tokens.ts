@@ -62,7 +62,7 @@ export class Tokens {
   }
 
   /**
-   * A token that says it is of a configured issuer is judged by that issuer alone: whoever holds the shared secret must
+   * A token that says it is of a configured issuer is judged by that issuer alone: a holder of the shared secret must
    * not speak for the issuer's subjects.
    */
   async #judge(token: string): Promise<VerifiedToken> {
@@ -96,7 +96,7 @@ export class JwtVerifier {
     this.#key = createSecretKey(settings.secret.reveal(), 'utf8')
   }
 
-  /** Throws `unauthenticated`. Why a token fails is told only once its signature is good. */
+  /** Throws `unauthenticated`. Why a token fails is revealed only once its signature is good. */
   async verify(token: string): Promise<VerifiedToken> {
     const claims = await this.#checkSignature(token)
     const { exp, iat, aud, iss, sub } = claims

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { ConfigError } from '#config/load'
 import { startTokenFileIn } from '#config/to-settings'
 import { isToolError } from '#core/errors'
-import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { cleanText, isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import type { Denial, DenialFacts } from '#core/ports/key-store'
 import type { Store } from '#core/ports/store'
 import { opaquePrincipal } from '#core/principal'
@@ -84,7 +84,7 @@ export class AdminClient {
     )
   }
 
-  /** Whoever can open the store with its key may do everything in it, under the name they have on this machine. */
+  /** A user who can open the store with its key may do everything in it, under their name on this machine. */
   async #askStore(
     request: AdminRequest,
     onStore: NonNullable<AdminClientOptions['onStore']>,
@@ -266,7 +266,7 @@ export async function requestJson(request: JsonRequest, send: typeof fetch): Pro
   })
   const acting = response.headers.get(ACTING_AS)
   if (acting !== null) onActing?.(decodeURIComponent(acting))
-  const answer = parse(await response.text())
+  const answer = parseJson(await response.text())
   if (response.ok && isJsonObject(answer)) return answer
   const said = isJsonObject(answer) && typeof answer.message === 'string' ? answer.message : undefined
   throw new CommandFailure(
@@ -278,12 +278,4 @@ export async function requestJson(request: JsonRequest, send: typeof fetch): Pro
 /** What was asked for is wrong (2), or the server does not let us or cannot (3). */
 function exitOf(status: number): ExitCode {
   return status === 400 || status === 404 || status === 422 ? EXIT.usage : EXIT.server
-}
-
-function parse(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

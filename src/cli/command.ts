@@ -140,7 +140,7 @@ export interface Command<Name extends string = string> {
   readonly positionals: readonly PositionalSpec[]
   readonly options: OptionSpecs<Name>
   readonly examples: readonly string[]
-  /** Somebody else's guidelines say how this command reads its arguments and what its help looks like. */
+  /** The guidelines of another project say how this command reads its arguments and what its help looks like. */
   readonly guest?: GuestCommand
   run(args: Arguments<Name>, context: CommandContext): Promise<ExitCode>
 }

@@ -24,7 +24,7 @@ export function readEnd(option: string, text: string, nowMs: number): string {
   )
 }
 
-/** Asks on a terminal; anything but a yes is a no, also that nobody is there. */
+/** Asks on a terminal; anything but "yes" is a no, also that nobody is there. */
 export async function confirm({ stdin, output }: CommandContext, question: string): Promise<boolean> {
   if (stdin.isTTY !== true) return false
   output.note(`${question} [y/N]`)

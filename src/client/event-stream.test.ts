@@ -8,8 +8,8 @@ function parse(pieces: readonly string[], most = 1_000_000): readonly StreamEven
 }
 
 /** Cuts a text at these places. */
-function cut(text: string, places: readonly number[]): readonly string[] {
-  const at = [...new Set(places.map((place) => place % (text.length + 1)))].sort((a, b) => a - b)
+function cut(text: string, positions: readonly number[]): readonly string[] {
+  const at = [...new Set(positions.map((position) => position % (text.length + 1)))].sort((a, b) => a - b)
   return [...at, text.length].map((end, index) => text.slice(index === 0 ? 0 : at[index - 1], end))
 }
 
@@ -39,9 +39,9 @@ describe('OTS-51: the event parser', () => {
     )
     const lines = fc.array(fc.tuple(line, fc.constantFrom('\n', '\r', '\r\n')))
     fc.assert(
-      fc.property(lines, fc.array(fc.nat()), (written, places) => {
+      fc.property(lines, fc.array(fc.nat()), (written, positions) => {
         const text = written.map(([words, end]) => words + end).join('')
-        expect(parse(cut(text, places))).toEqual(parse([text]))
+        expect(parse(cut(text, positions))).toEqual(parse([text]))
       }),
     )
   })

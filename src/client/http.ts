@@ -1,5 +1,4 @@
-import type { JsonValue } from '#core/json'
-import { TooMuchJson } from '#core/json'
+import { type JsonValue, parseJson, TooMuchJson } from '#core/json'
 import { CallFailure } from './failure.ts'
 
 /** Remembers the last answer to each `GET` that had an `ETag`, and asks only whether it still holds. */
@@ -127,14 +126,6 @@ function tellTooMuch(error: unknown): never {
 function redirectTarget(response: Response, from: string): string {
   const target = URL.parse(response.headers.get('location') ?? '', from)
   return target === null || !response.headers.has('location') ? '' : ` to ${target.origin}`
-}
-
-function parseJson(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** Waits `ms`, or rejects with the signal's reason as soon as it is aborted. */

@@ -1,5 +1,5 @@
 import { LATEST, parseToolId, parseToolName } from '#core/ids'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import { readFacts, readNeeds } from '#core/tools/facts'
 import {
   callException,
@@ -390,7 +390,7 @@ export async function* streamCall(
     }
     if (status !== 200 || !EVENT_STREAM.test(response.headers.get('content-type') ?? '')) {
       const text = await readText(response, settings.maxResponseBytes, wait.signal)
-      yield accept(readAnswer(status, parse(text ?? ''), call.id), 'data')
+      yield accept(readAnswer(status, parseJson(text ?? ''), call.id), 'data')
       return
     }
     for await (const { event, data } of readEvents(response, settings.maxResponseBytes, wait)) {
@@ -409,17 +409,9 @@ export async function* streamCall(
 
 /** An `error` event is an envelope, or `{code, message, id}` by itself. */
 function readEvent(event: string, data: string, id: string): ReadAnswer {
-  const body = parse(data)
+  const body = parseJson(data)
   if (!isJsonObject(body)) return { ok: false, exception: responseNull(200) }
   if (event === 'error' && !isJsonObject(body.error))
     return { ok: false, exception: callException(body, 500) }
   return readEnvelope(body, id, 200)
-}
-
-function parse(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

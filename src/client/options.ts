@@ -39,7 +39,7 @@ export interface ClientOptions {
   readonly requirements?: RequirementResolvers
   /** A token, secret or user id that no resolver gave. Default `send`: the server has it, or says what is missing. */
   readonly missingRequirements?: 'send' | 'refuse'
-  /** Told once of each place a user has to visit. */
+  /** Called once for each page a user has to visit. */
   readonly onChallenge?: (challenge: RemoteChallenge) => void | Promise<void>
   /** Waits until every challenge is completed, then repeats the call once with the same id. */
   readonly pollChallenges?: boolean

@@ -129,7 +129,7 @@ export async function awaitChallenges(
     await pause(POLL_EVERY_MS, settings, signal)
     const states = await Promise.all(open.map((url) => pollOnce(url, rules)))
     if (states.includes('failed')) return false
-    open = open.filter((_, place) => states[place] !== 'completed')
+    open = open.filter((_, index) => states[index] !== 'completed')
     if (open.length === 0) return true
   }
   return false

@@ -1,6 +1,6 @@
 // Projects that name no newer library, such as browsers', still know what `await using` needs.
 /// <reference lib="esnext.disposable" preserve="true" />
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import type { SourceKind } from '#core/tool'
 import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-wire'
 import type { WireRunEvent, WireToolDescriptor } from '#protocols/openwop/wire'
@@ -342,10 +342,10 @@ export class Runs {
       const { status, headers } = response
       if (status !== 200 || !EVENT_STREAM.test(headers.get('content-type') ?? '')) {
         const text = await readText(response, settings.maxResponseBytes, wait.signal)
-        throw refused({ status, headers, body: parse(text ?? '') })
+        throw refused({ status, headers, body: parseJson(text ?? '') })
       }
       for await (const { data } of readEvents(response, settings.maxResponseBytes, wait)) {
-        const event = parse(data)
+        const event = parseJson(data)
         if (isEvent(event)) yield event
       }
     } catch (error) {
@@ -394,12 +394,4 @@ function isEntry(value: JsonValue | undefined): value is JsonObject & CatalogEnt
 
 function isEvent(value: JsonValue | undefined): value is JsonObject & RunEvent {
   return isJsonObject(value) && typeof value.sequence === 'number' && typeof value.type === 'string'
-}
-
-function parse(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

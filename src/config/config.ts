@@ -39,7 +39,7 @@ type WrittenTerms = NonNullable<WrittenApprovals['perTool']>[string]
 interface ApprovalsConfig<Tools extends readonly ToolEntry[], Names extends string>
   extends Omit<WrittenApprovals, 'when' | 'perTool'> {
   /**
-   * For tools with `policy.approval: 'conditional'`: only `false` lets a call run without a yes. Without it, and when
+   * For tools with `policy.approval: 'conditional'`: only `false` lets a call run without approval. Without it, and when
    * it throws, they always need one; reading a member that a call does not have throws. Not in a JSON config.
    */
   readonly when?: ApprovalPredicate
@@ -47,7 +47,7 @@ interface ApprovalsConfig<Tools extends readonly ToolEntry[], Names extends stri
   readonly perTool?: { readonly [Name in Names]: ToolApprovalConfig<InputNamed<Tools[number], Name>> }
 }
 
-/** What a yes takes for one tool, and when it is needed. */
+/** What an approval takes for one tool, and when it is needed. */
 interface ToolApprovalConfig<Input> extends Omit<WrittenTerms, 'when'> {
   /** As `approvals.when`, instead of it; only for a tool with `policy.approval: 'conditional'`. Not in a JSON config. */
   readonly when?: ApprovalPredicate<Input>

@@ -111,7 +111,7 @@ export const OAUTH = closed({
   providers: z.record(TEXT, PROVIDER).default({}),
   /** How users prove who they are before they consent. Without it consent works on loopback only. */
   signIn: SIGN_IN.optional(),
-  /** Let whoever has the link consent, without a sign-in and beyond loopback. Default false. */
+  /** Let anyone with the link consent, without a sign-in and beyond loopback. Default false. */
   allowUnboundConsent: z.boolean().default(false),
 })
 
@@ -170,7 +170,7 @@ export function approvalsSchema({ closed, url, scope, name }: Words) {
     ...terms,
     when,
     perTool: z.record(z.string().min(1), closed({ ...terms, when })).default({}),
-    /** Told of every new question; messages are signed with the secret. */
+    /** Receives every new request for approval; messages are signed with the secret. */
     webhooks: z.array(webhook).max(MOST_WEBHOOKS).default([]),
     /** How many calls of one principal may wait. Default 100. */
     mostParkedPerPrincipal: z.int().min(1).default(DEFAULT_APPROVAL_RULES.mostParkedPerPrincipal),

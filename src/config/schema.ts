@@ -154,7 +154,7 @@ const ISSUER = closed({
   }).prefault({}),
   /** Default `default`. */
   tenant: NAME.default(DEFAULT_TENANT),
-  /** Whether `claims.tenant` of a token may be `default`, the tenant of whoever looks after the server. Default `false`. */
+  /** Whether `claims.tenant` of a token may be `default`, the tenant of the server's operator. Default `false`. */
   allowDefaultTenant: z.boolean().default(false),
   /** Default: every one that is not symmetric. */
   algorithms: z.array(z.enum(ISSUER_ALGORITHMS)).min(1).optional(),

@@ -20,7 +20,7 @@ export function keyFileIn(dataFolder: string): string {
 }
 
 /**
- * The credential of whoever can read this machine's data folder (rule 29), for the server at this address: several may
+ * The credential of any user who can read this machine's data folder (rule 29), for the server at this address: several may
  * share one folder, each on a port of its own.
  */
 export function startTokenFileIn(dataFolder: string, serverUrl: string): string {
@@ -202,7 +202,7 @@ function toLimitSettings({
   total,
   waiting,
 }: WrittenLimits): LimitSettings {
-  const { longestSeconds, ...places } = waiting
+  const { longestSeconds, ...bounds } = waiting
   const ofPrincipal = toLimit(perPrincipal)
   const ofTool = toToolLimit(perTool)
   return {
@@ -211,7 +211,7 @@ function toLimitSettings({
     perTool: ofTool,
     byTool: new Map(Object.entries(byTool).map(([base, limit]) => [base, toToolLimit(limit, ofTool)])),
     total: { ...total, rate: toRate(total) },
-    waiting: { ...places, longestMs: longestSeconds * 1_000 },
+    waiting: { ...bounds, longestMs: longestSeconds * 1_000 },
   }
 }
 
@@ -254,8 +254,8 @@ function checkLimits(
         `limits.byTool.${name}`,
         `there is no such tool. Write a name without a version, such as "Mail.Send".${didYouMean(name, names)}`,
       ]),
-    ...Object.keys(limits.byTool).flatMap((name, place, all) => {
-      const other = all.slice(0, place).find((earlier) => isSameTool(known, earlier, name))
+    ...Object.keys(limits.byTool).flatMap((name, at, all) => {
+      const other = all.slice(0, at).find((earlier) => isSameTool(known, earlier, name))
       if (other === undefined) return []
       return [
         [`limits.byTool.${name}`, `is the tool of limits.byTool.${other} by another name. Write it once.`],

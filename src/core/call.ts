@@ -6,7 +6,7 @@ import type { Secret } from './secret.ts'
 import type { Tool } from './tool.ts'
 
 /**
- * `parked`: waits for a yes. `running`: claimed by a writer. `released`: failed with the author's word that
+ * `parked`: waits for approval. `running`: claimed by a writer. `released`: failed with the author's word that
  * nothing took effect, so the same request may run again. `ambiguous`: cut by a crash; only an operator ends it.
  */
 export type CallState = 'parked' | 'running' | 'succeeded' | 'failed' | 'released' | 'ambiguous'
@@ -59,7 +59,7 @@ export interface CallRequest {
   readonly protocol?: CallProtocol
   /** W3C trace context of the request, for what the tool fetches. */
   readonly traceparent?: string
-  /** Whom the caller says it acts for; what proves it is another matter (T-27). */
+  /** Whom the caller says it acts for; what proves it is another matter (OTC/T-27). */
   readonly userId: string | undefined
   /** What the caller says about that user. Not stored, and no part of what the request stands for. */
   readonly userInfo?: JsonValue
@@ -75,7 +75,7 @@ export interface CallRequest {
   readonly adapt?: (tool: Tool, input: JsonValue) => JsonValue
   /** The id to give a call without a key, when its head has to leave before it is recorded. */
   readonly freshId?: string
-  /** How long to wait for the decision about a call that needs a yes. */
+  /** How long to wait for the decision about a call that needs approval. */
   readonly waitMs?: number
   /** Aborted when nobody waits for the answer any more. The call itself goes on (rule 10). */
   readonly gone?: AbortSignal
@@ -84,11 +84,11 @@ export interface CallRequest {
   readonly onRecording?: () => void
   /** Present where the protocol can put a tool's question to the person behind the call. */
   readonly onElicit?: Elicit
-  /** Its caller, where leaving means cancelling: what it began is then cancelled unless somebody else joined (MCP-84). */
+  /** Its caller, where leaving means cancelling: what it began is then cancelled unless another caller joined (MCP-84). */
   readonly leaving?: Leaving | undefined
 }
 
-/** Somebody who may leave; the signal is made for those who ask for it, because few runs take time. */
+/** A caller who may leave; the signal is made for those who ask for it, because few runs take time. */
 export interface Leaving {
   readonly left?: AbortSignal | undefined
 }

@@ -143,8 +143,8 @@ export interface InputIssue {
 /** An issue in words; one deep inside its parameter says where. */
 export function describeIssue({ parameter, pointer, message }: InputIssue): string {
   if (parameter === undefined) return message
-  const place = pointer.indexOf('/', 1)
-  return place === -1 ? message : `${pointer.slice(place)}: ${message}`
+  const slash = pointer.indexOf('/', 1)
+  return slash === -1 ? message : `${pointer.slice(slash)}: ${message}`
 }
 
 /** The same with the parameter it is about, as part of a sentence. */
@@ -170,7 +170,7 @@ export interface MissingRequirements {
   readonly authorization?: readonly AuthorizationChallenge[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly userId?: true
-  /** Where somebody can say yes, or see that nobody has yet. */
+  /** Where an approver can decide, or see that nobody has yet. */
   readonly approval?: Challenge
 }
 

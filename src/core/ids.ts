@@ -35,7 +35,7 @@ export function checkRunId(runId: string): string {
 
 const LONGEST_KEY = 256
 
-/** Refuses keys that cannot be stored and compared exactly (rule 4, T-24). */
+/** Refuses keys that cannot be stored and compared exactly (rule 4, OTC/T-24). */
 export function checkCallKey(key: string): string {
   const length = key.length <= LONGEST_KEY ? key.length : [...key.slice(0, 2 * LONGEST_KEY + 1)].length
   if (length === 0 || length > LONGEST_KEY) {
@@ -118,7 +118,7 @@ export function writeToolRef({ base, version }: ToolRef): string {
 
 const LEADING_ZEROS = /(^|\.)0+(?=[0-9])/g
 
-/** `01.0.0` and `1.0.0` are one version (T-10). */
+/** `01.0.0` and `1.0.0` are one version (OTC/T-10). */
 export function plainVersion(text: string): string {
   return text.replace(LEADING_ZEROS, '$1')
 }
@@ -127,12 +127,12 @@ export function isToolVersion(text: string): boolean {
   return VERSION.test(text)
 }
 
-/** Numeric order of the three integers, of any size (T-10, T-11). */
+/** Numeric order of the three integers, of any size (OTC/T-10, OTC/T-11). */
 export function compareVersions(left: string, right: string): number {
   const rights = right.split('.')
-  for (const [place, part] of left.split('.').entries()) {
+  for (const [index, part] of left.split('.').entries()) {
     const a = BigInt(part)
-    const b = BigInt(rights[place] ?? '0')
+    const b = BigInt(rights[index] ?? '0')
     if (a !== b) return a < b ? -1 : 1
   }
   return 0

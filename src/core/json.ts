@@ -26,7 +26,7 @@ function escaped(character: string): string {
 
 const LONGEST = 80
 
-/** A value that somebody wrote, short enough to repeat to them. */
+/** A written value, short enough to repeat to its author. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string') return shorten(JSON.stringify(value))
   if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value)
@@ -201,12 +201,12 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
   return isRecord(value)
 }
 
-/** How much one JSON text of somebody else may hold before it is parsed. */
+/** How much one JSON text of another party may hold before it is parsed. */
 export interface JsonBounds {
   readonly deepest: number
   /** Members and elements of all its objects and lists together. */
   readonly mostValues: number
-  /** Of its outermost object or list alone; no bound of its own unless told. */
+  /** Of its outermost object or list alone; no bound of its own by default. */
   readonly mostOutermost?: number
 }
 
@@ -268,7 +268,7 @@ export class JsonScan {
     this.#isEscaped = isEscaped
   }
 
-  /** No text of JSON goes over the end of a line: whoever pretends that one does cannot hide anything in it. */
+  /** No text of JSON goes over the end of a line: a writer who pretends that one does cannot hide anything in it. */
   endLine(): void {
     this.#isText = false
     this.#isEscaped = false
@@ -284,6 +284,15 @@ export class JsonScan {
   }
 }
 
+/** `undefined` for a text that is not JSON. */
+export function parseJson(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /** What a JSON text has too much of, in words. */
 export function tooMuchJson(bytes: Uint8Array, bounds: JsonBounds = JSON_BOUNDS): string | undefined {
   const scan = new JsonScan(bounds)
@@ -291,7 +300,7 @@ export function tooMuchJson(bytes: Uint8Array, bounds: JsonBounds = JSON_BOUNDS)
   return scan.problem
 }
 
-/** Why somebody's JSON was not parsed: what it has too much of. */
+/** Why a JSON text was not parsed: what it has too much of. */
 export class TooMuchJson extends Error {
   override readonly name = 'TooMuchJson'
 }

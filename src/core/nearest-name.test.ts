@@ -27,8 +27,8 @@ describe('nearestName after one slip', () => {
     const known = ['tools', 'toolkits', 'server', 'journal', 'telemetry']
     fc.assert(
       fc.property(fc.constantFrom(...known), fc.nat(), (name, seed) => {
-        const place = seed % name.length
-        expect(nearestName(name.slice(0, place) + name.slice(place + 1), known)).toBe(name)
+        const index = seed % name.length
+        expect(nearestName(name.slice(0, index) + name.slice(index + 1), known)).toBe(name)
       }),
     )
   })

@@ -50,7 +50,7 @@ function matches(pattern: string, needed: string): boolean {
   const given = needed.split(':')
   const openEnd = wanted.at(-1) === '*'
   if (openEnd ? given.length < wanted.length : given.length !== wanted.length) return false
-  return wanted.every((segment, place) => segment === '*' || segment === given[place])
+  return wanted.every((segment, index) => segment === '*' || segment === given[index])
 }
 
 /** Who calls. The tenant comes only from the credential, never from the request. */

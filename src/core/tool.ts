@@ -67,7 +67,7 @@ export function writeShown({ content, structuredContent, meta }: ShownContent): 
 const OWN_CODE = 'openwop:'
 
 /**
- * Whether what a tool gives was written by somebody else, by its catalog id: everything but code of this server's own
+ * Whether what a tool gives was written by another party, by its catalog id: everything but code of this server's own
  * operator, and so workflows too, which pass on what their steps gave (OWP-58). Models must not take it for instructions.
  */
 export function hasUntrustedOutput(catalogId: string): boolean {
@@ -96,7 +96,7 @@ export const POLICY_FIELDS = {
    * `none` for one that makes none: in-process code is not kept from opening connections of its own.
    */
   egress: { choices: ['none', 'safe-fetch', 'host-mediated', 'host-owned'] },
-  /** Whether a run needs a yes first. Default `never`. */
+  /** Whether a run needs approval first. Default `never`. */
   approval: { choices: ['never', 'conditional', 'always'] },
   /** All of these must be held. */
   scopes: { fewest: 0, each: /^\S+$/ },
@@ -256,7 +256,7 @@ export interface WorkflowStep {
   /** What its workflow may call it, without a version: base name, function name, catalog id. */
   readonly names: readonly string[]
   readonly definitionHash: string
-  /** Whether it, or anything it calls, may have to wait for a yes. */
+  /** Whether it, or anything it calls, may have to wait for approval. */
   readonly asks: boolean
   /** Whether it, or anything it calls, needs a stored credential. */
   readonly needsCredential: boolean
@@ -282,7 +282,7 @@ export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
   return TRANSPORTS[source]
 }
 
-/** What callers are told about approval: a workflow without a gate of its own has those of its steps. */
+/** What callers learn about approval: a workflow without a gate of its own has those of its steps. */
 export function effectiveApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
   if (policy.approval !== 'never') return policy.approval
   return stepsOf(workflow).some(({ asks }) => asks) ? 'conditional' : 'never'

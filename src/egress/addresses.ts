@@ -43,14 +43,14 @@ export function parseRange(text: string): AddressRange | undefined {
   const address = parseAddress(start)
   const prefixBits = Number(bits)
   if (address === undefined || prefixBits > address.length * 8) return undefined
-  const isAligned = address.every((byte, place) => (byte & ~maskOf(prefixBits, place) & 0xff) === 0)
+  const isAligned = address.every((byte, index) => (byte & ~maskOf(prefixBits, index) & 0xff) === 0)
   return isAligned ? { address, prefixBits } : undefined
 }
 
 export function isInRange(address: IpAddress, range: AddressRange): boolean {
   return (
     address.length === range.address.length &&
-    range.address.every((byte, place) => byte === ((address[place] ?? 0) & maskOf(range.prefixBits, place)))
+    range.address.every((byte, index) => byte === ((address[index] ?? 0) & maskOf(range.prefixBits, index)))
   )
 }
 
@@ -59,8 +59,8 @@ export function isSameAddress(left: IpAddress, right: IpAddress): boolean {
 }
 
 /** The bits of one byte that a prefix covers. */
-function maskOf(prefixBits: number, place: number): number {
-  const covered = Math.min(8, Math.max(0, prefixBits - place * 8))
+function maskOf(prefixBits: number, index: number): number {
+  const covered = Math.min(8, Math.max(0, prefixBits - index * 8))
   return (0xff << (8 - covered)) & 0xff
 }
 

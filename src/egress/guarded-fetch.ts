@@ -45,7 +45,7 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
     try {
       // Looked at before the body is read, so that a refused request costs nothing.
       targetOf(head.url)
-      const body = await deadline.race(readBody(request, init))
+      const body = await deadline.race(readRequestBody(request, init))
       return await follow({ ...head, body }, exchange)
     } catch (error) {
       deadline.clear()
@@ -223,7 +223,7 @@ function makeRequest(input: FetchInput, init: FetchInit): Request {
 }
 
 /** A stream is sent as it comes; anything else is read first, so that its length can be said. */
-async function readBody(request: Request, init: FetchInit): Promise<Buffer | Readable | null> {
+async function readRequestBody(request: Request, init: FetchInit): Promise<Buffer | Readable | null> {
   if (request.body === null) return null
   const given: unknown = init?.body
   const isStream =

@@ -6,7 +6,7 @@ const BOUNDS = { timeoutMs: 10_000, mostBytes: 256 * 1_024 }
 
 interface OAuthBrokerOptions {
   readonly settings: OAuthSettings
-  /** Whether people can be sent to a provider from here: somebody signs them in, or this is their own machine (rule 25). */
+  /** Whether people can be sent to a provider from here: they sign in, or this is their own machine (rule 25). */
   readonly canBind: boolean
   readonly fetch: typeof fetch
   readonly clock: Clock

@@ -207,7 +207,7 @@ export class OAuthClient {
   }
 }
 
-/** What was discovered is somebody else's text: nobody is sent to a script, or from https to http. */
+/** What was discovered is another party's text: nobody is sent to a script, or from https to http. */
 function isUsable({ protocol }: URL, { options }: OAuthPeer): boolean {
   return protocol === 'https:' || (protocol === 'http:' && options[allowInsecureRequests])
 }

@@ -180,7 +180,7 @@ export class ConsentFlow {
     if (broker.signIn === undefined || signIn === undefined) return unknownReturnPage()
     const answer = await broker.signIn.exchange(back, { scopes: signIn.scopes, identify: true })
     if (answer.kind === 'failed') log.warn({ reason: answer.reason }, 'a sign-in failed')
-    // Whoever only has the link can end nothing: the challenge stays open for its user.
+    // A visitor who only has the link can end nothing: the challenge stays open for its user.
     if (answer.kind !== 'tokens') return providerFailedPage('The sign-in', clear)
     if (isConsenter(store, signIn, { challenge, claims: answer.claims ?? {} }))
       return await this.#showAsking(challenge)
@@ -241,7 +241,7 @@ export class ConsentFlow {
     return await this.#options.store.vault.find({ tenant, principal, user, provider, kind: 'token' })
   }
 
-  /** Its runs hear first: what a crash cuts off here is told with the next call that finds the token. */
+  /** Its runs hear first: what a crash cuts off here is reported with the next call that finds the token. */
   async #end(challenge: ChallengeRecord, end: Omit<ConsentEnd, 'atMs'>): Promise<void> {
     const { store, clock, runs } = this.#options
     const atMs = clock.nowMs()
@@ -299,7 +299,7 @@ export function newCredentialRef(): string {
 
 /**
  * Rule 25: whether who signed in is the (principal, user id) of the ticket. A ticket for a user is for that user; one
- * without is for the principal itself, which is the subject of a JWT of the same issuer or whoever the config names.
+ * without is for the principal itself, which is the subject of a JWT of the same issuer or the user the config names.
  */
 function isConsenter(
   store: Pick<Store, 'digest'>,
@@ -335,7 +335,7 @@ function signedInPrincipal({ iss, sub }: Readonly<Record<string, unknown>>): str
 
 type Headers = Readonly<Record<string, string>>
 
-/** Before every consent: whoever reads it must see for whom the authorization would be (rule 25). */
+/** Before every consent: its reader must see for whom the authorization would be (rule 25). */
 function askingPage(
   challenge: ChallengeRecord,
   asked: { readonly scopes: readonly string[]; readonly startUrl: string },

@@ -31,7 +31,7 @@ export interface Destination {
   readonly parameters: Readonly<Record<string, string>>
 }
 
-/** Somebody came back, in the browser that left. */
+/** A user came back, in the browser that left. */
 export interface Arrival {
   readonly consent: Consent
   readonly back: Return

@@ -24,7 +24,7 @@ describe('FrameQueue', () => {
     const lengths = fc.array(fc.integer({ min: 1, max: 40_000 }), { minLength: 1, maxLength: 30 })
     await fc.assert(
       fc.asyncProperty(lengths, async (given) => {
-        const added = given.map((length, place) => String(place).padEnd(length, 'x'))
+        const added = given.map((length, index) => String(index).padEnd(length, 'x'))
         const frames = new FrameQueue(1)
         for (const text of added) frames.add(text, true)
         frames.end()

@@ -38,7 +38,7 @@ export class FrameQueue {
     this.#wake?.()
   }
 
-  /** Nothing more comes; what waits can still be taken. */
+  /** Nothing more comes; waiting frames can still be taken. */
   end(): void {
     this.#isEnded = true
     this.#wake?.()

@@ -36,10 +36,10 @@ describe('PreparedViews', () => {
   it('a hit forgets nothing', () => {
     const views = new PreparedViews(MOST)
     const catalog = emptyCatalog()
-    const names = Array.from({ length: MOST }, (_unused, place) => `view ${place}`)
+    const names = Array.from({ length: MOST }, (_unused, index) => `view ${index}`)
     const first = names.map((name) => views.get(catalog, name, () => '[]'))
     const again = names.toReversed().map((name) => views.get(catalog, name, () => '[]'))
-    expect(again.every((prepared, place) => prepared === first.at(-1 - place))).toBe(true)
+    expect(again.every((prepared, index) => prepared === first.at(-1 - index))).toBe(true)
   })
 
   it('compresses once', () => {

@@ -75,7 +75,7 @@ async function open(token: string, { approvals }: ApprovalLinkOptions): Promise<
   if (view === undefined) return { over: textPage(404, 'Unknown link', UNKNOWN_LINK) }
   const shown = approvals.view(view.approval)
   const { state, isStale } = shown
-  if (state === 'expired' || (view.isOver && state === 'pending')) {
+  if (state === 'expired' || (view.isExpired && state === 'pending')) {
     return { over: textPage(410, 'Approval', STATE_TEXT.expired) }
   }
   if (isStale) return { over: textPage(409, 'Approval', STALE_TEXT) }
@@ -184,7 +184,7 @@ const SIGNED_IN_MS = 10 * 60_000
 
 type Sign = ApprovalStore['sign']
 
-/** Whoever may press a button on an approver's page: anybody with the page, or who signed in for it. */
+/** The person who may press a button on an approver's page: anybody with the page, or who signed in for it. */
 interface PassHolder {
   readonly signedIn: { readonly principal: string } | undefined
 }
@@ -301,7 +301,7 @@ ${inputHtml(shown)}
 `
 }
 
-/** A summary first, then all of it; what cannot be seen is told, and characters that hide or turn text are spelled out. */
+/** A summary first, then all of it; what cannot be seen is named, and characters that hide or turn text are spelled out. */
 function inputHtml({ input, summary, inputBytes, hiddenValues, isPartial }: ApprovalView): Html {
   const block = (value: JsonValue) => html`<pre>${cleanJson(value, 2)}</pre>`
   const isShort = cleanJson(summary) === cleanJson(input)

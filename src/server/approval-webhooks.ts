@@ -33,7 +33,7 @@ interface ApprovalWebhooks {
 }
 
 /**
- * Delivers what the store says is to be told, at least once, as long as the question is open. Calls never wait for it,
+ * Delivers the messages that the store holds, at least once, as long as the question is open. Calls never wait for it,
  * and a restart loses nothing: what is not delivered stays in the store.
  */
 export function startApprovalWebhooks(options: ApprovalWebhooksOptions): ApprovalWebhooks {
@@ -50,9 +50,10 @@ export function startApprovalWebhooks(options: ApprovalWebhooksOptions): Approva
 
   const deliverOne = async (notice: DueNotice): Promise<void> => {
     const webhook = byTarget.get(notice.target)
-    const isOver = notice.approval.state !== 'pending' || notice.approval.expiresAtMs <= clock.nowMs()
-    // Nobody has to be told any more, or is there to be told.
-    const isDone = webhook === undefined || isOver || (await send(options, webhook, notice, stopped.signal))
+    const isSettled = notice.approval.state !== 'pending' || notice.approval.expiresAtMs <= clock.nowMs()
+    // The message is no longer needed, or has no receiver.
+    const isDone =
+      webhook === undefined || isSettled || (await send(options, webhook, notice, stopped.signal))
     const nextAtMs = isDone ? undefined : clock.nowMs() + pauseMs(notice.tries)
     if (stopped.signal.aborted && !isDone) return
     await approvals.settleNotice(notice.id, nextAtMs)
@@ -116,7 +117,7 @@ async function send(
   return false
 }
 
-/** Ids, the summary, the whole where it is not too large, and a link if it is for somebody. */
+/** Ids, the summary, the whole where it is not too large, and a link if it has an approver. */
 function messageOf(
   { approvals, clock, publicUrl, canSignIn }: ApprovalWebhooksOptions,
   { approver }: ApprovalWebhook,
@@ -147,14 +148,14 @@ function signatureOf(
   nowMs: number,
 ): Record<string, string> {
   const timestamp = String(Math.floor(nowMs / 1_000))
-  const signature = createHmac('sha256', keyOf(secret.reveal()))
+  const signature = createHmac('sha256', signingKey(secret.reveal()))
     .update(`${id}.${timestamp}.${body}`)
     .digest('base64')
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` }
 }
 
 /** `whsec_` secrets are base64, any other is its own text. */
-function keyOf(secret: string): Buffer {
+function signingKey(secret: string): Buffer {
   return secret.startsWith('whsec_')
     ? Buffer.from(secret.slice('whsec_'.length), 'base64')
     : Buffer.from(secret)

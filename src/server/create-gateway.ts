@@ -63,7 +63,7 @@ export interface Gateway {
   readRun(runId: string, options?: GatewayRunOptions): Promise<RunPage | undefined>
   /** Closes its sessions and lets nothing new begin in it; `false` when the principal has no such run. */
   endRun(runId: string, principal?: Principal): Promise<boolean>
-  /** Calls that wait for a yes: look at them, and decide, without HTTP. */
+  /** Calls that wait for approval: look at them, and decide, without HTTP. */
   readonly approvals: GatewayApprovals
   close(): Promise<void>
 }

@@ -40,7 +40,7 @@ export interface GatewayApprovalFilter {
 }
 
 export interface GatewayDecision {
-  /** Journaled, and told to the caller after a no; at most 1000 characters. */
+  /** Journaled, and shown to the caller after a refusal; at most 1000 characters. */
   readonly reason?: string
   /** Says yes to what of the input is hidden, too. */
   readonly acceptHidden?: boolean

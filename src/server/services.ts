@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const CHALLENGE_ID_BYTES = 24
 const SESSION_ID_BYTES = 24
-/** Whoever wrote into the database past the server: nobody knows who, and all tenants are in it. */
+/** A writer who changed the database past the server: nobody knows who, and all tenants are in it. */
 const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
 
 interface ServicesOptions {
@@ -68,7 +68,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     onCommit: options.onCommit,
     onForeign: (row, table) => {
       log.error({ row }, 'a stored row was changed by someone without the key, and is refused')
-      // What the row says is somebody else's text, its tenant too; which one it is stands in the log.
+      // What the row says is another party's text, its tenant too; which one it is stands in the log.
       denials.note(UNKNOWN_WRITER, { action: 'store.read', resource: table, reason: 'changed_row' })
     },
   })
@@ -182,7 +182,7 @@ export function startLoadWatch(clock: Clock): LoadWatch {
   return { delayMs: () => Math.min(...late), stop: () => clearInterval(timer) }
 }
 
-/** The providers of the config. Nobody is asked for consent where it could be given for somebody else unseen (rule 25). */
+/** The providers of the config. Nobody is asked for consent where it could be given for another user unseen (rule 25). */
 export function createBroker(
   { oauth, server }: Pick<Settings, 'oauth' | 'server'>,
   parts: { readonly fetch: typeof fetch; readonly clock: Clock; readonly log: Logger },

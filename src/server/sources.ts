@@ -219,7 +219,7 @@ function hostOf(text: string): readonly string[] {
   return [`${url.hostname}:${port}`]
 }
 
-/** The same source, whose answers and failures lose what it was configured with, whoever echoes it (OWP-58). */
+/** The same source, whose answers and failures lose what it was configured with, no matter who echoes it (OWP-58). */
 export function redactSource(source: Source, options: SourceOptions): Source {
   const cleaner = cleanerFor(secretsIn(options))
   if (cleaner === undefined) return source

@@ -145,7 +145,7 @@ function byKey(left: PendingChange, right: PendingChange): number {
   return left.key < right.key ? -1 : left.key > right.key ? 1 : 0
 }
 
-/** Nothing new for this long: whoever is coming is not on the way. */
+/** Nothing new for this long: the next change is not on the way. */
 const QUIET_MS = 0.15
 /** The longest a change waits for company. */
 const LONGEST_MS = 2

@@ -184,7 +184,7 @@ const KEY_BYTES = 32
 /**
  * The key file's key, made on first use: created exclusively with mode 0600, so two processes cannot make two (rule 14).
  * Never for a database that is in use: it was sealed with another key, and a new one would take that one's place. The
- * database is looked at first, because whoever fills it has made the key before.
+ * database is looked at first, because the process that fills it has made the key before.
  */
 export function readOrCreateKeyFile(path: string, database: string): Uint8Array {
   if (isFilled(database)) return readKeyFile(path)

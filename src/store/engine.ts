@@ -153,7 +153,7 @@ export type Ask = Get | All | Write
 
 /**
  * What a change or a read does, one statement at a time: a generator that is written like ordinary code,
- * `const row = yield* get('findCall', record)`. Whoever drives it decides whether an answer takes a moment or a round
+ * `const row = yield* get('findCall', record)`. The engine that drives it decides whether an answer takes a moment or a round
  * trip, so the same logic runs on every engine. It must be driven with `yield*`, `drive` or a method of an engine; a bare
  * call does nothing at all (test/store/steps-driven.test.ts finds those).
  */
@@ -190,7 +190,7 @@ export function drive<Result>(steps: Steps<Result>, answer: (ask: Ask) => void):
 }
 
 /**
- * A statement that is its own steps: the first `next` hands it to whoever drives, the second gives what they put into
+ * A statement that is its own steps: the first `next` hands it to the driver, the second gives what it put into
  * `answer`. A generator would do the same, and cost every statement an object more.
  */
 abstract class Statement<Answer> {

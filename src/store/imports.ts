@@ -16,8 +16,7 @@ import {
 } from '#core/ports/import-store'
 import { Breather } from '#core/runtime'
 import { sealOnce, unseal } from './encryption.ts'
-import type { CommitGroup, StoreContext } from './engine.ts'
-import { all, get, type Row, type Steps, write } from './engine.ts'
+import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import { bytes, integer, optionalText, readEpoch, rowMac, text } from './rows.ts'
 
 /** Stored sources; each change and its epoch are one transaction with the journal. */
@@ -77,7 +76,7 @@ function readOptions(key: string, plain: Buffer): JsonObject {
 
 /** Rows are read in pages, so that a source with many tools does not hold the serving thread. */
 const PAGE_ROWS = 50
-/** Somebody wrote while the pages were read; more often than this is a fault. */
+/** Another process wrote while the pages were read; more often than this is a fault. */
 const MOST_READS = 20
 
 /** Pins; each write, its epoch and its journal events are one transaction. */

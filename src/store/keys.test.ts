@@ -55,7 +55,7 @@ describe('SqliteKeys', () => {
   it('rule 3: of many processes that make one principal at once, one does', async () => {
     const stores = [open(), open(), open()]
     const results = await Promise.all(
-      stores.map((store, place) => store.keys.createKey({ ...KEY, keyId: `key-${place}` })),
+      stores.map((store, index) => store.keys.createKey({ ...KEY, keyId: `key-${index}` })),
     )
     expect(results.toSorted()).toEqual(['created', 'exists', 'exists'])
   })

@@ -16,8 +16,7 @@ import {
   type RecordedDenial,
   type StoredKey,
 } from '#core/ports/key-store'
-import type { CommitGroup, StoreContext } from './engine.ts'
-import { all, get, type Row, type Steps, write } from './engine.ts'
+import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import { integer, optionalInteger, optionalText, readEpoch, sealRow, text, word } from './rows.ts'
 
 /** API keys; each change and its epoch are one transaction with the journal. */

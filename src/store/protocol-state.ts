@@ -19,8 +19,7 @@ import type {
   Spending,
 } from '#core/ports/protocol-store'
 import { type StoreKeys, sealOnce, unseal } from './encryption.ts'
-import type { CommitGroup, StoreContext } from './engine.ts'
-import { all, get, type Row, type Steps, write } from './engine.ts'
+import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import { bytes, integer, text } from './rows.ts'
 import { checkVaultKey, openSealed, sealBeside, sealUnder, vaultKeyOf } from './vault.ts'
 

@@ -254,7 +254,7 @@ CREATE TABLE meta (
 
 /**
  * Tables whose rows decide something: who may do what, and what was said yes to. Each row carries a MAC over these
- * columns, so that whoever can write the file but has no key cannot change a decision. When a key was last used decides
+ * columns, so that a writer of the file without the key cannot change a decision. When a key was last used decides
  * nothing and is left out.
  */
 const DECIDING = {
@@ -352,7 +352,7 @@ export class RowGuard {
   }
 }
 
-/** Gives a row that was just changed its new MAC; whoever changes one has read it, and so checked it, before. */
+/** Gives a row that was just changed its new MAC; its writer has read it, and so checked it, before. */
 export function* sealRow(
   key: KeyObject,
   table: keyof typeof SEALS,

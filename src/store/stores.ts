@@ -10,7 +10,7 @@ interface OpenStoreOptions {
   /** Operators' commands never make a key file: a missing one means they look in the wrong place. */
   readonly mode: 'server' | 'operator'
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
-  /** Told of rows that decide and were changed by somebody without the key. */
+  /** Called for rows that decide and were changed without the key. */
   readonly onForeign?: ((row: string, table: string) => void) | undefined
 }
 
@@ -23,7 +23,7 @@ interface StoreType {
   readonly isKept: boolean
   /** What is wrong with an address. */
   problemOf(rest: string): string | undefined
-  /** What the operator is told at the start. */
+  /** What the operator reads at the start. */
   describe(rest: string): string
   open(rest: string, options: OpenStoreOptions): Promise<Store>
   /** What is broken in its file, in the words of the database. */

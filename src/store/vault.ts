@@ -11,13 +11,12 @@ import type {
 } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import { newDataKey, sealOnce, unseal } from './encryption.ts'
-import type { CommitGroup, StoreContext } from './engine.ts'
-import { all, get, type Row, type Steps, write } from './engine.ts'
+import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import { bytes, integer, optionalBytes, optionalInteger, text, word } from './rows.ts'
 
 const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
 
-/** The vault. Every change is one conditional statement with its event, durable before it is told. */
+/** The vault. Every change is one conditional statement with its event, durable before it is announced. */
 export function sqlVault({ careful, read, keys }: StoreContext): VaultStore {
   const order = ({ ref }: { readonly ref: string }) => ref
   const checkKey = read((tenant: string) => checkVaultKey(keys.vault, tenant))
@@ -118,7 +117,7 @@ function* findByRef(ref: string): Steps<VaultFacts | undefined> {
   return row === undefined ? undefined : factsOf(row)
 }
 
-/** All in one transaction: whoever reads sees old keys with old values, or new with new. Consents under way begin again. */
+/** All in one transaction: a reader sees old keys with old values, or new with new. Consents under way begin again. */
 function* rotateKeys(
   group: CommitGroup,
   by: string,

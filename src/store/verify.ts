@@ -2,8 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import type { JournalHead } from '#core/journal/events'
 import type { BadGroup, BadRow, JournalVerification } from '#core/ports/store'
 import { CHAIN_START, checkpointSignature, linkOf } from './commit-queue.ts'
-import type { StoreContext } from './engine.ts'
-import { all, get, type Row, type Steps } from './engine.ts'
+import { all, get, type Row, type Steps, type StoreContext } from './engine.ts'
 import {
   type DecidingTable,
   foreignTriggers,
@@ -116,14 +115,14 @@ interface EventFacts {
   readonly principal?: string
 }
 
-/** A writer's row says who recorded its head; if that one did not, somebody kept it from being recorded. */
+/** A writer's row says who recorded its head; if that one did not, it was kept from being recorded. */
 function firstUnrecorded(walks: readonly ChainWalk[]): BadGroup | undefined {
   const byNo = new Map(walks.map((walk) => [walk.no, walk]))
   for (const { writer, recorded } of walks) {
     const recorder = byNo.get(recorded.by)
     if (recorded.n < 0 || recorder === undefined || recorder.isCut) continue
-    const isThere = recorder.promises.some((head) => head.writer === writer && head.group === recorded.n)
-    if (!isThere)
+    const isPromised = recorder.promises.some((head) => head.writer === writer && head.group === recorded.n)
+    if (!isPromised)
       return { writer, group: recorded.n, reason: 'its head was never recorded, although its row says so' }
   }
   return undefined

@@ -41,7 +41,7 @@ async function stateOf(store: Store, id = 'approval-1'): Promise<string | undefi
   return (await store.approvals.find({ tenant: 'default', id }))?.state
 }
 
-/** What every store promises about calls that wait for a yes. */
+/** What every store promises about calls that wait for approval. */
 export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   it('rule 20: a parked call owns its key, and its question comes back as it was asked', async (store) => {
     const parked = await park(store)
@@ -136,7 +136,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       'resolved record-1 reject no',
       'returned record-1 1 approval_rejected',
     ])
-    // However a store keeps it, whoever may read it reads it.
+    // However a store keeps it, those who may read it can.
     const groups = await store.readJournal([], 100)
     const journaled = groups.flatMap((group) => group.events).find(({ type }) => type === 'approval.rejected')
     assert.equal(journaled !== undefined && 'reason' in journaled && journaled.reason, 'no')

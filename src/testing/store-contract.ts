@@ -195,8 +195,8 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const listed: string[] = []
     let before: number | undefined
     for (let pages = 0; pages < 10; pages += 1) {
-      const place = before === undefined ? {} : { before }
-      const page = await store.listOwn({ tenant, principal, limit: 1, ...place })
+      const cursor = before === undefined ? {} : { before }
+      const page = await store.listOwn({ tenant, principal, limit: 1, ...cursor })
       listed.push(...page.calls.map((call) => `${call.callId} ${call.protocol} ${call.traceId}`))
       before = page.next
       if (before === undefined) break

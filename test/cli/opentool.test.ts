@@ -115,13 +115,13 @@ describe('collet opentool', () => {
       [],
     ])
     expect(plain.settings?.opentool.version).toBeUndefined()
-    const told = await run(['start', '-v', '2.0.0', '-t', '9700', '-k', 'A', '-k', 'B,C'])
-    expect([told.settings?.server.port, told.settings?.opentool.version, told.keys]).toEqual([
+    const reported = await run(['start', '-v', '2.0.0', '-t', '9700', '-k', 'A', '-k', 'B,C'])
+    expect([reported.settings?.server.port, reported.settings?.opentool.version, reported.keys]).toEqual([
       9700,
       '2.0.0',
       ['A', 'B,C'],
     ])
-    expect(told.io.stdout).toContain('Collet serves 1 tool')
+    expect(reported.io.stdout).toContain('Collet serves 1 tool')
   })
 
   it('OTS-47: empty keys are none, one key twice is one; all keys are one principal that may call every tool', async () => {
@@ -182,8 +182,11 @@ describe('collet opentool', () => {
   it('OTS-50, OTS-53: extensions are off unless asked for', async () => {
     const plain = await run([])
     expect([plain.settings?.opentool.streaming, plain.opentool]).toEqual([false, {}])
-    const told = await run(['--stream', '--allowStop', '-k', 'A'])
-    expect([told.settings?.opentool.streaming, told.opentool]).toEqual([true, { stop: expect.any(Function) }])
+    const reported = await run(['--stream', '--allowStop', '-k', 'A'])
+    expect([reported.settings?.opentool.streaming, reported.opentool]).toEqual([
+      true,
+      { stop: expect.any(Function) },
+    ])
   })
 
   it('OTS-32, OTS-50: what the config says stands unless the command line says more', async () => {

@@ -43,15 +43,15 @@ function callIds(server: { readonly requests: readonly { readonly path: string; 
 describe('challenges', () => {
   it('OTC-77: are in the failure and told to onChallenge once', async () => {
     await using server = await startFakeToolServer(withChallenge(['pending']))
-    const told: RemoteChallenge[] = []
-    const client = connect(server.url, { onChallenge: (challenge) => void told.push(challenge) })
+    const reported: RemoteChallenge[] = []
+    const client = connect(server.url, { onChallenge: (challenge) => void reported.push(challenge) })
     const tried = await client.tryCall('Gmail.GetEmails@1.2.0')
     const challenge = { id: 'c1', url: `${server.url}/authorize/c1`, checkUrl: `${server.url}/challenges/c1` }
     expect(tried).toMatchObject({
       ok: false,
       error: { class: 'authorization_required', message: 'Please sign in.', challenges: [challenge] },
     })
-    expect(told).toEqual([challenge])
+    expect(reported).toEqual([challenge])
   })
 
   it.each(['authorization', 'approval'])(

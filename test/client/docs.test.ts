@@ -80,7 +80,7 @@ describe('docs/client.md', () => {
     expect(blocks.length).toBeGreaterThanOrEqual(4)
   })
 
-  it.each(blocks.map((source, place) => [place + 1, source] as const))(
+  it.each(blocks.map((source, index) => [index + 1, source] as const))(
     'example %i runs as shown',
     async (_place, source) => {
       await using server = await startDemo(source)

@@ -155,11 +155,11 @@ describe('opentool.connect', () => {
       'OpenToolServerCallException',
       { code: 400, message: 'not so' },
     ],
-  ])('OTS-64: %s', async (_what, play, name, told) => {
+  ])('OTS-64: %s', async (_what, play, name, reported) => {
     await using server = await startFakeToolServer(play)
     const exception = opentool.exceptionOf(await failureOf(opentool.connect(server.url).call(CALL)))
     expect(exception?.name).toBe(name)
-    expect(exception?.toJson()).toMatchObject(told)
+    expect(exception?.toJson()).toMatchObject(reported)
   })
 
   it('OTS-65: a bare value and a missing id are read; a result that looks like an error is a result', async () => {

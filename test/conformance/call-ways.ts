@@ -9,7 +9,7 @@ export interface Asked {
   readonly key?: string
 }
 
-export interface Told {
+export interface Reported {
   /** `ok`, or the error's code. */
   readonly code: string
   readonly value: Json
@@ -18,7 +18,7 @@ export interface Told {
   readonly retry: { readonly can_retry?: boolean; readonly retry_after_ms?: number }
 }
 
-export type CallWay = (url: string, asked: Asked) => Promise<Told>
+export type CallWay = (url: string, asked: Asked) => Promise<Reported>
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 
@@ -28,7 +28,7 @@ function codeOf(response: Response, isOk: boolean): string {
 
 const keyHeader = (key: string | undefined) => (key === undefined ? {} : { 'Idempotency-Key': key })
 
-async function otc(url: string, path: string, { tool, input = {}, key }: Asked): Promise<Told> {
+async function otc(url: string, path: string, { tool, input = {}, key }: Asked): Promise<Reported> {
   const request = { tool_id: tool, input, ...(key === undefined ? {} : { call_id: key }) }
   const response = await fetch(`${url}${path}`, {
     method: 'POST',

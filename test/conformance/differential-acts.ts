@@ -39,7 +39,7 @@ export const act: fc.Arbitrary<Act> = fc.oneof(
     weight: 2,
     arbitrary: fc.constant<Act>({ label: 'large', output: {}, run: () => 'ä'.repeat(LARGEST_RESULT) }),
   },
-  { weight: 4, arbitrary: toldFailure() },
+  { weight: 4, arbitrary: statedFailure() },
   { weight: 1, arbitrary: fc.constantFrom(new Error('boom in /etc/x'), 'text', undefined).map(plainFailure) },
   { weight: 2, arbitrary: fc.boolean().map(timeout) },
 )
@@ -72,7 +72,7 @@ function notJson(value: unknown): Act {
 }
 
 /** Everything an author may say about a failure; its text repeats a credential, which must not get out. */
-function toldFailure(): fc.Arbitrary<Act> {
+function statedFailure(): fc.Arbitrary<Act> {
   const options = fc.record(
     {
       developerMessage: fc.constantFrom('for developers', 'größer 😀'),
@@ -85,11 +85,11 @@ function toldFailure(): fc.Arbitrary<Act> {
   )
   return fc
     .tuple(fc.constantFrom('Broken.', '', 'Zeile 1\nZeile 2 "😀"'), options)
-    .map(([message, told]) => ({
-      label: `throws ${JSON.stringify([message, told])}`,
+    .map(([message, reported]) => ({
+      label: `throws ${JSON.stringify([message, reported])}`,
       output: {},
       run: (_input, context) => {
-        throw new ToolError(message + credentialsOf(context), told)
+        throw new ToolError(message + credentialsOf(context), reported)
       },
     }))
 }

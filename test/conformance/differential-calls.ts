@@ -152,11 +152,11 @@ function inputFor(fitting: fc.Arbitrary<JsonValue>): fc.Arbitrary<JsonValue | un
 }
 
 /** One member replaced, removed or added. */
-function spoil([input, place, value, how]: [JsonValue, number, JsonValue, number]): JsonValue {
+function spoil([input, index, value, how]: [JsonValue, number, JsonValue, number]): JsonValue {
   if (!isJsonObject(input)) return input
   const names = Object.keys(input)
-  const name = names[place % Math.max(1, names.length)] ?? 'a'
-  const added = place < 2 ? '__proto__' : 'extra'
+  const name = names[index % Math.max(1, names.length)] ?? 'a'
+  const added = index < 2 ? '__proto__' : 'extra'
   const others = Object.entries(input).filter(([key]) => key !== name)
   if (how === 0) return Object.fromEntries(others)
   return Object.fromEntries(

@@ -18,7 +18,7 @@ interface Difference {
   readonly row: string
   readonly what: string
   /** Exactly what this protocol shows instead. */
-  readonly shows: (told: Observation, around: Circumstances) => Observation
+  readonly shows: (reported: Observation, around: Circumstances) => Observation
 }
 
 const NAMING_CODES: ReadonlySet<string> = new Set([
@@ -36,58 +36,62 @@ export const DIFFERENCES: readonly Difference[] = [
     protocol: 'otc',
     row: 'OTC-63, OTC-81, OTC-83',
     what: 'three classes as statuses: refused before the call, bad input, ended by the tool',
-    shows: (told) => ({ ...told, sort: told.code === 'ok' ? '200' : otcStatus(told.code) }),
+    shows: (reported) => ({ ...reported, sort: reported.code === 'ok' ? '200' : otcStatus(reported.code) }),
   },
   {
     protocol: 'otc',
     row: 'OTC-84',
     what: 'an error has no number of its own and no `effect`; its message says what is unknown (rule 10)',
-    shows: (told) => withError(told, ({ errorNumber: _number, effect: _effect, ...error }) => error),
+    shows: (reported) => withError(reported, ({ errorNumber: _number, effect: _effect, ...error }) => error),
   },
   {
     protocol: 'otc',
     row: 'OTC-82',
     what: 'issues are told by parameter, and all of them in the message',
-    shows: (told) => withError(told, ({ issues: _issues, ...error }) => error),
+    shows: (reported) => withError(reported, ({ issues: _issues, ...error }) => error),
   },
   { protocol: 'otc', row: 'C-30', what: 'waits are whole milliseconds', shows: wholeWait },
   {
     protocol: 'opentool',
     row: 'OTS-39, OTS-40',
     what: 'HTTP 200 and a number: 405 unknown, 400 bad request or arguments, else 500 or the tool’s own',
-    shows: (told) => ({ ...told, sort: told.code === 'ok' ? '200' : `200/${opentoolNumber(told)}` }),
+    shows: (reported) => ({
+      ...reported,
+      sort: reported.code === 'ok' ? '200' : `200/${opentoolNumber(reported)}`,
+    }),
   },
   {
     protocol: 'opentool',
     row: 'OTS-36, OTS-41',
     what: 'a request that is no call is HTTP 400 with a number of JSON-RPC',
-    shows: (told, { call }) => {
-      if (told.isUnread !== true) return told
+    shows: (reported, { call }) => {
+      if (reported.isUnread !== true) return reported
       const isParams = call.input !== undefined && call.input !== null && !isJsonObject(call.input)
-      return { ...told, sort: isParams ? '400/-32602' : '400/-32600' }
+      return { ...reported, sort: isParams ? '400/-32602' : '400/-32600' }
     },
   },
   {
     protocol: 'opentool',
     row: 'OTS-38',
     what: 'a value travels under the return’s name, and null as nothing',
-    shows: (told, { tool }) =>
-      told.value === undefined ? told : { ...told, value: underName(tool, told.value) },
+    shows: (reported, { tool }) =>
+      reported.value === undefined ? reported : { ...reported, value: underName(tool, reported.value) },
   },
   {
     protocol: 'opentool',
     row: 'OTS-39',
     what: 'the message is plain text, and nothing for developers goes out',
-    shows: (told) => withError(told, ({ developerMessage: _text, errorNumber: _number, ...error }) => error),
+    shows: (reported) =>
+      withError(reported, ({ developerMessage: _text, errorNumber: _number, ...error }) => error),
   },
   {
     protocol: 'opentool',
     row: 'OTS-40',
     what: 'the messages of unknown functions and bad arguments begin as the SDKs’ do; keys and addresses are named',
-    shows: (told, { functionName }) =>
-      withError(told, ({ issues, ...error }) => ({
+    shows: (reported, { functionName }) =>
+      withError(reported, ({ issues, ...error }) => ({
         ...error,
-        message: opentoolMessage(told.code, { ...error, issues: issues ?? null }, functionName),
+        message: opentoolMessage(reported.code, { ...error, issues: issues ?? null }, functionName),
       })),
   },
   { protocol: 'opentool', row: 'C-30', what: 'waits are whole milliseconds', shows: wholeWait },
@@ -95,16 +99,16 @@ export const DIFFERENCES: readonly Difference[] = [
     protocol: 'mcp',
     row: 'MCP-69',
     what: 'results that a model reads, errors of JSON-RPC for what could not be called, and 429 or 503 for later',
-    shows: (told) => ({ ...told, sort: told.code === 'ok' ? '200' : mcpSort(told.code) }),
+    shows: (reported) => ({ ...reported, sort: reported.code === 'ok' ? '200' : mcpSort(reported.code) }),
   },
   {
     protocol: 'mcp',
     row: 'MCP-62',
     what: 'our own words about a call name the function the model called, not the id of the tool',
-    shows: (told, { tool, functionName }) =>
-      tool === undefined || !NAMING_CODES.has(told.code)
-        ? told
-        : withError(told, (error) => ({
+    shows: (reported, { tool, functionName }) =>
+      tool === undefined || !NAMING_CODES.has(reported.code)
+        ? reported
+        : withError(reported, (error) => ({
             ...error,
             message: `${error.message}`.replaceAll(`${tool.base}@${tool.version}`, functionName),
           })),
@@ -113,34 +117,34 @@ export const DIFFERENCES: readonly Difference[] = [
     protocol: 'mcp',
     row: 'MCP-61, MCP-62, MCP-63',
     what: 'an error is a text, with what is wrong, what is missing and what may help, a line each',
-    shows: (told, { functionName }) =>
-      withError(told, (error) => ({ message: mcpMessage(told, error, functionName) })),
+    shows: (reported, { functionName }) =>
+      withError(reported, (error) => ({ message: mcpMessage(reported, error, functionName) })),
   },
   {
     protocol: 'createGateway',
     row: 'docs/embedding.md',
     what: 'code gets the outcome alone: no call id, no run',
-    shows: ({ callId: _callId, runId: _runId, ...told }) => told,
+    shows: ({ callId: _callId, runId: _runId, ...reported }) => reported,
   },
   {
     protocol: 'createGateway',
     row: 'OTC-43',
     what: 'an id that is none is named in words of its own',
-    shows: (told, { call }) =>
-      told.isUnread === true && `${told.error?.message}`.includes('is not the name of a tool')
-        ? withError(told, (error) => ({
+    shows: (reported, { call }) =>
+      reported.isUnread === true && `${reported.error?.message}`.includes('is not the name of a tool')
+        ? withError(reported, (error) => ({
             ...error,
             message: `'${call.base}${call.suffix}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name it has.`,
           }))
-        : told,
+        : reported,
   },
 ]
 
 /** What a protocol must show of what the core said. */
-export function shownBy(protocol: Protocol, told: Observation, around: Circumstances): Observation {
+export function shownBy(protocol: Protocol, reported: Observation, around: Circumstances): Observation {
   const { isUnread: _isUnread, ...shown } = DIFFERENCES.filter(
     (difference) => difference.protocol === protocol,
-  ).reduce((before, { shows }) => shows(before, around), told)
+  ).reduce((before, { shows }) => shows(before, around), reported)
   return shown
 }
 
@@ -246,14 +250,14 @@ function opentoolMessage(code: string, error: JsonObject, functionName: string):
   return urls.length === 0 ? message : `${message} Open ${urls.join(' and ')} and then call again.`
 }
 
-function wholeWait(told: Observation): Observation {
-  return withError(told, (error) =>
+function wholeWait(reported: Observation): Observation {
+  return withError(reported, (error) =>
     typeof error.retryAfterMs === 'number'
       ? { ...error, retryAfterMs: Math.ceil(error.retryAfterMs) }
       : error,
   )
 }
 
-function withError(told: Observation, change: (error: JsonObject) => JsonObject): Observation {
-  return told.error === undefined ? told : { ...told, error: change(told.error) }
+function withError(reported: Observation, change: (error: JsonObject) => JsonObject): Observation {
+  return reported.error === undefined ? reported : { ...reported, error: change(reported.error) }
 }

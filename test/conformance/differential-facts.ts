@@ -23,7 +23,7 @@ export async function factsOf(
 ): Promise<Facts> {
   const { stage, batch } = around
   nameIds(played, stage, batch)
-  const own = new Set(batch.callers.map((_caller, place) => principalOf(batch, played.way.name, place).id))
+  const own = new Set(batch.callers.map((_caller, index) => principalOf(batch, played.way.name, index).id))
   const rows = around.journal.filter((event) => 'principal' in event && own.has(event.principal))
   const journal = Object.groupBy(
     rows.map((event) => ({ group: groupOf(event, played), row: rowOf(event, played) })),
@@ -39,13 +39,13 @@ export async function factsOf(
 
 /** Records and made call ids are called after the first call that has them. */
 function nameIds({ way, labels, answers, sessions }: Played, { gateway }: Stage, batch: Batch): void {
-  for (const [place, answer] of answers.entries()) {
-    const call = batch.calls[place]
+  for (const [index, answer] of answers.entries()) {
+    const call = batch.calls[index]
     if (call === undefined || answer?.callId === undefined) continue
     const principal = principalOf(batch, way.name, call.caller)
-    const first = call.key === undefined ? place : batch.calls.findIndex((one) => isSameKey(one, call))
+    const first = call.key === undefined ? index : batch.calls.findIndex((one) => isSameKey(one, call))
     labels.suggest(recordOf(gateway.store, principal, answer.callId), `call ${first}`)
-    if (call.key === undefined) labels.suggest(answer.callId, `id of call ${place}`)
+    if (call.key === undefined) labels.suggest(answer.callId, `id of call ${index}`)
     if (call.runId === undefined) continue
     labels.suggest(namedScope(gateway.store, principal, call.runId).run, `run ${call.caller} ${call.runId}`)
   }
@@ -80,19 +80,19 @@ async function readRuns(
   { gateway }: Stage,
   batch: Batch,
 ): Promise<Facts['runs']> {
-  const told = new Map<string, object>()
-  for (const [place, answer] of answers.entries()) {
-    const caller = batch.calls[place]?.caller ?? 0
+  const reported = new Map<string, object>()
+  for (const [index, answer] of answers.entries()) {
+    const caller = batch.calls[index]?.caller ?? 0
     const runId = answer?.runId
     if (runId === undefined) continue
     const name = `${caller} ${labels.known(runId) ?? runId}`
-    if (told.has(name)) continue
+    if (reported.has(name)) continue
     const principal = principalOf(batch, way.name, caller)
     const page = await gateway.readRun(principal, { runId, after: -1, waitMs: 0 })
     const events = page?.events.map((event) => eventOf(event, labels)) ?? 'unknown run'
-    told.set(name, { events, isComplete: page?.isComplete ?? false })
+    reported.set(name, { events, isComplete: page?.isComplete ?? false })
   }
-  return Object.fromEntries(told)
+  return Object.fromEntries(reported)
 }
 
 function eventOf(event: RunEvent, labels: Played['labels']): object {
@@ -107,6 +107,6 @@ function eventOf(event: RunEvent, labels: Played['labels']): object {
   // Each request has a trace of its own.
   const { callId, traceId: _trace, ...label } = rest.call
   const call = { ...label, callId: labels.known(callId) ?? callId }
-  const { durationMs: _duration, principal: _owner, ...told } = { durationMs: 0, principal: '', ...rest }
-  return { ...told, call, ...named, ...asked }
+  const { durationMs: _duration, principal: _owner, ...reported } = { durationMs: 0, principal: '', ...rest }
+  return { ...reported, call, ...named, ...asked }
 }

@@ -52,7 +52,7 @@ export function utf8Header(text: string): string {
 }
 
 /** The run and the session a call names, as every protocol carries them. */
-export function placeHeaders({ runId }: CallPlan, sessionId: string | undefined): Record<string, string> {
+export function scopeHeaders({ runId }: CallPlan, sessionId: string | undefined): Record<string, string> {
   return {
     ...(runId === undefined ? {} : { 'collet-run': encodeURIComponent(runId) }),
     ...(sessionId === undefined ? {} : { 'collet-session': sessionId }),

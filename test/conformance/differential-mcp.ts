@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { CallPlan } from './differential-calls.ts'
 import {
-  placeHeaders,
   type Request,
   type Response,
   readHeaders,
+  scopeHeaders,
   send,
   utf8Header,
   withoutGuess,
@@ -55,7 +55,7 @@ export function mcpRequest(
     headers: {
       ...(isInMeta || key === undefined ? {} : { 'idempotency-key': utf8Header(key) }),
       ...requirementHeaders(call),
-      ...placeHeaders(call, around.sessionId),
+      ...scopeHeaders(call, around.sessionId),
       ...(mcpSession === undefined ? newHeaders(functionName) : { 'mcp-session-id': mcpSession }),
     },
     body: {

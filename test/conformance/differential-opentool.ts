@@ -3,10 +3,10 @@ import { isJsonObject } from '#core/json'
 import type { CallPlan } from './differential-calls.ts'
 import {
   inCoreWords,
-  placeHeaders,
   type Request,
   type Response,
   readHeaders,
+  scopeHeaders,
   utf8Header,
   withoutGuess,
 } from './differential-http.ts'
@@ -24,7 +24,7 @@ export function opentoolRequest(
     headers: {
       ...(key === undefined ? {} : { 'idempotency-key': utf8Header(key) }),
       ...requirementHeaders(call),
-      ...placeHeaders(call, around.sessionId),
+      ...scopeHeaders(call, around.sessionId),
     },
     body: {
       jsonrpc: call.spelling % 2 === 0 ? '2.0' : '2.0.0',
@@ -63,8 +63,8 @@ export function readOpentool(call: CallPlan, response: Response): Answer {
   assert.deepEqual(result, {}, '`result` is {} beside an error (OTS-39)')
   const { code, data = {} } = error
   const message = withoutGuess(`${error.message}`)
-  const { code: said, call_id: calledId, ...told } = isJsonObject(data) ? data : {}
+  const { code: said, call_id: calledId, ...reported } = isJsonObject(data) ? data : {}
   if (said !== undefined) assert.deepEqual([said, calledId], [observed.code, callId])
   const sort = `${response.status}/${JSON.stringify(code)}`
-  return { observation: { ...observed, sort, error: inCoreWords({ message, ...told }) }, callId, runId }
+  return { observation: { ...observed, sort, error: inCoreWords({ message, ...reported }) }, callId, runId }
 }

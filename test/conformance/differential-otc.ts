@@ -4,10 +4,10 @@ import type { Dialect } from '#protocols/otc/wire'
 import type { CallPlan } from './differential-calls.ts'
 import {
   inCoreWords,
-  placeHeaders,
   type Request,
   type Response,
   readHeaders,
+  scopeHeaders,
   utf8Header,
 } from './differential-http.ts'
 import type { Answer } from './differential-observation.ts'
@@ -55,9 +55,9 @@ const WIRES = {
     idName: 'call_id',
     wrap: wrapped(ARCADE_ID),
     unwrap: ({ success = null, call_id = null, duration, output, result }) => {
-      const told = { success, call_id, ...outputOf(output) }
-      assert.deepEqual(result, { ...told, duration })
-      return told
+      const reported = { success, call_id, ...outputOf(output) }
+      assert.deepEqual(result, { ...reported, duration })
+      return reported
     },
   },
   'otc-1.0': {
@@ -120,7 +120,7 @@ export function otcRequest(
     headers: {
       ...(key !== undefined && keyInHeader ? { 'idempotency-key': utf8Header(key) } : {}),
       ...(dialect === 'oxp-header' || has(4) ? { 'oxp-version': has(5) ? '1.0' : '1.0.0' } : {}),
-      ...placeHeaders(call, around.sessionId),
+      ...scopeHeaders(call, around.sessionId),
     },
     body: bare ? members : wire.wrap(members),
   }
@@ -169,8 +169,8 @@ export function readOtc(dialect: Dialect, call: CallPlan, response: Response): A
   const sort = `${response.status}`
   if (response.status !== 200) {
     const { $schema: _schema, ...error } = response.json
-    const { call_id: _repeated, ...told } = error
-    return { observation: { ...observed, sort, error: inCoreWords(told) }, callId, runId }
+    const { call_id: _repeated, ...reported } = error
+    return { observation: { ...observed, sort, error: inCoreWords(reported) }, callId, runId }
   }
   const wire: Wire = WIRES[dialect]
   const { success, call_id, value, error } = wire.unwrap(response.json)
@@ -191,9 +191,9 @@ export function readOtc(dialect: Dialect, call: CallPlan, response: Response): A
 /** C-19: a null, and only a null, has no `output` here. */
 function outputOf(output: JsonValue | undefined): JsonObject {
   if (output === undefined) return { value: null }
-  const told = objectOf(output)
-  assert.notEqual(told.value, null, 'null has no `output` (C-19)')
-  return told
+  const reported = objectOf(output)
+  assert.notEqual(reported.value, null, 'null has no `output` (C-19)')
+  return reported
 }
 
 function objectOf(value: JsonValue | undefined): JsonObject {

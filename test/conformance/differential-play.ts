@@ -10,8 +10,8 @@ import type { Answer } from './differential-observation.ts'
 import { circumstances, type Played, sessionOf } from './differential-played.ts'
 import { compareReplays } from './differential-replays.ts'
 import { Disagreement, firstDifference } from './differential-report.ts'
-import { compareSight } from './differential-sight.ts'
 import { openStage, principalOf, type Stage } from './differential-stage.ts'
+import { compareSight } from './differential-visibility.ts'
 
 export interface Tally {
   cases: number
@@ -61,9 +61,9 @@ async function playWay(way: Way, stage: Stage, batch: Batch): Promise<Played | u
   const labels = new Labels()
   const sessions = await openSessions(way, { stage, batch, labels })
   const answers: (Answer | undefined)[] = []
-  for (const [place, call] of batch.calls.entries()) {
+  for (const [index, call] of batch.calls.entries()) {
     const answer = await ask(call, sessionOf(call, sessions)).catch((error: unknown) => {
-      throw error instanceof AssertionError ? misshapen(error, { batch, place, way }) : error
+      throw error instanceof AssertionError ? misshapen(error, { batch, index, way }) : error
     })
     answers.push(answer === undefined ? undefined : { ...answer, observation: labels.in(answer.observation) })
   }
@@ -73,10 +73,10 @@ async function playWay(way: Way, stage: Stage, batch: Batch): Promise<Played | u
 /** An answer that is not of its protocol's own shape. */
 function misshapen(
   { message, expected, actual }: AssertionError,
-  { batch, place, way }: { readonly batch: Batch; readonly place: number; readonly way: Way },
+  { batch, index, way }: { readonly batch: Batch; readonly index: number; readonly way: Way },
 ): Disagreement {
   const found = { path: `the answer's shape: ${message}`, expected, actual }
-  return new Disagreement(batch, place, { way: way.name, reference: 'its ledger', found })
+  return new Disagreement(batch, index, { way: way.name, reference: 'its ledger', found })
 }
 
 /** Sessions that some call names, of tools that keep state. */
@@ -100,19 +100,19 @@ async function openSessions(
 }
 
 function compareAnswers(all: readonly Played[], batch: Batch): void {
-  for (const [place, call] of batch.calls.entries()) {
+  for (const [index, call] of batch.calls.entries()) {
     for (const { way, answers } of all) {
       if (way.protocol === 'in process') continue
       const reference = referenceOf(all, way)
-      const [told, answer] = [reference.answers[place], answers[place]]
-      if (told === undefined || answer === undefined) continue
-      const shown = shownBy(way.protocol, told.observation, circumstances(batch, call, way))
+      const [reported, answer] = [reference.answers[index], answers[index]]
+      if (reported === undefined || answer === undefined) continue
+      const shown = shownBy(way.protocol, reported.observation, circumstances(batch, call, way))
       const isPartly = way.protocol === 'createGateway'
       const expected = isPartly ? withoutLabels(shown) : shown
       const actual = isPartly ? withoutLabels(answer.observation) : answer.observation
       const found = firstDifference(expected, actual)
       if (found === undefined) continue
-      throw new Disagreement(batch, place, { way: way.name, reference: reference.way.name, found })
+      throw new Disagreement(batch, index, { way: way.name, reference: reference.way.name, found })
     }
   }
 }
@@ -134,7 +134,7 @@ async function compareFacts(all: readonly Played[], stage: Stage, batch: Batch):
     const reference = referenceOf(all, way)
     const found = firstDifference(facts.get(reference), facts.get(played))
     if (found === undefined) continue
-    const place = Number(/call (\d+)/.exec(found.path)?.[1] ?? 0)
-    throw new Disagreement(batch, place, { way: way.name, reference: reference.way.name, found })
+    const index = Number(/call (\d+)/.exec(found.path)?.[1] ?? 0)
+    throw new Disagreement(batch, index, { way: way.name, reference: reference.way.name, found })
   }
 }

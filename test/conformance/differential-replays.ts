@@ -24,12 +24,12 @@ export async function compareReplays(written: Played, stage: Stage, batch: Batch
     if (way.protocol === 'createGateway') continue
     const ask = way.ask(stage, batch, written.way.name)
     if (ask === undefined) continue
-    for (const [place, answer] of recorded) {
-      const call = batch.calls[place]
+    for (const [index, answer] of recorded) {
+      const call = batch.calls[index]
       if (call === undefined || !isSameRequest(batch, call, way)) continue
       asked += 1
       const actual = await ask(call, sessionOf(call, written.sessions))
-      check(written, { batch, place, call, way, answer, actual })
+      check(written, { batch, index, call, way, answer, actual })
     }
   }
   const rows = (await readJournal(stage)).length - before
@@ -46,11 +46,11 @@ async function askAgain(
 ): Promise<ReadonlyMap<number, Answer>> {
   const found = new Map<number, Answer>()
   const ask = way.ask(stage, batch, way.name)
-  for (const [place, call] of batch.calls.entries()) {
+  for (const [index, call] of batch.calls.entries()) {
     if (call.key === undefined || found.size >= MOST) continue
     const answer = await ask?.(call, sessionOf(call, sessions))
     if (answer?.replayed !== true) continue
-    found.set(place, { ...answer, observation: labels.in(answer.observation) })
+    found.set(index, { ...answer, observation: labels.in(answer.observation) })
   }
   return found
 }
@@ -68,7 +68,7 @@ function isSameRequest(batch: Batch, call: CallPlan, { reading }: Way): boolean 
 
 interface Replayed {
   readonly batch: Batch
-  readonly place: number
+  readonly index: number
   readonly call: CallPlan
   readonly way: Way
   readonly answer: Answer
@@ -76,7 +76,7 @@ interface Replayed {
 }
 
 function check({ labels, way: recording }: Played, replay: Replayed): void {
-  const { batch, place, call, way, answer, actual } = replay
+  const { batch, index, call, way, answer, actual } = replay
   const { protocol } = way
   const expected =
     protocol === 'in process'
@@ -84,5 +84,5 @@ function check({ labels, way: recording }: Played, replay: Replayed): void {
       : shownBy(protocol, answer.observation, circumstances(batch, call, way))
   const found = firstDifference(expected, actual === undefined ? undefined : labels.in(actual.observation))
   if (found === undefined) return
-  throw new Disagreement(batch, place, { way: `a replay over ${way.name}`, reference: recording.name, found })
+  throw new Disagreement(batch, index, { way: `a replay over ${way.name}`, reference: recording.name, found })
 }

@@ -33,11 +33,11 @@ export class Disagreement extends Error {
 
   constructor(
     batch: Batch,
-    place: number,
-    told: { readonly way: string; readonly reference: string; readonly found: Found },
+    index: number,
+    reported: { readonly way: string; readonly reference: string; readonly found: Found },
   ) {
-    const { way, reference, found } = told
-    const call = batch.calls[place]
+    const { way, reference, found } = reported
+    const call = batch.calls[index]
     const tools = batch.tools.filter(({ base }) => base === call?.base)
     const { caller = 0 } = call ?? {}
     super(
@@ -45,7 +45,7 @@ export class Disagreement extends Error {
         `${way} differs from ${reference} in ${found.path || 'everything'}`,
         `  ${reference}: ${text(found.expected)}`,
         `  ${way}: ${text(found.actual)}`,
-        `  call ${place}: ${text(call)}`,
+        `  call ${index}: ${text(call)}`,
         `  caller: ${text(batch.callers[caller])}`,
         ...tools.map(({ input, act, ...plan }) => {
           const does = `${act.label}, output ${text(act.output)}`
@@ -53,7 +53,7 @@ export class Disagreement extends Error {
         }),
         `  calls before it: ${
           batch.calls
-            .slice(Math.max(0, place - 5), place)
+            .slice(Math.max(0, index - 5), index)
             .map(text)
             .join('\n    ') || 'none'
         }`,

@@ -64,10 +64,10 @@ const versionPlan = fc.record({
 export function toolPlans(isHost: boolean): fc.Arbitrary<readonly ToolPlan[]> {
   const one = fc.tuple(shared, fc.tuple(versionPlan, versionPlan))
   return fc.array(one, { minLength: 2, maxLength: 5 }).map((all) =>
-    all.flatMap(([{ name, versions }, plans], place) => {
-      const base = `Kit.Tool_${place}`
-      const functionName = name === undefined ? `Kit_Tool_${place}` : `${name}${place}`
-      const catalogId = isHost ? `x-host-kit-tool${place}` : `openwop:${base}`
+    all.flatMap(([{ name, versions }, plans], at) => {
+      const base = `Kit.Tool_${at}`
+      const functionName = name === undefined ? `Kit_Tool_${at}` : `${name}${at}`
+      const catalogId = isHost ? `x-host-kit-tool${at}` : `openwop:${base}`
       return versions.map((version, index): ToolPlan => {
         const plan = plans[index] ?? plans[0]
         const tier = plan.tier === 'exec' && !isHost ? 'write' : plan.tier

@@ -141,9 +141,9 @@ describe('the run of a limited call', () => {
     const server = await start({ limits: PER_TOOL })
     await server.otc('Echo.Say', {}, { run: 'run-a' })
     await Promise.all(Array.from({ length: 100 }, () => server.otc('Echo.Say', {}, { run: 'run-a' })))
-    const told = (await server.events('run-a')).length / 2 - 1
-    expect(told).toBeGreaterThanOrEqual(20)
-    expect(told).toBeLessThan(30)
+    const reported = (await server.events('run-a')).length / 2 - 1
+    expect(reported).toBeGreaterThanOrEqual(20)
+    expect(reported).toBeLessThan(30)
     await server.otc('Echo.Say', {}, { run: 'run-b' })
     expect((await server.ask('/v1/runs/run-b/events/poll', { key: KEYS.root })).status).toBe(404)
   })

@@ -34,10 +34,10 @@ function sampleObject({ properties }: JsonObject): JsonObject {
 async function use(upstream: OpenedMcp, token: string | undefined): Promise<void> {
   const { tools } = await upstream.discover()
   const schemas = new Map(tools.map(({ nativeName, inputSchema }) => [nativeName, inputSchema]))
-  const told: readonly { readonly name: string; readonly arguments: JsonObject }[] | undefined =
+  const reported: readonly { readonly name: string; readonly arguments: JsonObject }[] | undefined =
     given.toolCalls
   const calls =
-    told ??
+    reported ??
     tools.map(({ nativeName, inputSchema }) => ({ name: nativeName, arguments: sampleObject(inputSchema) }))
   for (const { name, arguments: input } of calls) {
     const schema = schemas.get('json_schema_2020_12_tool')

@@ -2,9 +2,9 @@
 // our own tests run with. Arguments: which client, how it negotiates, and a URL or a command line.
 import { Client as NewClient, StreamableHTTPClientTransport as NewHttp } from '@modelcontextprotocol/client'
 import { StdioClientTransport as NewStdio } from '@modelcontextprotocol/client/stdio'
-import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
-import { StdioClientTransport as OldStdio } from '@modelcontextprotocol/sdk/client/stdio.js'
-import { StreamableHTTPClientTransport as OldHttp } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport as LegacyStdio } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { StreamableHTTPClientTransport as LegacyHttp } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 
 const [which, mode, target, ...args] = process.argv.slice(2)
@@ -15,9 +15,9 @@ const command = { command: target, args, stderr: 'inherit' }
 
 const makers = {
   old() {
-    const client = new OldClient(me, { capabilities: { elicitation: {} } })
+    const client = new LegacyClient(me, { capabilities: { elicitation: {} } })
     client.setRequestHandler(ElicitRequestSchema, answer)
-    return { client, transport: isHttp ? new OldHttp(new URL(target)) : new OldStdio(command) }
+    return { client, transport: isHttp ? new LegacyHttp(new URL(target)) : new LegacyStdio(command) }
   },
   new() {
     const versionNegotiation = { mode: mode.startsWith('2') ? { pin: mode } : mode }

@@ -139,10 +139,12 @@ describe('progress', () => {
     })
     expect(response.headers.get('content-type')).toBe('text/event-stream')
     const seen = await allOf(events(response))
-    const told = seen.slice(0, -1)
-    expect(told.map(({ params }) => params.progress)).toEqual([1, 2, 3])
+    const reported = seen.slice(0, -1)
+    expect(reported.map(({ params }) => params.progress)).toEqual([1, 2, 3])
     expect(
-      told.every(({ method, params }) => method === 'notifications/progress' && params.progressToken === 'p'),
+      reported.every(
+        ({ method, params }) => method === 'notifications/progress' && params.progressToken === 'p',
+      ),
     ).toBe(true)
     expect(seen.at(-1)).toMatchObject({ id: 1, result: { content: [] } })
   })

@@ -54,9 +54,9 @@ describe('one name directory', () => {
       ['Calculator_Ad', 'Calculator_Add'],
       ['openwop:Calculator.Ad', 'openwop:Calculator.Add'],
     ] as const) {
-      const told = await call(talk.server.url, { tool })
-      expect(told).toMatchObject({ code: 'tool_not_found' })
-      expect(told.message).toContain(`Did you mean '${meant}'?`)
+      const reported = await call(talk.server.url, { tool })
+      expect(reported).toMatchObject({ code: 'tool_not_found' })
+      expect(reported.message).toContain(`Did you mean '${meant}'?`)
     }
   })
 

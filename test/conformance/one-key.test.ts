@@ -116,8 +116,8 @@ describe('rules 4 and 5: one key is one call', () => {
     try {
       for (const tool of ['Gone.Soon@1.0.0', 'Gone.Soon', 'Gone_Soon', 'openwop:gone/soon']) {
         for (const [way, call] of WAYS) {
-          const told = await call(after.url, { tool, ...asked })
-          expect([way, tool, told.code]).toEqual([way, tool, 'ok'])
+          const reported = await call(after.url, { tool, ...asked })
+          expect([way, tool, reported.code]).toEqual([way, tool, 'ok'])
         }
       }
     } finally {
@@ -180,15 +180,15 @@ describe('rule 9: can_retry', () => {
       const key = freshKey()
       const ring = () =>
         call(talk.server.url, { tool: 'Doorbell.Ring', input: { doorbell_id: 'doorbell1' }, key })
-      const told = [await ring(), await ring(), await ring(), await ring()]
+      const reported = [await ring(), await ring(), await ring(), await ring()]
       expect(ran).toHaveLength(3)
-      expect(told.map(({ code }) => code)).toEqual(Array(4).fill('tool_failed'))
-      for (const { message } of told.slice(0, 2)) expect(message).not.toContain('new call id')
-      for (const { message, retry } of told.slice(2)) {
+      expect(reported.map(({ code }) => code)).toEqual(Array(4).fill('tool_failed'))
+      for (const { message } of reported.slice(0, 2)) expect(message).not.toContain('new call id')
+      for (const { message, retry } of reported.slice(2)) {
         expect(message).toContain('use a new call id')
         expect(retry).toEqual({ can_retry: undefined, retry_after_ms: undefined })
       }
-      const [first] = told
+      const [first] = reported
       if (first?.retry.can_retry !== undefined)
         expect(first.retry).toEqual({ can_retry: true, retry_after_ms: 500 })
     },

@@ -97,8 +97,8 @@ describe('what a key may do', () => {
       await server.load(wrong),
     ]
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 401, 401])
-    const told = JSON.stringify([answers, server.logged])
+    const reported = JSON.stringify([answers, server.logged])
     expect(server.logged.length).toBeGreaterThanOrEqual(answers.length)
-    for (const key of [MAILER, READER, wrong]) expect(told).not.toContain(key)
+    for (const key of [MAILER, READER, wrong]) expect(reported).not.toContain(key)
   })
 })

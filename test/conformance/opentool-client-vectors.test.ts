@@ -59,8 +59,8 @@ describe('OpenTool vectors through the client', () => {
       expect(failure).toBeInstanceOf(CallFailure)
       const exception = opentool.exceptionOf(failure)
       expect(exception?.name).toBe(wanted.throws)
-      const { throws: _throws, ...told } = wanted
-      expect(exception?.toJson()).toMatchObject(told)
+      const { throws: _throws, ...reported } = wanted
+      expect(exception?.toJson()).toMatchObject(reported)
     },
   )
 

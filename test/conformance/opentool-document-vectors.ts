@@ -66,8 +66,8 @@ export function checkDocumentVector(vector: DocumentVector): void {
 
 function checkDocument({ doc, expect: expected }: z.infer<typeof documentShape>): void {
   const strict = validate(doc, { mode: 'strict' })
-  expect(placesOf(strict, 'error')).toEqual(expected.errors)
-  expect(placesOf(strict, 'warning')).toEqual(expected.warnings)
+  expect(locationsOf(strict, 'error')).toEqual(expected.errors)
+  expect(locationsOf(strict, 'warning')).toEqual(expected.warnings)
   expect(verdictOf(strict)).toBe(expected.strict)
   const lenient = validate(doc, { mode: 'lenient' })
   expect(verdictOf(lenient)).toBe(expected.lenient)
@@ -88,7 +88,7 @@ function checkRoundTrip(text: string, mode: 'strict' | 'lenient'): void {
   expect(load(serialize(plain), { mode })).toEqual(plain)
 }
 
-function placesOf(findings: readonly DocumentFinding[], level: DocumentFinding['level']) {
+function locationsOf(findings: readonly DocumentFinding[], level: DocumentFinding['level']) {
   return findings.filter((finding) => finding.level === level).map(({ path, rule }) => [path, rule])
 }
 

@@ -31,7 +31,7 @@ export async function startOpentoolServer(options: OpentoolServerOptions = {}) {
     tools = opentoolFixtures(),
     settingsOf = testSettings,
     server: changes,
-    opentool: told,
+    opentool: reported,
     ...serving
   } = options
   const settings = settingsOf({
@@ -45,7 +45,7 @@ export async function startOpentoolServer(options: OpentoolServerOptions = {}) {
     {
       ...settings,
       server: { ...settings.server, ...changes },
-      opentool: { ...settings.opentool, title: 'Calculator', version: '1.2.3', ...told },
+      opentool: { ...settings.opentool, title: 'Calculator', version: '1.2.3', ...reported },
     },
     { graceMs: 0, opentool: serving },
   )

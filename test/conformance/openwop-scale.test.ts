@@ -12,16 +12,16 @@ const MANY = 10_000
 const LONGEST_MS = 150
 
 const PROPERTIES = Object.fromEntries(
-  Array.from({ length: 6 }, (_unused, place) => [
-    `parameter_${place}`,
+  Array.from({ length: 6 }, (_unused, index) => [
+    `parameter_${index}`,
     { type: 'string', description: 'What this parameter means, in a sentence of usual length.' },
   ]),
 )
 
-const tools: readonly Tool[] = Array.from({ length: MANY }, (_unused, place) =>
-  sampleTool(`Toolkit${place % 100}.Tool${place}@1.0.0`, () => 1, {
+const tools: readonly Tool[] = Array.from({ length: MANY }, (_unused, index) =>
+  sampleTool(`Toolkit${index % 100}.Tool${index}@1.0.0`, () => 1, {
     inputSchema: { type: 'object', properties: PROPERTIES, required: ['parameter_0'] },
-    policy: { scopes: place % 2 === 0 ? [] : [`group:${place % 10}`] },
+    policy: { scopes: index % 2 === 0 ? [] : [`group:${index % 10}`] },
   }),
 )
 
@@ -55,7 +55,7 @@ describe('10 000 tools', () => {
     const gateway = openTestGateway(tools)
     const [list] = openwopRoutes(gateway, { serverVersion: '0' }).filter(({ path }) => path === '/v1/tools')
     const bodies = new Set<unknown>()
-    for (let place = 0; place < 1_000; place += 1) {
+    for (let index = 0; index < 1_000; index += 1) {
       const reply = await list?.handle({
         method: 'GET',
         path: '/v1/tools',
@@ -63,7 +63,7 @@ describe('10 000 tools', () => {
         headers: {},
         params: {},
         body: undefined,
-        principal: { id: `key:${place}`, tenant: 'acme', scopes: [`group:${place % 5}`, `unused:${place}`] },
+        principal: { id: `key:${index}`, tenant: 'acme', scopes: [`group:${index % 5}`, `unused:${index}`] },
         traceId: '',
       })
       bodies.add(reply?.body)

@@ -76,8 +76,8 @@ function expectBrackets(events: readonly WireRunEvent[], toolIds: ReadonlySet<un
     events.filter(({ payload }) => payload.sessionId !== undefined),
     ({ payload }) => payload.sessionId,
   )
-  for (const told of bySession.values()) {
-    const [opened, ...rest] = told
+  for (const reported of bySession.values()) {
+    const [opened, ...rest] = reported
     const closed = rest.pop()
     expect([opened?.type, closed?.type]).toEqual(['tool.session.opened', 'tool.session.closed'])
     expect(opened?.payload.toolId).toBe(closed?.payload.toolId)

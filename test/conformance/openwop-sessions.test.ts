@@ -141,8 +141,8 @@ describe.each([
   it('bad input: a body that is no JSON, no object of this kind, too large or not there is refused', async () => {
     const send = async (body: string | undefined, type = 'application/json') => {
       const headers = { 'content-type': type }
-      const told = { key: KEYS.root, method: 'POST', headers, ...(body === undefined ? {} : { body }) }
-      const { status, json } = await server.ask('/v1/sessions', told)
+      const reported = { key: KEYS.root, method: 'POST', headers, ...(body === undefined ? {} : { body }) }
+      const { status, json } = await server.ask('/v1/sessions', reported)
       return [status, json.error]
     }
     const whole = JSON.stringify({ toolId: PUSH })

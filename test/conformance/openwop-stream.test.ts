@@ -162,7 +162,7 @@ describe.each([
     await end(run)
     await reader.ended
     expect(reader.frames.map(({ id }) => Number(id))).toEqual(
-      Array.from({ length: 502 }, (_, place) => place),
+      Array.from({ length: 502 }, (_, index) => index),
     )
     const poll = async (last: number) => {
       const { json } = await server.ask(`/v1/runs/${run}/events/poll?lastSequence=${last}`, root)
@@ -193,7 +193,7 @@ describe.each([
     await Promise.all(Array.from({ length: 20 }, () => server.otc('Echo.Say', {}, { run })))
     await end(run)
     await Promise.all(crowd.map(({ ended }) => ended))
-    const expected = Array.from({ length: 42 }, (_, place) => String(place))
+    const expected = Array.from({ length: 42 }, (_, index) => String(index))
     for (const { frames } of crowd) expect(frames.map(({ id }) => id)).toEqual(expected)
   })
 
@@ -249,8 +249,8 @@ describe('a quiet stream', () => {
     for (let n = 0; n < 3; n += 1) {
       const next = pieces.next()
       await vi.advanceTimersByTimeAsync(30_000)
-      const isThere = await Promise.race([next, Promise.resolve('silent')])
-      expect(isThere).toMatchObject({ value: `${KEEP_ALIVE}\n\n` })
+      const received = await Promise.race([next, Promise.resolve('silent')])
+      expect(received).toMatchObject({ value: `${KEEP_ALIVE}\n\n` })
     }
     const last = pieces.next()
     await vi.advanceTimersByTimeAsync(1)

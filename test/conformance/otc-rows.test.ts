@@ -118,9 +118,9 @@ describe('rows that one server shows', () => {
     const { ask } = await otcTestServer({ tools: [tool] })
     const call = async (request: JsonObject, headers: Record<string, string> = {}) =>
       await ask('POST', '/tools/call', { headers, body: { request: { tool_id: tool.id, ...request } } })
-    const told = await call({ trace_id: 'abcdef' })
-    expect(told.json.result.value).toEqual({ seen: 'fedcba' })
-    expect(told.text).not.toContain('abcdef')
+    const reported = await call({ trace_id: 'abcdef' })
+    expect(reported.json.result.value).toEqual({ seen: 'fedcba' })
+    expect(reported.text).not.toContain('abcdef')
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
     expect((await call({}, { traceparent })).json.result.value).toEqual({
       seen: 'c91308c112be8448dd34dc6191567fa0',

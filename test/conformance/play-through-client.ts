@@ -61,14 +61,14 @@ function compare(vector: ServerVector, { answers, index, mode }: Compared): read
     if (why !== undefined) findings.push(`step ${index}: ${what} ${why}: ${JSON.stringify(document)}`)
   }
   for (const [pointer, expected] of Object.entries(expect.json)) {
-    const place = meaningOf(pointer)
-    if (place === undefined || isUnsaid(place, mode)) continue
-    const sameAs = (step: number) => atPointer(answers[step]?.document, place)
-    note(pointer, mismatch(atPointer(document, place), expected, sameAs))
+    const at = meaningOf(pointer)
+    if (at === undefined || isUnsaid(at, mode)) continue
+    const sameAs = (step: number) => atPointer(answers[step]?.document, at)
+    note(pointer, mismatch(atPointer(document, at), expected, sameAs))
   }
   for (const pointer of expect.absent) {
-    const place = meaningOfAbsence(pointer, expect.status)
-    if (place !== undefined && atPointer(document, place) !== undefined) note(pointer, 'is there')
+    const at = meaningOfAbsence(pointer, expect.status)
+    if (at !== undefined && atPointer(document, at) !== undefined) note(pointer, 'is there')
   }
   const { notContains } = expect
   if (notContains !== undefined && JSON.stringify(document).includes(notContains)) {
@@ -78,8 +78,8 @@ function compare(vector: ServerVector, { answers, index, mode }: Compared): read
 }
 
 /** Universal tool servers do not say how long a run took. */
-function isUnsaid(place: string, { base }: ClientMode): boolean {
-  return base === '/uts' && place === '/duration'
+function isUnsaid(at: string, { base }: ClientMode): boolean {
+  return base === '/uts' && at === '/duration'
 }
 
 async function askClient(step: Step, mode: ClientMode, url: string): Promise<ClientAnswer> {

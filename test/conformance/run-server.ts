@@ -51,7 +51,7 @@ export async function startRunServer(
   const { hooks = {}, limits = NO_LIMITS, budgets = [], ...start } = options
   const { tools, done, hung } = runTools()
   const server = await startOpenwopServer({ tools, auth: TWO_TENANTS, hooks, limits, budgets }, start)
-  const place = ({ run, session, headers }: Caller) => ({
+  const index = ({ run, session, headers }: Caller) => ({
     ...JSON_BODY,
     ...(run === undefined ? {} : { 'collet-run': run }),
     ...(session === undefined ? {} : { 'collet-session': session }),
@@ -67,7 +67,7 @@ export async function startRunServer(
       return server.ask(path, {
         key,
         method: 'POST',
-        headers: place(caller),
+        headers: index(caller),
         body: JSON.stringify({ request }),
       })
     },
@@ -76,7 +76,7 @@ export async function startRunServer(
       return server.ask('/opentool/call', {
         key,
         method: 'POST',
-        headers: { ...place(caller), ...(id === undefined ? {} : { 'idempotency-key': id }) },
+        headers: { ...index(caller), ...(id === undefined ? {} : { 'idempotency-key': id }) },
         body: JSON.stringify({ jsonrpc: '2.0', method: name, params: input, id: 1 }),
       })
     },
@@ -114,6 +114,6 @@ export function expectWellFormed(events: readonly WireRunEvent[], runId: string)
     expect(event.runId).toBe(runId)
     expect(new Date(event.timestamp).toISOString()).toBe(event.timestamp)
   }
-  expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, place) => place))
+  expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index))
   expect(new Set(events.map(({ eventId }) => eventId)).size).toBe(events.length)
 }

@@ -25,7 +25,7 @@ export async function approveCalls(stage: CrashStage, stop: AbortSignal): Promis
 async function decide(stage: CrashStage, id: string): Promise<void> {
   const verb = stage.random() < REJECTED_SHARE ? 'reject' : 'approve'
   const times = stage.random() < TWICE_SHARE ? 2 : 1
-  const targets = Array.from({ length: times }, (_, place) => pickServer(stage, place % stage.servers.length))
+  const targets = Array.from({ length: times }, (_, index) => pickServer(stage, index % stage.servers.length))
   await Promise.all(targets.map((server) => ask(stage, server, `/${id}/${verb}`, '{}')))
 }
 

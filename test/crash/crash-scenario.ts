@@ -86,7 +86,7 @@ function setStage(options: CrashOptions, folder: string, masterKey: string): Cra
   const apiKey = randomBytes(32).toString('hex')
   const servers = Array.from(
     { length: options.writers },
-    (_, place) => new ServerProcess({ folder, masterKey, apiKey, seed: options.seed + place * 1_000 }),
+    (_, index) => new ServerProcess({ folder, masterKey, apiKey, seed: options.seed + index * 1_000 }),
   )
   return {
     servers,

@@ -4,7 +4,7 @@ import { effectKeys } from './flow-steps.ts'
 import { type FlowHistory, judgeFlows } from './judge-flows.ts'
 
 const KEY = 'flow-0'
-const EFFECTS = effectKeys(KEY).map((key, place) => ({ key, nonce: `n${place}` }))
+const EFFECTS = effectKeys(KEY).map((key, index) => ({ key, nonce: `n${index}` }))
 
 function reply(changes: Partial<Reply> = {}): Reply {
   const value = 'n0 n1 n2 n3'

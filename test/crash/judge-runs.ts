@@ -62,28 +62,30 @@ export function judgeRuns(history: RunHistory): RunVerdict {
 }
 
 function judgeSequence(key: string, events: readonly { readonly sequence: number }[]): Finding[] {
-  const place = events.findIndex(({ sequence }, expected) => sequence !== expected)
-  if (place === -1) return []
-  return [{ breach: 'sequence broken', key, detail: `${events[place]?.sequence} at place ${place}` }]
+  const position = events.findIndex(({ sequence }, expected) => sequence !== expected)
+  if (position === -1) return []
+  return [{ breach: 'sequence broken', key, detail: `${events[position]?.sequence} at place ${position}` }]
 }
 
 /** Every attempt begins once and then ends once. */
 function judgeAttempts(run: string, events: readonly StoredEvent[]): Finding[] {
   const ofCalls = events.filter(({ type }) => type === 'called' || type === 'returned')
   const attempts = Map.groupBy(ofCalls, ({ record, attempt }) => `${record} attempt ${attempt}`)
-  return [...attempts].flatMap(([attempt, told]) => {
-    const left = withoutNotRun(told)
+  return [...attempts].flatMap(([attempt, reported]) => {
+    const left = withoutNotRun(reported)
     if (left.map(({ type }) => type).join() === 'called,returned') return []
-    const types = told.map(({ type, code }) => (code === undefined ? type : `${type} (${code})`)).join(', ')
+    const types = reported
+      .map(({ type, code }) => (code === undefined ? type : `${type} (${code})`))
+      .join(', ')
     return [{ breach: 'call not returned once', key: run, detail: `${attempt}: ${types}` }]
   })
 }
 
 /** A step that was cut and settled as not run begins again as if it never had; it may be cut once more. */
-function withoutNotRun(told: readonly StoredEvent[]): readonly StoredEvent[] {
-  const before = told.slice(0, -1)
+function withoutNotRun(reported: readonly StoredEvent[]): readonly StoredEvent[] {
+  const before = reported.slice(0, -1)
   const cut = before.findLastIndex(({ type, code }) => type === 'returned' && code === 'ambiguous')
-  return told.slice(cut + 1)
+  return reported.slice(cut + 1)
 }
 
 /** The same as readers see it, who know no attempts: calls and returns of one id take turns. */
@@ -92,12 +94,12 @@ function judgeTurns(runId: string, events: readonly SeenEvent[]): Finding[] {
     events.filter(({ callId }) => callId !== undefined),
     ({ callId }) => callId,
   )
-  return [...calls].flatMap(([callId, told]) => {
-    const inTurn = told.every(
-      ({ type }, place) => type === WIRE_TYPES[place % 2 === 0 ? 'called' : 'returned'],
+  return [...calls].flatMap(([callId, reported]) => {
+    const inTurn = reported.every(
+      ({ type }, position) => type === WIRE_TYPES[position % 2 === 0 ? 'called' : 'returned'],
     )
-    if (inTurn && told.length % 2 === 0) return []
-    const types = told.map(({ type }) => type).join(', ')
+    if (inTurn && reported.length % 2 === 0) return []
+    const types = reported.map(({ type }) => type).join(', ')
     return [{ breach: 'call not returned once', key: runId, detail: `${callId}: ${types}` }]
   })
 }
@@ -118,8 +120,10 @@ function judgeEnd(key: string, looks: readonly LastLook[], polled: PolledRuns): 
     .get(reply.runId)
     ?.findLast(({ callId, type }) => callId === key && type === WIRE_TYPES.returned)
   if (end?.ok === reply.success) return []
-  const told = end === undefined ? 'no end' : `ok ${end.ok}`
-  return [{ breach: 'run tells another end', key, detail: `${told} in ${reply.runId}, but ${reply.body}` }]
+  const reported = end === undefined ? 'no end' : `ok ${end.ok}`
+  return [
+    { breach: 'run tells another end', key, detail: `${reported} in ${reply.runId}, but ${reply.body}` },
+  ]
 }
 
 /** A reader that resumed has seen every event once and in order. */
@@ -134,9 +138,11 @@ function judgeReading(reading: Reading, polled: PolledRuns, stored: StoredRuns):
 }
 
 function firstDifference(seen: readonly SeenEvent[], stored: readonly StoredEvent[]): string | undefined {
-  const told = seen.map(({ sequence, type }) => `${sequence} ${type}`)
+  const reported = seen.map(({ sequence, type }) => `${sequence} ${type}`)
   const kept = stored.map(({ sequence, type }) => `${sequence} ${WIRE_TYPES[type]}`)
-  const length = Math.max(told.length, kept.length)
-  const place = Array.from({ length }).findIndex((_, index) => told[index] !== kept[index])
-  return place === -1 ? undefined : `saw ${told[place] ?? 'nothing'}, stored ${kept[place] ?? 'nothing'}`
+  const length = Math.max(reported.length, kept.length)
+  const position = Array.from({ length }).findIndex((_, index) => reported[index] !== kept[index])
+  return position === -1
+    ? undefined
+    : `saw ${reported[position] ?? 'nothing'}, stored ${kept[position] ?? 'nothing'}`
 }

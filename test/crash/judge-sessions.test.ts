@@ -7,7 +7,7 @@ import type { DrivenSession } from './session-history.ts'
 const SESSION = 's1'
 const NOTHING = { record: undefined, attempt: undefined, code: undefined, outcome: undefined }
 
-function told(type: StoredEvent['type'], more: Partial<StoredEvent> = {}): StoredEvent {
+function reported(type: StoredEvent['type'], more: Partial<StoredEvent> = {}): StoredEvent {
   return { run: 'k', sequence: 0, type, sessionId: SESSION, ...NOTHING, ...more }
 }
 
@@ -15,10 +15,10 @@ function seen(type: string, sequence: number): SeenEvent {
   return { sequence, type, runKey: 'k', callId: undefined, sessionId: SESSION, ok: false }
 }
 
-const OPENED = told('session.opened')
-const CLOSED = told('session.closed', { outcome: 'completed' })
-const FAILED = told('session.closed', { outcome: 'failed' })
-const CALL = [told('called'), told('returned')]
+const OPENED = reported('session.opened')
+const CLOSED = reported('session.closed', { outcome: 'completed' })
+const FAILED = reported('session.closed', { outcome: 'failed' })
+const CALL = [reported('called'), reported('returned')]
 const JOURNAL = ['session.opened', 'session.closed']
 
 interface Story extends Partial<Pick<SessionHistory, 'kills' | 'effects'>> {
@@ -94,7 +94,7 @@ describe('judgeSessions', () => {
   it('wants sessions that a kill took to have failed', () => {
     expect(breaches({ driven: unclosed, kills })).toEqual(['cut session not failed'])
     expect(breaches({ driven: unclosed, kills, events: [OPENED, ...CALL, FAILED] })).toEqual([])
-    const lost = [OPENED, told('called'), told('returned', { code: 'session_lost' }), CLOSED]
+    const lost = [OPENED, reported('called'), reported('returned', { code: 'session_lost' }), CLOSED]
     expect(breaches({ events: lost })).toEqual(['cut session not failed'])
     expect(breaches({ driven: 'by nobody', events: [OPENED, CLOSED] })).toEqual(['cut session not failed'])
   })

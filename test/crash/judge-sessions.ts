@@ -79,11 +79,11 @@ function tellStories({ sessions, stored }: SessionHistory): SessionStory[] {
 
 /** One opening and one close, in the run, in the journal, and in the session's row (OWP-41). */
 function judgeBrackets({ sessionId, events, journaled, outcome }: SessionStory): Finding[] {
-  const told = events.filter(({ type }) => type.startsWith('session.'))
-  const types = [told.map(({ type }) => type), journaled].map((list) => list.join(', '))
+  const reported = events.filter(({ type }) => type.startsWith('session.'))
+  const types = [reported.map(({ type }) => type), journaled].map((list) => list.join(', '))
   const isOnce = types.every((list) => list === 'session.opened, session.closed')
   const runs = new Set(events.map(({ run }) => run))
-  if (isOnce && runs.size === 1 && told.at(-1)?.outcome === outcome) return []
+  if (isOnce && runs.size === 1 && reported.at(-1)?.outcome === outcome) return []
   const detail = `run: ${types[0]}; journal: ${types[1]}; row: ${outcome}; ${runs.size} runs`
   return [{ breach: 'session not closed once', key: sessionId, detail }]
 }

@@ -24,7 +24,7 @@ export async function pollRuns(
       if (events !== undefined) polled.set(runId, events)
     }
   }
-  await Promise.all(Array.from({ length: LOOKERS }, (_, place) => poll(place % stage.servers.length)))
+  await Promise.all(Array.from({ length: LOOKERS }, (_, index) => poll(index % stage.servers.length)))
   return polled
 }
 

@@ -54,13 +54,13 @@ async function finishFlow(stage: CrashStage, { folder, key, stop }: Flow): Promi
     const call = { tool: FLOW, runId: undefined, session: undefined }
     const reply = await sendCall(address, key, call)
     if (reply?.errorCode === 'ambiguous') await settleSteps(stage, folder, key)
-    else if (reply !== undefined && isOver(reply)) return reply
+    else if (reply !== undefined && isFinal(reply)) return reply
     await wait(COME_AGAIN_MS)
   }
   throw new Error(`${key} had no outcome after ${MOST_SENDINGS} sendings.`)
 }
 
-function isOver({ status, comeAgain, errorCode }: Reply): boolean {
+function isFinal({ status, comeAgain, errorCode }: Reply): boolean {
   return !comeAgain && errorCode !== 'outcome_unknown' && (status === 200 || errorCode !== undefined)
 }
 

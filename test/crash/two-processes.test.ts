@@ -98,7 +98,7 @@ class Process {
 
   constructor(world: World) {
     const { clock } = world
-    this.store = openSqliteStore({ ...world.place, nowMs: () => clock.nowMs() })
+    this.store = openSqliteStore({ ...world.location, nowMs: () => clock.nowMs() })
     this.gateway = openTestGateway(world.tools(this), { store: this.#reachable(), clock })
   }
 
@@ -122,7 +122,7 @@ class Process {
 
 class World {
   readonly clock = new FakeClock()
-  readonly place: { readonly path: string; readonly masterKey: Uint8Array }
+  readonly location: { readonly path: string; readonly masterKey: Uint8Array }
   readonly runs: Run[] = []
   readonly asked: Asked[] = []
   readonly broken: string[] = []
@@ -131,7 +131,7 @@ class World {
   cuts = 0
 
   constructor(path: string) {
-    this.place = { path, masterKey: randomBytes(32) }
+    this.location = { path, masterKey: randomBytes(32) }
     this.processes = [new Process(this), new Process(this)]
   }
 
@@ -168,15 +168,15 @@ class World {
   /** Lets everything come to its end: nobody is cut off any more, and every run ends. */
   async finish(): Promise<void> {
     const open = this.asked.filter(({ process }) => !process.isCut)
-    let isOver = false
+    let hasEnded = false
     void Promise.all(open.map(({ reply }) => reply)).then(() => {
-      isOver = true
+      hasEnded = true
     })
-    for (let round = 0; round < 100 && !isOver; round += 1) {
+    for (let round = 0; round < 100 && !hasEnded; round += 1) {
       for (const run of this.runs) if (!run.process.isCut) run.gate.resolve('value')
       await this.wait(1_000)
     }
-    expect(isOver, 'every call that is still listened to settles').toBe(true)
+    expect(hasEnded, 'every call that is still listened to settles').toBe(true)
     // What may run again waits for somebody to ask for it, but not for ever.
     this.clock.advance(2 * 3_600_000)
     await this.processes[0].store.recover(this.clock.nowMs())

@@ -35,16 +35,16 @@ it('rule 32: a default that is another one at each start suspends no tool', { ti
   const program = join(settings.dataFolder, 'clock.mjs')
   writeFileSync(program, PROGRAM)
   const source = MCP_OPTIONS.parse({ type: 'mcp', command: process.execPath, args: [program] })
-  const told: unknown[] = []
+  const reported: unknown[] = []
   for (let start = 0; start < 3; start += 1) {
     const server = await startServer({ ...settings, sources: new Map([['Clock', source]]) }, { graceMs: 0 })
     try {
       const { value } = await connect(server.url).call('Clock.report', {})
-      told.push(value)
+      reported.push(value)
     } finally {
       await server.close()
     }
   }
-  expect(told).toEqual([expect.anything(), told[0], told[0]])
-  expect(JSON.stringify(told[0])).toContain('reported')
+  expect(reported).toEqual([expect.anything(), reported[0], reported[0]])
+  expect(JSON.stringify(reported[0])).toContain('reported')
 })

@@ -32,9 +32,9 @@ describe('a full disk', { timeout: LIMIT_MS }, () => {
     const small = await project.serve({ fileBlocks: SMALL_DISK_BLOCKS })
     const acknowledged = new Map<string, string>()
     let refused: Answer | undefined
-    for (let place = 0; refused === undefined && place < 1_000; place += 1) {
-      const answer = await project.call(small, 'Fault.Write', `key-${place}`, { padding: 4_000 })
-      if (answer.json.result?.success === true) acknowledged.set(`key-${place}`, answer.text)
+    for (let index = 0; refused === undefined && index < 1_000; index += 1) {
+      const answer = await project.call(small, 'Fault.Write', `key-${index}`, { padding: 4_000 })
+      if (answer.json.result?.success === true) acknowledged.set(`key-${index}`, answer.text)
       else refused = answer
     }
     const failedKey = `key-${acknowledged.size}`
@@ -75,7 +75,7 @@ describe('a full disk', { timeout: LIMIT_MS }, () => {
       const server = await project.serve({ fileBlocks: SMALL_DISK_BLOCKS })
       const asked: string[] = []
       for (let isFull = false; !isFull && asked.length < 1_000; ) {
-        const keys = Array.from({ length: 8 }, (_unused, place) => `key-${asked.length + place}`)
+        const keys = Array.from({ length: 8 }, (_unused, index) => `key-${asked.length + index}`)
         asked.push(...keys)
         const answers = await Promise.all(
           keys.map((key) => project.call(server, 'Fault.Write', key, { padding: 4_000 })),
@@ -100,8 +100,8 @@ describe('a full disk', { timeout: LIMIT_MS }, () => {
 describe('a database that cannot be opened', { timeout: LIMIT_MS }, () => {
   async function usedStore(): Promise<void> {
     const server = await project.serve()
-    for (let place = 0; place < 20; place += 1) {
-      await project.call(server, 'Fault.Write', `key-${place}`, { padding: 4_000 })
+    for (let index = 0; index < 20; index += 1) {
+      await project.call(server, 'Fault.Write', `key-${index}`, { padding: 4_000 })
     }
     expect(await server.stop()).toBe(0)
   }

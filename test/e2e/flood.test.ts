@@ -102,7 +102,7 @@ describe('a flood', () => {
       while (sockets.length < CALLS) {
         sockets.push(...(await Promise.all(Array.from({ length: 100 }, openSocket))))
       }
-      const answers = await Promise.all(sockets.map((socket, place) => callOn(socket, `flood-${place}`)))
+      const answers = await Promise.all(sockets.map((socket, index) => callOn(socket, `flood-${index}`)))
       const health = await fetch(`${server.url}/health`)
       clearInterval(watch)
       for (const socket of sockets) socket.destroy()
@@ -127,9 +127,9 @@ describe('a flood', () => {
       const [refusedAt, ranAt] = [refused[0], ran[0]].map((one) =>
         one === undefined ? -1 : answers.indexOf(one),
       )
-      for (const place of [refusedAt, ranAt]) {
+      for (const index of [refusedAt, ranAt]) {
         const socket = await openSocket()
-        expect((await callOn(socket, `flood-${place}`)).status).toBe('200')
+        expect((await callOn(socket, `flood-${index}`)).status).toBe('200')
         socket.destroy()
       }
       const metrics = await (await fetch(`${server.url}/metrics`)).text()

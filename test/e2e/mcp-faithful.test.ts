@@ -161,20 +161,20 @@ describe('MCP in, MCP out', () => {
     { timeout: LIMIT_MS },
     async ({ key, name, inputs }) => {
       const served = `${key}_${name.replaceAll('-', '_')}`
-      for (const [place, input] of inputs.entries())
+      for (const [index, input] of inputs.entries())
         for (const revision of REVISIONS) {
           layOut()
           const params = { name, arguments: input }
           const answer = await clientOf(key).request({ method: 'tools/call', params }, ANY_RESULT)
           layOut()
           const { result } = await answerOf(
-            await through(revision, served, input, `${revision} ${served} ${place}`),
+            await through(revision, served, input, `${revision} ${served} ${index}`),
           )
           const { _meta, resultType, ...came } = result
           expect(_meta['collet/contentTrust']).toBe('untrusted')
           expect(timeless(came)).toEqual(timeless(answer))
           for (const again of REVISIONS) {
-            const key = `${revision} ${served} ${place}`
+            const key = `${revision} ${served} ${index}`
             const { result: replayed } = await answerOf(await through(again, served, input, key))
             expect({ ...replayed, _meta: undefined, resultType: undefined }).toEqual({
               ...came,

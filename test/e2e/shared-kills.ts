@@ -4,21 +4,21 @@
  */
 export class SharedKills {
   readonly #restart: () => Promise<void>
-  #told: number
+  #reported: number
   #waiting: PromiseWithResolvers<void>[] = []
   kills = 0
 
   constructor(stories: number, restart: () => Promise<void>) {
-    this.#told = stories
+    this.#reported = stories
     this.#restart = restart
   }
 
   /** Resolves on the next life of the server. */
   kill(): Promise<void> {
-    const place = Promise.withResolvers<void>()
-    this.#waiting.push(place)
+    const index = Promise.withResolvers<void>()
+    this.#waiting.push(index)
     this.#look()
-    return place.promise
+    return index.promise
   }
 
   /** A story, told to its end or broken off: nobody waits for it any more. */
@@ -26,22 +26,22 @@ export class SharedKills {
     try {
       await story()
     } finally {
-      this.#told -= 1
+      this.#reported -= 1
       this.#look()
     }
   }
 
   #look(): void {
-    if (this.#told === 0 || this.#waiting.length < this.#told) return
-    const places = this.#waiting
+    if (this.#reported === 0 || this.#waiting.length < this.#reported) return
+    const positions = this.#waiting
     this.#waiting = []
     this.kills += 1
     this.#restart().then(
       () => {
-        for (const { resolve } of places) resolve()
+        for (const { resolve } of positions) resolve()
       },
       (error: unknown) => {
-        for (const { reject } of places) reject(error)
+        for (const { reject } of positions) reject(error)
       },
     )
   }

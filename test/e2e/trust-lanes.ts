@@ -1,4 +1,4 @@
-import { keyOf, type TrustProject } from './trust-project.ts'
+import { apiKeyOf, type TrustProject } from './trust-project.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into arbitrary JSON
 type Json = any
@@ -19,7 +19,7 @@ export async function askJson(url: string, as: string, body?: object, more: Reco
   const response = await fetch(url, {
     method: body === undefined ? 'GET' : 'POST',
     headers: {
-      authorization: `Bearer ${keyOf(as)}`,
+      authorization: `Bearer ${apiKeyOf(as)}`,
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...more,
     },

@@ -6,15 +6,15 @@ import { CLIENT_SECRET, type TestAuthorizationServer } from '../oauth/authorizat
 import { runCollet, type ServerProcess, startCollet } from './server-process.ts'
 
 /** Callers of these tests, and the two who decide, have keys that their names give. */
-export function keyOf(name: string): string {
+export function apiKeyOf(name: string): string {
   return createHash('sha256').update(`key of ${name}`).digest('hex')
 }
 
 /** Every effect is a line outside the store. */
 function configOf(callers: readonly string[], issuer: string): string {
   const keys = [
-    ...callers.map((id) => ({ id, key: keyOf(id) })),
-    ...['bob', 'eve'].map((id) => ({ id, key: keyOf(id), scopes: ['approvals:respond'] })),
+    ...callers.map((id) => ({ id, key: apiKeyOf(id) })),
+    ...['bob', 'eve'].map((id) => ({ id, key: apiKeyOf(id), scopes: ['approvals:respond'] })),
   ]
   const client = { issuer, clientId: 'collet', clientSecret: CLIENT_SECRET }
   const owners = Object.fromEntries(callers.map((id) => [`key:${id}`, ['ann']]))

@@ -34,10 +34,10 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     kills = new SharedKills(stories.size, () => project.restart())
     await project.start()
     for (const [name, story] of stories) {
-      const told = kills.tell(story)
+      const reported = kills.tell(story)
       // Whoever looks at this one hears of it.
-      told.catch(() => undefined)
-      telling.set(name, told)
+      reported.catch(() => undefined)
+      telling.set(name, reported)
     }
   }, LIMIT_MS)
   afterAll(async () => {

@@ -43,10 +43,10 @@ export async function startDnsServer(
 
 function readQuestion(query: Buffer) {
   const labels: string[] = []
-  let place = HEADER_BYTES
-  for (let length = query[place] ?? 0; length > 0; length = query[place] ?? 0) {
-    labels.push(query.toString('latin1', place + 1, place + 1 + length))
-    place += length + 1
+  let index = HEADER_BYTES
+  for (let length = query[index] ?? 0; length > 0; length = query[index] ?? 0) {
+    labels.push(query.toString('latin1', index + 1, index + 1 + length))
+    index += length + 1
   }
-  return { name: labels.join('.').toLowerCase(), type: query.readUInt16BE(place + 1), end: place + 5 }
+  return { name: labels.join('.').toLowerCase(), type: query.readUInt16BE(index + 1), end: index + 5 }
 }

@@ -80,7 +80,7 @@ function sendable(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 2_000)
 }
 
-function place(random: Random): string {
+function index(random: Random): string {
   return encodeURIComponent(anyText(random).toWellFormed()).slice(0, 2_000)
 }
 
@@ -91,7 +91,7 @@ const post = (random: Random, path: string, value: unknown, more: Record<string,
 
 const get = (random: Random, path: string): Sent => ({
   method: random.one(['GET', 'GET', 'GET', 'DELETE', 'HEAD', 'OPTIONS', 'PUT']),
-  path: random.isLucky(0.2) ? `${path}?limit=${place(random)}&after=${place(random)}` : path,
+  path: random.isLucky(0.2) ? `${path}?limit=${index(random)}&after=${index(random)}` : path,
   headers: headersOf(random),
 })
 
@@ -110,11 +110,11 @@ const LANES: Readonly<Record<string, Lane>> = {
     if (random.isLucky(0.7)) return post(random, '/tools/call', call)
     return get(
       random,
-      random.one(['/tools', `/calls/${place(random)}`, `/tools/${place(random)}`, '/health']),
+      random.one(['/tools', `/calls/${index(random)}`, `/tools/${index(random)}`, '/health']),
     )
   },
   openwop(random) {
-    const id = random.isLucky(0.5) ? 'openwop:Echo.Say' : place(random)
+    const id = random.isLucky(0.5) ? 'openwop:Echo.Say' : index(random)
     if (random.isLucky(0.4)) return post(random, '/v1/sessions', { toolId: id, ttlSeconds: 60 })
     const path = random.one([
       ...(['/v1/tools', `/v1/tools/${id}`, `/v1/sessions/${id}`, '/.well-known/openwop'] as const),
@@ -126,7 +126,7 @@ const LANES: Readonly<Record<string, Lane>> = {
     const method = random.one(['Echo_Say', 'Echo_Keep', 'Echo_Fail', 'Nobody'])
     const call = { jsonrpc: '2.0', method, params: INPUT, id: `o${random.below(500)}` }
     if (random.isLucky(0.8)) return post(random, random.one(['/opentool/call', '/opentool/streamCall']), call)
-    return get(random, random.one(['/opentool/load', '/opentool/version', `/opentool/${place(random)}`]))
+    return get(random, random.one(['/opentool/load', '/opentool/version', `/opentool/${index(random)}`]))
   },
   MCP(random) {
     const method = random.one([
@@ -155,9 +155,9 @@ const LANES: Readonly<Record<string, Lane>> = {
         '/admin/pins',
         '/metrics',
       ] as const),
-      ...([`/admin/keys/${place(random)}`, `/admin/principals/${place(random)}/keys`] as const),
-      ...([`/admin/calls/${place(random)}/settle`, `/admin/approvals/${place(random)}`] as const),
-      ...([`/approve/${place(random)}`, `/approvals/${place(random)}`, '/admin/sources'] as const),
+      ...([`/admin/keys/${index(random)}`, `/admin/principals/${index(random)}/keys`] as const),
+      ...([`/admin/calls/${index(random)}/settle`, `/admin/approvals/${index(random)}`] as const),
+      ...([`/approve/${index(random)}`, `/approvals/${index(random)}`, '/admin/sources'] as const),
     ])
     const body = { principal: 'p', name: 'n', scopes: ['a'], outcome: 'failed', value: 'v', kind: 'secret' }
     return random.isLucky(0.5) ? get(random, path) : post(random, path, body)

@@ -167,7 +167,7 @@ function stageSettings(
     tokenEndpoint: undefined,
     revocationEndpoint: undefined,
   } as const
-  const keyOf = (id: string, key: string, scopes: readonly string[]) => ({
+  const keySettings = (id: string, key: string, scopes: readonly string[]) => ({
     id,
     key: new Secret(key),
     tenant: 'default',
@@ -176,9 +176,9 @@ function stageSettings(
   return {
     auth: {
       apiKeys: [
-        keyOf('agent', AGENT, ['users:assert']),
-        keyOf('other', OTHER, []),
-        keyOf('admin', ADMIN, ['admin:secrets', 'metrics:read']),
+        keySettings('agent', AGENT, ['users:assert']),
+        keySettings('other', OTHER, []),
+        keySettings('admin', ADMIN, ['admin:secrets', 'metrics:read']),
       ],
       jwt: undefined,
     },

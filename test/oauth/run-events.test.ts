@@ -5,7 +5,7 @@ import { Browser } from './browser.ts'
 import { AGENT, openStage, type Stage } from './oauth-stage.ts'
 import { tamperedStore } from './stage-store.ts'
 
-interface Told {
+interface Reported {
   readonly events: readonly WireRunEvent[]
   readonly isComplete: boolean
 }
@@ -14,7 +14,7 @@ async function eventsOf(stage: Stage, runId: string, query = ''): Promise<readon
   const path = `${stage.url}/v1/runs/${encodeURIComponent(runId)}/events/poll${query}`
   const response = await fetch(path, { headers: { authorization: `Bearer ${AGENT}` } })
   expect(response.status).toBe(200)
-  const { events }: Told = JSON.parse(await response.text())
+  const { events }: Reported = JSON.parse(await response.text())
   if (query === '') expectWellFormed(events, runId)
   return events
 }
@@ -73,14 +73,14 @@ describe('the run of a call that lacks a consent', () => {
       credentialRef: expect.stringMatching(/^cred_/),
       scopes: expect.arrayContaining(['mail.read']),
     })
-    const told = JSON.stringify(events)
+    const reported = JSON.stringify(events)
     const back = browser.visited.find((visited) => visited.includes('/oauth/callback')) ?? ''
     for (const name of ['code', 'state']) {
       const value = new URL(back).searchParams.get(name) ?? expect.fail(`no ${name}`)
-      expect(told).not.toContain(value)
+      expect(reported).not.toContain(value)
     }
-    for (const { token } of stage.given) expect(told).not.toContain(token)
-    expect(told).not.toContain('/oauth/callback')
+    for (const { token } of stage.given) expect(reported).not.toContain(token)
+    expect(reported).not.toContain('/oauth/callback')
   })
 
   it('OWP-65: asks once however often the call is repeated, and each call of a run for itself', async () => {

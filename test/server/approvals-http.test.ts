@@ -23,8 +23,8 @@ describe.each([
   })
   afterAll(() => server.close())
 
-  const resolve = (place: { runId: string; node: string }, as: 'bob' | 'eve', body: unknown = ACCEPT) =>
-    server.ask(`/v1/runs/${place.runId}/interrupts/${place.node}`, { as, body })
+  const resolve = (position: { runId: string; node: string }, as: 'bob' | 'eve', body: unknown = ACCEPT) =>
+    server.ask(`/v1/runs/${position.runId}/interrupts/${position.node}`, { as, body })
 
   async function parkIn(callId: string) {
     const parked = await server.park(callId)
@@ -136,8 +136,8 @@ describe.each([
     const override = { override: true, reason: 'x' }
     await server.ask(`/admin/approvals/${id}/approve`, { as: 'bob', body: override })
     const { json } = await server.ask('/admin/audit?limit=1000', { as: 'auditor' })
-    const told = json.events.filter(({ action }: { action: string }) => action === 'approval.decide')
-    expect(told).toContainEqual(
+    const reported = json.events.filter(({ action }: { action: string }) => action === 'approval.decide')
+    expect(reported).toContainEqual(
       expect.objectContaining({
         type: 'authorization.decided',
         principal: expect.stringMatching(/^prn_/),
@@ -146,7 +146,9 @@ describe.each([
         allowed: false,
       }),
     )
-    expect(told).toContainEqual(expect.objectContaining({ resource: 'approvals:respond', reason: 'scope' }))
+    expect(reported).toContainEqual(
+      expect.objectContaining({ resource: 'approvals:respond', reason: 'scope' }),
+    )
     expect(JSON.stringify(json)).not.toContain('key:alice')
   })
 
@@ -211,10 +213,10 @@ describe.each([
     const refused = await resolve({ runId, node }, 'bob', { resumeValue })
     expect([refused.status, refused.json.details.scopeRequired]).toEqual([403, 'approvals:override'])
     expect((await resolve({ runId, node }, 'eve', { resumeValue })).status).toBe(200)
-    const told = (await server.events(runId)).find(
+    const reported = (await server.events(runId)).find(
       ({ type }: { type: string }) => type === 'approval.overridden',
     )
-    expect(told.payload).toMatchObject({ gateId: expect.any(String), reason: 'the house burns' })
+    expect(reported.payload).toMatchObject({ gateId: expect.any(String), reason: 'the house burns' })
   })
 
   it('holds a request with Prefer: wait until somebody decides', async () => {

@@ -186,13 +186,13 @@ describe('a tool that a principal may not call', () => {
       const last = Math.max(0, ...one.json.events.map(({ no }: { no: number }) => no))
       await ask('Mail.Send', credential)
       await ask('Mail.Xend', credential)
-      const told = async () => {
+      const reported = async () => {
         const { json } = await server.ask('/admin/audit?limit=1000', { key: 'k-auditor' })
         return json.events
           .filter(({ no }: { no: number }) => no > last)
           .map(({ resource }: { resource: string }) => resource)
       }
-      await expect.poll(told, { timeout: 10_000 }).toEqual(['openwop:Mail.Send'])
+      await expect.poll(reported, { timeout: 10_000 }).toEqual(['openwop:Mail.Send'])
     },
   )
 

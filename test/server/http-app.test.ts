@@ -298,9 +298,9 @@ describe('traces and logs', () => {
     const quiet = await startApp({ logLevel: 'info' })
     await fetch(`${quiet.url}/tools`)
     expect(quiet.logged).toEqual([])
-    const told = await startApp({ logLevel: 'info', requestLogLevel: 'info' })
-    await fetch(`${told.url}/tools`)
-    expect(told.logged).toHaveLength(1)
+    const reported = await startApp({ logLevel: 'info', requestLogLevel: 'info' })
+    await fetch(`${reported.url}/tools`)
+    expect(reported.logged).toHaveLength(1)
   })
 })
 

@@ -195,8 +195,8 @@ describe('what a file is', () => {
 
   it('rule 33: an OpenTool document opens the way to its own host only', () => {
     const document = { opentool: '1.1.0', server: { url: 'http://127.0.0.1:80' } }
-    const optionsAt = (place: { url: string } | { file: string }) => {
-      const look = lookAtDocument(document, place)
+    const optionsAt = (index: { url: string } | { file: string }) => {
+      const look = lookAtDocument(document, index)
       return look.kind === 'found' ? look.source.options : look.kind
     }
     const url = 'http://127.0.0.1/opentool'

@@ -93,7 +93,7 @@ describe('/admin/keys', () => {
     const { json } = await make({ principal: 'bob', tenant: 'acme' })
     expect(await statusOf(json.key)).toBe(200)
     expect((await drop(`/admin/keys/${json.key_id}`)).status).toBe(200)
-    // How soon is told by the clock that the keys are kept by: stored-keys.test.ts.
+    // How soon depends on the clock of the stored keys: api-keys.stored.test.ts.
     await expect.poll(() => statusOf(json.key), { interval: 20, timeout: 30_000 }).toBe(401)
     expect((await drop(`/admin/keys/${json.key_id}`)).status).toBe(404)
   })

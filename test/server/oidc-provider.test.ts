@@ -155,7 +155,7 @@ describe('a real OpenID Connect provider', () => {
   })
 
   it('OWP-13: a 401 of every protocol says where to learn who gives tokens', async () => {
-    const places: [string, string, string][] = [
+    const positions: [string, string, string][] = [
       ['GET', '/v1/tools', '/v1'],
       ['GET', '/tools', '/tools'],
       ['POST', '/tools/call', '/tools'],
@@ -167,7 +167,7 @@ describe('a real OpenID Connect provider', () => {
       ['GET', '/metrics', ''],
       ['GET', '/admin/keys', ''],
     ]
-    for (const [method, path, root] of places) {
+    for (const [method, path, root] of positions) {
       const answer = await server.ask(path, { method, ...(method === 'POST' ? { body: {} } : {}) })
       const metadata = `${server.url}/.well-known/oauth-protected-resource${root}`
       expect([path, answer.status, answer.headers['www-authenticate']]).toEqual([

@@ -36,8 +36,8 @@ async function endlessList(pageBytes: number, toolBytes: number) {
       return answer({ protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo })
     if (method !== 'tools/list') return response.writeHead(400).end()
     pages += 1
-    const tools = Array.from({ length: Math.ceil(pageBytes / toolBytes) }, (_, place) => ({
-      name: `t${pages}_${place}`,
+    const tools = Array.from({ length: Math.ceil(pageBytes / toolBytes) }, (_, index) => ({
+      name: `t${pages}_${index}`,
       description: 'x'.repeat(toolBytes),
       inputSchema: { type: 'object' },
     }))

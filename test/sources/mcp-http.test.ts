@@ -52,8 +52,8 @@ describe('a server of 2026-07-28', () => {
     const { tools } = await open({ url: server.url }).discover()
     expect(tools.map(({ policy }) => policy.safetyTier)).toEqual(['write', 'write', 'write', 'write'])
     expect(tools[0]?.policy).toMatchObject({ egress: 'host-mediated', replay: 'non-deterministic' })
-    const told = open({ url: server.url, tools: { add: { safetyTier: 'pure' } }, include: ['add'] })
-    expect((await told.discover()).tools.map(({ policy }) => policy.safetyTier)).toEqual(['pure'])
+    const reported = open({ url: server.url, tools: { add: { safetyTier: 'pure' } }, include: ['add'] })
+    expect((await reported.discover()).tools.map(({ policy }) => policy.safetyTier)).toEqual(['pure'])
   })
 
   it('rule 32: a key in its address is sent, and is in nothing that is pinned and shown', async () => {

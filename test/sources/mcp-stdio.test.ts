@@ -262,15 +262,15 @@ describe('a program that fails', () => {
 
   it('that crashes in a loop is started ever more rarely', async () => {
     const upstream = openTestMcp(faulty('crashes'))
-    const told: number[] = []
+    const reported: number[] = []
     const again = (): void => void upstream.discover().catch(() => undefined)
     upstream.source.watch?.(() => {
-      told.push(performance.now())
+      reported.push(performance.now())
       again()
     })
     again()
-    await vi.waitUntil(() => told.length === 3, { timeout: 30_000 })
-    const [first = 0, second = 0, third = 0] = told
+    await vi.waitUntil(() => reported.length === 3, { timeout: 30_000 })
+    const [first = 0, second = 0, third = 0] = reported
     // No timer is early: half a second before the first, then one and two.
     expect(second - first).toBeGreaterThan(990)
     expect(third - second).toBeGreaterThan(1990)

@@ -25,7 +25,7 @@ afterEach(async () => {
 })
 
 /** A source that cannot be reached until somebody says so: what is measured then is reading it, and not the start. */
-function laterSource(open: (...told: Parameters<typeof createOpenapiSource>) => Source) {
+function laterSource(open: (...reported: Parameters<typeof createOpenapiSource>) => Source) {
   const state = { isUp: false }
   const options: Settings['sources'] extends ReadonlyMap<string, infer Options> ? Options : never = {
     type: 'custom',

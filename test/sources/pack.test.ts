@@ -100,14 +100,14 @@ describe.each(WAYS)(
     })
 
     it('hands them all that a tool gets, through the call they are in', async () => {
-      const told: unknown[] = []
+      const reported: unknown[] = []
       const { invoke } = await ready({ isolation })
       const value = await invoke(
         'Context',
         { text: 'https://shelf.example/notes' },
         contextFor({
-          progress: (...progress) => told.push(progress),
-          log: { ...SILENT_LOGGER, info: (...line: readonly unknown[]) => told.push(line) },
+          progress: (...progress) => reported.push(progress),
+          log: { ...SILENT_LOGGER, info: (...line: readonly unknown[]) => reported.push(line) },
           elicit: async () => ({ action: 'accept', content: { yes: true } }),
           fetch: async (url, init) => {
             const request = new Request(url, init)
@@ -128,8 +128,8 @@ describe.each(WAYS)(
         other: false,
         asked: { action: 'accept', content: { yes: true } },
       })
-      expect(told).toContainEqual([1, 2, 'half'])
-      expect(told).toContainEqual([{ at: 'work' }, 'working'])
+      expect(reported).toContainEqual([1, 2, 'half'])
+      expect(reported).toContainEqual([{ at: 'work' }, 'working'])
     })
 
     it('rule 9: what a tool says of its failure is kept, and nothing is added to it', async () => {

@@ -130,14 +130,14 @@ class World {
         const approval = open[step.which % Math.max(1, open.length)]
         const approver = APPROVERS[step.who] ?? expect.fail('nobody')
         if (approval === undefined) return
-        const isOver = approval.expiresAtMs <= this.clock.nowMs()
+        const isExpired = approval.expiresAtMs <= this.clock.nowMs()
         const action = step.yes ? 'grant' : 'reject'
         const { kind } = await this.gateway.approvals.decide(approver, approval, {
           action,
           reason: undefined,
         })
         const counts = kind === 'decided' || kind === 'counted'
-        if (counts && isOver) this.broken.push('a decision counted after its time')
+        if (counts && isExpired) this.broken.push('a decision counted after its time')
         if (!counts) return
         if (!step.yes) this.closed.add(approval.id)
         else this.yes.set(approval.id, (this.yes.get(approval.id) ?? new Set()).add(approver.id))

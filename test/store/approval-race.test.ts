@@ -54,11 +54,11 @@ describe('two writers on one file', () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const { id, record } = await parkOne(round)
       await left.approvals.decide(yesOf('key:bob', { id }))
-      const seen = (await left.find({ tenant: 'default', record })) ?? expect.fail('it is gone')
+      const previous = (await left.find({ tenant: 'default', record })) ?? expect.fail('it is gone')
       const grant = { ...resumption, approvalId: id, atMs: 3_000 }
       const [first, second, cancelled] = await Promise.all([
-        left.approvals.resume(seen, grant),
-        right.approvals.resume(seen, grant),
+        left.approvals.resume(previous, grant),
+        right.approvals.resume(previous, grant),
         right.approvals.cancel({ tenant: 'default', record }, 'key:alice', 3_000),
       ])
       const wins = [first.kind === 'claimed', second.kind === 'claimed', cancelled.length > 0]

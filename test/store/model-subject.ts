@@ -101,7 +101,7 @@ export class Subject {
     switch (taken.do) {
       case 'claim': {
         const { record, tier, replay, where } = taken
-        return await this.#claim(this.#call(record, this.#placeOf(where), { tier, replay }))
+        return await this.#claim(this.#call(record, this.#scopeOf(where), { tier, replay }))
       }
       case 'claim twice at once':
         return await Promise.all(
@@ -111,7 +111,7 @@ export class Subject {
         )
       case 'claim all at once':
         return await Promise.all(
-          RECORDS.map((record) => this.#claim(this.#call(record, this.#placeOf(taken.where)))),
+          RECORDS.map((record) => this.#claim(this.#call(record, this.#scopeOf(taken.where)))),
         )
       case 'insertFinished': {
         const call = this.#call(taken.record, undefined, { tier: taken.tier })
@@ -243,7 +243,7 @@ export class Subject {
     return sessionId
   }
 
-  #placeOf({ run, session }: Where): Held {
+  #scopeOf({ run, session }: Where): Held {
     const named = typeof session === 'number' ? this.#named[session] : undefined
     if (named !== undefined) {
       const scope = scopeAt(this.#runOfSession.get(named) ?? '')

@@ -67,9 +67,9 @@ describe('recovery of what ran outside a session', () => {
     expect(events.slice(0, 3)).toEqual(['called write 1', 'called read 1', 'called again 1'])
     expect(events.slice(3).sort()).toEqual(['returned read 1 cancelled', 'returned write 1 ambiguous'])
     expect((await store.findRun(SCOPE))?.open).toBe(1)
-    const seen = await store.find(again)
-    if (seen === undefined) throw new Error('no call')
-    await store.reclaim(seen, { session: undefined, atMs: 6_000 })
+    const previous = await store.find(again)
+    if (previous === undefined) throw new Error('no call')
+    await store.reclaim(previous, { session: undefined, atMs: 6_000 })
     expect((await gistOfRun(store, RUN)).slice(5)).toEqual(['returned again 1 ambiguous', 'called again 2'])
     expect((await store.verify()).ok).toBe(true)
   })
@@ -93,10 +93,10 @@ describe('recovery of what ran outside a session', () => {
   it('rule 12: settling otherwise leaves what the run told', async () => {
     const store = await afterDeath((dead) => dead.claim(sampleCall()))
     await store.recover(5_000)
-    const told = await eventsOf(store, 'record-1')
+    const reported = await eventsOf(store, 'record-1')
     const settlement = { as: 'succeeded', valueJson: '1', error: undefined, who: 'op', why: 'x' } as const
     await store.settle({ ...settlement, record: 'record-1', atMs: 6_000 })
-    expect(await eventsOf(store, 'record-1')).toEqual(told)
+    expect(await eventsOf(store, 'record-1')).toEqual(reported)
   })
 })
 
@@ -185,15 +185,15 @@ describe('recovery of what ran in a session', () => {
     await store.recover(5_000)
     const events = await gistOfRun(store, RUN)
     expect(events).toHaveLength(4 * count)
-    const places = new Map(events.map((event, index) => [event, index]))
-    expect(places.size).toBe(events.length)
+    const positions = new Map(events.map((event, index) => [event, index]))
+    expect(positions.size).toBe(events.length)
     for (const { record, session } of calls) {
       const order = [
         `opened ${session?.sessionId}`,
         `called ${record} 1`,
         `returned ${record} 1 session_lost`,
         `closed ${session?.sessionId} failed`,
-      ].map((event) => places.get(event) ?? -1)
+      ].map((event) => positions.get(event) ?? -1)
       expect(order).toEqual(order.toSorted((left, right) => left - right))
       expect(order).not.toContain(-1)
     }
@@ -248,12 +248,12 @@ describe('a recovered run', () => {
     const call = sampleCall({ scope: SCOPE, session: { sessionId: 'ses_1', isOwn: true } })
     const store = await afterDeath((dead) => dead.claim(call))
     await store.recover(5_000)
-    const told = await eventsOf(store, RUN)
+    const reported = await eventsOf(store, RUN)
     for (const outcome of [success('1'), failure(false)]) {
       const state = outcome.ok ? 'succeeded' : 'failed'
       const late = await store.finish({ run: attemptAt(call, 1), state, outcome, atMs: 6_000 })
       expect(late).toMatchObject({ kind: 'found', record: { state: 'failed' } })
     }
-    expect(await eventsOf(store, RUN)).toEqual(told)
+    expect(await eventsOf(store, RUN)).toEqual(reported)
   })
 })

@@ -109,10 +109,10 @@ describe('what lies in the files', () => {
       await store.claim(call)
       const end = { state: 'released', outcome: failure(true), atMs: 2_000 } as const
       await store.finish({ run: attemptAt(call, 1), ...end })
-      const seen = await store.find(call)
-      if (seen === undefined) throw new Error('no call')
+      const previous = await store.find(call)
+      if (previous === undefined) throw new Error('no call')
       const session = call.session === undefined ? undefined : { sessionId: 'ses_3', isOwn: true }
-      await store.reclaim(seen, { session, atMs: 3_000 })
+      await store.reclaim(previous, { session, atMs: 3_000 })
     }
     await store.endRun(secret.scope, 4_000)
     expect((await eventsOf(store, 'own'))[1]).toMatchObject({ call: { callId: 'CLEAR-CALL', argsHash } })
@@ -163,8 +163,8 @@ describe('forgetting', () => {
       hasMore = await store.purge(over, POLICY)
       for (const call of calls) {
         const isTaken = store.find(call) !== undefined
-        const isTold = store.findRun({ tenant: 'default', run: call.record }) !== undefined
-        if (!isTaken) expect({ record: call.record, isTold }).toEqual({ record: call.record, isTold: false })
+        const hasRun = store.findRun({ tenant: 'default', run: call.record }) !== undefined
+        if (!isTaken) expect({ record: call.record, hasRun }).toEqual({ record: call.record, hasRun: false })
       }
     }
     expect(store.list({ limit: 10 })).toEqual([])

@@ -12,7 +12,7 @@ import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { Approvals } from '#core/approvals/approvals'
 import { cleanJson, cleanText, type JsonObject } from '#core/json'
-import type { ApprovalState } from '#core/ports/approval-store'
+import { APPROVAL_STATES } from '#core/ports/approval-store'
 import { createApprovalRoutes, type RenderedApproval, type RenderedLink } from '#server/admin/approvals'
 
 const APPROVAL_OPTIONS = {
@@ -23,14 +23,6 @@ const APPROVAL_OPTIONS = {
 const ID = { name: 'ID', help: 'As collet approvals list shows it.' } as const
 const MOST = 1_000
 const DEFAULT_LIMIT = 100
-const STATE_NAMES = [
-  'pending',
-  'granted',
-  'used',
-  'rejected',
-  'expired',
-  'cancelled',
-] as const satisfies readonly ApprovalState[]
 const HEADINGS = ['ID', 'STATE', 'TOOL', 'CALLED BY', 'APPROVERS', 'OPEN UNTIL'] as const
 
 const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
@@ -41,7 +33,7 @@ const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
   options: {
     state: {
       value: 'S',
-      help: `Only those in this state: ${STATE_NAMES.join(', ')}, or all. Default pending.`,
+      help: `Only those in this state: ${APPROVAL_STATES.join(', ')}, or all. Default pending.`,
     },
     limit: { value: 'N', help: `List at most N. Default ${DEFAULT_LIMIT}.` },
     ...APPROVAL_OPTIONS,
@@ -49,7 +41,7 @@ const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
   examples: ['collet approvals list', 'collet approvals list --state rejected --json'],
   async run(args, context) {
     const { output, json } = context
-    const state = args.oneOf('state', ['all', ...STATE_NAMES]) ?? 'pending'
+    const state = args.oneOf('state', ['all', ...APPROVAL_STATES]) ?? 'pending'
     const limit = args.integer('limit', { least: 1, most: MOST }) ?? DEFAULT_LIMIT
     const query = new URLSearchParams({ limit: String(limit), ...(state === 'all' ? {} : { state }) })
     const { approvals } = await clientOf(args, context).request<{

@@ -21,7 +21,7 @@ import {
   type RequirementResolvers,
   type TriedCall,
 } from '#client/index'
-import { cleanJson, cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { cleanJson, cleanText, isJsonObject, type JsonObject, parseJson } from '#core/json'
 import type { Tool } from '#core/tool'
 import { factsOf, needsOf, type ToolFacts, type ToolNeeds } from '#core/tools/facts'
 
@@ -219,14 +219,6 @@ async function readInput(text: string | undefined, { stdin }: CommandContext): P
   )
 }
 
-function parseJson(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
 const tools = defineCommand<'config' | 'url' | 'key'>({
   name: 'tools',
   summary: 'Lists the tools of a config, or of a running server.',
@@ -247,7 +239,7 @@ const tools = defineCommand<'config' | 'url' | 'key'>({
     if (args.text('url') !== undefined) return await listRemote(readServerAddress(args, context), context)
     const { tools: found } = await loadProject(args.text('config'), context)
     return list(
-      found.map(describe),
+      found.map(describeTool),
       found.map((tool) => ({ ...tool, needs: needsOf(tool), facts: factsOf(tool) })),
       context,
     )
@@ -332,7 +324,7 @@ function render(rows: readonly (readonly string[])[], width: number | undefined)
   )
 }
 
-function describe(tool: Tool): object {
+function describeTool(tool: Tool): object {
   const { id, name, title, description, inputSchema, outputSchema, requirements, policy } = tool
   return {
     ...{ id, name, title, description, inputSchema, outputSchema, requirements, policy },

@@ -425,7 +425,7 @@ const REFUSED =
 function checkAccess(exposure: Exposure): readonly Check[] {
   try {
     const warnings = checkExposure(exposure, false)
-    if (warnings.length === 0) return [ok('access', describe(exposure))]
+    if (warnings.length === 0) return [ok('access', describeExposure(exposure))]
     return warnings.map(({ text, advice }) => warn('access', text, advice))
   } catch (error) {
     if (!(error instanceof StartRefused)) throw error
@@ -433,7 +433,7 @@ function checkAccess(exposure: Exposure): readonly Check[] {
   }
 }
 
-function describe({ auth, server }: Exposure): string {
+function describeExposure({ auth, server }: Exposure): string {
   return needsCredential(auth)
     ? `Credentials are needed and strong (${server.host})`
     : `No credentials: everyone on this machine may call (${server.host})`

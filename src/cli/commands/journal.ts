@@ -64,7 +64,7 @@ const journalVerify = defineCommand<'head' | 'store' | 'config'>({
     const access = await storeAccess(args, context)
     const result = await output.during('Checking the journal', services.verifyJournal(access, kept))
     if (json) output.json(result)
-    else for (const line of describe(result)) output.data(line)
+    else for (const line of describeVerification(result)) output.data(line)
     return result.ok ? EXIT.ok : EXIT.toolFailed
   },
 })
@@ -81,7 +81,7 @@ function readHeads(text: string): JournalHead[] {
     })
 }
 
-function describe(result: JournalVerification): string[] {
+function describeVerification(result: JournalVerification): string[] {
   const { ok, groups, events, chains, firstBad, rows, badRows, cannotSee } = result
   const size = `${events} events in ${groups} groups of ${chains} ${chains === 1 ? 'chain' : 'chains'}`
   const verdict = ok

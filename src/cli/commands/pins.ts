@@ -128,7 +128,7 @@ function short(value: unknown): string {
 
 const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | AdminOption>({
   name: 'pins accept',
-  summary: 'Accepts what waits for an imported tool: the new tool, its changed definition or its removal.',
+  summary: 'Accepts the waiting change of an imported tool: a new tool, a changed definition or a removal.',
   details: [
     'The version rises: major for breaking changes, minor for widening ones, patch for wording. Servers notice within a second.',
     '--all leaves out what is suspicious or was rejected; --suspicious includes what is suspicious. Who accepted, and when, is journaled.',
@@ -156,7 +156,7 @@ const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | Admi
         'accepted',
       )
       if (json) output.json({ accepted })
-      else if (accepted.length === 0) output.note('Nothing to accept: collet pins list shows what waits.')
+      else if (accepted.length === 0) output.note('Nothing to accept: collet pins list shows changes.')
       else output.data(`Accepted ${accepted.length}: ${accepted.join(', ')}`)
       return EXIT.ok
     }
@@ -171,7 +171,7 @@ const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | Admi
 
 const pinsReject = defineCommand<'hash' | AdminOption>({
   name: 'pins reject',
-  summary: 'Rejects what waits for an imported tool. What was accepted stays in force.',
+  summary: 'Rejects the waiting change of an imported tool. What was accepted stays in force.',
   details: [
     'The rejection holds as long as the upstream offers exactly this; any other change waits for a new decision.',
     'A suspended tool stays suspended until the upstream reverts the change or you accept it. Who rejected, and when, is journaled.',
@@ -191,7 +191,7 @@ const pinsReject = defineCommand<'hash' | AdminOption>({
   },
 })
 
-/** Accepts or rejects what waits for a tool; the tool as it is after that. */
+/** Accepts or rejects the waiting change of a tool; the tool as it is after that. */
 async function decidePin(
   verb: 'accept' | 'reject',
   tool: string,

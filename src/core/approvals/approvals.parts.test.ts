@@ -58,9 +58,9 @@ describe('links', () => {
 
   it('are refused when one character is another, or another store made them', () => {
     const token = mintLink(approvals, approval, { approver: 'bob', power: 'decide' })
-    for (let place = 0; place < token.length; place += 1) {
-      const other = token[place] === 'A' ? 'B' : 'A'
-      const changed = token.slice(0, place) + other + token.slice(place + 1)
+    for (let index = 0; index < token.length; index += 1) {
+      const other = token[index] === 'A' ? 'B' : 'A'
+      const changed = token.slice(0, index) + other + token.slice(index + 1)
       expect(readLink(approvals, changed)).toBeUndefined()
     }
     expect(readLink(openMemoryStore().approvals, token)).toBeUndefined()

@@ -174,8 +174,8 @@ describe('a call that needs a yes', () => {
     })
     const gateway = openTestGateway([changed], { store, clock })
     expect(gist(await gateway.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('approval_rejected')
-    const told = errorOf(await gateway.call(ALICE, callRequest(RING, { key: 'k' })))
-    expect(told.message).toContain('has changed since approval was requested')
+    const reported = errorOf(await gateway.call(ALICE, callRequest(RING, { key: 'k' })))
+    expect(reported.message).toContain('has changed since approval was requested')
     expect(gist(await gateway.call(ALICE, callRequest(RING)))).toBe('approval_required')
   })
 

@@ -15,7 +15,7 @@ import {
   stateOf,
 } from './decisions.ts'
 
-/** What a caller of a parked call is told: where to look, and to come again with the same call (rule 6). */
+/** What a caller of a parked call learns: where to look, and to come again with the same call (rule 6). */
 export function approvalRequired(
   { id, tool }: Pick<ApprovalRecord, 'id' | 'tool'>,
   publicUrl: string,
@@ -60,9 +60,9 @@ export type DecisionResult =
   | { readonly kind: 'forbidden'; readonly scope: string }
   /** Its caller may not approve it. */
   | { readonly kind: 'own' }
-  /** The tool's definition is another one than was asked about: a yes would be for nothing (rule 21). */
+  /** The tool's definition is another one than was asked about: an approval would be for nothing (rule 21). */
   | { readonly kind: 'stale'; readonly approval: ApprovalRecord }
-  /** Something of the input is hidden, and the yes does not say that it is for that too. */
+  /** Something of the input is hidden, and the approval does not say that it covers that too. */
   | { readonly kind: 'hidden'; readonly approval: ApprovalRecord }
   /** This link shows only, or this question needs more than a link (rule 23). */
   | { readonly kind: 'link_only_shows' }
@@ -77,9 +77,9 @@ export interface ApprovalsOptions {
   readonly canSignIn?: boolean
   /** The hash of the definition that is served under an id now, where that is known. */
   definitionOf?(tool: string): string | undefined
-  /** Told of every change, so that waiting requests and readers look again. */
+  /** Called on every change, so that waiting requests and readers look again. */
   onChange?(changed: ApprovalRecord): void
-  /** Told of approvers who were refused (rule 30a). */
+  /** Called for approvers who were refused (rule 30a). */
   onDenied?(approver: { readonly id: string; readonly tenant: string }, facts: DenialFacts): void
 }
 
@@ -131,7 +131,7 @@ export class Approvals {
     return now !== undefined && now !== definitionHash
   }
 
-  /** A yes that could not be used, or that is for more than its approver saw. A no always counts. */
+  /** An approval that could not be used, or that is for more than its approver saw. A no always counts. */
   #refuseVain(
     approval: ApprovalRecord,
     decision: Decision,
@@ -202,7 +202,7 @@ export class Approvals {
 
   /**
    * A token for one approver (rule 23), made by another who may decide: the caller of a tool could otherwise approve its
-   * own call under somebody else's name.
+   * own call under another principal's name.
    */
   mint(
     maker: Approver,
@@ -230,8 +230,8 @@ export class Approvals {
     if (link === undefined) return undefined
     const approval = await store.approvals.find(link)
     if (approval === undefined) return undefined
-    const isOver = link.expiresAtMs <= clock.nowMs() || stateOf(approval, clock.nowMs()) === 'expired'
-    return { link, approval, isOver }
+    const isExpired = link.expiresAtMs <= clock.nowMs() || stateOf(approval, clock.nowMs()) === 'expired'
+    return { link, approval, isExpired }
   }
 
   /** Whether having a link is too little to decide (rule 23): wherever there is a sign-in, it is asked for. */
@@ -244,11 +244,11 @@ export class Approvals {
    * elsewhere, so that nobody counts twice or approves its own call under another name.
    */
   async decideByLink(
-    { link, approval, isOver }: LinkView,
+    { link, approval, isExpired }: LinkView,
     decision: Decision,
     signedIn?: { readonly principal: string },
   ): Promise<DecisionResult> {
-    if (isOver && approval.state === 'pending') return { kind: 'expired', approval }
+    if (isExpired && approval.state === 'pending') return { kind: 'expired', approval }
     if (approval.state !== 'pending') return closed(approval, this.#options.clock.nowMs())
     const mayDecide = signedIn !== undefined || !this.needsSignIn(approval)
     if (link.power !== 'decide' || !mayDecide) return { kind: 'link_only_shows' }
@@ -282,7 +282,7 @@ export class Approvals {
 export interface LinkView {
   readonly link: ApprovalLink
   readonly approval: ApprovalRecord
-  readonly isOver: boolean
+  readonly isExpired: boolean
 }
 
 /** Whether a link alone can never decide it, sign-in or not (rule 23). */
@@ -312,8 +312,8 @@ export function namedBy(approver: string, { principal }: Pick<ApprovalRecord, 'p
 }
 
 /**
- * What an operator's predicate is told about a call of a `conditional` tool. It can only be read, and reading a member
- * that this call does not have throws, which means that the call needs a yes; `'amount' in input` asks first.
+ * What an operator's predicate learns about a call of a `conditional` tool. It can only be read, and reading a member
+ * that this call does not have throws, which means that the call needs approval; `'amount' in input` asks first.
  */
 export interface ApprovalFacts<Input = Readonly<Record<string, unknown>>> {
   /** `Toolkit.Name@x.y.z`. */
@@ -328,12 +328,12 @@ export interface ApprovalFacts<Input = Readonly<Record<string, unknown>>> {
   readonly input: Input
 }
 
-/** Only `false` lets a call run without a yes. */
+/** Only `false` lets a call run without approval. */
 export type ApprovalPredicate<Input = ApprovalFacts['input']> = (
   facts: ApprovalFacts<Input>,
 ) => boolean | Promise<boolean>
 
-/** What a yes takes. */
+/** What an approval takes. */
 export interface ApprovalTerms {
   /** How long a question stays open. */
   readonly expiresAfterMs: number

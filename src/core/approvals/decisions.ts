@@ -146,7 +146,7 @@ function errorOf(why: ParkedEnd, tool: string, reason: string | undefined): Fail
   return { code: 'approval_rejected', message, canRetry: false }
 }
 
-/** A yes leaves at least this long to use it, however late it came. */
+/** An approval leaves at least this long to use it, however late it came. */
 export const LEAST_USE_MS = 5 * 60_000
 
 /** What one more word does to a question; every store obeys this. */
@@ -219,7 +219,7 @@ export interface ApprovalView {
   readonly hiddenValues: number
   /** Whether this is not all of the input, because no more was kept of it. */
   readonly isPartial: boolean
-  /** Whether a yes needs `acceptHidden`, because something of the input cannot be seen. */
+  /** Whether an approval needs `acceptHidden`, because something of the input cannot be seen. */
   readonly hidesSomething: boolean
   readonly quorum: number
   readonly requiredScope: string
@@ -263,11 +263,11 @@ export function stateOf(
   { state, expiresAtMs }: Pick<ApprovalRecord, 'state' | 'expiresAtMs'>,
   nowMs: number,
 ): ApprovalState {
-  const isOver = (state === 'pending' || state === 'granted') && expiresAtMs <= nowMs
-  return isOver ? 'expired' : state
+  const isExpired = (state === 'pending' || state === 'granted') && expiresAtMs <= nowMs
+  return isExpired ? 'expired' : state
 }
 
-/** A yes is for all of it: what its approver cannot see needs a word of its own. */
+/** An approval is for all of it: what its approver cannot see needs a word of its own. */
 export function hidesSomething({ subject: { hidden, isPartial } }: Pick<ApprovalRecord, 'subject'>): boolean {
   return hidden > 0 || isPartial === true
 }

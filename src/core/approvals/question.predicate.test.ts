@@ -23,7 +23,7 @@ function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Parti
 }
 
 const padding = (members: number) =>
-  Object.fromEntries(Array.from({ length: members }, (_, place) => [place, 0]))
+  Object.fromEntries(Array.from({ length: members }, (_, index) => [index, 0]))
 
 /** A predicate as a config without types has it. */
 type Loose = (facts: ReturnType<typeof JSON.parse>) => boolean
@@ -129,8 +129,8 @@ describe('a guarded value', () => {
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), (value, name) => {
         const shown = guarded(value, 'input')
         expect(JSON.stringify(shown)).toBe(JSON.stringify(value))
-        const isThere = Object.hasOwn(value, name) || name in Object.prototype
-        if (!isThere && name !== 'toJSON' && name !== 'then') {
+        const exists = Object.hasOwn(value, name) || name in Object.prototype
+        if (!exists && name !== 'toJSON' && name !== 'then') {
           expect(() => shown[name]).toThrow(MissingMember)
         }
         for (const key of Object.keys(value)) expect(key in shown).toBe(true)

@@ -23,7 +23,7 @@ function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Parti
 }
 
 const padding = (members: number) =>
-  Object.fromEntries(Array.from({ length: members }, (_, place) => [place, 0]))
+  Object.fromEntries(Array.from({ length: members }, (_, index) => [index, 0]))
 
 /** The two that approvers are shown. */
 const shownOf = (approval: ApprovalRecord | undefined) => {

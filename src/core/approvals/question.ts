@@ -16,7 +16,7 @@ import {
 
 const LONGEST_MS = 5_000
 
-/** What a predicate is told, before it is made safe to be told. */
+/** What a predicate receives, before it is made safe to read. */
 interface AskedCall {
   readonly principal: Principal
   readonly userId: string | undefined
@@ -25,7 +25,7 @@ interface AskedCall {
   readonly input: unknown
 }
 
-/** Rule 21: whatever is not certainly a "no need" means that a yes is needed. */
+/** Rule 21: whatever is not certainly a "no need" means that approval is needed. */
 export async function needsApproval(
   tool: NamedTool & Pick<Tool, 'id' | 'policy'>,
   rules: Pick<ApprovalRules, 'when' | 'whenPerTool'>,
@@ -114,7 +114,7 @@ type Member = [string, JsonValue]
 export type ShownInput = Pick<ApprovalSubject, 'summaryJson' | 'inputJson' | 'hidden'>
 
 /**
- * An input as approvers see it: whole. Only credentials that the tool declares are hidden, and how many is told: what a
+ * An input as approvers see it: whole. Only credentials that the tool declares are hidden, and their number is shown: what a
  * caller merely calls a secret could be what matters. With a summary, which says what it leaves out.
  */
 export function shownInput(
@@ -180,7 +180,7 @@ function shorten(text: string): string {
   return `${kept}… (${text.length} characters)`
 }
 
-/** A call as a yes is bound to it. */
+/** A call as an approval is bound to it. */
 interface BoundCall extends CallAddress {
   readonly principal: Principal
   readonly inputJson: string
@@ -189,7 +189,7 @@ interface BoundCall extends CallAddress {
   readonly isUserProven?: true
 }
 
-/** Everything a yes is for, as one keyed digest (rule 21). */
+/** Everything an approval is for, as one keyed digest (rule 21). */
 export function approvalBinding(
   approvals: ApprovalStore,
   { call, tool, input }: { readonly call: BoundCall; readonly tool: Tool; readonly input: unknown },
@@ -203,7 +203,7 @@ export function approvalBinding(
     [...credentialTags(approvals, tool, call)].sort(),
     // Calls without it keep the form they had before it reached tools.
     ...(request.userInfo === undefined ? [] : [canonicalJson(request.userInfo)]),
-    // An approver was told whether the user is proven; an array, so that it is no text of anybody.
+    // An approver saw whether the user is proven; an array, so that it is no text of anybody.
     ...(call.isUserProven === true ? [['proven user']] : []),
   ]
   return approvals.sign('grant', JSON.stringify(parts))
@@ -235,7 +235,7 @@ const DEEPEST_BOUND = 200
 
 /**
  * One text per value that a schema library can hand to `run`: JSON, and what libraries make of it (dates, big
- * numbers, maps, sets, bytes, objects of classes). A yes is for exactly this (rule 21).
+ * numbers, maps, sets, bytes, objects of classes). An approval is for exactly this (rule 21).
  */
 export function canonicalValue(value: unknown, depth = 0): string {
   if (depth > DEEPEST_BOUND) throw unbindable()

@@ -14,7 +14,7 @@ import { argsHash, type Identities, keyConflict } from './look-up.ts'
 import { redactText } from './redact.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
 
-/** What asking for a yes takes. */
+/** What asking for approval takes. */
 export interface ApprovalNeeds extends Identities, Followers {
   readonly store: Store
   readonly clock: Clock
@@ -24,7 +24,7 @@ export interface ApprovalNeeds extends Identities, Followers {
   newChallengeId(): string
 }
 
-/** A yes that the coming attempt may use, once. */
+/** An approval that the coming attempt may use, once. */
 export interface Grant {
   readonly approvalId: string
   readonly binding: string
@@ -40,7 +40,7 @@ type ApprovalCheck =
 
 const FREE: ApprovalCheck = { kind: 'free' }
 
-/** Whether the call may run: now, on a yes, or only after one. A call that needs one is parked here (rule 20). */
+/** Whether the call may run: now, on an approval, or only after one. A call that needs one is parked here (rule 20). */
 export async function checkApproval(needs: ApprovalNeeds, checked: CheckedCall): Promise<ApprovalCheck> {
   const { tool, call, previous } = checked
   if (previous?.state !== 'parked') {
@@ -100,7 +100,7 @@ async function judgeParked(
     return { kind: 'changed' }
   }
   if (approval.state !== 'pending' && approval.state !== 'granted') return { kind: 'changed' }
-  // Rule 21: what is sent now is not what a yes is, or would be, for.
+  // Rule 21: what is sent now is not what an approval is, or would be, for.
   if (approval.binding !== binding) throw otherThanAsked()
   if (approval.state === 'pending') return { kind: 'parked', approval }
   return { kind: 'granted', grant: { approvalId: approval.id, binding } }

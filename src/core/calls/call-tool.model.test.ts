@@ -162,16 +162,16 @@ class World {
   async finish(): Promise<readonly CallReply[]> {
     this.#mend()
     const all = Promise.all(this.asked.map(({ reply }) => reply))
-    let isOver = false
+    let hasEnded = false
     all.then(() => {
-      isOver = true
+      hasEnded = true
     })
-    for (let round = 0; round < 50 && !isOver; round += 1) {
+    for (let round = 0; round < 50 && !hasEnded; round += 1) {
       for (const run of this.runs) run.gate.resolve('value')
       await vi.advanceTimersByTimeAsync(500)
       await new Promise(setImmediate)
     }
-    expect(isOver, 'every call settles').toBe(true)
+    expect(hasEnded, 'every call settles').toBe(true)
     for (const run of this.runs) run.gate.resolve('value')
     await new Promise(setImmediate)
     return await all
@@ -266,8 +266,8 @@ async function play(steps: readonly Step[]): Promise<World> {
   for (const step of steps) await world.take(step)
   const replies = await world.finish()
   expect(world.broken).toEqual([])
-  for (const [place, { address, request, heard }] of world.asked.entries()) {
-    const { outcome, replayed } = replies[place] ?? expect.fail('no reply')
+  for (const [index, { address, request, heard }] of world.asked.entries()) {
+    const { outcome, replayed } = replies[index] ?? expect.fail('no reply')
     const final = world.final.get(address)?.outcome
     if (isFinal(outcome)) expect(outcome, `${address}: a final outcome never changes`).toEqual(final)
     if (heard === undefined) continue

@@ -124,13 +124,13 @@ describe('failures', () => {
       throw new ToolError('busy', { canRetry: true, retryAfterMs: 9 })
     })
     const gateway = openTestGateway([tool])
-    const told = []
+    const reported = []
     for (let round = 0; round < 5; round += 1) {
-      told.push(errorOf(await gateway.call(ALICE, callRequest(RING, { key: 'k' }))))
+      reported.push(errorOf(await gateway.call(ALICE, callRequest(RING, { key: 'k' }))))
     }
-    expect(told.map(({ canRetry }) => canRetry)).toEqual([true, true, false, false, false])
-    expect(told.map(({ retryAfterMs }) => retryAfterMs)).toEqual([9, 9, undefined, undefined, undefined])
-    for (const { message } of told.slice(2)) expect(message).toMatch(/^busy\. .*use a new call id/)
+    expect(reported.map(({ canRetry }) => canRetry)).toEqual([true, true, false, false, false])
+    expect(reported.map(({ retryAfterMs }) => retryAfterMs)).toEqual([9, 9, undefined, undefined, undefined])
+    for (const { message } of reported.slice(2)) expect(message).toMatch(/^busy\. .*use a new call id/)
     expect(state.runs).toBe(3)
     expect((await gateway.readCall(ALICE, 'k'))?.state).toBe('failed')
   })
@@ -187,13 +187,13 @@ describe('failures', () => {
     const crash = sampleTool('Bell.Crash@1.0.0', () => {
       throw new Error('password is hunter2')
     })
-    const told = sampleTool('Bell.Told@1.0.0', () => {
+    const reported = sampleTool('Bell.Told@1.0.0', () => {
       throw new ToolError('No such bell', {
         developerMessage: 'bell 7',
         additionalPromptContent: 'bells: 1, 2',
       })
     })
-    const gateway = openTestGateway([crash, told])
+    const gateway = openTestGateway([crash, reported])
     expect(JSON.stringify(await gateway.call(ALICE, callRequest('Bell.Crash')))).not.toContain('hunter2')
     expect(errorOf(await gateway.call(ALICE, callRequest('Bell.Told')))).toEqual({
       code: 'tool_failed',

@@ -163,8 +163,8 @@ async function startCall(
     needs.limits.checkTool(call.principal, tool)
     const adapted = adaptInput(needs.store, call, tool)
     const input = await validateInput(tool, adapted.input)
-    const equipped = await checkRequirements(needs, { tool, call: adapted, scope })
-    return await runIfApproved(needs, { call: equipped, tool, scope, input, previous })
+    const withCredentials = await checkRequirements(needs, { tool, call: adapted, scope })
+    return await runIfApproved(needs, { call: withCredentials, tool, scope, input, previous })
   } catch (error) {
     if (previous === undefined && isFirst && call.step === undefined)
       await needs.refusals.add({ ...unstarted(call, tool, scope), sessionId: scope.live?.sessionId }, error)
@@ -232,7 +232,7 @@ async function isDecided(
   }
 }
 
-/** The same for a workflow that waits for a yes to one of its steps. */
+/** The same for a workflow that waits for approval to one of its steps. */
 async function isFree(needs: CallNeeds, call: IdentifiedCall, { decides }: Blocked): Promise<boolean> {
   if (decides === undefined) return false
   const { tenant, record, approvalId } = decides
@@ -240,7 +240,7 @@ async function isFree(needs: CallNeeds, call: IdentifiedCall, { decides }: Block
 }
 
 /**
- * Rule 6: a request without a key that equals one of its principal's calls which waits for a yes, or has one that is
+ * Rule 6: a request without a key that equals one of its principal's calls which waits for approval, or has one that is
  * unused, is that call: clients that cannot send keys can still resume.
  */
 async function resumeUnkeyed(needs: CallNeeds, call: IdentifiedCall): Promise<IdentifiedCall> {

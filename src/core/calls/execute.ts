@@ -153,7 +153,7 @@ function outcomeOf(
   return { ok: false, error, durationMs: ran.durationMs }
 }
 
-/** T-20: text a tool set on purpose goes out, with credentials cut out; anything else stays in the log. */
+/** OTC/T-20: text a tool set on purpose goes out, with credentials cut out; anything else stays in the log. */
 function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): CallError {
   const { call, tool } = running
   if (isToolError(error)) {
@@ -190,7 +190,7 @@ type SerializedOutput =
   | { readonly ok: true; readonly valueJson: string; readonly shown?: Shown }
   | { readonly ok: false; readonly error: CallError }
 
-/** OTC-90, T-14: what is checked is exactly what is sent. A tool without output has its value dropped. */
+/** OTC-90, OTC/T-14: what is checked is exactly what is sent. A tool without output has its value dropped. */
 function serializeOutput(tool: Tool, value: unknown, maxBytes: number): SerializedOutput {
   if (tool.outputSchema === null) return { ok: true, valueJson: 'null' }
   if (value instanceof ShownValue) return serializeShown(tool, value, maxBytes)
@@ -278,7 +278,7 @@ async function runInOwnSession(tool: Tool, input: unknown, context: RunContext):
   const state = await tool.session?.open(context)
   context.session = state
   try {
-    // Opening took too long: the caller was told that the call is over, so nothing may begin.
+    // Opening took too long: the caller heard that the call is over, so nothing may begin.
     if (context.isAborted) throw fault('cancelled', `${tool.name} was not started.`)
     return await tool.run(input, context)
   } finally {

@@ -2,8 +2,7 @@ import { type ApprovalRules, Approvals, type ApprovalsOptions } from '#core/appr
 import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from '#core/call'
 import { TokenRefresher } from '#core/credentials/credentials'
 import { type BudgetRule, Budgets } from '#core/limits/budgets'
-import type { Release } from '#core/limits/limits'
-import { CallLimits } from '#core/limits/limits'
+import { CallLimits, type Release } from '#core/limits/limits'
 import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
 import type { ChallengeRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
@@ -45,18 +44,18 @@ export interface RunningGatewayOptions {
   publicUrl(): string
   /** Renews the tokens of the vault, and can ask people for more. */
   readonly broker?: TokenBroker
-  /** Where changes of tools are told; default one that nobody tells anything. */
+  /** Where changes of tools are announced; default one without announcements. */
   readonly catalogChanges?: CatalogChanges
   /** Default none. */
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
   /** How late the event loop has been for some time, if that is measured. */
   readonly delayMs?: () => number
-  /** Told of every call that a limit refused. */
+  /** Called for every call that a limit refused. */
   readonly onLimitRefused?: (name: LimitName) => void
   /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
   readonly canSignIn?: boolean
-  /** Told of approvers who were refused (rule 30a). */
+  /** Called for approvers who were refused (rule 30a). */
   readonly onApproverDenied?: ApprovalsOptions['onDenied']
 }
 
@@ -176,7 +175,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
 
   async function drain(graceMs: number): Promise<void> {
     health.drain()
-    // Callers that wait for a decision are told to come again.
+    // Callers that wait for a decision are asked to come again.
     waits.close()
     if (!(await running.waitUntilIdle(graceMs))) {
       running.interruptAll('shutdown')
@@ -220,7 +219,7 @@ export interface Gateway {
   openSession(principal: Principal, request: SessionRequest): Promise<OpenedSession>
   /** Ends what runs in it and closes it; `false` when the principal has no such session. */
   closeSession(principal: Principal, sessionId: string): Promise<boolean>
-  /** Questions for a yes: look at them, and answer them. */
+  /** Requests for approval: look at them, and answer them. */
   readonly approvals: Approvals
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
   /** Whether new calls are taken: false while starting, draining, or after a store write error. */

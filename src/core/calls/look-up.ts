@@ -111,7 +111,7 @@ async function judge(
 ): Promise<Found | 'look again'> {
   // Rule 13: a tombstone never runs again, whatever its call ended with.
   if (record.state === 'released' && !record.expired) return { kind: 'again', previous: record }
-  // Rule 1: what waits for a yes walks the whole ladder again.
+  // Rule 1: a call that waits for approval walks the whole ladder again.
   if (record.state === 'parked') return { kind: 'again', previous: record }
   if (record.state !== 'running') {
     const { runId = ownRunId(record.record), tool, toolId } = record
@@ -364,9 +364,9 @@ export interface IdentifiedCall extends CallAddress {
   readonly input: JsonValue
   readonly inputJson: string
   readonly request: CallRequest
-  /** Vault references of the credentials it was equipped with, by `authorization:<id>` and `secrets:<id>`; absent = none. */
+  /** Vault references of the credentials that were lent to it, by `authorization:<id>` and `secrets:<id>`; absent = none. */
   readonly vaultRefs?: ReadonlyMap<string, string>
-  /** The user that the request names is proven (T-27); absent = it is the caller's word, or there is none. */
+  /** The user that the request names is proven (OTC/T-27); absent = it is the caller's word, or there is none. */
   readonly isUserProven?: true
   /** Whose step it is; only a workflow's own server makes such calls (rule 31). */
   readonly step?: StepOrigin

@@ -106,7 +106,7 @@ export async function cancelOwnCall(
   const isSuspended = running !== undefined && (await needs.store.find(address))?.waitsFor !== undefined
   if (running === undefined || isSuspended) {
     const nowMs = needs.clock.nowMs()
-    // Nobody runs a call that waits for a yes: it simply ends.
+    // Nobody runs a call that waits for approval: it simply ends.
     const parked = await needs.store.approvals.cancel(address, principal.id, nowMs)
     const ended =
       parked.length > 0 ? parked : await needs.store.workflows.cancel(address, principal.id, nowMs)

@@ -89,7 +89,7 @@ function flat(error: unknown): unknown {
 
 describe('many texts', () => {
   it('cost one pass each, whatever the number of credentials', () => {
-    const request = requestWith(...Array.from({ length: 100 }, (_, place) => `(secret)+${place}.*`))
+    const request = requestWith(...Array.from({ length: 100 }, (_, position) => `(secret)+${position}.*`))
     const one = requestWith('(secret)+0.*')
     const cpuOf = (tried: typeof request) => {
       const before = process.cpuUsage().user

@@ -13,7 +13,7 @@ const DEEPEST = 8
 /** Twice what a request may have; deeper answers would end the stack of their readers. */
 const DEEPEST_ANSWER = 200
 
-/** A tool's own error text without the credentials of its call (T-20), whether they were sent or lent by the vault. */
+/** A tool's own error text without the credentials of its call (OTC/T-20), whether they were sent or lent by the vault. */
 export function redactSecrets(error: CallError, request: CallRequest): CallError {
   const clean = cleanerOf(request)
   if (clean === undefined) return error

@@ -75,7 +75,7 @@ describe('credentials that are sent', () => {
   it('are at most a hundred: each is looked for in every text of the call', async () => {
     const gateway = openTestGateway([sampleTool(MAIL, () => 'mail')])
     const secrets = (count: number) =>
-      new Map(Array.from({ length: count }, (_, place) => [`s${place}`, new Secret(`value-${place}`)]))
+      new Map(Array.from({ length: count }, (_, index) => [`s${index}`, new Secret(`value-${index}`)]))
     expect(gist(await gateway.call(ALICE, callRequest(MAIL, { secrets: secrets(100) })))).toBe('ok "mail"')
     expect(gist(await gateway.call(ALICE, callRequest(MAIL, { secrets: secrets(101) })))).toBe(
       'request_invalid',

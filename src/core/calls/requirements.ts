@@ -23,7 +23,7 @@ const CHALLENGE_LIFETIME_MS = 10 * 60_000
 /** Each is looked for in every text of the call, so nobody may send thousands. */
 const MOST_SENT = 100
 
-/** What equipping a call with credentials takes. */
+/** What lending credentials to a call takes. */
 export interface RequirementNeeds extends CredentialNeeds {
   readonly store: Store
   readonly hooks: Hooks
@@ -131,7 +131,7 @@ async function holdSecret(
   return found.ok
 }
 
-/** T-17: not known to be bad. */
+/** OTC/T-17: not known to be bad. */
 async function isUsable(
   { hooks }: RequirementNeeds,
   need: AuthorizationRequirement,

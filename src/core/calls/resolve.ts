@@ -48,7 +48,7 @@ export function resolveTool(registry: ToolSet, call: IdentifiedCall, previous: C
   throw isAsked ? changedSinceAsked(previous.tool) : changedSinceBegun(previous)
 }
 
-/** A yes is for the definition that was asked about, and that one will not be served again (rule 21). */
+/** An approval is for the definition that was asked about, and that one will not be served again (rule 21). */
 function changedSinceAsked(id: string): ToolError {
   return fault(
     'approval_rejected',
@@ -120,7 +120,7 @@ function invalidInput(tool: Tool, issues: readonly InputIssue[]): ToolError {
   return fault('input_invalid', `The input of ${tool.id} is invalid: ${said.join('; ')}${more}.`, { issues })
 }
 
-/** Where an attempt belongs: its run, if it was told one, and the session it runs in. */
+/** Where an attempt belongs: its run, if the caller named one, and the session it runs in. */
 export interface CallScope {
   readonly run: RunScope | undefined
   readonly session: CallSession | undefined
@@ -151,7 +151,7 @@ export async function resolveScope(
   if (sessionId !== undefined) return await scopeInSession(needs, { call, tool, sessionId })
   const run = await runOf(needs, call, tool)
   if (!hasOwn) return { ...ALONE, run }
-  // The bracket of an attempt that waits for a yes is open already (OWP-45).
+  // The bracket of an attempt that waits for approval is open already (OWP-45).
   if (previous?.state === 'parked' && previous.sessionId !== undefined) {
     return { run, session: { sessionId: previous.sessionId, isOwn: true }, live: undefined }
   }
@@ -159,7 +159,7 @@ export async function resolveScope(
   return { run, session, live: undefined }
 }
 
-/** Steps are told in the run of their workflow, which has one with events from the beginning (rule 31). */
+/** Steps are reported in the run of their workflow, which has one with events from the beginning (rule 31). */
 async function runOf(
   { store }: ScopeNeeds,
   call: IdentifiedCall,

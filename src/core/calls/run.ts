@@ -279,7 +279,7 @@ async function suspend(
     needs.health.noteFailure(failure)
     needs.log.error(
       { err: failure, record: running.call.record },
-      'a workflow could not be put away; keeping it',
+      'a workflow could not be suspended; keeping it',
     )
     needs.health.unsaved.keep(async () => {
       await write()

@@ -148,7 +148,7 @@ export class RunningCall {
     }
   }
 
-  /** Told when the first question is open, and when the last is answered. */
+  /** Called when the first question is open, and when the last is answered. */
   onAsking(listener: (isAsking: boolean) => void): void {
     this.#onAsking = listener
   }
@@ -171,7 +171,7 @@ export class RunningCall {
   }
 }
 
-/** How a store names one attempt of a run. Only a first attempt outside every run and session is told by its record alone. */
+/** How a store names one attempt of a run. A first attempt outside every run and session has only its record. */
 export function attemptOf(running: RunningCall, attempt: number): Attempt {
   const { tenant, record, principal } = running.call
   const { run: named, session } = running.scope
@@ -320,7 +320,7 @@ function reasonOf(why: Interruption): DOMException {
     : new DOMException(`The call was ended by ${why}.`, 'AbortError')
 }
 
-/** A tool gets only what it declared (T-21). */
+/** A tool gets only what it declared (OTC/T-21). */
 function declared(
   tool: Tool,
   asked: {

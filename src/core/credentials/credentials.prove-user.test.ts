@@ -28,7 +28,7 @@ const teller = (requirements: ToolRequirements = {}) =>
     { requirements },
   )
 
-async function told(principal: Principal, userId: string | undefined, requirements?: ToolRequirements) {
+async function reported(principal: Principal, userId: string | undefined, requirements?: ToolRequirements) {
   const reply = await openTestGateway([teller(requirements)]).call(principal, callRequest(ASKED, { userId }))
   return reply.outcome.ok ? JSON.parse(reply.outcome.valueJson) : reply.outcome.error.code
 }
@@ -47,7 +47,7 @@ describe('the user a call is for (T-27)', () => {
         fc.option(fc.constantFrom(...USERS), { nil: undefined }),
         async (principal, userId) => {
           const proven = userId !== undefined && proves(principal, userId) ? userId : null
-          expect(await told(principal, userId)).toEqual({
+          expect(await reported(principal, userId)).toEqual({
             userId: proven,
             claimedUserId: userId ?? null,
             userInfo: null,
@@ -59,15 +59,15 @@ describe('the user a call is for (T-27)', () => {
 
   it('a tool that needs a user takes a proven one; one that says `claimed` takes any', async () => {
     const own = { id: 'jwt:https://login.example#ann', tenant: 'default', scopes: [] }
-    expect(await told(own, 'ann', { userId: true })).toMatchObject({ userId: 'ann' })
-    expect(await told(own, 'bob', { userId: true })).toBe('not_authorized')
-    expect(await told(ALICE, 'ann', { userId: true })).toBe('not_authorized')
-    expect(await told(ALICE, 'ann', { userId: 'claimed' })).toMatchObject({
+    expect(await reported(own, 'ann', { userId: true })).toMatchObject({ userId: 'ann' })
+    expect(await reported(own, 'bob', { userId: true })).toBe('not_authorized')
+    expect(await reported(ALICE, 'ann', { userId: true })).toBe('not_authorized')
+    expect(await reported(ALICE, 'ann', { userId: 'claimed' })).toMatchObject({
       userId: null,
       claimedUserId: 'ann',
     })
     for (const userId of [true, 'claimed'] as const)
-      expect(await told(ALICE, undefined, { userId })).toBe('requirement_missing')
+      expect(await reported(ALICE, undefined, { userId })).toBe('requirement_missing')
   })
 
   it('the refusal says what would help', async () => {

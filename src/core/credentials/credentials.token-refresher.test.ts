@@ -66,12 +66,12 @@ describe('a refresh', () => {
   it('rule 26: is one request for all who wait, in one process and in two', async () => {
     const { refresher, entry, asked } = await stage([tokens('access-2', 'refresh-2')])
     const [one, other] = [refresher(), refresher()]
-    const seen = await entry()
+    const previous = await entry()
     const all = await Promise.all([
-      one.refresh(seen),
-      one.refresh(seen),
-      other.refresh(seen),
-      other.refresh(seen),
+      one.refresh(previous),
+      one.refresh(previous),
+      other.refresh(previous),
+      other.refresh(previous),
     ])
     expect(asked).toEqual(['refresh-1'])
     for (const renewed of all)

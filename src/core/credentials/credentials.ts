@@ -121,13 +121,13 @@ export function vaultOwner(
     : undefined
 }
 
-/** Whether the credential itself proves the user: its own subject, or it may assert users (T-27). */
+/** Whether the credential itself proves the user: its own subject, or it may assert users (OTC/T-27). */
 function mayNameUser(principal: Principal, userId: string): boolean {
   return subjectOf(principal.id) === userId || coversScope(principal.scopes, ASSERT_USERS_SCOPE)
 }
 
 /**
- * T-27: whether the user a caller names is proven: the subject of its own token, or named by a credential that may assert
+ * OTC/T-27: whether the user a caller names is proven: the subject of its own token, or named by a credential that may assert
  * users, or vouched for by the operator's hook. The hook's `false` refuses; without a hook the rest is the caller's word.
  */
 export async function proveUser(
@@ -141,7 +141,7 @@ export async function proveUser(
   throw fault('not_authorized', 'This credential may not act for that user id.')
 }
 
-/** What a call that names a user without proof is told by a tool that needs one: nothing it could add would help. */
+/** The answer to a call that names a user without proof, from a tool that needs one: nothing it could add would help. */
 export function unprovenUser({ name }: Pick<Tool, 'name'>): ToolError {
   return fault(
     'not_authorized',

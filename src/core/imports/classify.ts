@@ -28,7 +28,7 @@ const DEEPEST = 128
 const MOST_TOOLS = 20_000
 const MOST_VALUES = 200_000
 
-/** The tools of a discovery that can be looked at: named once, of a size that somebody can decide about. */
+/** The tools of a discovery that can be looked at: named once, of a size that a person can decide about. */
 export async function sanitizeDiscovered({ tools }: Pick<Discovery, 'tools'>): Promise<SightedTools> {
   const breather = new Breather()
   const sighted = new Map<string, OfferedTool>()
@@ -175,7 +175,7 @@ function additionOf(
   { sighting, findRenamed }: Situation,
 ): WaitingChange {
   const before = findRenamed(definition)
-  // Whoever knew it by its old name has to learn the new one.
+  // Callers that knew it by its old name have to learn the new one.
   const found: ChangeClass = before === undefined ? 'widening' : 'breaking'
   return {
     kind: 'addition',

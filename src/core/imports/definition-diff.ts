@@ -81,7 +81,7 @@ function leafDiff(
   return [{ where, class: found, says: 'changes', before, after }]
 }
 
-/** Only what is new: somebody let the others in. */
+/** Only what is new: an operator let the others in. */
 function suspicionDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   const known = new Set(suspicionsOf(before.offered).map(({ where, says }) => `${where} ${says}`))
   return suspicionsOf(after.offered)

@@ -39,9 +39,9 @@ interface WaitingView {
   readonly rejectedBy: string | undefined
 }
 
-/** The same, with everything that a yes would change. */
+/** The same, with everything that an approval would change. */
 export interface PinDiff extends PinView {
-  /** Version after a yes; `undefined` when the tool would go. */
+  /** Version after an approval; `undefined` when the tool would go. */
   readonly nextVersion: string | undefined
   readonly differences: readonly Difference[]
 }
@@ -157,7 +157,7 @@ export function worstClass(classes: readonly ChangeClass[]): ChangeClass {
   )
 }
 
-/** Whether a tool with effects stops until somebody decides (rule 32). */
+/** Whether a tool with effects stops until an operator decides (rule 32). */
 function isGrave(change: ChangeClass): boolean {
   return WEIGHT[change] >= WEIGHT.breaking
 }

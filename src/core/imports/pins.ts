@@ -40,7 +40,7 @@ interface PinAnswer {
 
 export type PinDecided = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
 
-/** Somebody else wrote at the same time; more often than this is a fault. */
+/** Another process wrote at the same time; more often than this is a fault. */
 const MOST_TRIES = 20
 
 /** Holds what sources offer against what was let in. Only `accept` puts a new definition before an agent (rule 32). */
@@ -107,24 +107,24 @@ export class Pins {
     return views
   }
 
-  /** What a yes would change; `undefined` for a tool that is not pinned. */
+  /** What an approval would change; `undefined` for a tool that is not pinned. */
   async diff(tool: string): Promise<PinDiff | undefined> {
     const found = await this.#find(tool)
     const view = found === undefined ? undefined : viewPin(found.source, found.pin)
     return found === undefined || view === undefined ? undefined : diffPin(view, found.pin)
   }
 
-  /** Lets in what waits for one tool. */
+  /** Lets in the waiting change of one tool. */
   accept(tool: string, decision: PinAnswer): Promise<PinDecided> {
     return this.#decide(tool, decision, acceptWaiting, 'pin.accepted')
   }
 
-  /** Says no to what waits for one tool; what is in force stays. */
+  /** Rejects the waiting change of one tool; what is in force stays. */
   reject(tool: string, decision: PinAnswer): Promise<PinDecided> {
     return this.#decide(tool, decision, rejectWaiting, 'pin.rejected')
   }
 
-  /** Lets in everything that waits for a source but what was rejected and, unless told, what is suspicious; gives the tools. */
+  /** Lets in every waiting change of a source but rejected and, by default, suspicious ones; gives the tools. */
   async acceptAll(
     sourceKey: string,
     { by, suspicious = false }: { readonly by: string; readonly suspicious?: boolean },
@@ -172,7 +172,7 @@ export class Pins {
     return undefined
   }
 
-  /** Reads, decides and writes, again when somebody else was faster. */
+  /** Reads, decides and writes, again when another process was faster. */
   async #change(
     sourceKey: string,
     decide: (known: PinnedSource) => MaybePromise<PinWrite | undefined>,
@@ -190,7 +190,7 @@ export class Pins {
     throw new StoreError('not_written', `others kept changing the pins of ${sourceKey}`)
   }
 
-  /** The revision that the last part was written on; `undefined` when somebody else was faster. */
+  /** The revision that the last part was written on; `undefined` when another process was faster. */
   async #write(change: PinWrite): Promise<number | undefined> {
     let { seen } = change
     let written: PinWrite | undefined
@@ -230,14 +230,14 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   const isFirst = change.seen <= 0
   let pins: PinRecord[] = []
   let characters = 0
-  const toldWith = eventsByTool(change)
+  const eventsOf = eventsByTool(change)
   const part = (isPartial: boolean): PinWrite => ({
     ...change,
     pins,
     ...(isPartial && isFirst ? { isPartial, changesServed: false } : {}),
     events: [
-      ...pins.flatMap((pin) => toldWith.get(toolNameOf(change.source, pin)) ?? []),
-      ...(isPartial ? [] : (toldWith.get(undefined) ?? [])),
+      ...pins.flatMap((pin) => eventsOf.get(toolNameOf(change.source, pin)) ?? []),
+      ...(isPartial ? [] : (eventsOf.get(undefined) ?? [])),
     ],
   })
   for (const pin of change.pins) {
@@ -338,7 +338,7 @@ interface PinDecision {
   readonly atMs: number
 }
 
-/** The row once what waits is let in: a new version for a new definition, and no more service for a removal. */
+/** The row once the waiting change is let in: a new version for a new definition, and no more service for a removal. */
 function acceptWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
   const { waiting, accepted } = pin
   if (waiting === undefined) return pin

@@ -18,7 +18,7 @@ const NAMES = ['name', 'catalogId'] as const
 
 /**
  * Tools written as code and imported ones in one list. What was there first keeps its names, so a source can never
- * take the place of somebody else's tool; what clashes is left out and told.
+ * replace another source's tool; what clashes is left out and reported.
  */
 export async function joinTools(
   own: readonly Tool[],
@@ -194,7 +194,7 @@ function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Namin
   }
 }
 
-/** Nothing was sent, so the same call may run once somebody has decided (rule 9). */
+/** Nothing was sent, so the same call may run once an operator has decided (rule 9). */
 function refusal(why: string): Error {
   return fault(
     'upstream_failed',
@@ -220,7 +220,7 @@ function firstText(...texts: readonly (string | undefined)[]): string {
   return texts.find((text) => text !== undefined && text.trim() !== '')?.toWellFormed() ?? 'No description.'
 }
 
-/** OTC-32 is no reason to lose a tool of somebody else. */
+/** OTC-32 is no reason to lose a tool of another party. */
 function tellUndescribed({ inputSchema: { properties } }: Tool, tell: Report): void {
   const missing = Object.entries(isJsonObject(properties) ? properties : {})
     .filter(([, parameter]) => !isJsonObject(parameter) || typeof parameter.description !== 'string')
@@ -234,7 +234,7 @@ function tellUndescribed({ inputSchema: { properties } }: Tool, tell: Report): v
   )
 }
 
-/** The grammar sets no limit; whoever reads a list does. */
+/** The grammar sets no limit; readers of a list do. */
 const LONGEST_LOCAL = 128
 const LONGEST_FUNCTION_NAME = 64
 const LONGEST_CATALOG_ID = 256
@@ -345,7 +345,7 @@ function vendorLabel(vendor: string | undefined, toolkit: string): string {
   return vendor !== undefined && /^[a-z][a-z0-9-]*$/.test(vendor) ? vendor : label(plain(vendor ?? toolkit))
 }
 
-/** A label of a host extension's id. Small letters, digits and `-` only: whatever else was lost is told apart by digits. */
+/** A label of a host extension's id. Small letters, digits and `-` only: digits distinguish what lost other characters. */
 function label(text: string): string {
   const made = text.toLowerCase().replaceAll('_', '-')
   if (/^[a-z][a-z0-9_]*$/.test(text)) return made

@@ -1,7 +1,7 @@
-import { canonicalJson, childPointer, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { canonicalJson, childPointer, type JsonObject, type JsonValue } from '#core/json'
 import type { ChangeClass } from '#core/ports/import-store'
 import { upgradeInput } from '#core/schema/imported'
-import { createSchemaResolver, type SchemaResolver } from '#core/schema/keywords'
+import { createSchemaResolver, propertiesOf, type SchemaResolver } from '#core/schema/keywords'
 import { upgradeSchema } from '#core/schema/upgrade'
 import {
   boundEffect,
@@ -304,10 +304,6 @@ function compareProperties(
       note(comparison, place, is ? 'narrower' : 'wider', is ? 'is now required' : 'is no longer required')
     }
   }
-}
-
-function propertiesOf({ properties }: JsonObject): JsonObject {
-  return isJsonObject(properties) ? properties : {}
 }
 
 function requiredOf({ required }: JsonObject): ReadonlySet<string> {

@@ -31,7 +31,7 @@ interface SourcesOptions {
   readonly pins: DefinitionPins
   /** Everything that should be open now: of the configuration and of the store. */
   wanted(): Promise<readonly WantedSource[]>
-  /** Another number when sources or pins changed in the store, whoever changed them. */
+  /** Another number when sources or pins changed in the store, no matter which process changed them. */
   epoch(): Promise<number | string>
   project(source: Source, pinned: readonly PinnedTool[]): Promise<ProjectedTools>
   readonly clock: Clock

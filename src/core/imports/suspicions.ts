@@ -106,7 +106,7 @@ const SHORTEST = 8
 const FOLLOWING = 20
 
 interface Sign {
-  /** In the syntax of the linear-time engine: the texts are somebody else's. */
+  /** In the syntax of the linear-time engine: the texts are another party's. */
   readonly pattern: string
   /** Small letters that every match has; most texts lack them, and are done without the slower engine. */
   readonly needs: readonly RegExp[]

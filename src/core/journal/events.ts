@@ -51,7 +51,7 @@ export interface CallCorrected extends CallEventBase {
   readonly after: string
 }
 
-/** A workflow is put away while a step waits, or goes on. */
+/** A workflow is suspended while a step waits, or goes on. */
 export interface CallSuspended extends CallEventBase {
   readonly type: 'call.suspended' | 'call.resumed'
   /** The step it waits for, when that one is recorded. */
@@ -84,7 +84,7 @@ export interface CallCancelRequested extends CallEventBase {
   readonly by: string
 }
 
-/** A limit kept it from running; told only of calls inside a run, and not of all of them. */
+/** A limit kept it from running; reported only for calls inside a run, and not for all of them. */
 export interface CallRefused extends CallEventBase {
   readonly type: 'call.refused'
   readonly code: ErrorCode
@@ -114,7 +114,7 @@ export interface ApprovalChanged {
   readonly reason?: string
 }
 
-/** `challenge.asked`: a run was told that one of its calls waits for it. */
+/** `challenge.asked`: a run learned that one of its calls waits for it. */
 export interface ChallengeChanged {
   readonly type: 'challenge.opened' | 'challenge.asked' | 'challenge.completed' | 'challenge.failed'
   readonly at: number
@@ -208,7 +208,7 @@ export interface AuthorizationDecided {
 
 /**
  * What became of an imported definition: let in at first sight, held back, back to what was accepted, or decided by
- * somebody. Hash and class only, because texts of an upstream belong in no journal.
+ * an operator. Hash and class only, because texts of an upstream belong in no journal.
  */
 export interface PinChanged {
   readonly type: 'pin.first_seen' | 'pin.held' | 'pin.returned' | 'pin.accepted' | 'pin.rejected'

@@ -350,8 +350,8 @@ export class Budgets {
     return new BudgetAccount(this.#options.store, budget, { tenant, principal, lengthMs, startMs })
   }
 
-  async #closeAll(isOver: (account: BudgetAccount) => boolean): Promise<void> {
-    const closing = [...this.#accounts].filter(([, account]) => isOver(account))
+  async #closeAll(isFinished: (account: BudgetAccount) => boolean): Promise<void> {
+    const closing = [...this.#accounts].filter(([, account]) => isFinished(account))
     for (const [key] of closing) this.#accounts.delete(key)
     await Promise.all(closing.map(([, account]) => account.close()))
   }

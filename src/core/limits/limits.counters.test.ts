@@ -62,7 +62,7 @@ describe('TokenBuckets', () => {
   it('lets newcomers share one bucket when there is no room, and takes them in when there is', () => {
     const clock = new FakeClock()
     const buckets = new TokenBuckets(10)
-    for (let place = 0; place < 10; place += 1) take(buckets, clock, `early ${place}`)
+    for (let index = 0; index < 10; index += 1) take(buckets, clock, `early ${index}`)
     expect(['x', 'y', 'z', 'u'].map((key) => take(buckets, clock, key))).toEqual([true, true, true, false])
     clock.advance(10_000)
     expect(['x', 'y', 'z', 'u'].map((key) => take(buckets, clock, key))).toEqual([true, true, true, true])

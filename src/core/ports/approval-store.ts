@@ -3,10 +3,11 @@ import type { SafetyTier } from '#core/tool'
 import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from './store.ts'
 
 /**
- * `pending`: waits for a yes. `granted`: may be used once. `used`: an attempt ran on it. The others are refusals and
+ * `pending`: waits for approval. `granted`: may be used once. `used`: an attempt ran on it. The others are refusals and
  * final: `cancelled` when its caller, its run or its session went away.
  */
-export type ApprovalState = 'pending' | 'granted' | 'used' | 'rejected' | 'expired' | 'cancelled'
+export const APPROVAL_STATES = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled'] as const
+export type ApprovalState = (typeof APPROVAL_STATES)[number]
 
 export interface ApprovalAddress {
   readonly tenant: string
@@ -21,7 +22,7 @@ export interface ApprovalSubject {
   readonly runId: string
   readonly argsHash: string
   readonly userId: string | undefined
-  /** Whether the caller's credential proves that user; otherwise the id is the caller's word (T-27). */
+  /** Whether the caller's credential proves that user; otherwise the id is the caller's word (OTC/T-27). */
   readonly isUserProven: boolean
   /** JSON of the summary: short, and it says what it leaves out. */
   readonly summaryJson: string
@@ -33,10 +34,10 @@ export interface ApprovalSubject {
   readonly isPartial?: true
 }
 
-/** One question for a yes: for one attempt of one call (rule 20). */
+/** One request for approval: for one attempt of one call (rule 20). */
 export interface NewApproval extends ApprovalAddress {
   readonly subject: ApprovalSubject
-  /** Keyed digest of everything a yes is for (rule 21). */
+  /** Keyed digest of everything an approval is for (rule 21). */
   readonly binding: string
   readonly quorum: number
   readonly requiredScope: string
@@ -87,7 +88,7 @@ export type DecideResult =
   | { readonly kind: 'counted'; readonly approval: ApprovalRecord }
   /** This approver said so before: nothing changed (OWP-72). */
   | { readonly kind: 'repeated'; readonly approval: ApprovalRecord }
-  /** Somebody or something else ended it before. */
+  /** Another decision or event ended it before. */
   | { readonly kind: 'closed'; readonly approval: ApprovalRecord }
   | { readonly kind: 'not_found' }
 
@@ -121,7 +122,7 @@ export type ParkedScope = { readonly tenant: string } & (
   | { readonly sessionId: string }
 )
 
-/** A parked call that ended, so that readers of its run are told. */
+/** A parked call that ended, so that readers of its run hear of it. */
 export interface EndedParked {
   readonly record: string
   readonly run: string
@@ -142,7 +143,7 @@ export interface DueNotice {
   readonly approval: ApprovalRecord
 }
 
-/** Calls that wait for a yes, and the yeses. Every change is one transaction with its events. */
+/** Calls that wait for approval, and the approvals. Every change is one transaction with its events. */
 export interface ApprovalStore {
   /** HMAC under a key of this store, different for each purpose. */
   sign(purpose: string, text: string): string
@@ -172,7 +173,7 @@ export interface ApprovalStore {
   /** Ends parked calls because their caller wants it. */
   cancel(scope: ParkedScope, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
 
-  /** For operators and for whoever knows the unguessable id; says nothing about tenants. */
+  /** For operators and for holders of the unguessable id; says nothing about tenants. */
   findById(id: string): MaybePromise<ApprovalRecord | undefined>
   /** Newest first. */
   list(filter: ApprovalFilter): MaybePromise<readonly ApprovalRecord[]>

@@ -54,7 +54,7 @@ export interface AcceptedDefinition extends KeptDefinition {
   readonly by: string
 }
 
-/** What the upstream offers instead, until somebody decides. */
+/** What the upstream offers instead, until an operator decides. */
 export interface WaitingChange {
   readonly kind: 'addition' | 'change' | 'removal'
   /** `undefined` for a removal. */

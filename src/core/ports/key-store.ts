@@ -1,7 +1,7 @@
 import type { MaybePromise } from '#core/runtime'
 
 /**
- * Why somebody was refused. `self_approval` and `second_vote` are refusals of approvers; `changed_row` is one of whoever
+ * Why a caller was refused. `self_approval` and `second_vote` are refusals of approvers; `changed_row` is one of a process that
  * wrote into the database without the key.
  */
 export const DENIAL_REASONS = [
@@ -15,7 +15,7 @@ export const DENIAL_REASONS = [
 
 export type DenialReason = (typeof DENIAL_REASONS)[number]
 
-/** A decision that went against somebody (rule 30a, OWP-62). */
+/** A decision against a caller (rule 30a, OWP-62). */
 export interface Denial {
   readonly atMs: number
   readonly tenant: string

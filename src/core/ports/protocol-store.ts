@@ -55,7 +55,7 @@ export interface KeptReply {
 export type BegunRequest =
   | { readonly kind: 'begun' }
   | { readonly kind: 'answered'; readonly reply: KeptReply }
-  /** Somebody is about to answer it, or died over it. */
+  /** A process is about to answer it, or died over it. */
   | { readonly kind: 'under_way'; readonly writer: string }
   /** The key was used for something else. */
   | { readonly kind: 'mismatch' }
@@ -136,13 +136,13 @@ export interface ProtocolSessionStore {
 
   /** Notes a request under way; the same id again is the newer request. */
   beginRequest(request: CallerRequest, atMs: number): MaybePromise<void>
-  /** Asks whoever serves it to stop; `false` when nobody does. */
+  /** Asks the process that serves it to stop; `false` when nobody does. */
   cancelRequest(request: CallerRequest): MaybePromise<boolean>
   isCancelled(request: CallerRequest): MaybePromise<boolean>
   endRequest(request: CallerRequest): MaybePromise<void>
 
   ask(question: NewQuestion): MaybePromise<void>
-  /** Of many answers the first counts; `false` for one that is late, or to a question of somebody else. */
+  /** Of many answers the first counts; `false` for one that is late, or to a question of another caller. */
   answer(to: QuestionAddress, principal: string, answer: JsonObject): MaybePromise<boolean>
   findAnswer(to: QuestionAddress): MaybePromise<JsonObject | undefined>
   /** Unanswered questions of a principal's call, oldest first. */

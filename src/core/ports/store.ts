@@ -31,7 +31,7 @@ export interface CallSession {
  */
 export interface NewCall extends CallAddress, CallLabel {
   readonly principal: string
-  /** The run it was told to belong to; `undefined` = it is a run of its own. */
+  /** The run it was asked to belong to; `undefined` = it is a run of its own. */
   readonly scope: RunScope | undefined
   readonly session: CallSession | undefined
   /** What it was asked over; `undefined` = from code in this process. */
@@ -88,7 +88,7 @@ export interface CallRecord extends CallAddress, CallLabel {
   /** The call that began it all; only of a step. Nothing of it is purged before that one (rule 13). */
   readonly root: string | undefined
   readonly resumable: boolean
-  /** Only of a workflow that is put away: the step it waits for, or `''` when none is recorded. */
+  /** Only of a suspended workflow: the step it waits for, or `''` when none is recorded. */
   readonly waitsFor: string | undefined
 }
 
@@ -214,13 +214,13 @@ export interface Store extends RunStore, SessionStore {
   readonly consents: ConsentStore
   /** What callers with several requests for one exchange leave behind. */
   readonly callers: ProtocolSessionStore
-  /** Calls that wait for a yes (rules 20 to 23). */
+  /** Calls that wait for approval (rules 20 to 23). */
   readonly approvals: ApprovalStore
   /** Imported definitions that were let in, and those that wait (rule 32). */
   readonly pins: PinStore
   /** Sources beside those of the configuration. */
   readonly sources: SourceStore
-  /** Workflows that are put away while a step waits (rule 31). */
+  /** Workflows that are suspended while a step waits (rule 31). */
   readonly workflows: WorkflowStore
   /** Requests that have a key of their caller's own, and are no calls. */
   readonly requests: IdempotentRequestStore
@@ -242,9 +242,9 @@ export interface Store extends RunStore, SessionStore {
   insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): MaybePromise<FinishResult>
   /** Keeps and journals what arrived after the end. Never changes the outcome. */
   recordLate(run: Attempt, late: Outcome, atMs: number): MaybePromise<void>
-  /** Asks whoever runs the call to stop it. */
+  /** Asks the process that runs the call to stop it. */
   requestCancel(address: CallAddress, by: string, atMs: number): MaybePromise<boolean>
-  /** Our own running calls that somebody asked to stop. */
+  /** Our own running calls that a caller asked to stop. */
   cancelRequests(): MaybePromise<readonly CallAddress[]>
   settle(settlement: Settlement): MaybePromise<SettleResult>
 
@@ -286,7 +286,7 @@ export interface Store extends RunStore, SessionStore {
   close(): MaybePromise<void>
 }
 
-/** Why a workflow is put away. */
+/** Why a workflow is suspended. */
 export interface Suspending {
   /** The step it waits for, when that one is recorded; else `''`. */
   readonly waitsFor: string
@@ -294,18 +294,18 @@ export interface Suspending {
 }
 
 /**
- * Calls of workflows that are put away while a step waits (rule 31): `parked`, with `waitsFor`, and the same attempt when
+ * Calls of workflows that are suspended while a step waits (rule 31): `parked`, with `waitsFor`, and the same attempt when
  * they go on. Steps are calls too, with the workflow's call as their `parent`.
  */
 export interface WorkflowStore {
   /** `running → parked` of our own attempt; conditional like `finish`. */
   suspend(run: Attempt, suspending: Suspending): MaybePromise<FinishResult>
-  /** `parked → running`, of one that was put away. */
+  /** `parked → running`, of a suspended one. */
   resume(
     previous: CallRecord,
     next: { readonly atMs: number; readonly rerunUntilMs: number },
   ): MaybePromise<ClaimResult>
-  /** Ends one that was put away, because its caller wants it; empty when there is no such call. */
+  /** Ends a suspended one, because its caller wants it; empty when there is no such call. */
   cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
   /** One small step of ending what nobody went on with in time. */
   expire(nowMs: number): MaybePromise<readonly EndedParked[]>
@@ -349,7 +349,7 @@ export interface SessionRecord extends SessionAddress {
 export interface SessionStore {
   findSession(address: SessionAddress): MaybePromise<SessionRecord | undefined>
   openSession(session: NewSession): MaybePromise<'opened' | 'run_ended'>
-  /** `open → closing`; `false` when somebody else closes or closed it. */
+  /** `open → closing`; `false` when another process closes or closed it. */
   beginSessionClose(address: SessionAddress, atMs: number): MaybePromise<boolean>
   /** `closing → closed` with its event, and the end of a run made for it, in one transaction; `false` when it is closed already. */
   closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): MaybePromise<boolean>

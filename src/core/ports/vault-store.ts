@@ -28,7 +28,7 @@ export interface AskedConsent extends CallLabel {
   readonly tenant: string
   readonly record: string
   readonly principal: string
-  /** Where it is told; the run is made if it is new. */
+  /** Where it is reported; the run is made if it is new. */
   readonly scope: RunScope
   readonly traceId: string
   readonly userId: string | undefined
@@ -52,11 +52,11 @@ export interface ConsentEnd {
 
 /** What runs tell of consents: each call that waits for one hears its end once. */
 export interface ConsentRunStore {
-  /** Whether a run was told that the call waits for the challenge, and not yet how that ended. */
+  /** Whether a run learned that the call waits for the challenge, and not yet how that ended. */
   isAsked(challenge: string, record: string): MaybePromise<boolean>
   /** Tells once per challenge and call; `false`, and nothing, when its run takes nothing any more. */
   ask(asked: AskedConsent): MaybePromise<boolean>
-  /** Tells the end to all that wait for this need; gives the runs that were told. */
+  /** Tells the end to all that wait for this need; gives the runs that learned of it. */
   resolve(need: ChallengeNeed, end: ConsentEnd): MaybePromise<readonly string[]>
   /** The same for what nobody gave in time. */
   expire(nowMs: number): MaybePromise<readonly string[]>
@@ -127,7 +127,7 @@ export interface VaultStore {
   put(credential: NewCredential): MaybePromise<void>
   /** Throws `unreadable` when it is there but cannot be decrypted (rule 14). */
   find(address: VaultAddress): MaybePromise<VaultEntry | undefined>
-  /** Lets one caller of all processes refresh this version until `untilMs`; `false` = somebody else may (rule 26). */
+  /** Lets one caller of all processes refresh this version until `untilMs`; `false` = another caller may (rule 26). */
   lease(previous: VaultFacts, nowMs: number, untilMs: number): MaybePromise<boolean>
   /** Gives a lease back unused. */
   unlease(previous: VaultFacts): MaybePromise<void>

@@ -19,14 +19,14 @@ export function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonl
   ]
 }
 
-/** A call whose run was told that it waits for a consent. */
+/** A call whose run learned that it waits for a consent. */
 interface WaitingConsent {
   readonly record: string
   readonly challenge: string
   readonly provider: string
 }
 
-/** How it ended. The credential is told by its reference alone, and only if it is one of the vault (OWP-79). */
+/** How it ended. The credential is named by its reference alone, and only if it is one of the vault (OWP-79). */
 export function endedConsentFacts(
   { record, challenge, provider }: WaitingConsent,
   { as, credential, reason }: Omit<ConsentEnd, 'atMs'>,
@@ -107,7 +107,7 @@ export function ownSessionOutcome(outcome: Outcome): SessionOutcome {
   return outcome.error.code === 'cancelled' ? 'cancelled' : 'failed'
 }
 
-/** What a call's own run is told from. */
+/** What the events of a call's own run are made from. */
 export type OwnRunCall = CallLabel &
   Pick<
     CallRecord,
@@ -183,7 +183,7 @@ interface SessionClosed {
   readonly outcome: SessionOutcome
 }
 
-/** A call waits for a yes. */
+/** A call waits for approval. */
 export interface InterruptRequested {
   readonly type: 'interrupt.requested'
   readonly record: string
@@ -263,7 +263,7 @@ interface ConnectorAuthorized {
   readonly scopes: readonly string[]
 }
 
-/** A provider refused to renew an authorization: somebody has to consent again. */
+/** A provider refused to renew an authorization: the user has to consent again. */
 interface ConnectorAuthExpired {
   readonly type: 'connector.auth_expired'
   readonly record: string

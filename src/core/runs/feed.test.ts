@@ -22,13 +22,13 @@ afterEach(() => {
 /** A run in a store: what it has, whether it is over, and how often it was asked. */
 class FakeRun {
   readonly events: RunEvent[] = []
-  isOver = false
+  hasEnded = false
   reads = 0
 
   readonly read = async (after: number): Promise<RunPage | undefined> => {
     this.reads += 1
     const events = this.events.filter(({ sequence }) => sequence > after)
-    return { key: RUN, principal: 'prn_1', events, isComplete: this.isOver }
+    return { key: RUN, principal: 'prn_1', events, isComplete: this.hasEnded }
   }
 
   add(): void {
@@ -58,11 +58,11 @@ describe('a feed', () => {
 
   it('OWP-98: answers a patient reader at once when the run is over, unknown or has something to say', async () => {
     const run = new FakeRun()
-    run.isOver = true
+    run.hasEnded = true
     const patient = { after: -1, waitMs: 60_000 }
     expect(await feed.read(RUN, patient, run.read)).toMatchObject({ events: [], isComplete: true })
     expect(await feed.read('unknown', patient, async () => undefined)).toBeUndefined()
-    run.isOver = false
+    run.hasEnded = false
     run.add()
     expect(sequencesOf(await feed.read('other', patient, run.read))).toEqual([0])
   })
@@ -95,9 +95,7 @@ describe('a feed', () => {
 
   it('sees what other processes wrote, with one look for all runs', async () => {
     const runs = Array.from({ length: 20 }, () => new FakeRun())
-    const readers = runs.map((run, place) =>
-      feed.read(`run-${place}`, { after: -1, waitMs: 60_000 }, run.read),
-    )
+    const readers = runs.map((run, at) => feed.read(`run-${at}`, { after: -1, waitMs: 60_000 }, run.read))
     await settle()
     expect(vi.getTimerCount()).toBe(1 + readers.length)
     await vi.advanceTimersByTimeAsync(POLL_MS)
@@ -117,7 +115,7 @@ describe('a feed', () => {
     const run = new FakeRun()
     const reader = feed.read(RUN, { after: -1, waitMs: 60_000 }, run.read)
     await vi.advanceTimersByTimeAsync(POLL_MS)
-    run.isOver = true
+    run.hasEnded = true
     await vi.advanceTimersByTimeAsync(10 * POLL_MS)
     expect(await reader).toMatchObject({ isComplete: true })
   })

@@ -127,7 +127,7 @@ export class RunFeed {
     }
   }
 
-  /** Readers that wait are told to come back later; nobody waits from here on. */
+  /** Readers that wait are asked to come back later; nobody waits from here on. */
   close(): void {
     this.#isClosed = true
     this.notifyAll()
@@ -217,7 +217,7 @@ const LOOK_MS = 500
 /** After so many looks without a change it counts as one all the same: some things end by the time alone. */
 const MOST_IDLE_LOOKS = 10
 
-/** Told of every look; `isChanged` when what was read may be old. */
+/** Called at every look; `isChanged` when what was read may be old. */
 type OnLook = (isChanged: boolean) => void
 
 /** One look at the store's mark for everybody in this process who waits for what others write. */

@@ -113,7 +113,7 @@ function isEnded({ state }: CallRecord): boolean {
   return state !== 'running' && state !== 'parked'
 }
 
-/** What was told before there was a call, and then what its record tells. Nothing comes between (rule 20). */
+/** The events from before there was a call, and then what its record says. Nothing comes between (rule 20). */
 async function eventsBefore(
   store: Store,
   address: RunAddress,

@@ -188,7 +188,7 @@ export class Sessions {
     session.begin(state, LONGEST_MS)
   }
 
-  /** Rule 30: a call that waits for a yes keeps its session, as long as any session may live. */
+  /** Rule 30: a call that waits for approval keeps its session, as long as any session may live. */
   #idle(session: LiveSession): void {
     const { store, log } = this.#options
     const look = async (): Promise<void> => {

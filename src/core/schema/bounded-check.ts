@@ -35,7 +35,7 @@ const UNEXPLAINED: readonly InputIssue[] = Object.freeze([
 ])
 
 /**
- * Holds values against a schema that somebody else wrote, by reading it: no code is made of a stranger's text, a part is
+ * Holds values against a schema that another party wrote, by reading it: no code is made of a stranger's text, a part is
  * read when a value first reaches it, and every look is counted, so that a check ends whatever the schema says. The
  * schema has passed `checkSchema`; it means the same as in `createSchemaValidator`.
  */
@@ -70,7 +70,7 @@ function uncheckedOr(error: unknown): readonly InputIssue[] {
 /** One look of a schema at a value. */
 interface Look {
   readonly work: BoundedWork
-  readonly place: Position
+  readonly position: Position
   readonly seen: Seen | undefined
 }
 
@@ -109,17 +109,17 @@ class SchemaReader {
     schema: JsonValue | undefined,
     value: JsonValue,
     work: BoundedWork,
-    place: Position,
+    position: Position,
     seen?: Seen,
   ): boolean {
     if (!isJsonObject(schema)) {
       work.spend(1)
-      return schema !== false || work.fail('false schema', {}, place)
+      return schema !== false || work.fail('false schema', {}, position)
     }
     const { checks, asksSeen } = this.#readings.get(schema) ?? this.#read(schema)
     work.enter(checks.length)
     const own = asksSeen ? new Seen() : seen
-    const look = { work, place, seen: own }
+    const look = { work, position, seen: own }
     let fits = true
     for (const check of checks) {
       if (check(value, look)) continue
@@ -132,16 +132,16 @@ class SchemaReader {
   }
 
   /** An alternative: what it looked at counts only where it fits. */
-  #branchFits(schema: JsonValue | undefined, value: JsonValue, { work, place, seen }: Look): boolean {
-    if (seen === undefined) return this.#fits(schema, value, work, place)
+  #branchFits(schema: JsonValue | undefined, value: JsonValue, { work, position, seen }: Look): boolean {
+    if (seen === undefined) return this.#fits(schema, value, work, position)
     const looked = new Seen()
-    const fits = this.#fits(schema, value, work, place, looked)
+    const fits = this.#fits(schema, value, work, position, looked)
     if (fits) seen.add(looked, work)
     return fits
   }
 
   #fitsQuietly(schema: JsonValue, value: JsonValue, { work }: Look, seen?: Seen): boolean {
-    return work.quietly(() => this.#branchFits(schema, value, { work, place: NOWHERE, seen }))
+    return work.quietly(() => this.#branchFits(schema, value, { work, position: NOWHERE, seen }))
   }
 
   #read(schema: JsonObject): Reading {
@@ -187,51 +187,51 @@ class SchemaReader {
       if (typeof reference !== 'string') continue
       // One that leads nowhere pointed into a keyword that nobody here can enforce.
       const target = this.#resolve(reference) ?? true
-      yield (value, { work, place, seen }) =>
-        this.#fits(target, value, work, deeper(work, place, keyword), seen)
+      yield (value, { work, position, seen }) =>
+        this.#fits(target, value, work, deeper(work, position, keyword), seen)
     }
   }
 
   *#choices({ not, anyOf, oneOf, allOf }: JsonObject): Iterable<Check> {
     if (not !== undefined) {
-      yield (value, look) => !this.#fitsQuietly(not, value, look) || look.work.fail('not', {}, look.place)
+      yield (value, look) => !this.#fitsQuietly(not, value, look) || look.work.fail('not', {}, look.position)
     }
     if (Array.isArray(anyOf)) {
       yield (value, look) => {
-        const { work, place, seen } = look
+        const { work, position, seen } = look
         const before = work.problemCount
         const fitting = this.#fitting('anyOf', anyOf, value, look, seen === undefined ? 1 : anyOf.length)
-        if (fitting.length === 0) return work.fail('anyOf', {}, place)
+        if (fitting.length === 0) return work.fail('anyOf', {}, position)
         work.forgetAfter(before)
         return true
       }
     }
     if (Array.isArray(oneOf)) {
       yield (value, look) => {
-        const { work, place } = look
+        const { work, position } = look
         const before = work.problemCount
         const fitting = this.#fitting('oneOf', oneOf, value, look, 2)
         if (fitting.length !== 1) {
-          return work.fail('oneOf', { passingSchemas: fitting.length === 0 ? null : fitting }, place)
+          return work.fail('oneOf', { passingSchemas: fitting.length === 0 ? null : fitting }, position)
         }
         work.forgetAfter(before)
         return true
       }
     }
     if (Array.isArray(allOf)) {
-      yield (value, { work, place, seen }) =>
+      yield (value, { work, position, seen }) =>
         every(allOf, work, (each, index) =>
-          this.#fits(each, value, work, deeper(work, place, 'allOf', index), seen),
+          this.#fits(each, value, work, deeper(work, position, 'allOf', index), seen),
         )
     }
   }
 
   /** Which alternatives fit, until there are enough. */
   #fitting(keyword: string, choices: JsonArray, value: JsonValue, look: Look, enough: number): number[] {
-    const { work, place, seen } = look
+    const { work, position, seen } = look
     const fitting: number[] = []
     for (let index = 0; index < choices.length && fitting.length < enough; index += 1) {
-      const there = { work, place: deeper(work, place, keyword, index), seen }
+      const there = { work, position: deeper(work, position, keyword, index), seen }
       if (this.#branchFits(choices[index], value, there)) fitting.push(index)
     }
     return fitting
@@ -240,10 +240,10 @@ class SchemaReader {
   *#conditions({ if: condition, then: whenTrue, else: whenFalse }: JsonObject): Iterable<Check> {
     if (condition === undefined) return
     yield (value, look) => {
-      const { work, place, seen } = look
+      const { work, position, seen } = look
       const holds = this.#fitsQuietly(condition, value, look, seen)
       const next = holds ? whenTrue : whenFalse
-      const there = { work, place: deeper(work, place, holds ? 'then' : 'else'), seen }
+      const there = { work, position: deeper(work, position, holds ? 'then' : 'else'), seen }
       return next === undefined || this.#branchFits(next, value, there)
     }
   }
@@ -251,19 +251,19 @@ class SchemaReader {
   *#items({ prefixItems, items }: JsonObject): Iterable<Check> {
     const prefix: JsonArray = Array.isArray(prefixItems) ? prefixItems : []
     if (prefix.length === 0 && items === undefined) return
-    yield (value, { work, place, seen }) => {
+    yield (value, { work, position, seen }) => {
       if (!Array.isArray(value)) return true
       const list: JsonArray = value
       if (items === false && list.length > prefix.length) {
-        return work.fail('items', { limit: prefix.length }, place)
+        return work.fail('items', { limit: prefix.length }, position)
       }
       const looked = items === undefined ? list.slice(0, prefix.length) : list
       return every(looked, work, (item, index) => {
         seen?.addItem(index, work)
         const isPrefix = index < prefix.length
         const there = isPrefix
-          ? inside(work, place, index, 'prefixItems', index)
-          : inside(work, place, index, 'items')
+          ? inside(work, position, index, 'prefixItems', index)
+          : inside(work, position, index, 'items')
         return this.#fits(isPrefix ? prefix[index] : items, item, work, there)
       })
     }
@@ -276,7 +276,7 @@ class SchemaReader {
     yield (value, look) => {
       if (!Array.isArray(value)) return true
       const list: JsonArray = value
-      const { work, place, seen } = look
+      const { work, position, seen } = look
       let found = 0
       for (const [index, item] of list.entries()) {
         if (!this.#fitsQuietly(contains, item, look)) continue
@@ -285,7 +285,7 @@ class SchemaReader {
         if (seen === undefined && most === undefined && found >= least) break
       }
       if (found >= least && (most === undefined || found <= most)) return true
-      return work.fail('contains', { minContains: least, maxContains: most }, place)
+      return work.fail('contains', { minContains: least, maxContains: most }, position)
     }
   }
 
@@ -303,7 +303,7 @@ class SchemaReader {
           look.work,
           (name) =>
             this.#fitsQuietly(propertyNames, name, look) ||
-            look.work.fail('propertyNames', { propertyName: name }, look.place),
+            look.work.fail('propertyNames', { propertyName: name }, look.position),
         )
     }
     const declared = new Map(isJsonObject(properties) ? Object.entries(properties) : [])
@@ -311,24 +311,29 @@ class SchemaReader {
       ([source, schema]) => ({ source, schema, pattern: this.#pattern(source) }),
     )
     if (declared.size + patterned.length === 0 && additionalProperties === undefined) return
-    const memberFits = (name: string, member: JsonValue, { work, place, seen }: Look): boolean => {
+    const memberFits = (name: string, member: JsonValue, { work, position, seen }: Look): boolean => {
       const own = declared.get(name)
       let isKnown = own !== undefined
       let fits =
-        own === undefined || this.#fits(own, member, work, inside(work, place, name, 'properties', name))
+        own === undefined || this.#fits(own, member, work, inside(work, position, name, 'properties', name))
       for (const { source, schema, pattern } of patterned) {
         if (!work.matches(pattern, name)) continue
         isKnown = true
-        const there = inside(work, place, name, 'patternProperties', source)
+        const there = inside(work, position, name, 'patternProperties', source)
         fits = this.#fits(schema, member, work, there) && fits
       }
       if (!isKnown && additionalProperties === undefined) return true
       seen?.addName(name, work)
       if (isKnown) return fits
       if (additionalProperties === false) {
-        return work.fail('additionalProperties', { additionalProperty: name }, place)
+        return work.fail('additionalProperties', { additionalProperty: name }, position)
       }
-      return this.#fits(additionalProperties, member, work, inside(work, place, name, 'additionalProperties'))
+      return this.#fits(
+        additionalProperties,
+        member,
+        work,
+        inside(work, position, name, 'additionalProperties'),
+      )
     }
     yield (value, look) => {
       if (!isJsonObject(value)) return true
@@ -343,10 +348,10 @@ class SchemaReader {
         ([, each]) => !Array.isArray(each),
       )
       if (wanted.length === 0) continue
-      yield (value, { work, place, seen }) =>
+      yield (value, { work, position, seen }) =>
         !isJsonObject(value) ||
         every(wanted, work, ([name, each]) => {
-          const there = { work, place: deeper(work, place, keyword, name), seen }
+          const there = { work, position: deeper(work, position, keyword, name), seen }
           return !Object.hasOwn(value, name) || this.#branchFits(each, value, there)
         })
     }
@@ -355,29 +360,29 @@ class SchemaReader {
   /** Comes last: what nobody else has looked at. */
   *#unseen({ unevaluatedItems, unevaluatedProperties }: JsonObject): Iterable<Check> {
     if (unevaluatedItems !== undefined) {
-      yield (value, { work, place, seen }) =>
+      yield (value, { work, position, seen }) =>
         !Array.isArray(value) ||
         every(value, work, (item: JsonValue, index) => {
           if (seen === undefined || seen.items.has(index)) return true
           seen.addItem(index, work)
-          if (unevaluatedItems === false) return work.fail('unevaluatedItems', { limit: index }, place)
-          return this.#fits(unevaluatedItems, item, work, inside(work, place, index, 'unevaluatedItems'))
+          if (unevaluatedItems === false) return work.fail('unevaluatedItems', { limit: index }, position)
+          return this.#fits(unevaluatedItems, item, work, inside(work, position, index, 'unevaluatedItems'))
         })
     }
     if (unevaluatedProperties !== undefined) {
-      yield (value, { work, place, seen }) =>
+      yield (value, { work, position, seen }) =>
         !isJsonObject(value) ||
         every(work.namesOf(value), work, (name) => {
           if (seen === undefined || seen.names.has(name)) return true
           seen.addName(name, work)
           if (unevaluatedProperties === false) {
-            return work.fail('unevaluatedProperties', { unevaluatedProperty: name }, place)
+            return work.fail('unevaluatedProperties', { unevaluatedProperty: name }, position)
           }
           return this.#fits(
             unevaluatedProperties,
             value[name] ?? null,
             work,
-            inside(work, place, name, 'unevaluatedProperties'),
+            inside(work, position, name, 'unevaluatedProperties'),
           )
         })
     }

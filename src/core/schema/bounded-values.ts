@@ -1,7 +1,7 @@
 import { canonicalJson, isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
-import type { BoundedPattern, BoundedWork, Position } from './bounded-work.ts'
+import { type BoundedPattern, type BoundedWork, isStructured, type Position } from './bounded-work.ts'
 
-type Check = (value: JsonValue, look: { readonly work: BoundedWork; readonly place: Position }) => boolean
+type Check = (value: JsonValue, look: { readonly work: BoundedWork; readonly position: Position }) => boolean
 
 /** Keywords that look at a value itself and at no schema inside, and what reads them, in the order of the checks. */
 export const VALUE_READERS: readonly (readonly [keywords: readonly string[], read: ReadValueKeywords])[] = [
@@ -32,8 +32,8 @@ const KINDS: Readonly<Record<string, (value: JsonValue) => boolean>> = {
 function* typeChecks({ type }: JsonObject): Iterable<Check> {
   if (type === undefined) return
   const kinds = (Array.isArray(type) ? type : [type]).map((name) => KINDS[String(name)])
-  yield (value, { work, place }) =>
-    kinds.some((isKind) => isKind?.(value) === true) || work.fail('type', { type }, place)
+  yield (value, { work, position }) =>
+    kinds.some((isKind) => isKind?.(value) === true) || work.fail('type', { type }, position)
 }
 
 function* equalityChecks(schema: JsonObject): Iterable<Check> {
@@ -44,20 +44,20 @@ function* equalityChecks(schema: JsonObject): Iterable<Check> {
   }
   if (Array.isArray(values)) yield equals(values, 'enum', { allowedValues: values })
   if (uniqueItems === true) {
-    yield (value, { work, place }) =>
-      !Array.isArray(value) || hasNoTwins(value, work) || work.fail('uniqueItems', {}, place)
+    yield (value, { work, position }) =>
+      !Array.isArray(value) || hasNoTwins(value, work) || work.fail('uniqueItems', {}, position)
   }
 }
 
 function equals(values: JsonArray, keyword: string, params: Readonly<Record<string, unknown>>): Check {
   const scalars = new Set(values.filter((value) => !isStructured(value)))
   const structured = new Set(values.filter(isStructured).map(canonicalJson))
-  return (value, { work, place }) => {
+  return (value, { work, position }) => {
     if (typeof value === 'string') work.spendText(value)
     const isEqual = isStructured(value)
       ? structured.size > 0 && structured.has(equalityKey(value, work))
       : scalars.has(value)
-    return isEqual || work.fail(keyword, params, place)
+    return isEqual || work.fail(keyword, params, position)
   }
 }
 
@@ -77,10 +77,6 @@ function equalityKey(value: JsonValue, work: BoundedWork): string {
   return canonicalJson(value)
 }
 
-function isStructured(value: JsonValue): boolean {
-  return typeof value === 'object' && value !== null
-}
-
 const BOUNDS: Readonly<Record<string, (value: number, limit: number) => boolean>> = {
   minimum: (value, limit) => value >= limit,
   maximum: (value, limit) => value <= limit,
@@ -92,15 +88,15 @@ function* numberChecks(schema: JsonObject): Iterable<Check> {
   for (const [keyword, holds] of Object.entries(BOUNDS)) {
     const limit = schema[keyword]
     if (typeof limit !== 'number') continue
-    yield (value, { work, place }) =>
-      typeof value !== 'number' || holds(value, limit) || work.fail(keyword, { limit }, place)
+    yield (value, { work, position }) =>
+      typeof value !== 'number' || holds(value, limit) || work.fail(keyword, { limit }, position)
   }
   const { multipleOf } = schema
   if (typeof multipleOf !== 'number') return
-  yield (value, { work, place }) =>
+  yield (value, { work, position }) =>
     typeof value !== 'number' ||
     isMultiple(value, multipleOf) ||
-    work.fail('multipleOf', { multipleOf }, place)
+    work.fail('multipleOf', { multipleOf }, position)
 }
 
 /** 19.99 is a multiple of 0.01, although no binary fraction of it is. */
@@ -114,23 +110,23 @@ function* textChecks(
   patternOf: (source: string) => BoundedPattern,
 ): Iterable<Check> {
   if (typeof minLength === 'number') {
-    yield (value, { work, place }) =>
+    yield (value, { work, position }) =>
       typeof value !== 'string' ||
       countOf(value, work) >= minLength ||
-      work.fail('minLength', { limit: minLength }, place)
+      work.fail('minLength', { limit: minLength }, position)
   }
   if (typeof maxLength === 'number') {
-    yield (value, { work, place }) =>
+    yield (value, { work, position }) =>
       typeof value !== 'string' ||
       value.length <= maxLength ||
       countOf(value, work) <= maxLength ||
-      work.fail('maxLength', { limit: maxLength }, place)
+      work.fail('maxLength', { limit: maxLength }, position)
   }
   if (typeof pattern !== 'string') return
   const compiled = patternOf(pattern)
   const params = { pattern, ...(format === undefined ? {} : { format }) }
-  yield (value, { work, place }) =>
-    typeof value !== 'string' || work.matches(compiled, value) || work.fail('pattern', params, place)
+  yield (value, { work, position }) =>
+    typeof value !== 'string' || work.matches(compiled, value) || work.fail('pattern', params, position)
 }
 
 /** Characters as Unicode counts them. */
@@ -150,9 +146,9 @@ function* sizeChecks({ minItems, maxItems, minProperties, maxProperties }: JsonO
   ]
   for (const { keyword, limit, holds, sizeOf } of limits) {
     if (typeof limit !== 'number') continue
-    yield (value, { work, place }) => {
+    yield (value, { work, position }) => {
       const size = sizeOf(value, work)
-      return size === undefined || holds?.(size, limit) === true || work.fail(keyword, { limit }, place)
+      return size === undefined || holds?.(size, limit) === true || work.fail(keyword, { limit }, position)
     }
   }
 }
@@ -168,19 +164,19 @@ function memberCountOf(value: JsonValue, work: BoundedWork): number | undefined 
 function* nameChecks({ required, dependentRequired, dependencies }: JsonObject): Iterable<Check> {
   if (Array.isArray(required)) {
     const names = required.filter((name) => typeof name === 'string')
-    yield (value, { work, place }) =>
+    yield (value, { work, position }) =>
       !isJsonObject(value) ||
-      hasAll(value, names, work, (missingProperty) => work.fail('required', { missingProperty }, place))
+      hasAll(value, names, work, (missingProperty) => work.fail('required', { missingProperty }, position))
   }
   for (const [keyword, written] of Object.entries({ dependentRequired, dependencies })) {
     for (const [property, names] of Object.entries(isJsonObject(written) ? written : {})) {
       if (!Array.isArray(names)) continue
       const wanted = names.filter((name) => typeof name === 'string')
-      yield (value, { work, place }) =>
+      yield (value, { work, position }) =>
         !isJsonObject(value) ||
         !Object.hasOwn(value, property) ||
         hasAll(value, wanted, work, (missingProperty) =>
-          work.fail(keyword, { property, missingProperty }, place),
+          work.fail(keyword, { property, missingProperty }, position),
         )
     }
   }

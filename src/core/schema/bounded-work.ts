@@ -157,7 +157,7 @@ export class BoundedWork {
   }
 }
 
-/** A pattern of somebody else: on the engine that cannot hang, or on the fast one where a deadline ends it. */
+/** A pattern of another party: on the engine that cannot hang, or on the fast one where a deadline ends it. */
 export class BoundedPattern {
   readonly #source: string
   #linear: LinearPattern | undefined
@@ -206,13 +206,13 @@ export function deeper(
 /** A member or item of the value. */
 export function inside(
   work: BoundedWork,
-  place: Position,
+  position: Position,
   name: string | number,
   keyword: string,
   step?: string | number,
 ): Position {
   if (!work.isListing) return NOWHERE
-  return { at: childPointer(place.at, name), by: deeper(work, place, keyword, step).by }
+  return { at: childPointer(position.at, name), by: deeper(work, position, keyword, step).by }
 }
 
 /** Which members and items some keyword has looked at; kept only where `unevaluated…` asks for it. */
@@ -327,4 +327,9 @@ function isTimeout(error: unknown): boolean {
     'code' in error &&
     error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'
   )
+}
+
+/** Whether a value is compared by its parts. */
+export function isStructured(value: JsonValue): boolean {
+  return typeof value === 'object' && value !== null
 }

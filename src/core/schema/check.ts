@@ -53,11 +53,11 @@ function checkAgainstMetaSchema(schema: JsonObject, say: Report): void {
   metaSchema ??= new Ajv2020({ strict: false, allErrors: true, validateFormats: false }).getSchema(DIALECT)
   if (metaSchema === undefined) throw new Error('The validator has no meta-schema for JSON Schema 2020-12.')
   if (metaSchema(schema)) return
-  const told = new Set<string>()
+  const reported = new Set<string>()
   for (const { pointer, message } of schemaIssues(metaSchema.errors ?? [], {})) {
     // The meta-schema's own branches say the same place again.
-    if (told.has(pointer)) continue
-    told.add(pointer)
+    if (reported.has(pointer)) continue
+    reported.add(pointer)
     say(pointer, `${message}.`, 'Write valid JSON Schema 2020-12.')
   }
   metaSchema.errors = null

@@ -6,7 +6,7 @@ import { DEFINITIONS, mapSubschemas, REFERENCES } from './keywords.ts'
 import { findHardPatterns, withoutPatterns } from './patterns.ts'
 import { upgradeSchema } from './upgrade.ts'
 
-/** What is published of a schema that somebody else wrote, and what values are held against. */
+/** What is published of a schema that another party wrote, and what values are held against. */
 export interface ImportedSchema {
   readonly schema: JsonObject
   /** Made when it is first needed: few of many imported tools are ever called. */
@@ -28,8 +28,8 @@ const DEPTHS = [Number.POSITIVE_INFINITY, 12, 8, 6, 5, 4, 3, 2] as const
 const MOST_SHOWN = { input: 65_536, output: 8_192 } as const
 
 /**
- * Reads a schema that somebody else wrote. What nobody can check is a finding; what is only odd, such as a pattern
- * that no linear-time engine runs, is told and the tool stays.
+ * Reads a schema that another party wrote. What nobody can check is a finding; what is only odd, such as a pattern
+ * that no linear-time engine runs, is reported and the tool stays.
  */
 export function readImportedSchema(
   written: unknown,
@@ -92,7 +92,7 @@ function excessOf(written: JsonObject): string | undefined {
   return undefined
 }
 
-/** An input schema of somebody else, as it is enforced. */
+/** An input schema of another party, as it is enforced. */
 export function upgradeInput(written: JsonObject): JsonObject {
   return optionalDefaults(upgradeSchema(written))
 }

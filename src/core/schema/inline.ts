@@ -30,7 +30,7 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
 interface InlineOptions {
   /**
    * Tools of others are published as far as they can be: what contains itself or has no end is cut to `{}`, any value,
-   * because the original is what is enforced. Told for each cut.
+   * because the original is what is enforced. Reported for each cut.
    */
   readonly onCut?: (why: 'endless' | 'size') => void
   /** Levels of schemas inside schemas that are kept. */

@@ -17,7 +17,7 @@ interface Problem {
 }
 
 /**
- * A validator's errors as issues an agent can act on: each names its parameter, branches are told once.
+ * A validator's errors as issues an agent can act on: each names its parameter, branches are reported once.
  * `schema` is what the value was checked against, for suggestions when a member is unknown.
  */
 export function schemaIssues(errors: readonly ErrorObject[], schema: JsonObject): readonly InputIssue[] {

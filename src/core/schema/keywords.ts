@@ -143,3 +143,7 @@ export function mapSubschemas(
   for (const [name, member] of Object.entries(value)) setMember(members, name, map(member))
   return members
 }
+
+export function propertiesOf({ properties }: JsonObject): JsonObject {
+  return isJsonObject(properties) ? properties : {}
+}

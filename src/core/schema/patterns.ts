@@ -118,7 +118,7 @@ const LONGEST_PATTERN = 4_096
 const LARGEST_PROGRAM = 2_500
 
 /**
- * A pattern that somebody else wrote, on an engine without backtracking, so that no text can hang us. It has to
+ * A pattern that another party wrote, on an engine without backtracking, so that no text can hang us. It has to
  * compile as ECMA-262 too: what only the engine understands would mean something else upstream.
  */
 export function compileLinear(pattern: string): LinearPattern {

@@ -9,7 +9,7 @@ import {
   type JsonValue,
 } from '#core/json'
 import { didYouMean, misspelledName } from '#core/nearest-name'
-import { REFERENCES, SUBSCHEMAS, visitSchemas } from './keywords.ts'
+import { propertiesOf, REFERENCES, SUBSCHEMAS, visitSchemas } from './keywords.ts'
 
 /** A schema library's own issues, with its own words. */
 export function standardIssues(issues: readonly StandardSchemaV1.Issue[]): readonly InputIssue[] {
@@ -157,7 +157,7 @@ function standardOf(value: unknown): object | undefined {
 }
 
 /**
- * What each library's converter must be told so that all behave alike: checks that only code can do are left
+ * What each library's converter must be configured with so that all behave alike: checks that only code can do are left
  * to the library's own parse, and types that JSON lacks are refused instead of becoming "anything".
  */
 function libraryOptions(vendor: string): { readonly libraryOptions?: Record<string, unknown> } {
@@ -292,10 +292,6 @@ function mayHold(schema: JsonObject, name: string): boolean {
   if (others !== undefined && others !== false) return true
   if (!isJsonObject(patternProperties)) return false
   return Object.keys(patternProperties).some((pattern) => matches(pattern, name))
-}
-
-function propertiesOf({ properties }: JsonObject): JsonObject {
-  return isJsonObject(properties) ? properties : {}
 }
 
 /** A pattern that does not compile has a finding of its own. */

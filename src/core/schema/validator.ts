@@ -4,7 +4,7 @@ import type { InputIssue } from '#core/errors'
 import { canonicalJson, isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
 import type { ParsedInput, Tool } from '#core/tool'
 import { createBoundedCheck, NO_ISSUES } from './bounded-check.ts'
-import { isLarge } from './bounded-work.ts'
+import { isLarge, isStructured } from './bounded-work.ts'
 import { schemaIssues } from './issues.ts'
 import { visitSchemas } from './keywords.ts'
 import { standardIssues } from './read.ts'
@@ -12,7 +12,7 @@ import { standardIssues } from './read.ts'
 const NOT_AN_OBJECT = Object.freeze([{ pointer: '', message: 'Must be an object' }])
 const NO_PROBLEMS: readonly string[] = Object.freeze([])
 
-/** What values are held against: a schema of our own, or one of somebody else's that is made ready at the first call. */
+/** What values are held against: a schema of our own, or one of another party's that is made ready at the first call. */
 export type EnforcedSchema = JsonObject | (() => JsonObject)
 
 export function createInputCheck(schema: EnforcedSchema): Tool['checkInput'] {
@@ -67,7 +67,7 @@ const UNCHECKED: readonly InputIssue[] = Object.freeze([
 ])
 
 interface ValidatorOptions {
-  /** Somebody else wrote the schema: a check is work that is counted, and ends. */
+  /** Another party wrote the schema: a check is work that is counted, and ends. */
   readonly untrusted?: boolean
 }
 
@@ -86,7 +86,7 @@ export function createSchemaValidator(
   if (untrusted) return createBoundedCheck(schema)
   let accepts: ValidateFunction | undefined
   let tuples = false
-  let explain: ValidateFunction | undefined
+  let findAll: ValidateFunction | undefined
   return (value) => {
     if (accepts === undefined) {
       accepts = compile(schema, { allErrors: false })
@@ -96,10 +96,10 @@ export function createSchemaValidator(
     const fits = verdictOf(accepts, value)
     if (fits === true && !tuples) return NO_ISSUES
     if (fits === false && isLarge(value)) return takeIssues(accepts, schema)
-    explain ??= compile(schema, { allErrors: true })
-    const verdict = verdictOf(explain, value)
+    findAll ??= compile(schema, { allErrors: true })
+    const verdict = verdictOf(findAll, value)
     if (verdict === undefined) return UNCHECKED
-    return verdict ? NO_ISSUES : takeIssues(explain, schema)
+    return verdict ? NO_ISSUES : takeIssues(findAll, schema)
   }
 }
 
@@ -211,8 +211,4 @@ function hasNoTwins(items: JsonArray): boolean {
     else seen.add(item)
   }
   return seen.size + structured.size === items.length
-}
-
-function isStructured(value: JsonValue): boolean {
-  return typeof value === 'object' && value !== null
 }

@@ -96,7 +96,7 @@ export class Registry {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name, for dialects that publish them (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
-  /** Whether a call of any tool may have to wait for a yes, or for a step of its own. */
+  /** Whether a call of any tool may have to wait for approval, or for a step of its own. */
   readonly hasWaiting: boolean
   readonly #index: ToolIndex
   readonly #all: Catalog
@@ -106,7 +106,7 @@ export class Registry {
   readonly #asked: readonly string[]
   /** Tenants that have tools of their own: those of all others share their catalogs. */
   readonly #tenants: ReadonlySet<string>
-  /** Their places, those without inner ones first. */
+  /** Their positions, those without inner ones first. */
   readonly #workflows: readonly number[]
   #listed = 0
 
@@ -129,7 +129,7 @@ export class Registry {
     this.#workflows = [...tools.entries()]
       .filter(([, { workflow }]) => workflow !== undefined)
       .sort(([, left], [, right]) => (left.workflow?.depth ?? 0) - (right.workflow?.depth ?? 0))
-      .map(([place]) => place)
+      .map(([position]) => position)
     this.#tenants = new Set(tools.flatMap(({ policy }) => policy.tenants ?? []))
     this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
   }
@@ -141,7 +141,7 @@ export class Registry {
   }
 
   has(id: string): boolean {
-    return this.#index.placeOfId(id) !== undefined
+    return this.#index.positionOfId(id) !== undefined
   }
 
   /** Any tool that is served, by any of its names: for operators, never for callers (rule 2). */
@@ -175,26 +175,26 @@ export class Registry {
   }
 
   /** What an allow-list names, by whichever of their names: all versions of a tool, or the one that is written (OWP-57). */
-  #placesOf(allowed: readonly string[]): ReadonlySet<number> {
+  #positionsOf(allowed: readonly string[]): ReadonlySet<number> {
     return new Set(
       allowed.flatMap((name) => {
         const ref = parseToolName(name)
         if (ref === undefined) return []
         if (ref.version === LATEST) return this.#index.versionsOf(ref.base)
-        return this.#index.placeOfRef(ref.base, ref.version) ?? []
+        return this.#index.positionOfRef(ref.base, ref.version) ?? []
       }),
     )
   }
 
   #build(key: string, principal: Principal, held: ReadonlySet<string>): KnownCatalog {
     const { tenant, tools, seesEveryTenant } = principal
-    const allowed = tools === undefined ? undefined : this.#placesOf(tools)
+    const allowed = tools === undefined ? undefined : this.#positionsOf(tools)
     const visible = new Uint8Array(this.tools.length)
     let size = 0
-    for (const [place, { policy }] of this.tools.entries()) {
-      if (allowed?.has(place) === false || !policy.scopes.every((scope) => held.has(scope))) continue
+    for (const [position, { policy }] of this.tools.entries()) {
+      if (allowed?.has(position) === false || !policy.scopes.every((scope) => held.has(scope))) continue
       if (seesEveryTenant !== true && !isForTenant(policy, tenant)) continue
-      visible[place] = 1
+      visible[position] = 1
       size += 1
     }
     size -= this.#hideWorkflows(visible)
@@ -206,14 +206,14 @@ export class Registry {
     return made
   }
 
-  /** Whoever may not call every step of a workflow does not see it (rule 31): gives how many went, inner ones first. */
+  /** Hides workflows from callers that may not call every step (rule 31): gives how many went, inner ones first. */
   #hideWorkflows(visible: Uint8Array): number {
     let hidden = 0
-    for (const place of this.#workflows) {
-      if (visible[place] !== 1) continue
-      const steps = [...(this.tools[place]?.workflow?.steps?.keys() ?? [])]
-      if (steps.every((id) => visible[this.#index.placeOfId(id) ?? -1] === 1)) continue
-      visible[place] = 0
+    for (const position of this.#workflows) {
+      if (visible[position] !== 1) continue
+      const steps = [...(this.tools[position]?.workflow?.steps?.keys() ?? [])]
+      if (steps.every((id) => visible[this.#index.positionOfId(id) ?? -1] === 1)) continue
+      visible[position] = 0
       hidden += 1
     }
     return hidden
@@ -249,7 +249,7 @@ type IsAffected = (principal: Principal) => boolean
 
 type CatalogListener = (isAffected: IsAffected) => void
 
-/** Tells open streams that tools came, went or changed. Whoever replaces tools calls `notify` afterwards. */
+/** Tells open streams that tools came, went or changed. Code that replaces tools calls `notify` afterwards. */
 export class CatalogChanges {
   readonly #listeners = new Set<CatalogListener>()
 
@@ -291,7 +291,7 @@ export class Catalog {
   /** In registration order, every version (OTC/T-22). */
   get tools(): readonly Tool[] {
     this.#noteListed()
-    this.#tools ??= Object.freeze(this.#index.tools.filter((_, place) => this.#sees(place)))
+    this.#tools ??= Object.freeze(this.#index.tools.filter((_, position) => this.#sees(position)))
     return this.#tools
   }
 
@@ -299,11 +299,11 @@ export class Catalog {
   resolve(ref: ToolRef): Tool | undefined {
     return ref.version === LATEST
       ? this.#newestOf(ref.base)
-      : this.#at(this.#index.placeOfRef(ref.base, ref.version))
+      : this.#at(this.#index.positionOfRef(ref.base, ref.version))
   }
 
   get(id: string): Tool | undefined {
-    return this.#at(this.#index.placeOfId(id))
+    return this.#at(this.#index.positionOfId(id))
   }
 
   /** Newest version of each tool, in registration order of the base names. */
@@ -325,7 +325,7 @@ export class Catalog {
 
   /** Of the tool with this name, oldest first. */
   versionsOf(base: string): readonly Tool[] {
-    return this.#index.versionsOf(base).flatMap((place) => this.#at(place) ?? [])
+    return this.#index.versionsOf(base).flatMap((position) => this.#at(position) ?? [])
   }
 
   bases(): readonly string[] {
@@ -334,16 +334,16 @@ export class Catalog {
   }
 
   #newestOf(base: string): Tool | undefined {
-    const place = this.#index.versionsOf(base).findLast((version) => this.#sees(version))
-    return this.#at(place)
+    const position = this.#index.versionsOf(base).findLast((version) => this.#sees(version))
+    return this.#at(position)
   }
 
-  #at(place: number | undefined): Tool | undefined {
-    return place !== undefined && this.#sees(place) ? this.#index.tools[place] : undefined
+  #at(position: number | undefined): Tool | undefined {
+    return position !== undefined && this.#sees(position) ? this.#index.tools[position] : undefined
   }
 
-  #sees(place: number): boolean {
-    return this.#visible === 'all' || this.#visible[place] === 1
+  #sees(position: number): boolean {
+    return this.#visible === 'all' || this.#visible[position] === 1
   }
 
   #noteListed(): void {
@@ -359,36 +359,36 @@ export class Catalog {
  */
 export class ToolIndex {
   readonly tools: readonly Tool[]
-  readonly #places: ToolPlaces
+  readonly #positions: ToolPositions
 
-  constructor(tools: readonly Tool[], places: ToolPlaces = atOnce(findPlaces(tools))) {
+  constructor(tools: readonly Tool[], positions: ToolPositions = atOnce(findPositions(tools))) {
     this.tools = Object.freeze([...tools])
-    this.#places = places
+    this.#positions = positions
   }
 
   /** The same without holding the serving thread: there may be thousands of tools. */
   static async inPieces(tools: readonly Tool[]): Promise<ToolIndex> {
-    return new ToolIndex(tools, await inPieces(findPlaces(tools)))
+    return new ToolIndex(tools, await inPieces(findPositions(tools)))
   }
 
-  placeOfId(id: string): number | undefined {
-    return this.#places.byId.get(id)
+  positionOfId(id: string): number | undefined {
+    return this.#positions.byId.get(id)
   }
 
-  placeOfRef(base: string, version: string): number | undefined {
-    return this.#places.byRef.get(refText(base, version)) ?? this.#versionOf(base, version)
+  positionOfRef(base: string, version: string): number | undefined {
+    return this.#positions.byRef.get(refText(base, version)) ?? this.#versionOf(base, version)
   }
 
   /** The same by another name than its base. */
   #versionOf(name: string, version: string): number | undefined {
     return this.versionsOf(name).find(
-      (place) => plainVersion(this.tools[place]?.parts.version ?? '') === version,
+      (position) => plainVersion(this.tools[position]?.parts.version ?? '') === version,
     )
   }
 
   /** By base name, function name or catalog id. */
   versionsOf(base: string): readonly number[] {
-    return this.#places.versions.get(base) ?? []
+    return this.#positions.versions.get(base) ?? []
   }
 }
 
@@ -396,35 +396,36 @@ function refText(base: string, version: string): string {
   return `${base}@${version}`
 }
 
-interface ToolPlaces {
+interface ToolPositions {
   readonly byId: ReadonlyMap<string, number>
   /** By base name and plain version, as requests are read. */
   readonly byRef: ReadonlyMap<string, number>
-  /** Places of the versions of each tool by all its names, oldest first. */
+  /** Positions of the versions of each tool by all its names, oldest first. */
   readonly versions: ReadonlyMap<string, readonly number[]>
 }
 
-function* findPlaces(tools: readonly Tool[]): Generator<undefined, ToolPlaces> {
+function* findPositions(tools: readonly Tool[]): Generator<undefined, ToolPositions> {
   const byId = new Map<string, number>()
   const byRef = new Map<string, number>()
   const versions = new Map<string, number[]>()
-  for (const [place, { id, parts }] of tools.entries()) {
+  for (const [position, { id, parts }] of tools.entries()) {
     yield
-    byId.set(id, place)
-    byRef.set(refText(parts.base, plainVersion(parts.version)), place)
+    byId.set(id, position)
+    byRef.set(refText(parts.base, plainVersion(parts.version)), position)
     const known = versions.get(parts.base)
-    if (known === undefined) versions.set(parts.base, [place])
-    else known.push(place)
+    if (known === undefined) versions.set(parts.base, [position])
+    else known.push(position)
   }
-  const versionAt = (place: number): string => tools[place]?.parts.version ?? ''
-  for (const places of versions.values()) {
-    if (places.length > 1) places.sort((left, right) => compareVersions(versionAt(left), versionAt(right)))
+  const versionAt = (position: number): string => tools[position]?.parts.version ?? ''
+  for (const positions of versions.values()) {
+    if (positions.length > 1)
+      positions.sort((left, right) => compareVersions(versionAt(left), versionAt(right)))
   }
   for (const key of ['name', 'catalogId'] as const) {
     for (const tool of tools) {
       yield
-      const places = versions.get(tool.parts.base)
-      if (places !== undefined && !versions.has(tool[key])) versions.set(tool[key], places)
+      const positions = versions.get(tool.parts.base)
+      if (positions !== undefined && !versions.has(tool[key])) versions.set(tool[key], positions)
     }
   }
   return { byId, byRef, versions }

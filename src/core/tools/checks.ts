@@ -72,7 +72,7 @@ export function checkLaxerVersions(tools: readonly Tool[], acknowledged: readonl
   return findings
 }
 
-/** A yes is for one version, so a name without any names none. */
+/** An approval is for one version, so a name without any names none. */
 function names(written: string, { parts, name, catalogId }: Tool): boolean {
   const ref = parseToolName(written)
   if (ref?.version !== plainVersion(parts.version)) return false
@@ -313,7 +313,7 @@ function readAuthorization(
 }
 
 interface ParameterOptions {
-  /** `false` only for tools that somebody else wrote (OTC/C-10). */
+  /** `false` only for tools that another party wrote (OTC/C-10). */
   readonly describeParameters: boolean
 }
 

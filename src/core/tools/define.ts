@@ -38,7 +38,7 @@ type StepResult<O> = O extends null
 
 /**
  * Calls one of the tools in `uses` as a durable call of its own. Gives its value, also when an earlier attempt of this
- * workflow got it; throws a `ToolError` when it failed for good. While it waits for somebody the workflow is put away.
+ * workflow got it; throws a `ToolError` when it failed for good. While it waits for a person the workflow is suspended.
  */
 export interface CallStep {
   <const I extends SchemaLike, const O extends SchemaLike | null>(
@@ -157,10 +157,10 @@ export interface SessionDefinition<S = unknown> {
   /** Makes the state that the calls of one session share; `run` gets it as `context.session`. */
   readonly open: (context: SessionContext) => S | Promise<S>
   readonly close?: (state: Awaited<S>, context: SessionContext) => void | Promise<void>
-  /** How long a session without calls stays open; 15 minutes unless told. */
+  /** How long a session without calls stays open; 15 minutes by default. */
   readonly idleMs?: number
   /**
-   * Whether calls outside of a session run without state. Unless told, each of them gets state of its own, which is let
+   * Whether calls outside of a session run without state. By default each of them gets state of its own, which is let
    * go after it.
    */
   readonly isOptional?: boolean

@@ -22,11 +22,11 @@ export interface ToolFacts {
   readonly catalogId: string
   readonly source: SourceKind
   readonly safetyTier: SafetyTier
-  /** Whether somebody has to say yes first. */
+  /** Whether a person has to approve first. */
   readonly approval: Approval
   readonly replay: ReplayPolicy
   readonly egress?: Egress
-  /** What a caller must hold; whoever sees the tool holds it. */
+  /** What a caller must hold; a caller who sees the tool holds it. */
   readonly scopes: readonly string[]
   /** Whether it, or a step of it, uses a token or a secret. */
   readonly credential: boolean
@@ -109,7 +109,7 @@ export function writeFacts(tool: Tool): JsonObject {
 }
 
 /**
- * Facts as `newsOf` told them, from another server. `undefined` where a word is not known here: half-understood danger
+ * Facts as `newsOf` wrote them, from another server. `undefined` where a word is not known here: half-understood danger
  * would look like none.
  */
 export function readFacts(written: Readonly<Record<string, JsonValue | undefined>>): ToolFacts | undefined {
@@ -131,7 +131,7 @@ export function readFacts(written: Readonly<Record<string, JsonValue | undefined
   }
 }
 
-/** Needs as `writeFacts` told them; what cannot be read is passed over. */
+/** Needs as `writeFacts` wrote them; what cannot be read is passed over. */
 export function readNeeds(written: JsonValue | undefined): ToolNeeds {
   const { authorization, secrets, userId } = isJsonObject(written) ? written : {}
   const entries: readonly JsonValue[] = Array.isArray(authorization) ? authorization : []

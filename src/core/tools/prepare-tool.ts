@@ -33,16 +33,16 @@ import { readPolicy } from './policy.ts'
 export interface PrepareOptions {
   /** Where the definition was loaded from, for findings. */
   readonly file?: string
-  /** Digest of that file: what `run` does is part of what a yes is for (rule 21). Without it its own functions are. */
+  /** Digest of that file: what `run` does is part of what an approval is for (rule 21). Without it its own functions are. */
   readonly moduleHash?: string
-  /** Limit for tools that set none; 60 s unless told. */
+  /** Limit for tools that set none; 60 s by default. */
   readonly defaultTimeoutMs?: number
-  /** `node-pack`, a tool written as code, unless told. */
+  /** `node-pack`, a tool written as code, by default. */
   readonly source?: SourceKind
   /** Whether each parameter must have a description; `false` only for tools of others (OTC/C-10). */
   readonly describeParameters?: boolean
   /**
-   * For a definition that somebody else wrote: hears what is odd but usable. Such a schema is cut where it has no end,
+   * For a definition that another party wrote: hears what is odd but usable. Such a schema is cut where it has no end,
    * enforced as it came, and its patterns run in linear time.
    */
   readonly onOddity?: Report
@@ -103,9 +103,9 @@ export function prepareTool(definition: unknown, options: PrepareOptions = {}): 
 }
 
 /** The same, and what is known of a tool that has findings. */
-export function inspectTool(definition: unknown, told: PrepareOptions): InspectedTool {
+export function inspectTool(definition: unknown, given: PrepareOptions): InspectedTool {
   const asWorkflow = isWorkflow(definition)
-  const options: PrepareOptions = asWorkflow ? workflowOptions(told) : told
+  const options: PrepareOptions = asWorkflow ? workflowOptions(given) : given
   const written = isRecord(definition) ? definition : {}
   const findings: Finding[] = []
   const toolId = typeof written.id === 'string' ? written.id : '(no id)'
@@ -125,10 +125,10 @@ export function inspectTool(definition: unknown, told: PrepareOptions): Inspecte
   return { identity, tool: findings.length === 0 ? tool : undefined, findings }
 }
 
-function workflowOptions(told: PrepareOptions): PrepareOptions {
-  const { defaultTimeoutMs = DEFAULT_TIMEOUT_MS } = told
+function workflowOptions(given: PrepareOptions): PrepareOptions {
+  const { defaultTimeoutMs = DEFAULT_TIMEOUT_MS } = given
   return {
-    ...told,
+    ...given,
     source: 'workflow',
     defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMES, LONGEST_TIMER_MS),
   }

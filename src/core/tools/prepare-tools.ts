@@ -36,7 +36,7 @@ interface LaxerOptions {
   readonly mayComeLater?: (name: string) => boolean
 }
 
-interface Placed {
+interface NamedTool {
   readonly identity: ToolIdentity
   readonly file?: string
 }
@@ -47,21 +47,21 @@ export function prepareTools(
   options: Omit<PrepareOptions, 'file' | 'moduleHash'> & LaxerOptions = {},
 ): PreparedTools {
   const findings: Finding[] = []
-  const placed: Placed[] = []
+  const named: NamedTool[] = []
   const tools: Tool[] = []
   for (const { definition, file, moduleHash } of definitions) {
-    const place = file === undefined ? {} : { file }
+    const location = file === undefined ? {} : { file }
     const module = moduleHash === undefined ? {} : { moduleHash }
-    const inspected = inspectTool(definition, { ...options, ...place, ...module })
+    const inspected = inspectTool(definition, { ...options, ...location, ...module })
     findings.push(...inspected.findings)
-    if (inspected.identity !== undefined) placed.push({ identity: inspected.identity, ...place })
+    if (inspected.identity !== undefined) named.push({ identity: inspected.identity, ...location })
     if (inspected.tool !== undefined) tools.push(inspected.tool)
   }
   const resolved = resolveWorkflows(tools)
-  findings.push(...checkWorkflows(resolved, tools, placed, options))
+  findings.push(...checkWorkflows(resolved, tools, named, options))
   findings.push(...checkLaxerVersions(resolved.tools, options.acknowledgeLaxerVersions ?? []))
-  findings.push(...checkVersions(placed), ...checkShared(placed, 'name'), ...checkShared(placed, 'catalogId'))
-  findings.push(...checkCrossed(placed))
+  findings.push(...checkVersions(named), ...checkShared(named, 'name'), ...checkShared(named, 'catalogId'))
+  findings.push(...checkCrossed(named))
   if (findings.length > 0) return { ok: false, findings }
   const ready = new Map(resolved.tools.map((tool) => [tool.id, tool]))
   // Workflows that wait for tools of sources stay as they are written until those are there.
@@ -72,11 +72,11 @@ export function prepareTools(
 function checkWorkflows(
   { findings, waiting }: ResolvedWorkflows,
   tools: readonly Tool[],
-  placed: readonly Placed[],
+  named: readonly NamedTool[],
   { mayComeLater = () => false }: LaxerOptions,
 ): Finding[] {
-  const files = new Map(placed.map(({ identity, file }) => [identity.id, file]))
-  const names = new Set(placed.flatMap(({ identity }) => namesOf(identity)))
+  const files = new Map(named.map(({ identity, file }) => [identity.id, file]))
+  const names = new Set(named.flatMap(({ identity }) => namesOf(identity)))
   const missed = [...waiting].flatMap(([id, missing]) => {
     const lost = missing.filter((ref) => !mayComeLater(ref) && !isFaulty(ref, names, tools))
     return missingUse({ id }, lost, tools)
@@ -97,9 +97,9 @@ function namesOf({ parts, name, catalogId }: ToolIdentity): readonly string[] {
 }
 
 /** Ids are unique, also when two spell one version differently (OTC-24, OTC/T-10). */
-function checkVersions(placed: readonly Placed[]): Finding[] {
+function checkVersions(named: readonly NamedTool[]): Finding[] {
   const findings: Finding[] = []
-  for (const versions of Map.groupBy(placed, ({ identity }) => identity.parts.base).values()) {
+  for (const versions of Map.groupBy(named, ({ identity }) => identity.parts.base).values()) {
     const inOrder = versions.toSorted(byVersion)
     for (const [index, later] of inOrder.entries()) {
       const earlier = inOrder[index - 1]
@@ -112,39 +112,39 @@ function checkVersions(placed: readonly Placed[]): Finding[] {
   return findings
 }
 
-function byVersion(left: Placed, right: Placed): number {
+function byVersion(left: NamedTool, right: NamedTool): number {
   return compareVersions(left.identity.parts.version, right.identity.parts.version)
 }
 
 /** A `name` or `catalogId` belongs to one base and is shared by its versions. */
-function checkShared(placed: readonly Placed[], key: 'name' | 'catalogId'): Finding[] {
+function checkShared(named: readonly NamedTool[], key: 'name' | 'catalogId'): Finding[] {
   const findings: Finding[] = []
   const firstOfBase = new Map<string, ToolIdentity>()
   const firstWithValue = new Map<string, ToolIdentity>()
-  for (const place of placed) {
-    const { identity } = place
+  for (const entry of named) {
+    const { identity } = entry
     const value = identity[key]
     const sibling = remember(firstOfBase, identity.parts.base, identity)
     const owner = remember(firstWithValue, value, identity)
     if (sibling[key] !== value) {
       const problem = `Is "${value}", but "${sibling.id}" has "${sibling[key]}".`
-      findings.push(found(place, key, problem, 'Write the same in all versions of a tool.'))
+      findings.push(found(entry, key, problem, 'Write the same in all versions of a tool.'))
     } else if (owner.parts.base !== identity.parts.base) {
       const problem = `"${value}" already belongs to "${owner.id}".`
-      findings.push(found(place, key, problem, `Give this tool another one: \`${key}: '…'\`.`))
+      findings.push(found(entry, key, problem, `Give this tool another one: \`${key}: '…'\`.`))
     }
   }
   return findings
 }
 
-/** One tool's name is not another one's catalog id: whoever writes it would not know which is meant. */
-function checkCrossed(placed: readonly Placed[]): Finding[] {
-  const owners = new Map(placed.map(({ identity }) => [identity.catalogId, identity]))
-  return placed.flatMap((place) => {
-    const owner = owners.get(place.identity.name)
-    if (owner === undefined || owner.parts.base === place.identity.parts.base) return []
-    const problem = `"${place.identity.name}" is the catalog id of "${owner.id}".`
-    return [found(place, 'name', problem, "Give this tool another one: `name: '…'`.")]
+/** One tool's name is not another one's catalog id: its writer would not know which is meant. */
+function checkCrossed(named: readonly NamedTool[]): Finding[] {
+  const owners = new Map(named.map(({ identity }) => [identity.catalogId, identity]))
+  return named.flatMap((entry) => {
+    const owner = owners.get(entry.identity.name)
+    if (owner === undefined || owner.parts.base === entry.identity.parts.base) return []
+    const problem = `"${entry.identity.name}" is the catalog id of "${owner.id}".`
+    return [found(entry, 'name', problem, "Give this tool another one: `name: '…'`.")]
   })
 }
 
@@ -154,6 +154,6 @@ function remember<Value>(first: Map<string, Value>, key: string, value: Value): 
   return known ?? value
 }
 
-function found({ identity, file }: Placed, where: string, problem: string, fix: string): Finding {
+function found({ identity, file }: NamedTool, where: string, problem: string, fix: string): Finding {
   return { toolId: identity.id, ...(file === undefined ? {} : { file }), where, problem, fix }
 }

@@ -90,8 +90,8 @@ describe('what a workflow is', () => {
     expect(problems(one, flowOf('F.Flow@1.0.0', [one], { safetyTier: 'read' }))).toContain(
       'Is worked out from `uses`',
     )
-    const chain = Array.from({ length: 9 }, (_, place) =>
-      flowOf(`F.N${place}@1.0.0`, place === 0 ? [one] : [`F.N${place - 1}`]),
+    const chain = Array.from({ length: 9 }, (_, index) =>
+      flowOf(`F.N${index}@1.0.0`, index === 0 ? [one] : [`F.N${index - 1}`]),
     )
     expect(problems(one, ...chain)).toContain('Workflows are 9 deep here; 8 is the most.')
     expect(problems(one, ...chain.slice(0, 8))).toBe('')

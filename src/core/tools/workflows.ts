@@ -125,7 +125,7 @@ function refuseExec(step: Tool, report: Report): void {
   report('uses', problem, 'Let the agent call it by itself, so that it sees what it calls.')
 }
 
-/** What nobody has, said to whoever wrote it. */
+/** What nobody has, said to its author. */
 export function missingUse(
   { id }: Pick<Tool, 'id'>,
   missing: readonly string[],
@@ -164,7 +164,7 @@ function withSteps(
   const { cost: _cost, tenants: _tenants, ...promised } = policy
   const pinned = [...steps.values()].map((step) => [step.id, step.definitionHash])
   const digest = definitionHash({ own: workflow.own.definitionHash, policy: promised, steps: pinned })
-  // Nothing changed: whoever compares catalogs sees the same tool.
+  // Nothing changed: a comparison of catalogs sees the same tool.
   if (tool.workflow?.steps !== undefined && tool.definitionHash === digest) return tool
   return Object.freeze({
     ...tool,

@@ -266,15 +266,15 @@ describe('the life of a workflow', () => {
           id: 'Flow.Any@1.0.0',
           uses: [plain, asked, flaky],
           run: async (_, { call }) => {
-            for (const [place, kind] of plan.entries()) {
-              const text = String(place)
+            for (const [index, kind] of plan.entries()) {
+              const text = String(index)
               if (kind === 'plain') await call(plain, { text })
               else if (kind === 'asked') await call(asked, { text })
               else if (kind === 'flaky') await call(flaky, { text })
               else {
                 await Promise.all([
-                  call(asked, { text: `${text}l` }, { step: `l${place}` }),
-                  call(plain, { text: `${text}r` }, { step: `r${place}` }),
+                  call(asked, { text: `${text}l` }, { step: `l${index}` }),
+                  call(plain, { text: `${text}r` }, { step: `r${index}` }),
                 ])
               }
             }
@@ -290,9 +290,9 @@ describe('the life of a workflow', () => {
           reply = await call('Flow.Any')
         }
         expect(gist(reply)).toBe(`ok ${plan.length}`)
-        const expected = plan.flatMap((kind, place) => {
-          if (kind === 'fan') return [`Do.Plain ${place}r`, `Do.Asked ${place}l`]
-          return [`Do.${kind[0]?.toUpperCase()}${kind.slice(1)} ${place}`]
+        const expected = plan.flatMap((kind, index) => {
+          if (kind === 'fan') return [`Do.Plain ${index}r`, `Do.Asked ${index}l`]
+          return [`Do.${kind[0]?.toUpperCase()}${kind.slice(1)} ${index}`]
         })
         expect(effects).toEqual(expected)
         await gateway.drain(0)

@@ -149,10 +149,12 @@ describe('a workflow', () => {
     await call('Flow.Ask')
     await approve()
     const other = openTestGateway([one, asked, flow('Another one.')], { store })
-    const told = errorOf(await other.call(ALICE, callRequest('Flow.Ask', { key: 'k', input: { text: 'a' } })))
-    expect(told).toMatchObject({ code: 'not_ready', retryAfterMs: 5_000 })
-    expect(told.message).toContain('Flow.Ask@1.0.0 has changed since this call began')
-    expect(told.message).toContain('finished steps are kept')
+    const reported = errorOf(
+      await other.call(ALICE, callRequest('Flow.Ask', { key: 'k', input: { text: 'a' } })),
+    )
+    expect(reported).toMatchObject({ code: 'not_ready', retryAfterMs: 5_000 })
+    expect(reported.message).toContain('Flow.Ask@1.0.0 has changed since this call began')
+    expect(reported.message).toContain('finished steps are kept')
     expect(gist(await call('Flow.Ask'))).toBe('ok ["a!","a!"]')
     expect(effects).toEqual(['Note.One a', 'Note.Asked a'])
   })

@@ -14,7 +14,7 @@ export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failur
   return { ok: false, error: { code: 'cancelled', message, canRetry: false } }
 }
 
-/** What a suspended workflow waits for, and what its caller is told. */
+/** What a suspended workflow waits for, and what its caller hears. */
 export interface Blocked {
   readonly error: ToolError
   /** The parked call whose decision would let it go on. */
@@ -51,9 +51,9 @@ export async function isStillBlocked(
   }
 }
 
-/** A workflow cannot go on now: it is suspended, and its caller is told why. */
+/** A workflow cannot go on now: it is suspended, and its caller hears why. */
 export class Suspension {
-  /** What its caller is told; never a recorded outcome. */
+  /** What its caller hears; never a recorded outcome. */
   readonly error: ToolError
   /** The step it waits for, when that one is recorded; else `''`. */
   readonly waitsFor: string

@@ -12,8 +12,8 @@ describe('names', () => {
     )
     fc.assert(
       fc.property(fc.array(wanted, { maxLength: 8 }), (names) => {
-        const tools = names.map((name, place) => ({
-          ...sampleTool(`Kit.Tool${place}@1.0.0`, () => null),
+        const tools = names.map((name, index) => ({
+          ...sampleTool(`Kit.Tool${index}@1.0.0`, () => null),
           name,
         }))
         const table = new ToolTables().of(new Catalog(new ToolIndex(tools)))

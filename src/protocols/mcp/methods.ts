@@ -1,6 +1,7 @@
 import { isSameSecret, shortHash } from '#core/hash'
 import { LATEST, parseToolName, type ToolRef } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { KeyedCounter } from '#core/limits/limits'
 import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
 import type { Catalog } from '#core/tools/catalog'
@@ -9,7 +10,7 @@ import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
 import { type HeaderParameter, headersAskedBy, toWireTool } from './codec-tool.ts'
 import type { McpExchange, McpServices } from './exchange.ts'
 import { ResultEnvelopes } from './reply.ts'
-import { ListenStreams, OpenStreams } from './streams.ts'
+import { ListenStreams } from './streams.ts'
 import { ToolCalls } from './tool-calls.ts'
 import { type LegacyRevision, NEW_REVISION, type Revision } from './wire.ts'
 
@@ -27,7 +28,7 @@ export class Methods {
   readonly #legacy: ReadonlyMap<string, Method>
   readonly #modern: ReadonlyMap<string, Method>
 
-  constructor(services: McpServices, openStreams = new OpenStreams()) {
+  constructor(services: McpServices, openStreams = new KeyedCounter()) {
     const { options } = services
     this.services = services
     this.envelopes = new ResultEnvelopes(options)
@@ -195,9 +196,9 @@ class ToolLists {
   /** At least one tool, whatever its size. */
   #endOf(tools: readonly ListedTool[], start: number): number {
     let characters = 0
-    for (let place = start; place < tools.length; place += 1) {
-      characters += tools[place]?.json.length ?? 0
-      if (place - start >= this.#pageSize || (characters > PAGE_CHARACTERS && place > start)) return place
+    for (let index = start; index < tools.length; index += 1) {
+      characters += tools[index]?.json.length ?? 0
+      if (index - start >= this.#pageSize || (characters > PAGE_CHARACTERS && index > start)) return index
     }
     return tools.length
   }

@@ -43,8 +43,8 @@ describe('what a request goes on with', () => {
   it('MCP-72: no text but ours opens, and no change of ours', () => {
     const sealed = sealState(state, owner, sign)
     fc.assert(
-      fc.property(fc.nat(sealed.length - 1), fc.string({ minLength: 1, maxLength: 3 }), (place, text) => {
-        const changed = sealed.slice(0, place) + text + sealed.slice(place + 1)
+      fc.property(fc.nat(sealed.length - 1), fc.string({ minLength: 1, maxLength: 3 }), (index, text) => {
+        const changed = sealed.slice(0, index) + text + sealed.slice(index + 1)
         fc.pre(changed !== sealed)
         expect(openState(changed, owner, { sign, nowMs: 0 })).toBeUndefined()
       }),

@@ -243,8 +243,8 @@ export interface Page {
 export function pagesOf({ approval, authorization = [] }: MissingRequirements): readonly Page[] {
   return [
     ...(approval === undefined ? [] : [{ key: 'approval', message: 'Approval needed', challenge: approval }]),
-    ...authorization.map((challenge, place) => ({
-      key: place === 0 ? 'authorization' : `authorization_${place + 1}`,
+    ...authorization.map((challenge, index) => ({
+      key: index === 0 ? 'authorization' : `authorization_${index + 1}`,
       message: `Authorization needed from ${challenge.provider}${scopesText(challenge.scopes)}`,
       challenge,
     })),

@@ -1,5 +1,6 @@
 import { isToolError, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
+import { KeyedCounter } from '#core/limits/limits'
 import { ERROR_CODE_HEADER, unreadCallHeaders } from '#protocols/call-wire'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
@@ -35,7 +36,7 @@ import {
   takeResponse,
 } from './legacy.ts'
 import { Methods } from './methods.ts'
-import { ChangeStreams, MOST_STREAMS, OpenStreams } from './streams.ts'
+import { ChangeStreams, MOST_STREAMS } from './streams.ts'
 import {
   HEADERS,
   isLegacyRevision,
@@ -54,7 +55,7 @@ import {
  */
 export function serveMcp(services: McpServices): Required<ServedProtocol> {
   const { gateway, callers, clock, log } = services
-  const openStreams = new OpenStreams()
+  const openStreams = new KeyedCounter()
   const parts: HttpParts = {
     methods: new Methods(services, openStreams),
     sessions: new LegacySessions(callers, clock),

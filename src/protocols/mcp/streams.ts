@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { KeyedCounter, type Release, subjectKey } from '#core/limits/limits'
+import { type KeyedCounter, type Release, subjectKey } from '#core/limits/limits'
 import type { Principal } from '#core/principal'
 import type { CatalogChanges } from '#core/tools/catalog'
 import { FrameQueue } from '#protocols/frame-queue'
@@ -23,18 +23,18 @@ const KEEP_ALIVE = ':\n\n'
 /** GET streams of older revisions: news of the list, on the newest stream of each session only (MCP-24, MCP-25, MCP-46). */
 export class ChangeStreams {
   readonly #changes: CatalogChanges
-  readonly #openStreams: OpenStreams
+  readonly #openStreams: KeyedCounter
   readonly #newest = new Map<string, FrameQueue>()
   readonly #all = new Set<FrameQueue>()
 
-  constructor(changes: CatalogChanges, openStreams: OpenStreams) {
+  constructor(changes: CatalogChanges, openStreams: KeyedCounter) {
     this.#changes = changes
     this.#openStreams = openStreams
   }
 
   /** `undefined` when this principal may hold no further one open. */
   open(principal: Principal, sessionId: string, isOpen: () => Promise<boolean>): ReplyStream | undefined {
-    if (this.#openStreams.isFull(principal)) return undefined
+    if (isFull(this.#openStreams, principal)) return undefined
     return (ended) => this.#pieces(principal, sessionId, { isOpen, ended })
   }
 
@@ -52,7 +52,7 @@ export class ChangeStreams {
     { isOpen, ended }: { readonly isOpen: () => Promise<boolean>; readonly ended: AbortSignal },
   ): AsyncGenerator<string> {
     // Counted when it is read, so that a stream that nobody came for counts nothing.
-    const leave = this.#openStreams.take(principal)
+    const leave = takeStream(this.#openStreams, principal)
     if (leave === undefined) return
     const queue = new FrameQueue(0)
     this.#newest.set(sessionId, queue)
@@ -82,10 +82,10 @@ export const LIST_CHANGED = 'notifications/tools/list_changed'
 /** `subscriptions/listen`: news for as long as the client stays, and nothing it did not ask for (MCP-46 to MCP-49). */
 export class ListenStreams {
   readonly #services: McpServices
-  readonly #openStreams: OpenStreams
+  readonly #openStreams: KeyedCounter
   readonly #closing = new AbortController()
 
-  constructor(services: McpServices, openStreams: OpenStreams) {
+  constructor(services: McpServices, openStreams: KeyedCounter) {
     this.#services = services
     this.#openStreams = openStreams
   }
@@ -98,7 +98,7 @@ export class ListenStreams {
         'params.notifications must name what to listen for, such as { "toolsListChanged": true }.'
       return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message })
     }
-    const leave = this.#openStreams.take(principal)
+    const leave = takeStream(this.#openStreams, principal)
     if (leave === undefined) {
       const message = `This caller listens ${MOST_STREAMS} times already. Close a stream first.`
       return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
@@ -163,19 +163,14 @@ function serverInfoOf({ options }: McpServices): JsonObject {
   return { name: options.name, version: options.serverVersion }
 }
 
-/** Streams one principal may hold open, whatever their revision (MCP-47). */
+/** Streams one principal may hold open, whatever their revision (MCP-47): nobody may take all connections of the server. */
 export const MOST_STREAMS = 100
 
-/** Counts the streams of news that each principal holds open: nobody may take all connections of the server. */
-export class OpenStreams {
-  readonly #open = new KeyedCounter()
+function isFull(openStreams: KeyedCounter, principal: Principal): boolean {
+  return openStreams.count(subjectKey(principal)) >= MOST_STREAMS
+}
 
-  isFull(principal: Principal): boolean {
-    return this.#open.count(subjectKey(principal)) >= MOST_STREAMS
-  }
-
-  /** Counts one more until it is released; `undefined` when the principal has as many as it may. */
-  take(principal: Principal): Release | undefined {
-    return this.isFull(principal) ? undefined : this.#open.take(subjectKey(principal))
-  }
+/** Counts one more until it is released; `undefined` when the principal has as many as it may. */
+function takeStream(openStreams: KeyedCounter, principal: Principal): Release | undefined {
+  return isFull(openStreams, principal) ? undefined : openStreams.take(subjectKey(principal))
 }

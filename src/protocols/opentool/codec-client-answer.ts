@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 
 /** Why a call failed, by the names of the client specification (OTS-64). */
 export type ExceptionName =
@@ -92,13 +92,8 @@ function unwrapMessage(message: JsonValue | undefined): JsonObject | undefined {
 }
 
 function parseObject(text: string): JsonObject | undefined {
-  if (!text.startsWith('{')) return undefined
-  try {
-    const value: JsonValue = JSON.parse(text)
-    return isJsonObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value = text.startsWith('{') ? parseJson(text) : undefined
+  return isJsonObject(value) ? value : undefined
 }
 
 function failed(exception: ReadException): ReadAnswer {

@@ -5,6 +5,7 @@ import {
   isJsonObject,
   type JsonObject,
   type JsonValue,
+  parseJson,
   setMember,
 } from '#core/json'
 import {
@@ -57,14 +58,6 @@ export function fromOpenAiToolCall({ id, function: called }: OpenAiToolCall): Fu
     'request_invalid',
     `The arguments of '${name}' are not a JSON object: write {"name": value, …}.`,
   )
-}
-
-function parseJson(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 export interface ToJsonSchemaOptions {

@@ -186,27 +186,27 @@ export interface NameMap {
   /** Key → function name. */
   readonly nameOf: ReadonlyMap<string, string>
   /** Function name → key: how a call is dispatched. */
-  readonly keyOf: ReadonlyMap<string, string>
+  readonly keyByName: ReadonlyMap<string, string>
 }
 
 const LONGEST = 64
 
 /** A legal name for each: legal ones stay as they are, the others give way. Keys are distinct. */
 export function assignNames(wanted: readonly WantedName[]): NameMap {
-  const keyOf = new Map<string, string>()
+  const keyByName = new Map<string, string>()
   const nameOf = new Map<string, string>()
   const assign = (key: string, name: string) => {
-    keyOf.set(name, key)
+    keyByName.set(name, key)
     nameOf.set(key, name)
   }
   const others = wanted.filter(({ key, name }) => {
-    if (!isFunctionName(name) || keyOf.has(name)) return true
+    if (!isFunctionName(name) || keyByName.has(name)) return true
     assign(key, name)
     return false
   })
-  for (const { key, name } of others) assign(key, freeName(key, name, keyOf))
+  for (const { key, name } of others) assign(key, freeName(key, name, keyByName))
   // In the order asked for, not in the order of naming.
-  return { keyOf, nameOf: new Map(wanted.map(({ key }) => [key, nameOf.get(key) ?? ''])) }
+  return { keyByName, nameOf: new Map(wanted.map(({ key }) => [key, nameOf.get(key) ?? ''])) }
 }
 
 /** The name for one alone: `get.weather` → `get_weather`. */

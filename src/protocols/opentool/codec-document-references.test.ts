@@ -21,7 +21,7 @@ function chain(length: number, times: number): JsonObject {
   const schemas: Record<string, JsonObject> = { s0: { type: 'string' } }
   for (let index = 1; index < length; index += 1) {
     const before = { $ref: `#/schemas/s${index - 1}` }
-    const names = Array.from({ length: times }, (_, place) => [`p${place}`, before] as const)
+    const names = Array.from({ length: times }, (_, position) => [`p${position}`, before] as const)
     schemas[`s${index}`] = { type: 'object', properties: Object.fromEntries(names) }
   }
   return schemas
@@ -58,8 +58,8 @@ describe('dereference', () => {
       Self: { $ref: '#/schemas/Self' },
     }
     const document = documentWith(schemas, 'B')
-    const places = ['/schemas/A OTS-22', '/schemas/Self OTS-22']
-    expect(validate(document).map(({ path, rule }) => `${path} ${rule}`)).toEqual(places)
+    const positions = ['/schemas/A OTS-22', '/schemas/Self OTS-22']
+    expect(validate(document).map(({ path, rule }) => `${path} ${rule}`)).toEqual(positions)
     const cut = (name: string) => ({
       type: 'object',
       description: `A recursive ${name}, not written out any further.`,

@@ -125,15 +125,15 @@ function* schemasOf(document: OpenToolDocument): Iterable<readonly [string, Open
   for (const [name, schema] of Object.entries(schemas)) yield [childPointer('/schemas', name), schema]
   for (const [index, { parameters, return: returned, stream = {} }] of functions.entries()) {
     const path = `/functions/${index}`
-    for (const [place, { schema }] of parameters.entries()) {
-      yield [`${path}/parameters/${place}/schema`, schema]
+    for (const [at, { schema }] of parameters.entries()) {
+      yield [`${path}/parameters/${at}/schema`, schema]
     }
     const returns: [string, OpenToolReturn | undefined][] = Object.entries(stream).map(([name, event]) => [
       childPointer(`${path}/stream`, name),
       event,
     ])
-    for (const [place, value] of [[`${path}/return`, returned] as const, ...returns]) {
-      if (value !== undefined) yield [`${place}/schema`, value.schema]
+    for (const [at, value] of [[`${path}/return`, returned] as const, ...returns]) {
+      if (value !== undefined) yield [`${at}/schema`, value.schema]
     }
   }
 }

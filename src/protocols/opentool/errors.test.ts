@@ -45,9 +45,9 @@ describe('errors on OpenTool', () => {
   })
 
   it('says how many arguments are wrong, and about the first five what', () => {
-    const issues = Array.from({ length: 7 }, (_, place) => ({
-      parameter: `p${place}`,
-      pointer: `/p${place}`,
+    const issues = Array.from({ length: 7 }, (_, index) => ({
+      parameter: `p${index}`,
+      pointer: `/p${index}`,
       message: 'Is bad',
     }))
     const error = {

@@ -1,6 +1,6 @@
 import { fault } from '#core/errors'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { SUBSCHEMAS } from '#core/schema/keywords'
+import { propertiesOf, SUBSCHEMAS } from '#core/schema/keywords'
 import type { SourceKind, Tool } from '#core/tool'
 import { factsOf } from '#core/tools/facts'
 import {
@@ -279,10 +279,6 @@ function uniteObjects(branches: readonly JsonObject[]): JsonObject {
       ? { additionalProperties: rest[0] }
       : {}),
   }
-}
-
-function propertiesOf({ properties }: JsonObject): JsonObject {
-  return isJsonObject(properties) ? properties : {}
 }
 
 /** The finite list of values a schema allows, if it says so. */

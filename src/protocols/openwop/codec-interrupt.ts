@@ -8,7 +8,7 @@ export function interruptKey(runId: string, record: string, attempt: number): st
   return `${runId}:${record}:${attempt - 1}`
 }
 
-/** What approvers can do; arguments cannot be edited, because a yes is for exactly these (rule 21). */
+/** What approvers can do; arguments cannot be edited, because an approval is for exactly these (rule 21). */
 const ACTIONS = ['accept', 'reject'] as const
 
 type Asked = Pick<

@@ -44,7 +44,7 @@ async function showInterrupt(request: HttpRequest, gateway: Gateway): Promise<Ht
   // Scopes first: without them nobody learns what is there.
   const lacks = gateway.approvals.lacks(approver)
   if (lacks !== undefined) return refusal(lacks)
-  const found = await gateway.approvals.findInRun(approver, placeOf(request))
+  const found = await gateway.approvals.findInRun(approver, approvalAddress(request))
   if (found === undefined) return refusal({ kind: 'not_found' })
   return jsonReply(200, encodeInterruptFor(gateway.approvals.view(found)))
 }
@@ -55,15 +55,15 @@ async function resolveInterrupt(request: HttpRequest, gateway: Gateway): Promise
   if (lacks !== undefined) return refusal(lacks)
   const decision = decodeResume(request.body)
   if (typeof decision === 'string') return invalidResume(decision)
-  const found = await gateway.approvals.findInRun(approver, placeOf(request))
+  const found = await gateway.approvals.findInRun(approver, approvalAddress(request))
   return answer(await gateway.approvals.decide(approver, found, decision))
 }
 
 async function showByToken({ params }: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const view = await gateway.approvals.readLink(params.token ?? '')
   if (view === undefined) return refusal({ kind: 'not_found' })
-  const { approval, isOver } = view
-  if (isOver && approval.state === 'pending') return refusal({ kind: 'expired', approval })
+  const { approval, isExpired } = view
+  if (isExpired && approval.state === 'pending') return refusal({ kind: 'expired', approval })
   return jsonReply(200, encodeInterruptFor(gateway.approvals.view(approval)))
 }
 
@@ -79,7 +79,7 @@ async function resolveByToken({ params, body }: HttpRequest, gateway: Gateway): 
   return answer(result.kind === 'cancelled' ? { ...result, kind: 'resolved' } : result)
 }
 
-function placeOf({ params }: HttpRequest) {
+function approvalAddress({ params }: HttpRequest) {
   return { runId: params.runId ?? '', nodeId: params.nodeId ?? '' }
 }
 
@@ -146,7 +146,7 @@ async function closeSession({ principal, params }: HttpRequest, gateway: Gateway
 /** A quiet stream says so this often (OWP-98: at least every 30 s). */
 const KEEP_ALIVE_MS = 15_000
 
-/** A principal's own runs: follow one, look at it, or end it. Runs of others cannot be told from none (OWP-49). */
+/** A principal's own runs: follow one, look at it, or end it. Runs of others cannot be distinguished from none (OWP-49). */
 export function runRoutes(gateway: Gateway): readonly HttpRoute[] {
   const route = (
     method: 'GET' | 'DELETE',

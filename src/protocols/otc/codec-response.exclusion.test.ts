@@ -60,8 +60,10 @@ function resultsIn(body: JsonObject): readonly JsonObject[] {
 
 /** Where a result carries its ending: in itself, in `output`, or in neither. */
 function endingsOf(result: JsonObject): readonly ('value' | 'error')[] {
-  const places = [result, ...(isJsonObject(result.output) ? [result.output] : [])]
-  return places.flatMap((place) => (['value', 'error'] as const).filter((name) => Object.hasOwn(place, name)))
+  const positions = [result, ...(isJsonObject(result.output) ? [result.output] : [])]
+  return positions.flatMap((index) =>
+    (['value', 'error'] as const).filter((name) => Object.hasOwn(index, name)),
+  )
 }
 
 function bodyOf(text: string): JsonObject {

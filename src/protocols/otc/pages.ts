@@ -36,8 +36,8 @@ function statusReply(status: WireChallengeStatus): HttpReply {
 
 /** A challenge nobody met in time has failed, so that polling ends. */
 function statusOf(challenge: ChallengeRecord, settings: OtcSettings): WireChallengeStatus {
-  const isOver = challenge.status === 'pending' && challenge.expiresAtMs <= settings.clock.nowMs()
-  return isOver ? 'failed' : challenge.status
+  const isExpired = challenge.status === 'pending' && challenge.expiresAtMs <= settings.clock.nowMs()
+  return isExpired ? 'failed' : challenge.status
 }
 
 const NO_CHALLENGE = 'There is no such authorization request, or it is no longer kept.'

@@ -86,7 +86,7 @@ export interface WireErrorBody {
   readonly parameter_errors?: Readonly<Record<string, string>>
   readonly missing_requirements?: WireMissing
   readonly challenges?: WireChallenges
-  /** Only while a call waits for a yes (rule 6). */
+  /** Only while a call waits for approval (rule 6). */
   readonly call_id?: string
 }
 

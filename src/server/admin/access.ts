@@ -1,7 +1,7 @@
 import { type Authenticator, type RequestHeaders, readBearer } from '#auth/authenticator'
 import type { StartToken } from '#auth/start-token'
 import type { Approver } from '#core/approvals/approvals'
-import { fault } from '#core/errors'
+import { fault, type ToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
 import { coversScope, DEFAULT_TENANT, type Principal } from '#core/principal'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
@@ -36,7 +36,7 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
     async authenticate(headers) {
       const bearer = headers.authorization === undefined ? undefined : readBearer(headers.authorization)
       if (bearer !== undefined && startToken.matches(bearer)) {
-        // One bad credential is 401, whatever stands beside it (T-28).
+        // One bad credential is 401, whatever stands beside it (OTC/T-28).
         const { authorization: _startToken, ...others } = headers
         if (API_KEY_HEADERS.some((name) => others[name] !== undefined))
           await authenticator.authenticate(others)
@@ -105,6 +105,18 @@ export function adminRoute(
 ): ServerRoute {
   const body = method === 'POST' ? 'json' : 'never'
   return { access: 'authenticated', authenticate, refuse: refuseWithMessage, method, path, body, handle }
+}
+
+/** A request that a route of operators cannot read. */
+export function badRequest(message: string): ToolError {
+  return fault('request_invalid', message)
+}
+
+/** For answers that are of now, and the caller's alone. */
+export const NO_STORE = { 'cache-control': 'no-store' }
+
+export function momentOf(atMs: number | undefined): string | null {
+  return atMs === undefined ? null : new Date(atMs).toISOString()
 }
 
 /** Lets the start token open those routes of protocols that are for operators too. */

@@ -6,7 +6,7 @@ import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { adminRoute, approverOf, type OperatorAccess } from './access.ts'
+import { adminRoute, approverOf, badRequest, type OperatorAccess } from './access.ts'
 
 interface ApprovalRoutesOptions {
   readonly approvals: Approvals
@@ -125,24 +125,26 @@ export function checkFilter({
 
 /** `{ reason?, override?, acceptHidden? }`; no body at all is a plain yes or no. */
 export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undefined): Decision {
-  if (body !== undefined && !isJsonObject(body)) throw wrong('Send a JSON object, with an optional `reason`.')
+  if (body !== undefined && !isJsonObject(body))
+    throw badRequest('Send a JSON object, with an optional `reason`.')
   const { reason, override, acceptHidden, ...rest } = body ?? {}
   if (Object.keys(rest).length > 0) {
-    throw wrong('Only `reason`, `override` and `acceptHidden` may be sent.')
+    throw badRequest('Only `reason`, `override` and `acceptHidden` may be sent.')
   }
   if (acceptHidden !== undefined && typeof acceptHidden !== 'boolean') {
-    throw wrong('`acceptHidden` is true or false.')
+    throw badRequest('`acceptHidden` is true or false.')
   }
   const acceptsHidden = acceptHidden === true
   if (reason !== undefined && (typeof reason !== 'string' || reason.length > LONGEST_REASON)) {
-    throw wrong(`\`reason\` is a text of at most ${LONGEST_REASON} characters.`)
+    throw badRequest(`\`reason\` is a text of at most ${LONGEST_REASON} characters.`)
   }
-  if (override !== undefined && typeof override !== 'boolean') throw wrong('`override` is true or false.')
+  if (override !== undefined && typeof override !== 'boolean')
+    throw badRequest('`override` is true or false.')
   const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
   if (override !== true)
     return { action: verb === 'approve' ? 'grant' : 'reject', reason: why, acceptsHidden }
-  if (verb === 'reject') throw wrong('`override` can only be sent with an approval.')
-  if (why === undefined) throw wrong('An override needs a `reason`.')
+  if (verb === 'reject') throw badRequest('`override` can only be sent with an approval.')
+  if (why === undefined) throw badRequest('An override needs a `reason`.')
   return { action: 'override', reason: why, acceptsHidden }
 }
 
@@ -150,9 +152,9 @@ export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undef
 function readLinkRequest(body: JsonValue | undefined) {
   const { approver, power = 'decide' } = isJsonObject(body) ? body : {}
   if (typeof approver !== 'string' || !APPROVER_NAME.test(approver)) {
-    throw wrong('`approver` names the person the link is for, such as "alice@example.com".')
+    throw badRequest('`approver` names the person the link is for, such as "alice@example.com".')
   }
-  if (power !== 'decide' && power !== 'inspect') throw wrong('`power` is "decide" or "inspect".')
+  if (power !== 'decide' && power !== 'inspect') throw badRequest('`power` is "decide" or "inspect".')
   return { approver, power } as const
 }
 
@@ -197,10 +199,6 @@ function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' |
     case 'cancelled':
       return httpFault(422, 'The call was cancelled, so there is nothing to decide.')
   }
-}
-
-function wrong(message: string): ToolError {
-  return fault('request_invalid', message)
 }
 
 /** An approval as operators see it; lists have no input. */

@@ -1,5 +1,5 @@
 import type { CallError, CallState } from '#core/call'
-import { fault, type ToolError } from '#core/errors'
+import type { ToolError } from '#core/errors'
 import { ownRunId } from '#core/ids'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { AuditStore } from '#core/ports/key-store'
@@ -8,7 +8,7 @@ import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { adminRoute, type OperatorAccess, tenantWithin } from './access.ts'
+import { adminRoute, badRequest, type OperatorAccess, tenantWithin } from './access.ts'
 
 const LIST_SCOPE = 'admin:calls'
 const SETTLE_SCOPE = 'calls:settle'
@@ -163,13 +163,13 @@ function readSettlement(
   body: JsonValue | undefined,
   by: Pick<Settlement, 'record' | 'who' | 'atMs'>,
 ): Settlement & { readonly value: JsonValue | undefined } {
-  if (!isJsonObject(body)) throw wrong('Send a JSON object with `as`, `why` and, optionally, `value`.')
+  if (!isJsonObject(body)) throw badRequest('Send a JSON object with `as`, `why` and, optionally, `value`.')
   const stranger = Object.keys(body).find((name) => !MEMBERS.has(name))
-  if (stranger !== undefined) throw wrong('Only `as`, `value` and `why` may be sent.')
+  if (stranger !== undefined) throw badRequest('Only `as`, `value` and `why` may be sent.')
   const as = readAs(body.as)
   const value = Object.hasOwn(body, 'value') ? body.value : undefined
   if (value !== undefined && as !== 'succeeded')
-    throw wrong('`value` can only be sent with `as: "succeeded"`.')
+    throw badRequest('`value` can only be sent with `as: "succeeded"`.')
   return {
     ...by,
     as,
@@ -182,16 +182,12 @@ function readSettlement(
 
 function readAs(as: JsonValue | undefined): Settlement['as'] {
   if (as === 'succeeded' || as === 'failed' || as === 'not-run') return as
-  throw wrong('`as` is one of "succeeded", "failed" and "not-run".')
+  throw badRequest('`as` is one of "succeeded", "failed" and "not-run".')
 }
 
 function readWhy(why: JsonValue | undefined): string {
   if (typeof why === 'string' && why.trim() !== '' && why.length <= LONGEST_WHY) return why
-  throw wrong(`\`why\` is a text of 1 to ${LONGEST_WHY} characters that says how you know.`)
-}
-
-function wrong(message: string): ToolError {
-  return fault('request_invalid', message)
+  throw badRequest(`\`why\` is a text of 1 to ${LONGEST_WHY} characters that says how you know.`)
 }
 
 const STATES = {

@@ -20,13 +20,10 @@ import type { Tool } from '#core/tool'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { adminRoute, isOperator, type OperatorAccess } from './access.ts'
+import { adminRoute, isOperator, momentOf, NO_STORE, type OperatorAccess } from './access.ts'
 
 const SCOPE = 'admin:keys'
 const MOST_LISTED = 1_000
-/** A key is shown once, and nobody on the way keeps it. */
-const NO_STORE = { 'cache-control': 'no-store' }
-
 /** Keys over HTTP: for the start token everywhere, for the scope `admin:keys` in its own tenant. */
 export function createKeyRoutes(apiKeys: ApiKeys, access: OperatorAccess): readonly ServerRoute[] {
   const route = (
@@ -102,10 +99,6 @@ function renderKey(key: KeyRecord) {
   }
 }
 
-function momentOf(atMs: number | undefined): string | null {
-  return atMs === undefined ? null : new Date(atMs).toISOString()
-}
-
 /** Who changes keys. */
 interface KeyActor {
   /** Named in the journal. */
@@ -174,7 +167,7 @@ export class ApiKeys {
     const owner = { tenant, name }
     checkTenant(tenant, actor)
     const mine = await store.keys.keysOf(owner)
-    // Whoever gets a new key of a principal can do what the principal can.
+    // A caller who gets a new key of a principal can do what the principal can.
     for (const key of mine) this.#checkBounds(key, actor)
     const made = this.#make()
     const secret = { label, expiresAtMs, keyId: made.keyId, digest: made.digest }

@@ -1,4 +1,3 @@
-import { fault, type ToolError } from '#core/errors'
 import type { PinDiff, PinView } from '#core/imports/pin-view'
 import type { PinDecided, Pins } from '#core/imports/pins'
 import type { Difference } from '#core/imports/schema-diff'
@@ -6,11 +5,16 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { adminRoute, type OperatorAccess, requireServerScope } from './access.ts'
+import {
+  adminRoute,
+  badRequest,
+  momentOf,
+  NO_STORE,
+  type OperatorAccess,
+  requireServerScope,
+} from './access.ts'
 
 const SCOPE = 'admin:pins'
-const NO_STORE = { 'cache-control': 'no-store' }
-
 /**
  * Pinned definitions over HTTP: for the start token, and for the scope `admin:pins`. Sources serve every tenant, so one
  * tenant's own operator does not decide about them.
@@ -29,8 +33,8 @@ export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly Se
     (verb: 'accept' | 'reject') =>
     async ({ params, body, principal }: HttpRequest): Promise<HttpReply> => {
       const tool = params.tool ?? ''
-      const { hash } = readBody(body, ['hash'])
-      if (hash !== undefined && typeof hash !== 'string') throw wrong('`hash` is a text.')
+      const { hash } = readMembers(body, ['hash'])
+      if (hash !== undefined && typeof hash !== 'string') throw badRequest('`hash` is a text.')
       const answer = { by: principal.id, ...(hash === undefined ? {} : { hash }) }
       checkDecided(await pins[verb](tool, answer), tool)
       return jsonReply(200, await diffOf(pins, tool))
@@ -46,9 +50,11 @@ export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly Se
       jsonReply(200, await diffOf(pins, params.tool ?? ''), NO_STORE),
     ),
     route('POST', '/accept', async ({ body, principal }) => {
-      const { source, suspicious = false } = readBody(body, ['source', 'suspicious'])
+      const { source, suspicious = false } = readMembers(body, ['source', 'suspicious'])
       if (typeof source !== 'string' || typeof suspicious !== 'boolean') {
-        throw wrong('Send `{ "source": KEY }`, and `"suspicious": true` to accept suspicious changes too.')
+        throw badRequest(
+          'Send `{ "source": KEY }`, and `"suspicious": true` to accept suspicious changes too.',
+        )
       }
       return jsonReply(200, { accepted: await pins.acceptAll(source, { by: principal.id, suspicious }) })
     }),
@@ -87,16 +93,12 @@ function unknownPin(tool: string): string {
   return `No tool ${tool} is pinned; collet pins list --all shows those that are.`
 }
 
-function readBody(body: JsonValue | undefined, members: readonly string[]): JsonObject {
-  if (!isJsonObject(body)) throw wrong('Send a JSON object.')
+function readMembers(body: JsonValue | undefined, members: readonly string[]): JsonObject {
+  if (!isJsonObject(body)) throw badRequest('Send a JSON object.')
   const stranger = Object.keys(body).find((name) => !members.includes(name))
   if (stranger !== undefined)
-    throw wrong(`Only ${members.map((name) => `\`${name}\``).join(' and ')} may be sent.`)
+    throw badRequest(`Only ${members.map((name) => `\`${name}\``).join(' and ')} may be sent.`)
   return body
-}
-
-function wrong(message: string): ToolError {
-  return fault('request_invalid', message)
 }
 
 /** A pinned tool as operators see it. */
@@ -146,8 +148,4 @@ function renderDifference({ where, class: found, says, before, after }: Differen
     ...(before === undefined ? {} : { before }),
     ...(after === undefined ? {} : { after }),
   }
-}
-
-function momentOf(atMs: number | undefined): string | null {
-  return atMs === undefined ? null : new Date(atMs).toISOString()
 }

@@ -1,5 +1,5 @@
 import { packToken, unpackToken, userDigest } from '#core/credentials/credentials'
-import { fault, StoreError, type ToolError } from '#core/errors'
+import { fault, StoreError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { Store } from '#core/ports/store'
 import type { CredentialKind, VaultFacts } from '#core/ports/vault-store'
@@ -10,7 +10,7 @@ import { newCredentialRef } from '#oauth/consent'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { adminRoute, type OperatorAccess, tenantWithin } from './access.ts'
+import { adminRoute, badRequest, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
 
 interface SecretsRoutesOptions {
   readonly store: Pick<Store, 'vault' | 'digest'>
@@ -61,8 +61,6 @@ export function createSecretsRoutes(
     adminRoute(access, 'DELETE', '/admin/secrets/:ref', remove),
   ]
 }
-
-const NO_STORE = { 'cache-control': 'no-store' }
 
 /** Puts one credential in the place of the one that is there; gives its reference. */
 async function setCredential(
@@ -165,25 +163,27 @@ const LONGEST_VALUE = 64 * 1_024
 /** Checks what was sent; texts of refusals never repeat it. `ownTenant` is the only one its sender may write to. */
 function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefined): SecretToSet {
   if (!isJsonObject(body))
-    throw wrong(
+    throw badRequest(
       'Send a JSON object with `name`, `principal` and `value`, and optionally `user_id`, `kind`, `scopes` and `tenant`.',
     )
   if (Object.keys(body).some((name) => !MEMBERS.has(name)))
-    throw wrong(`Only ${[...MEMBERS].join(', ')} may be sent.`)
+    throw badRequest(`Only ${[...MEMBERS].join(', ')} may be sent.`)
   const { kind = 'secret', scopes = [], value } = body
   const tenant = body.tenant === undefined ? (ownTenant ?? DEFAULT_TENANT) : readName(body.tenant, 'tenant')
   if (ownTenant !== undefined && tenant !== ownTenant)
     throw fault('not_authorized', 'This credential may only write to its own tenant.')
   const principal = readName(body.principal, 'principal')
-  if (principal === ANONYMOUS.id) throw wrong('`anonymous` is shared by all callers, so it has no vault.')
+  if (principal === ANONYMOUS.id)
+    throw badRequest('`anonymous` is shared by all callers, so it has no vault.')
   if (!PRINCIPAL.test(principal))
-    throw wrong('`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".')
-  if (kind !== 'secret' && kind !== 'token') throw wrong('`kind` is "secret" or "token".')
+    throw badRequest('`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".')
+  if (kind !== 'secret' && kind !== 'token') throw badRequest('`kind` is "secret" or "token".')
   if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string' && scope !== ''))
-    throw wrong('`scopes` is a list of texts.')
-  if (kind === 'secret' && scopes.length > 0) throw wrong('`scopes` can only be sent with `kind: "token"`.')
+    throw badRequest('`scopes` is a list of texts.')
+  if (kind === 'secret' && scopes.length > 0)
+    throw badRequest('`scopes` can only be sent with `kind: "token"`.')
   if (typeof value !== 'string' || value === '' || value.length > LONGEST_VALUE)
-    throw wrong(`\`value\` is a text of 1 to ${LONGEST_VALUE} characters.`)
+    throw badRequest(`\`value\` is a text of 1 to ${LONGEST_VALUE} characters.`)
   const userId = body.user_id === undefined ? undefined : readName(body.user_id, 'user_id')
   const name = readName(body.name, 'name')
   return {
@@ -200,13 +200,9 @@ function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefi
 function readName(text: JsonValue | undefined, member: string): string {
   const isName = typeof text === 'string' && text !== '' && text.length <= LONGEST_NAME && !hasControl(text)
   if (isName) return text
-  throw wrong(`\`${member}\` is a text of 1 to ${LONGEST_NAME} characters.`)
+  throw badRequest(`\`${member}\` is a text of 1 to ${LONGEST_NAME} characters.`)
 }
 
 function hasControl(text: string): boolean {
   return /\p{Cc}/u.test(text)
-}
-
-function wrong(message: string): ToolError {
-  return fault('request_invalid', message)
 }

@@ -1,4 +1,3 @@
-import { fault, type ToolError } from '#core/errors'
 import type { Sources, SourceView } from '#core/imports/sources'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { SourceStore } from '#core/ports/import-store'
@@ -7,7 +6,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { SOURCE_OPTIONS } from '#sources/source-types'
-import { adminRoute, type OperatorAccess, requireServerScope } from './access.ts'
+import { adminRoute, badRequest, type OperatorAccess, requireServerScope } from './access.ts'
 
 const SCOPE = 'admin:sources'
 const KEY = /^[A-Za-z0-9_]{1,64}$/
@@ -41,10 +40,11 @@ export function createSourceRoutes(
     route('GET', '/admin/sources', async () => jsonReply(200, { sources: status() })),
     route('POST', '/admin/sources', async ({ body, principal }) => {
       const { key, options, replace } = readAddition(body)
-      if (isConfigured(key)) throw wrong(`"${key}" is a source in the configuration, which takes precedence.`)
+      if (isConfigured(key))
+        throw badRequest(`"${key}" is a source in the configuration, which takes precedence.`)
       const done = await store.put({ key, options, replace, addedBy: principal.id, addedMs: clock.nowMs() })
       if (done === 'exists')
-        throw wrong(
+        throw badRequest(
           `There is a source "${key}" already. Choose another key, or replace it: "replace": true, or collet import --replace.`,
         )
       await sources?.sync()
@@ -53,36 +53,33 @@ export function createSourceRoutes(
     }),
     route('DELETE', '/admin/sources/:key', async ({ params, principal }) => {
       const key = params.key ?? ''
-      if (isConfigured(key)) throw wrong(`"${key}" is a source in the configuration: remove it there.`)
+      if (isConfigured(key)) throw badRequest(`"${key}" is a source in the configuration: remove it there.`)
       const removed = await store.remove({ key, by: principal.id, atMs: clock.nowMs() })
-      if (!removed) throw wrong(`There is no source "${key}".`)
+      if (!removed) throw badRequest(`There is no source "${key}".`)
       await sources?.sync()
       return jsonReply(200, { key, removed: true })
     }),
     route('POST', '/admin/sources/:key/refresh', async ({ params }) => {
       const key = params.key ?? ''
-      if ((await sources?.refresh(key)) !== true) throw wrong(`There is no source "${key}".`)
+      if ((await sources?.refresh(key)) !== true) throw badRequest(`There is no source "${key}".`)
       return jsonReply(200, one(key))
     }),
   ]
 }
 
 function readAddition(body: JsonValue | undefined) {
-  if (!isJsonObject(body)) throw wrong('Send { "key": "Name", "options": { "type": … } }.')
+  if (!isJsonObject(body)) throw badRequest('Send { "key": "Name", "options": { "type": … } }.')
   const { key, options, replace = false } = body
-  if (typeof key !== 'string' || !KEY.test(key)) throw wrong('"key" must be 1 to 64 letters, digits and "_".')
+  if (typeof key !== 'string' || !KEY.test(key))
+    throw badRequest('"key" must be 1 to 64 letters, digits and "_".')
   const parsed = SOURCE_OPTIONS.safeParse(options)
   if (!parsed.success || !isJsonObject(options)) {
     const said = parsed.error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) ?? [
       'is no object',
     ]
-    throw wrong(`"options" cannot be used: ${said.join('; ')}`)
+    throw badRequest(`"options" cannot be used: ${said.join('; ')}`)
   }
   return { key, options, replace: replace === true }
-}
-
-function wrong(message: string): ToolError {
-  return fault('request_invalid', message)
 }
 
 /** A source as operators see it. */

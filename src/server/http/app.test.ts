@@ -9,7 +9,7 @@ const settings = {
   allowedOrigins: [],
   maxConnections: 10_000,
 }
-const explain = (code?: string) =>
+const explanationOf = (code?: string) =>
   listenError(settings, Object.assign(new Error('x'), code === undefined ? {} : { code })).message
 
 describe('listenError', () => {
@@ -19,6 +19,6 @@ describe('listenError', () => {
     ['EADDRNOTAVAIL', /"127\.0\.0\.1" is not an address of this machine.*--host/],
     [undefined, /Cannot listen on 127\.0\.0\.1, port 4100/],
   ])('says what to do about %s', (code, text) => {
-    expect(explain(code)).toMatch(text)
+    expect(explanationOf(code)).toMatch(text)
   })
 })

@@ -257,8 +257,8 @@ const EXPLANATIONS: ReadonlyMap<unknown, Explain> = new Map<unknown, Explain>([
 /** Why a server cannot listen, and what to do about it. */
 export function listenError({ host, port }: Settings['server'], cause: unknown): Error {
   const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-  const explain = EXPLANATIONS.get(code) ?? (() => `Cannot listen on ${host}, port ${port}.`)
-  return new Error(explain(host, port), { cause })
+  const explanation = EXPLANATIONS.get(code) ?? (() => `Cannot listen on ${host}, port ${port}.`)
+  return new Error(explanation(host, port), { cause })
 }
 
 function notHere(host: string): string {

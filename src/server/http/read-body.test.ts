@@ -50,8 +50,8 @@ describe('parseJsonBody', () => {
     ['{"x/y~z":1e999}', '/x~1y~0z'],
     ['["\\ud800"]', '/0'],
     ['{"a":{"\\udc00k":1}}', '/a'],
-  ])('refuses %s and says where', (text, place) => {
-    expect(messageOf(Buffer.from(text))).toContain(`at ${place}, `)
+  ])('refuses %s and says where', (text, index) => {
+    expect(messageOf(Buffer.from(text))).toContain(`at ${index}, `)
   })
 
   it('takes surrogates in pairs, escaped or not', () => {

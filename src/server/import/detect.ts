@@ -62,7 +62,7 @@ export interface DetectUrlOptions extends Omit<Probe, 'signal'> {
   readonly signal: AbortSignal
   /** Looks for this alone. */
   readonly only?: ImportType
-  /** Told before each look. */
+  /** Called before each look. */
   onStep(text: string): void
 }
 

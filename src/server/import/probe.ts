@@ -4,7 +4,7 @@ import { OpenToolClient } from '#client/opentool'
 import { readOptions } from '#client/options'
 import { ToolDirectory } from '#client/tool-directory'
 import { isToolError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import type { Discovery, SourceServices } from '#core/ports/source'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import { serverBaseUrl } from '#protocols/opentool/codec-document'
@@ -74,8 +74,8 @@ const USUAL_PLACES = ['/openapi.json', '/openapi.yaml', '/swagger.json', '/v3/ap
 
 /** Services put their description into one of a few places. */
 export async function probeUsualPlaces(url: string, probe: Probe): Promise<Look> {
-  for (const place of USUAL_PLACES) {
-    const look = await probeDocument(`${url.replace(/\/+$/, '')}${place}`, probe).catch(() => OTHER)
+  for (const where of USUAL_PLACES) {
+    const look = await probeDocument(`${url.replace(/\/+$/, '')}${where}`, probe).catch(() => OTHER)
     if (look.kind !== 'other') return look
   }
   return OTHER
@@ -116,28 +116,32 @@ const MOST_ALIASES = 1_000
 
 /** A document of JSON or YAML; `undefined` for any other text. */
 export function parseDescription(text: string): JsonObject | undefined {
-  const value = parseJson(text) ?? parseYaml(text)
+  const value = parseJson(text.startsWith('\uFEFF') ? text.slice(1) : text) ?? parseYaml(text)
   return isJsonObject(value) ? value : undefined
 }
 
 /** An OpenAPI or OpenTool document, by what it says of itself. */
 export function lookAtDocument(
   document: JsonObject,
-  place: { readonly url: string } | { readonly file: string },
+  where: { readonly url: string } | { readonly file: string },
   headers: JsonObject = {},
 ): Look {
   const { openapi, swagger, opentool, info } = document
   const title = isJsonObject(info) && typeof info.title === 'string' ? { name: info.title } : {}
   const version = openapi ?? swagger
   if (version !== undefined) {
-    const options = { type: 'openapi', ...place, ...(Object.keys(headers).length === 0 ? {} : { headers }) }
+    const options = {
+      type: 'openapi',
+      ...where,
+      ...(Object.keys(headers).length === 0 ? {} : { headers }),
+    }
     const kind = openapi === undefined ? 'a Swagger' : 'an OpenAPI'
     return {
       kind: 'found',
       source: { type: 'openapi', options, what: `${kind} ${String(version)} document`, ...title, notes: [] },
     }
   }
-  return opentool === undefined ? OTHER : lookAtOpenTool(document, place, title)
+  return opentool === undefined ? OTHER : lookAtOpenTool(document, where, title)
 }
 
 /**
@@ -146,7 +150,7 @@ export function lookAtDocument(
  */
 function lookAtOpenTool(
   { opentool, server }: JsonObject,
-  place: { readonly url: string } | { readonly file: string },
+  where: { readonly url: string } | { readonly file: string },
   title: { readonly name?: string },
 ): Look {
   const written = isJsonObject(server) && typeof server.url === 'string' ? server.url : undefined
@@ -157,8 +161,8 @@ function lookAtOpenTool(
       why: 'It is an OpenTool document that does not say where its server is (server.url). Import the address of the server; if that does not describe itself, write both into the config: { "type": "opentool", "url": …, "document": … }.',
     }
   }
-  const document = 'file' in place ? place.file : place.url
-  const isNamed = 'file' in place || new URL(place.url).host === new URL(url).host
+  const document = 'file' in where ? where.file : where.url
+  const isNamed = 'file' in where || new URL(where.url).host === new URL(url).host
   return {
     kind: 'found',
     source: {
@@ -168,15 +172,6 @@ function lookAtOpenTool(
       ...title,
       notes: [],
     },
-  }
-}
-
-function parseJson(text: string): JsonValue | undefined {
-  try {
-    const value: JsonValue = JSON.parse(text.startsWith('\uFEFF') ? text.slice(1) : text)
-    return value
-  } catch {
-    return undefined
   }
 }
 
@@ -265,14 +260,14 @@ function found(
 /** The first message, alone or as an event; a stream may go on for ever. */
 async function readAnswer(response: Response): Promise<JsonValue | undefined> {
   const type = response.headers.get('content-type') ?? ''
-  if (!type.startsWith('text/event-stream')) return parse(await response.text())
+  if (!type.startsWith('text/event-stream')) return parseJson(await response.text())
   const parser = new EventParser(MOST_CHARACTERS)
   const decoder = new TextDecoder()
   const reader = response.body?.getReader()
   try {
     for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
       for (const { data } of parser.read(decoder.decode(read.value, { stream: true }))) {
-        const message = parse(data)
+        const message = parseJson(data)
         if (isJsonObject(message) && message.id === REQUEST_ID) return message
       }
     }
@@ -292,15 +287,6 @@ async function endSession(url: string, response: Response, { send, signal, apiKe
   }
   const ended = await send(url, { method: 'DELETE', headers, signal }).catch(() => undefined)
   await ended?.body?.cancel()
-}
-
-function parse(text: string): JsonValue | undefined {
-  try {
-    const value: JsonValue = JSON.parse(text)
-    return value
-  } catch {
-    return undefined
-  }
 }
 
 export const IMPORT_TYPES = ['mcp', 'openapi', 'otc', 'opentool'] as const

@@ -61,7 +61,7 @@ describe('createDenialLog', () => {
 
   it('a flood of different refusals fills no disk, and hides nobody else’s', async () => {
     const { log, written } = open()
-    for (let place = 0; place < 5_000; place += 1) log.note(who('ann'), about(`openwop:T${place}`))
+    for (let index = 0; index < 5_000; index += 1) log.note(who('ann'), about(`openwop:T${index}`))
     log.note(who('bob'), about('openwop:B'))
     await vi.advanceTimersByTimeAsync(60_001)
     expect(await written()).toHaveLength(20 + 1 + 1 + 1)
@@ -71,7 +71,7 @@ describe('createDenialLog', () => {
 
   it('a flood of principals is bounded too', async () => {
     const { log, written } = open()
-    for (let place = 0; place < 5_000; place += 1) log.note(who(`p${place}`), about('openwop:A'))
+    for (let index = 0; index < 5_000; index += 1) log.note(who(`p${index}`), about('openwop:A'))
     await vi.advanceTimersByTimeAsync(60_001)
     expect(await written()).toHaveLength(200)
   })

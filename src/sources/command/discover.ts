@@ -1,6 +1,5 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import { fault } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { PolicyDefinition, ToolRequirements } from '#core/tool'
@@ -167,7 +166,7 @@ function joined(description: JsonValue | undefined): string {
 }
 
 /** Everything that decides what is run how, but for the values of variables: they may be secret (rule 32). */
-const BINDING = z.object({
+export const BINDING = z.object({
   vendor: z.string(),
   /** Absolute. */
   program: z.string(),
@@ -194,11 +193,3 @@ const BINDING = z.object({
 })
 
 export type CommandBinding = z.output<typeof BINDING>
-
-export function readBinding(nativeName: string, binding: JsonObject): CommandBinding {
-  const parsed = BINDING.safeParse(binding)
-  if (parsed.success) return parsed.data
-  throw fault('upstream_failed', `The accepted definition of the command ${nativeName} cannot be used.`, {
-    developerMessage: z.prettifyError(parsed.error),
-  })
-}

@@ -1,11 +1,11 @@
 import { stat } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { fault, ToolError } from '#core/errors'
-import type { JsonValue } from '#core/json'
-import { tooMuchJson } from '#core/json'
+import { type JsonValue, tooMuchJson } from '#core/json'
 import type { Invocation } from '#core/ports/source'
 import type { Secret } from '#core/secret'
 import { BadArgument, expandArgv, textOf } from '#sources/common/argv-template'
+import { readBinding } from '#sources/common/options'
 import {
   type Confinement,
   isReplaced,
@@ -14,7 +14,7 @@ import {
   SANDBOX_BASE,
   SHARED_NETWORK,
 } from '#sources/common/process'
-import { type CommandBinding, isolationProblem, readBinding } from './discover.ts'
+import { BINDING, type CommandBinding, isolationProblem } from './discover.ts'
 import type { CommandOptions } from './options.ts'
 
 interface CommandWorld {
@@ -36,7 +36,7 @@ export async function invokeCommand(
   { nativeName, binding: accepted, input, context }: Invocation,
   world: CommandWorld,
 ): Promise<JsonValue | undefined> {
-  const binding = readBinding(nativeName, accepted)
+  const binding = readBinding(BINDING, `the command ${nativeName}`, accepted)
   const problem = binding.isolation === 'required' ? isolationProblem(binding, world.confinement) : undefined
   if (problem !== undefined) throw notRun(nativeName, problem)
   const isUncapped = binding.cpuSeconds !== null || binding.memoryMb !== null

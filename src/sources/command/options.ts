@@ -32,7 +32,7 @@ const COMMAND = z
     argv: z.array(ARGV_PART).min(1),
     title: TEXT.optional(),
     description: TEXT,
-    /** JSON Schema of the parameters; none unless told. */
+    /** JSON Schema of the parameters; none by default. */
     input: INPUT.default({ type: 'object', properties: {}, additionalProperties: false }),
     /** `json`: the whole input as JSON. `{name}`: the text of that parameter. */
     stdin: z

@@ -1,5 +1,12 @@
-import type { JsonValue } from '#core/json'
-import { JSON_BOUNDS, type JsonBounds, JsonScan, TooMuchJson, tooMuchJson } from '#core/json'
+import {
+  JSON_BOUNDS,
+  type JsonBounds,
+  JsonScan,
+  type JsonValue,
+  parseJson,
+  TooMuchJson,
+  tooMuchJson,
+} from '#core/json'
 import { Breather, inPieces } from '#core/runtime'
 
 /** Room for what is around a value in an answer. */
@@ -17,7 +24,7 @@ export async function readAnswer(text: string): Promise<JsonValue | undefined> {
 export function readWithin(text: string, bounds: JsonBounds): JsonValue | undefined {
   const problem = tooMuchJson(Buffer.from(text), bounds)
   if (problem !== undefined) throw new TooMuchJson(problem)
-  return parsed(text)
+  return parseJson(text)
 }
 
 const LIST_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest + 16, mostValues: 1_000_000 }
@@ -169,13 +176,5 @@ class ListReader {
     if (this.#text[this.#at] !== character) return false
     this.#at += 1
     return true
-  }
-}
-
-function parsed(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }

@@ -1,6 +1,8 @@
 import { z } from 'zod'
+import { fault } from '#core/errors'
 import { shortHash } from '#core/hash'
 import { matchesGlob } from '#core/imports/overrides'
+import type { JsonObject } from '#core/json'
 import { Secret } from '#core/secret'
 import { POLICY_FIELDS, type PolicyDefinition } from '#core/tool'
 
@@ -118,7 +120,7 @@ export const COMMON_OPTIONS_WITH_EGRESS = {
 
 export type CommonOptions = z.output<z.ZodObject<typeof COMMON_OPTIONS>>
 
-/** Whether the operator wants a tool at all; what is not is told as `leftOut` of a discovery. */
+/** Whether the operator wants a tool at all; what is not is reported as `leftOut` of a discovery. */
 export function isWanted(
   nativeName: string,
   { include, exclude }: Pick<CommonOptions, 'include' | 'exclude'>,
@@ -146,7 +148,7 @@ function onlyTenants(
   return said.filter((tenant) => tenants.includes(tenant))
 }
 
-/** Another server's tools: what they do is only known over there, so they write until somebody says otherwise (OWP-33). */
+/** Another server's tools: their effects are unknown here, so they write until the operator says otherwise (OWP-33). */
 export function remotePolicyOf(
   nativeName: string,
   options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,
@@ -157,4 +159,13 @@ export function remotePolicyOf(
 /** Without the members nobody wrote, so that they overrule nothing. */
 function given(policy: z.output<typeof OPERATOR_POLICY> | undefined): PolicyDefinition {
   return Object.fromEntries(Object.entries(policy ?? {}).filter(([, value]) => value !== undefined))
+}
+
+/** An accepted binding, as it comes back from the store; `what` names its tool. */
+export function readBinding<Binding>(schema: z.ZodType<Binding>, what: string, binding: JsonObject): Binding {
+  const parsed = schema.safeParse(binding)
+  if (parsed.success) return parsed.data
+  throw fault('upstream_failed', `The accepted definition of ${what} cannot be used.`, {
+    developerMessage: z.prettifyError(parsed.error),
+  })
 }

@@ -116,7 +116,7 @@ export interface ProcessEnd {
 }
 
 const STDERR_BYTES = 8 * 1024
-/** How long output may still come when the process has ended; somebody who left the group may hold the pipe. */
+/** How long output may still come when the process has ended; a process that left the group may hold the pipe. */
 const DRAIN_MS = 1_000
 
 /**

@@ -103,7 +103,7 @@ const [NEWLINE, RETURN] = [0x0a, 0x0d]
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 
 /**
- * Events, line by line. All ends of lines become the same one, so that whoever parses them sees the lines that were looked at
+ * Events, line by line. All ends of lines become the same one, so that their parser sees the lines that were looked at
  * here; many events come in many turns; and none asks to be opened again at once, for ever.
  */
 function eventsWithin({ mostBytes, json }: MessageBounds): BytesTransformer {

@@ -52,7 +52,7 @@ export class Connection {
     return this.#running.taken === 0
   }
 
-  /** The call that a question belongs to; `undefined` when that cannot be told. */
+  /** The call that a question belongs to; `undefined` when that is unknown. */
   get asking(): CallScope | undefined {
     const scope = this.#options.correlates ? CALL_SCOPE.getStore() : undefined
     if (scope !== undefined && this.#calls.has(scope)) return scope

@@ -139,7 +139,7 @@ async function listenForChanges(
         { timeout: ACKNOWLEDGED_MS },
       )
       pauseMs = FIRST_PAUSE_MS
-      // What changed between two streams was told to nobody.
+      // Nobody heard what changed between two streams.
       if (isAgain) onMissed()
       isAgain = true
       await subscription.closed

@@ -17,7 +17,7 @@ export function createMcpSource(
   key: string,
   options: McpOptions,
   services: SourceServices,
-  /** Processes of all sources together; shared by all unless told. */
+  /** Processes of all sources together; shared by all by default. */
   processes?: ProcessLimit,
 ): Source {
   const endpoint = endpointOf(options, services.folder)

@@ -79,7 +79,7 @@ async function attempt(setting: ConnectionSetting, request: OpenRequest): Promis
   client.setRequestHandler('elicitation/create', async ({ params }) => {
     setting.manners.asks = true
     const scope = connection.asking
-    // Ledger §3, correlation: better no answer than one to somebody else's question.
+    // Ledger §3, correlation: better no answer than one to another caller's question.
     if (scope === undefined) return { action: 'cancel' }
     return answerOf(await askCaller(scope.context, params, setting.key))
   })

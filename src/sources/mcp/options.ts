@@ -40,9 +40,9 @@ export const MCP_OPTIONS = z
       .optional(),
     /** Headers whose value is a secret of the caller: `{ 'x-api-key': 'NAME_OF_THE_SECRET' }`. */
     secretHeaders: z.record(z.string(), z.string().min(1)).default({}),
-    /** Whether callers share connections; unless told, only where the upstream keeps nothing per connection. */
+    /** Whether callers share connections; by default only where the upstream keeps nothing per connection. */
     connection: z.enum(['shared', 'per-principal']).optional(),
-    /** Whether openwop sessions are offered, each with a connection of its own; unless told, for commands. */
+    /** Whether openwop sessions are offered, each with a connection of its own; by default for commands. */
     stateful: z.boolean().optional(),
     /** `auto` asks the upstream; `legacy` = initialize at once, `modern` = 2026-07-28 and nothing else. */
     revision: z.enum(['auto', 'legacy', 'modern']).default('auto'),
@@ -72,8 +72,8 @@ export const MCP_OPTIONS = z
         if (Object.keys(options[name] ?? {}).length > 0)
           report(name, 'is for a `url`; a command gets its credentials by `env`')
     } else {
-      const told = [options.policy, ...Object.values(options.tools)]
-      if (told.some((policy) => policy?.egress === 'none'))
+      const policies = [options.policy, ...Object.values(options.tools)]
+      if (policies.some((policy) => policy?.egress === 'none'))
         report('policy', 'egress `none` is for a `command`: every call of a `url` goes out')
       if (options.args.length > 0) report('args', 'is for a `command`')
       if (options.cwd !== undefined) report('cwd', 'is for a `command`')

@@ -37,11 +37,11 @@ describe('a tool of an MCP server', () => {
   it('OWP-37: what a program reaches is its operator to say, and never that our guard sees it', () => {
     const options = { type: 'mcp', command: 'fs', tools: { read: { safetyTier: 'read', egress: 'none' } } }
     const parsed = MCP_OPTIONS.parse(options)
-    const told = (name: string) => readTool({ name, inputSchema }, parsed, endpointOf(parsed, '/'))
-    expect(told('read')).toMatchObject({ tool: { policy: { safetyTier: 'read', egress: 'none' } } })
-    expect(told('write')).toMatchObject({ tool: { policy: { egress: 'host-mediated' } } })
-    const problemOf = (policy: object, place: object) =>
-      MCP_OPTIONS.safeParse({ type: 'mcp', policy, ...place }).error?.message ?? ''
+    const reported = (name: string) => readTool({ name, inputSchema }, parsed, endpointOf(parsed, '/'))
+    expect(reported('read')).toMatchObject({ tool: { policy: { safetyTier: 'read', egress: 'none' } } })
+    expect(reported('write')).toMatchObject({ tool: { policy: { egress: 'host-mediated' } } })
+    const problemOf = (policy: object, index: object) =>
+      MCP_OPTIONS.safeParse({ type: 'mcp', policy, ...index }).error?.message ?? ''
     expect(problemOf({ egress: 'safe-fetch' }, { command: 'fs' })).toContain('egress')
     expect(problemOf({ egress: 'none' }, { url: 'https://h/mcp' })).toContain(
       'every call of a `url` goes out',

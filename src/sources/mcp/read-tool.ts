@@ -1,5 +1,4 @@
-import type { JsonObject, JsonValue } from '#core/json'
-import { JSON_BOUNDS, tooMuchJson } from '#core/json'
+import { JSON_BOUNDS, type JsonObject, type JsonValue, tooMuchJson } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
 import { isNewest, unknownDialect, upgradeSchema } from '#core/schema/upgrade'
 import { CONTENT_BLOCKS_SCHEMA, type PolicyDefinition, type ToolRequirements } from '#core/tool'

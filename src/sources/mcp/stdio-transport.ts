@@ -31,7 +31,7 @@ export class StdioTransport implements Transport {
   readonly #lines: LineReader
   #child: ChildProcess | undefined
   #exited: Promise<void> = Promise.resolve()
-  #isOver = false
+  #hasEnded = false
   #garbage = 0
   readonly #gate = new NoticeGate()
   /** Requests outside of calls that wait for their answers. */
@@ -87,7 +87,7 @@ export class StdioTransport implements Transport {
 
   async send(message: JSONRPCMessage): Promise<void> {
     const stdin = this.#child?.stdin
-    if (stdin === undefined || stdin === null || this.#isOver || !stdin.writable)
+    if (stdin === undefined || stdin === null || this.#hasEnded || !stdin.writable)
       throw new SdkError(SdkErrorCode.NotConnected, 'the program is not running')
     this.#note(message)
     if (stdin.write(`${JSON.stringify(message)}\n`)) return
@@ -110,11 +110,11 @@ export class StdioTransport implements Transport {
     if (child.exitCode === null && child.signalCode === null) {
       child.stdin?.end()
       await this.#exitWithin(GRACE_MS)
-      if (!this.#isOver) {
+      if (!this.#hasEnded) {
         signalGroup(child.pid, 'SIGTERM')
         await this.#exitWithin(GRACE_MS)
       }
-      if (!this.#isOver) {
+      if (!this.#hasEnded) {
         signalGroup(child.pid, 'SIGKILL')
         await this.#exitWithin(GRACE_MS)
       }
@@ -132,8 +132,8 @@ export class StdioTransport implements Transport {
   }
 
   #end(why: string): void {
-    if (this.#isOver) return
-    this.#isOver = true
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     this.#ending ??= why
     const { stdin, stdout, stderr } = this.#child ?? {}
     stdin?.destroy()

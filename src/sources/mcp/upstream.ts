@@ -79,7 +79,7 @@ export class Upstream {
     return this.#pool.size
   }
 
-  /** For listing; also while the upstream is left alone, because whoever asks keeps a schedule of their own. */
+  /** For listing; also while the upstream is left alone, because its callers keep a schedule of their own. */
   common(signal: AbortSignal): Promise<Lease> {
     return this.#lease(COMMON, NO_CREDENTIALS, signal, true)
   }
@@ -125,7 +125,7 @@ export class Upstream {
     if (this.#health.state !== 'ready') this.#health = { state: 'ready' }
   }
 
-  /** Whoever cannot tell what it offers is down, whatever became of connections before. */
+  /** An upstream that cannot say what it offers is down, whatever became of connections before. */
   unlisted({ developerMessage, message }: ToolError): void {
     if (this.#health.state !== 'down') this.#health = { state: 'down', reason: developerMessage ?? message }
   }

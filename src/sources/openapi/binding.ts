@@ -55,7 +55,7 @@ const BINDING = z.strictObject({
   response: z.strictObject({
     json: z.boolean(),
     raw: z.boolean(),
-    /** Told besides the body. */
+    /** Returned besides the body. */
     headers: z.array(z.string()),
   }),
 })

@@ -126,7 +126,7 @@ function undeclared({ path, parameters }: Operation): readonly Parameter[] {
     }))
 }
 
-/** Models take letters, digits, `_`, `.` and `-` in names; two parameters of one name are told apart by their place. */
+/** Models take letters, digits, `_`, `.` and `-` in names; where they are sent distinguishes two of one name. */
 function propertyFor(parameter: Parameter, all: readonly Parameter[]): string {
   const plain = plainName(parameter.name)
   const rivals = all.filter((other) => other !== parameter && plainName(other.name) === plain)

@@ -109,7 +109,7 @@ async function readElsewhere(
   const worker = new Worker(new URL(WORKER_FILE, import.meta.url), {
     workerData: data,
     resourceLimits: { maxOldGenerationSizeMb: WORKER_MEGABYTES },
-    // From source the rooms are found by this condition, whoever started the process.
+    // From source the rooms are found by this condition, no matter what started the process.
     ...(IS_SOURCE
       ? { execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'] }
       : {}),

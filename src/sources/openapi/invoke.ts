@@ -37,11 +37,11 @@ export async function invoke(
     initOf(parts, binding, options.signal),
     options.services,
   )
-  const told = { operation, redact: (text: string) => redact(text, sent) }
+  const about = { operation, redact: (text: string) => redact(text, sent) }
   if (response.ok) {
-    return readAnswer(response, { ...told, binding, maxResponseBytes: options.maxResponseBytes })
+    return readAnswer(response, { ...about, binding, maxResponseBytes: options.maxResponseBytes })
   }
-  throw await refusedError(response, { ...told, nowMs: options.services.clock.nowMs() })
+  throw await refusedError(response, { ...about, nowMs: options.services.clock.nowMs() })
 }
 
 /** The address, which must still be under the accepted one after the URL was read (rule 32). */
@@ -239,18 +239,18 @@ async function readAnswer(response: Response, context: AnswerContext): Promise<J
       },
     )
   }
-  const body = readBody(bytes, response.headers.get('content-type') ?? '', context)
+  const body = parseAnswer(bytes, response.headers.get('content-type') ?? '', context)
   const { headers } = binding.response
   if (headers.length === 0) return body
-  const told = headers.flatMap((name) => {
+  const shown = headers.flatMap((name) => {
     const value = response.headers.get(name)
     return value === null ? [] : [[name, context.redact(value)] as const]
   })
   const next = nextPage(response.headers.get('link'), binding)
-  return { body, headers: Object.fromEntries(told), ...(next === undefined ? {} : { next }) }
+  return { body, headers: Object.fromEntries(shown), ...(next === undefined ? {} : { next }) }
 }
 
-function readBody(bytes: Buffer, mediaType: string, { binding, operation }: AnswerContext): JsonValue {
+function parseAnswer(bytes: Buffer, mediaType: string, { binding, operation }: AnswerContext): JsonValue {
   const { json, raw } = binding.response
   if (bytes.length === 0) return null
   if (json ? isJson(mediaType) || essenceOf(mediaType) === '' : !raw && isJson(mediaType)) {

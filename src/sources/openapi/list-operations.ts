@@ -70,11 +70,11 @@ function nameFromPath({ method, written }: Named): string {
 
 function countBy<Entry>(
   entries: readonly Entry[],
-  keyOf: (entry: Entry) => string | undefined,
+  mergeKey: (entry: Entry) => string | undefined,
 ): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
   for (const entry of entries) {
-    const key = keyOf(entry)
+    const key = mergeKey(entry)
     if (key !== undefined) counts.set(key, (counts.get(key) ?? 0) + 1)
   }
   return counts
@@ -129,8 +129,8 @@ export function listOperations(documents: Documents, warn: (text: string) => voi
   })
 }
 
-export function readNode(documents: Documents, dialect: Dialect, place: OperationNode): Operation {
-  return dialect === '2.0' ? readSwaggerOperation(documents, place) : readOperation(documents, place)
+export function readNode(documents: Documents, dialect: Dialect, node: OperationNode): Operation {
+  return dialect === '2.0' ? readSwaggerOperation(documents, node) : readOperation(documents, node)
 }
 
 function isMethod(name: string): name is Method {
@@ -150,16 +150,16 @@ const COLLECTIONS: ReadonlyMap<JsonValue | undefined, { readonly style: Style; r
   ])
 
 /** Reads one operation of Swagger 2.0 into the same parts. */
-function readSwaggerOperation(documents: Documents, place: OperationNode): Operation {
-  const { operation } = place
-  const declared = declaredParameters(documents, place)
+function readSwaggerOperation(documents: Documents, node: OperationNode): Operation {
+  const { operation } = node
+  const declared = declaredParameters(documents, node)
   const { root } = documents
   const consumes = mediaTypes(memberOf(operation, 'consumes') ?? memberOf(root, 'consumes'))
   const produces = mediaTypes(memberOf(operation, 'produces') ?? memberOf(root, 'produces'))
   return {
-    ...commonParts(documents, place),
+    ...commonParts(documents, node),
     parameters: declared.flatMap(readParameter),
-    body: readBody(declared, consumes),
+    body: swaggerBody(declared, consumes),
     responses: readResponses(documents, operation, (response) => {
       const schema = memberOf(response, 'schema')
       if (schema === undefined) return []
@@ -168,7 +168,7 @@ function readSwaggerOperation(documents: Documents, place: OperationNode): Opera
         schema,
       }))
     }),
-    servers: [{ value: serverOf(place, root), document: root.document }],
+    servers: [{ value: serverOf(node, root), document: root.document }],
   }
 }
 
@@ -214,7 +214,10 @@ function schemaOf({
   return schema
 }
 
-function readBody(declared: readonly LocatedObject[], consumes: readonly string[]): RequestBody | undefined {
+function swaggerBody(
+  declared: readonly LocatedObject[],
+  consumes: readonly string[],
+): RequestBody | undefined {
   const body = declared.find(({ value }) => value.in === 'body')
   if (body !== undefined) {
     return {

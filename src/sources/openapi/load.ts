@@ -25,13 +25,13 @@ export interface ResourceReader {
 
 /** Reads the document itself. */
 export async function readRoot(
-  place: { readonly url?: string; readonly file?: string },
+  location: { readonly url?: string; readonly file?: string },
   reader: ResourceReader,
 ): Promise<Resource> {
   try {
-    return place.url === undefined
-      ? await readLocal(place.file ?? '')
-      : await fetchText(place.url, new URL(place.url).origin, reader)
+    return location.url === undefined
+      ? await readLocal(location.file ?? '')
+      : await fetchText(location.url, new URL(location.url).origin, reader)
   } catch (error) {
     if (error instanceof Unreadable) throw fault('upstream_failed', error.message, { cause: error })
     throw error
@@ -197,14 +197,14 @@ export class Unreadable extends Error {
   override readonly name = 'Unreadable'
 }
 
-/** JSON or YAML, told apart by how it begins: file names and media types are often wrong. */
-export function parseText(text: string, place: string): JsonValue {
+/** JSON or YAML, distinguished by how it begins: file names and media types are often wrong. */
+export function parseText(text: string, location: string): JsonValue {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text
   try {
     return beginsAsJson(body) ? parseBraces(body) : parseYaml(body)
   } catch (error) {
     const why = error instanceof Error ? (error.message.split('\n')[0] ?? '') : ''
-    throw fault('upstream_failed', `${place} is neither JSON nor YAML.`, {
+    throw fault('upstream_failed', `${location} is neither JSON nor YAML.`, {
       developerMessage: why,
       cause: error,
     })
@@ -233,7 +233,7 @@ function parseYaml(text: string): JsonValue {
 /** YAML can name a part many times over; a description needs few such names. */
 const MOST_ALIASES = 1_000
 
-/** YAML as JSON text: what names itself or unfolds without end throws here and not in whoever walks the value. */
+/** YAML as JSON text: what names itself or unfolds without end throws here and not in the code that walks the value. */
 function yamlToJson(text: string): string {
   const value: unknown = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'error' })
   const json = JSON.stringify(value ?? null)

@@ -299,7 +299,7 @@ function shapesOf(
       const isOpen = mediaType.trim() === '*/*'
       if (!isJson(mediaType) && !isOpen) return [{ form: 'raw', schema: RAW }]
       const schema = shelf.lower(declared, uses)
-      // Whoever declares any media type means JSON, unless the value is a text or nothing is said of it.
+      // A document that declares any media type means JSON, unless the value is a text or nothing is said of it.
       const { type } = shelf.followed(schema)
       const mayBeText = isOpen && (type === undefined || type === 'string')
       return [{ form: 'json', schema }, ...(mayBeText ? [{ form: 'raw', schema: RAW } as const] : [])]

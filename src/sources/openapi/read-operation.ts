@@ -24,12 +24,12 @@ import {
 } from './operation.ts'
 
 /** Reads one operation of OpenAPI 3.0 or 3.1. */
-export function readOperation(documents: Documents, place: OperationNode): Operation {
-  const { pathItem, operation } = place
+export function readOperation(documents: Documents, node: OperationNode): Operation {
+  const { pathItem, operation } = node
   return {
-    ...commonParts(documents, place),
-    parameters: readParameters(documents, place),
-    body: readBody(documents, memberOf(operation, 'requestBody')),
+    ...commonParts(documents, node),
+    parameters: readParameters(documents, node),
+    body: readRequestBody(documents, memberOf(operation, 'requestBody')),
     responses: readResponses(documents, operation, (response) => contentOf(documents, response)),
     servers: [operation, pathItem, documents.root].map(serversOf).find((list) => list.length > 0) ?? [],
   }
@@ -54,8 +54,8 @@ export function commonParts(
   }
 }
 
-function readParameters(documents: Documents, place: OperationNode): readonly Parameter[] {
-  return declaredParameters(documents, place).flatMap((parameter) => {
+function readParameters(documents: Documents, node: OperationNode): readonly Parameter[] {
+  return declaredParameters(documents, node).flatMap((parameter) => {
     const { name, in: where, required } = parameter.value
     if (typeof name !== 'string' || !isParameterIn(where)) return []
     return {
@@ -69,7 +69,7 @@ function readParameters(documents: Documents, place: OperationNode): readonly Pa
   })
 }
 
-function readBody(documents: Documents, written: DocumentNode | undefined): RequestBody | undefined {
+function readRequestBody(documents: Documents, written: DocumentNode | undefined): RequestBody | undefined {
   const body = documents.resolve(written)
   if (!isLocatedObject(body)) return undefined
   const content = contentOf(documents, body)
@@ -184,11 +184,11 @@ export function isParameterIn(value: unknown): value is ParameterIn {
 }
 
 /** OpenAPI 3: style and explode, or a media type. */
-function parameterEncoding(parameter: LocatedObject, place: ParameterIn): Encoding {
+function parameterEncoding(parameter: LocatedObject, where: ParameterIn): Encoding {
   const [content] = entriesOf(memberOf(parameter, 'content')?.value)
   const { style, explode, allowReserved } = parameter.value
   return {
-    ...encodingOf({ style, explode, allowReserved }, DEFAULT_STYLE[place]),
+    ...encodingOf({ style, explode, allowReserved }, DEFAULT_STYLE[where]),
     ...(content === undefined ? {} : { mediaType: content[0] }),
   }
 }

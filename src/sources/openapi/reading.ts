@@ -46,7 +46,7 @@ export async function readDocument(request: ReadingRequest, ways: ReadingWays): 
   const warn = (text: string): void => warnings.add(text)
   const { documents, isAlone } = await loadDocuments(request, { read: ways.read, warn })
   const dialect = dialectOf(documents)
-  const operations = listOperations(documents, warn).map((place) => readNode(documents, dialect, place))
+  const operations = listOperations(documents, warn).map((node) => readNode(documents, dialect, node))
   const named = nameOperations(operations)
   const schemes = readSchemes(documents, dialect, options.security)
   warnOfStrangers(options, schemes, warn)

@@ -28,11 +28,11 @@ export function buildRequest(binding: Binding, input: JsonObject): RequestParts 
     query,
     headers,
     cookies,
-    body: readBody(binding, input),
+    body: bodyFrom(binding, input),
   }
 }
 
-function readBody({ body }: Binding, input: JsonObject): EncodedBody | undefined {
+function bodyFrom({ body }: Binding, input: JsonObject): EncodedBody | undefined {
   const value = body === undefined ? undefined : given(input, body.property)
   return body === undefined || value === undefined ? undefined : encodeBody(body, value)
 }

@@ -27,7 +27,7 @@ interface Lowering {
 interface Definition {
   readonly uses: Set<string>
   schema: JsonValue
-  /** Characters of the schema; counted when somebody asks. */
+  /** Characters of the schema; counted when asked for. */
   size?: number
   /** The schema for tools in which others are cut. */
   loosened?: JsonValue
@@ -225,7 +225,7 @@ function lowerMembers(schema: JsonObject, document: string, lowering: Lowering, 
   lowerPattern(schema, lowered, lowering)
   const required = requiredNames(schema, hidden)
   if (required.length > 0) lowered.required = required
-  // For whoever writes an input; answers come with their own, and are most of what a document says.
+  // For the writer of an input; answers come with their own, and are most of what a document says.
   if (lowering.direction === 'input' && schema.example !== undefined && isShort(schema.example)) {
     lowered.examples = [schema.example]
   }

@@ -23,7 +23,7 @@ type SecurityChoice =
   | { readonly ok: false; readonly problem: string }
 
 /**
- * A tool demands all its requirements, so one alternative is chosen: the first whose every place the operator gave a
+ * A tool demands all its requirements, so one alternative is chosen: the first whose every carrier the operator gave a
  * credential; else none, where the document allows that; else the first that plain secrets can answer; else one where
  * the secret is an access token.
  */
@@ -34,13 +34,13 @@ export function chooseSecurity(
   const alternatives = declared ?? describedAlternatives(context)
   if (alternatives.length === 0) return demand([], context)
   const usable = alternatives.flatMap((alternative) => {
-    const places = placesOf(alternative, context)
-    return places === undefined ? [] : [places]
+    const carriers = carriersOf(alternative, context)
+    return carriers === undefined ? [] : [carriers]
   })
   const chosen =
-    usable.find((places) => places.length > 0 && places.every(isAnswered)) ??
+    usable.find((carriers) => carriers.length > 0 && carriers.every(isAnswered)) ??
     usable.find(({ length }) => length === 0) ??
-    usable.find((places) => places.every((place) => !place[0].scheme.isOAuth)) ??
+    usable.find((carriers) => carriers.every((carrier) => !carrier[0].scheme.isOAuth)) ??
     usable[0]
   return chosen === undefined
     ? { ok: false, problem: advise(alternatives, context) }
@@ -61,31 +61,35 @@ interface AskedScheme {
 }
 
 /** What one header, query parameter or cookie has to satisfy: one credential is sent there, whatever asks for it. */
-type Place = readonly [AskedScheme, ...AskedScheme[]]
+/** The schemes that share one header, query parameter or cookie. */
+type Carrier = readonly [AskedScheme, ...AskedScheme[]]
 
 /**
- * The places of one alternative; `undefined` where it cannot be sent. Documents name several schemes for one place
+ * The carriers of one alternative; `undefined` where it cannot be sent. Documents name several schemes for one carrier
  * when one token may come from several flows, as Google's do; one credential then answers them all.
  */
-function placesOf(alternative: SecurityAlternative, context: SecurityContext): readonly Place[] | undefined {
-  const places = new Map<string, Place>()
+function carriersOf(
+  alternative: SecurityAlternative,
+  context: SecurityContext,
+): readonly Carrier[] | undefined {
+  const carriers = new Map<string, Carrier>()
   for (const [name, scopes] of alternative) {
     const scheme = context.schemes.get(name)
     if (scheme === undefined) return undefined
     const option = Object.hasOwn(context.options, name) ? context.options[name] : undefined
     const key = `${scheme.placement.in} ${scheme.placement.name}`
-    const before = places.get(key)
+    const before = carriers.get(key)
     const asked = { name, scheme, scopes, option }
-    places.set(key, before === undefined ? [asked] : [...before, asked])
+    carriers.set(key, before === undefined ? [asked] : [...before, asked])
   }
-  const all = [...places.values()]
+  const all = [...carriers.values()]
   return all.every(isSendable) ? all : undefined
 }
 
-/** Two credentials for one place cannot both be sent, nor one in two forms. */
-function isSendable(place: Place): boolean {
-  const answered = place.filter(({ option }) => option !== undefined)
-  const deciding = answered.length > 0 ? answered : place
+/** Two credentials for one carrier cannot both be sent, nor one in two forms. */
+function isSendable(carrier: Carrier): boolean {
+  const answered = carrier.filter(({ option }) => option !== undefined)
+  const deciding = answered.length > 0 ? answered : carrier
   const forms = new Set(deciding.map(({ scheme }) => scheme.placement.form))
   const credentials = new Set(
     answered.map(({ option }) => JSON.stringify([option?.provider, option?.secret])),
@@ -93,8 +97,8 @@ function isSendable(place: Place): boolean {
   return forms.size === 1 && credentials.size <= 1
 }
 
-function isAnswered(place: Place): boolean {
-  return place.some(({ option }) => option !== undefined)
+function isAnswered(carrier: Carrier): boolean {
+  return carrier.some(({ option }) => option !== undefined)
 }
 
 /** What to write so that the first alternative can be sent; following it to the letter gives the tool. */
@@ -123,19 +127,19 @@ function advise(
   return `its security schemes (${quoted(asked)}) want two credentials in one place, where one can be sent; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
 }
 
-function demand(places: readonly Place[], { key }: SecurityContext): SecurityChoice {
+function demand(carriers: readonly Carrier[], { key }: SecurityContext): SecurityChoice {
   const credentials: BoundCredential[] = []
   const tokenEndpoints = new Set<string>()
   const scopes = new Map<string, Set<string>>()
   const secrets = new Set<string>()
   const standIns = new Map<string, string>()
-  for (const place of places) {
-    const { name, scheme, option } = place.find((asked) => asked.option !== undefined) ?? place[0]
-    for (const asked of place)
+  for (const carrier of carriers) {
+    const { name, scheme, option } = carrier.find((asked) => asked.option !== undefined) ?? carrier[0]
+    for (const asked of carrier)
       for (const endpoint of asked.scheme.tokenEndpoints) tokenEndpoints.add(endpoint)
     if (option?.provider !== undefined) {
       const known = scopes.get(option.provider) ?? new Set()
-      for (const asked of place) {
+      for (const asked of carrier) {
         for (const scope of asked.scheme.isOAuth ? asked.scopes : []) known.add(scope)
         for (const scope of asked.option?.scopes ?? []) known.add(scope)
       }
@@ -209,11 +213,11 @@ export function readSchemes(
 function readScheme(written: JsonObject): SecurityScheme | undefined {
   switch (written.type) {
     case 'apiKey': {
-      const place = PLACES.find((known) => known === written.in)
-      if (place === undefined || typeof written.name !== 'string') return undefined
-      if (place === 'header' && !HEADER_NAME.test(written.name)) return undefined
-      const name = place === 'header' ? written.name.toLowerCase() : written.name
-      return plainScheme({ in: place, name, form: 'plain' })
+      const carrier = PLACES.find((known) => known === written.in)
+      if (carrier === undefined || typeof written.name !== 'string') return undefined
+      if (carrier === 'header' && !HEADER_NAME.test(written.name)) return undefined
+      const name = carrier === 'header' ? written.name.toLowerCase() : written.name
+      return plainScheme({ in: carrier, name, form: 'plain' })
     }
     case 'basic':
       return plainScheme({ ...AUTHORIZATION, form: 'basic' })

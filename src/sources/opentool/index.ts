@@ -10,8 +10,7 @@ import { OpenToolClient } from '#client/opentool'
 import { endpointsOf, postCall } from '#client/opentool-exchange'
 import { type ClientSettings, readOptions } from '#client/options'
 import { fault } from '#core/errors'
-import type { JsonObject, JsonValue } from '#core/json'
-import { tooMuchJson } from '#core/json'
+import { type JsonObject, type JsonValue, tooMuchJson } from '#core/json'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#core/ports/source'
 import { Breather } from '#core/runtime'
 import { LONGEST_TIMER_MS } from '#core/tool'
@@ -25,7 +24,7 @@ import {
 import { load } from '#protocols/opentool/codec-document-read'
 import { dereference } from '#protocols/opentool/codec-document-references'
 import { readAnswer, readWithin } from '#sources/common/answered-json'
-import { isWanted, remotePolicyOf } from '#sources/common/options'
+import { isWanted, readBinding, remotePolicyOf } from '#sources/common/options'
 import { remoteSource } from '#sources/common/remote-source'
 import type { OpenToolSourceOptions } from './options.ts'
 
@@ -76,7 +75,7 @@ async function invokeOpenTool(
   configuredUrl: string | undefined,
 ): Promise<JsonValue | undefined> {
   const { nativeName, input, context } = invocation
-  const binding = readBinding(nativeName, invocation.binding)
+  const binding = readBinding(BINDING, nativeName, invocation.binding)
   const settings = settingsFor(configuredUrl ?? binding.url)
   checkAddress(nativeName, binding.url, endpointsOf(settings))
   const forwarded = new ForwardedCall(settings.fetch, settings.server.origin, context.traceparent)
@@ -247,14 +246,6 @@ const BINDING = z.object({
 })
 
 type OpenToolBinding = z.output<typeof BINDING>
-
-function readBinding(nativeName: string, binding: JsonObject): OpenToolBinding {
-  const parsed = BINDING.safeParse(binding)
-  if (parsed.success) return parsed.data
-  throw fault('upstream_failed', `The accepted definition of ${nativeName} cannot be used.`, {
-    developerMessage: z.prettifyError(parsed.error),
-  })
-}
 
 /**
  * The value in a result. It travels under its own name (OTS-38). Servers of other makers write the name in another

@@ -19,7 +19,7 @@ import {
   type WireContext,
 } from '#protocols/otc/codec-client'
 import { readAnswer, readList } from '#sources/common/answered-json'
-import { isWanted, remotePolicyOf } from '#sources/common/options'
+import { isWanted, readBinding, remotePolicyOf } from '#sources/common/options'
 import { remoteSource } from '#sources/common/remote-source'
 import { OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
@@ -71,7 +71,7 @@ interface OtcWorld {
  */
 async function invokeOtc(invocation: Invocation, world: OtcWorld): Promise<JsonValue> {
   const { nativeName, context } = invocation
-  const binding = readBinding(nativeName, invocation.binding)
+  const binding = readBinding(BINDING, nativeName, invocation.binding)
   checkAddress(nativeName, binding, world.settings)
   const forwarded = new ForwardedCall(world.settings.fetch, world.settings.server.origin, context.traceparent)
   try {
@@ -235,9 +235,9 @@ function isObjectSchema({ type }: JsonObject): boolean {
 function offer(
   name: string,
   tool: RemoteTool,
-  place: { readonly settings: ClientSettings; readonly options: OtcSourceOptions; readonly listing: Listing },
+  about: { readonly settings: ClientSettings; readonly options: OtcSourceOptions; readonly listing: Listing },
 ): OfferedTool {
-  const { settings, options, listing } = place
+  const { settings, options, listing } = about
   const { authorization, secrets, userId } = tool.requirements
   const ours = authorization.map(({ id, scopes }) => ({ id, own: options.providers[id] ?? id, scopes }))
   const held = secrets.map(({ id }) => id).filter((id) => Object.hasOwn(options.secrets, id))
@@ -296,11 +296,3 @@ const BINDING = z.object({
 })
 
 type OtcBinding = z.output<typeof BINDING>
-
-function readBinding(nativeName: string, binding: JsonObject): OtcBinding {
-  const parsed = BINDING.safeParse(binding)
-  if (parsed.success) return parsed.data
-  throw fault('upstream_failed', `The accepted definition of ${nativeName} cannot be used.`, {
-    developerMessage: z.prettifyError(parsed.error),
-  })
-}

@@ -4,7 +4,7 @@ import { COMMON_OPTIONS, refuseOpenCredentials, SERVER_OPTIONS } from '#sources/
 
 const TEXT = z.string().min(1)
 
-/** The dialects a client can speak; found out by itself unless told. */
+/** The dialects a client can speak; found out by itself by default. */
 export const OTC_DIALECTS = ['otc-1.0', 'oxp-1.0', 'oxp-header', 'rfc-call', 'execute', 'uts'] as const
 
 /** Another Open Tool Calling server (OTC, OXP), its tools as ours. */
@@ -21,7 +21,7 @@ export const OTC_OPTIONS = z
         TEXT.transform((text) => new Secret(text)),
       )
       .default({}),
-    /** Its name of an authorization → ours in `oauth.providers`. The same name unless told. */
+    /** Its name of an authorization → ours in `oauth.providers`. The same name by default. */
     providers: z.record(TEXT, TEXT).default({}),
   })
   .superRefine(refuseOpenCredentials)

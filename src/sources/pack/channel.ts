@@ -43,12 +43,12 @@ export class PackChannel {
     this.#reader = new LineReader(() => checkLength(bounds.mostLineBytes))
     this.#events = events
     socket.on('data', (chunk) => this.#take(Buffer.from(chunk)))
-    // That the other side is gone is told elsewhere.
+    // That the other side is gone is reported elsewhere.
     socket.on('error', () => undefined)
     socket.once('close', () => clearTimeout(this.#resting))
   }
 
-  /** Whether it was small enough; who is gone hears nothing, and that is told elsewhere. */
+  /** Whether it was small enough; who is gone hears nothing, and that is reported elsewhere. */
   send(message: object, mostBytes = Number.POSITIVE_INFINITY): boolean {
     const line = Buffer.from(`${JSON.stringify(message)}\n`)
     if (line.length > mostBytes) return false
@@ -95,7 +95,7 @@ export class PackChannel {
     try {
       if (problem === undefined) return JSON.parse(line.toString('utf8'))
     } catch {
-      // Told below.
+      // Reported below.
     }
     this.#break(`it sent a message that ${problem ?? 'is not JSON'}`)
     return undefined

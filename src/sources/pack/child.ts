@@ -53,7 +53,7 @@ const channel = new PackChannel(socket, TRUSTED, {
   onBroken: () => process.exit(1),
 })
 
-/** Whether it was small enough to be told. */
+/** Whether it was small enough to be sent. */
 function tell(message: ToServer): boolean {
   return channel.send(message, MOST_MESSAGE_BYTES)
 }

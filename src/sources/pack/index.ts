@@ -67,9 +67,9 @@ class PackSource implements Source {
       checkNeeds(pack.requires, this.#options)
       const bounds = await this.#findSandbox(pack)
       this.#isSandboxed = bounds.bwrap !== undefined
-      const { tools, warnings } = await this.#describe(pack, bounds.bwrap)
-      const told = bounds.problem === undefined ? warnings : [bounds.problem, ...warnings]
-      const discovery = offerTools(pack, { tools, warnings: told }, this.#options, this.#egress)
+      const { tools, warnings } = await this.#describePack(pack, bounds.bwrap)
+      const allWarnings = bounds.problem === undefined ? warnings : [bounds.problem, ...warnings]
+      const discovery = offerTools(pack, { tools, warnings: allWarnings }, this.#options, this.#egress)
       this.#problem = undefined
       this.#warnings = discovery.warnings
       return discovery
@@ -142,8 +142,8 @@ class PackSource implements Source {
     }
   }
 
-  async #describe(pack: LocatedPack, bwrap: string | undefined) {
-    if (this.#supervisor !== undefined) return await this.#supervisor.describe(pack, bwrap)
+  async #describePack(pack: LocatedPack, bwrap: string | undefined) {
+    if (this.#supervisor !== undefined) return await this.#supervisor.describePack(pack, bwrap)
     // A module is loaded once per process: another version of it is seen by the next one.
     this.#loaded ??= await loadPack(pack.entry)
     const { tools, warnings } = this.#loaded

@@ -51,7 +51,7 @@ const TOOL = z.strictObject({
   policy: POLICY,
 })
 
-/** Codes are those of runs: no pack can say that a call was not authorized, or waits for a yes. */
+/** Codes are those of runs: no pack can say that a call was not authorized, or waits for approval. */
 const ERROR = z.strictObject({
   said: z.boolean(),
   code: z.enum(FAILURE_CODES).catch('tool_failed'),

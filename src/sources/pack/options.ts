@@ -45,9 +45,9 @@ export const PACK_OPTIONS = z
     maxCalls: z.int().min(1).max(10_000).default(64),
     /** With `process`: how long a call that is to end may take before its process is killed. */
     killGraceMs: z.int().min(0).max(60_000).default(1_000),
-    /** With `process` and `fs.read`: what it may read; everything unless told. */
+    /** With `process` and `fs.read`: what it may read; everything by default. */
     readable: z.array(TEXT).optional(),
-    /** With `process` and `fs.write`: what it may change; nothing unless told. */
+    /** With `process` and `fs.write`: what it may change; nothing by default. */
     writable: z.array(TEXT).default([]),
     /** With `process` and `env.read`: variables of the server that it may see. */
     env: z.array(VARIABLE).default([]),

@@ -68,7 +68,7 @@ export class PackProcess {
   readonly #killGraceMs: number
   readonly #calls = new Map<number, OpenCall>()
   #next = 0
-  #isOver = false
+  #hasEnded = false
   #said = ''
   #noteSecond = 0
   #notes = 0
@@ -90,7 +90,7 @@ export class PackProcess {
     const endWatch = watchOver(this.#child)
     const loaded = Promise.withResolvers<Described>()
     this.described = loaded.promise
-    // Whoever waits is told; nobody has to.
+    // Those who wait hear of it; nobody has to.
     loaded.promise.catch(() => undefined)
     this.#channel = openChannel(this.#child, {
       onMessage: (message) => {
@@ -105,7 +105,7 @@ export class PackProcess {
     }
     this.ended = new Promise((resolve) => {
       const end = (why: string) => {
-        this.#isOver = true
+        this.#hasEnded = true
         endWatch()
         loaded.reject(fault('upstream_failed', `The pack did not start: ${why}.`))
         for (const call of this.#calls.values()) call.end.reject(cutShort(why))
@@ -126,8 +126,8 @@ export class PackProcess {
     )
   }
 
-  get isOver(): boolean {
-    return this.#isOver
+  get hasEnded(): boolean {
+    return this.#hasEnded
   }
 
   get calls(): number {
@@ -157,12 +157,12 @@ export class PackProcess {
 
   /** With everything that it started. */
   kill(why: string): void {
-    if (this.#isOver) return
+    if (this.#hasEnded) return
     this.#why ??= why
     killGroup(this.#child)
   }
 
-  /** A tool that does not let go when it is told to takes its process with it: nothing else can stop a loop. */
+  /** A tool that does not let go when asked to takes its process with it: nothing else can stop a loop. */
   #stop(id: number): void {
     this.#send({ type: 'abort', id })
     const { nativeName } = this.#calls.get(id)?.invocation ?? {}
@@ -274,7 +274,7 @@ function watchOver(child: ChildProcess): () => void {
 }
 
 /**
- * Node opens its debugger to whoever may send SIGUSR1, and code that is kept from files and programs may: a listener takes that
+ * Node opens its debugger to any process that may send SIGUSR1, and code that is kept from files and programs may: a listener takes that
  * away. It stays for good, because without it the signal would end us. `--inspect` opens the debugger as before.
  */
 function ignoreDebugSignal(): void {

@@ -29,7 +29,7 @@ export class PackSupervisor {
   }
 
   /** What the pack has; a process of an older pack goes when it has nothing more to do. */
-  async describe(pack: LocatedPack, bwrap: string | undefined): Promise<Described> {
+  async describePack(pack: LocatedPack, bwrap: string | undefined): Promise<Described> {
     const isSame =
       JSON.stringify(this.#pack?.identity) === JSON.stringify(pack.identity) && bwrap === this.#bwrap
     this.#pack = pack
@@ -71,7 +71,7 @@ export class PackSupervisor {
 
   #current(): PackProcess {
     if (this.#isClosed) throw notNow('the server is shutting down', 1_000)
-    if (this.#process !== undefined && !this.#process.isOver) return this.#process
+    if (this.#process !== undefined && !this.#process.hasEnded) return this.#process
     const { clock } = this.#services
     const waitMs = this.#notBeforeMs - clock.monotonicMs()
     if (waitMs > 0) throw notNow(this.#lastEnd ?? 'it ended', Math.ceil(waitMs))

@@ -10,18 +10,19 @@ import {
 import { StoreError } from '#core/errors'
 import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#core/journal/append'
 import type { ApprovalChanged } from '#core/journal/events'
-import type {
-  ApprovalRecord,
-  ApprovalState,
-  ApprovalSubject,
-  ApproverDecision,
-  DecideResult,
-  DecisionAction,
-  EndedParked,
-  NewDecision,
-  ParkedScope,
-  Parking,
-  Resumption,
+import {
+  APPROVAL_STATES,
+  type ApprovalRecord,
+  type ApprovalState,
+  type ApprovalSubject,
+  type ApproverDecision,
+  type DecideResult,
+  type DecisionAction,
+  type EndedParked,
+  type NewDecision,
+  type ParkedScope,
+  type Parking,
+  type Resumption,
 } from '#core/ports/approval-store'
 import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
 import { labelOf, type RunFact } from '#core/runs/events'
@@ -44,7 +45,7 @@ import {
 import { type Parked, parkCall, parkCallAgain, type RUN_ENDED, TAKEN } from './call-changes.ts'
 import { appendFact, endAttempt, endOwnSession } from './runs.ts'
 
-/** Nobody: what waits belongs to no writer, so that no writer's death ends it. */
+/** Nobody: a waiting call belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0
 
 export type Parkings =
@@ -126,9 +127,9 @@ export function* decide(
   yield* appendAbout(row, decidedFact(approval, { action, opaque, reason: sealed, granted }), atMs)
   group.append(approvalEvent(approval, { ...journaled(action, sealed), at: atMs, by }))
   if (judged.kind === 'counted') return 'counted'
-  const told = action === 'reject' ? ('reject' as const) : ('accept' as const)
+  const outcome = action === 'reject' ? ('reject' as const) : ('accept' as const)
   const why = sealed === undefined ? {} : { reason: sealed }
-  yield* appendAbout(row, resolvedFact(approval, { action: told, by: opaque, ...why }), atMs)
+  yield* appendAbout(row, resolvedFact(approval, { action: outcome, by: opaque, ...why }), atMs)
   if (judged.state === 'rejected') {
     yield* endParked(group, row, { why: 'rejected', atMs, by, reason })
   } else {
@@ -170,14 +171,14 @@ function* ask(
     ...parkedEvent(call, { id: approval.id, attempt: parked.attempt }, atMs),
     ...parked.position,
   })
-  const told = {
+  const question = {
     ...approval,
     record: call.record,
     attempt: parked.attempt,
     tier: call.tier,
     createdAtMs: atMs,
   }
-  for (const fact of requestedFacts(told, labelOf(call))) {
+  for (const fact of requestedFacts(question, labelOf(call))) {
     yield* appendFact(parked.run, { fact, caller: parked.caller, atMs })
   }
   for (const { id, target } of approval.notices) {
@@ -275,7 +276,7 @@ export function* parkedIn(scope: ParkedScope): Steps<readonly Row[]> {
   return yield* all('parkedApprovalsInSession', scope.sessionId, tenant)
 }
 
-/** Call, question, events and journal in one; nothing when somebody else was first. */
+/** Call, question, events and journal in one; nothing when another process was first. */
 export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps<EndedParked | undefined> {
   const approval = approvalFromRow(row, [])
   const { id, tenant, record, attempt, tool, principal, state, expiresAtMs } = approval
@@ -290,9 +291,9 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   const run = text(row, 'run')
   if (state === 'pending' && why !== 'rejected') {
     const action = why === 'expired' ? ('reject' as const) : ('cancel' as const)
-    const told = why === 'expired' ? 'timeout' : why
+    const reason = why === 'expired' ? 'timeout' : why
     yield* appendFact(run, {
-      fact: resolvedFact(approval, { action, reason: told }),
+      fact: resolvedFact(approval, { action, reason }),
       caller: undefined,
       atMs,
     })
@@ -302,7 +303,7 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   const attempted = { tenant, record, principal, tool, attempt, run, session }
   const position = yield* endAttempt(attempted, outcome, atMs)
   const said = { type: ENDS[why].event, at: atMs, ...(by === undefined ? {} : { by }) }
-  // Whoever rejects has its own event already.
+  // A rejection has its own event already.
   if (why !== 'rejected') group.append(approvalEvent(approval, said))
   group.append({ ...endedEvent(attempted, attempt, { state: 'failed', outcome, atMs }), ...position })
   yield* endOwnSession(group, attempted, outcome, atMs)
@@ -315,14 +316,6 @@ function* sessionOf(record: string, ownSession: string | undefined): Steps<CallS
   return named === undefined ? undefined : { sessionId: named, isOwn: false }
 }
 
-const APPROVAL_STATES = [
-  'pending',
-  'granted',
-  'used',
-  'rejected',
-  'expired',
-  'cancelled',
-] as const satisfies readonly ApprovalState[]
 const ACTIONS = ['grant', 'reject', 'override'] as const satisfies readonly DecisionAction[]
 
 /** What stands in for a subject that is not needed, or whose text is gone with its journal group. */

@@ -37,7 +37,7 @@ function filesWith(words: string): readonly string[] {
 }
 
 /** Each place that tells the reason, with what it says. */
-async function told(): Promise<readonly (string | undefined)[]> {
+async function reported(): Promise<readonly (string | undefined)[]> {
   const decided = (await store.approvals.findById('approval-1'))?.decisions.map(({ reason }) => reason) ?? []
   const facts = await store.readRun({ tenant: 'default', run: 'record-1' }, -1, 100)
   const events = (await store.readJournal([], 100)).flatMap((group) => group.events)
@@ -51,14 +51,14 @@ describe('the reason of an approver', () => {
     async (action) => {
       await store.approvals.decide(yesOf('key:bob', { action, reason: REASON }))
       const counted = action === 'reject' ? 4 : 3
-      expect(await told()).toEqual(Array.from({ length: counted }, () => REASON))
+      expect(await reported()).toEqual(Array.from({ length: counted }, () => REASON))
       backUpDatabase(path, join(folder, 'backup.db'))
       expect(filesWith('approval-1')).not.toEqual([])
       expect(filesWith('room seven')).toEqual([])
       await store.close()
       expect(filesWith('room seven')).toEqual([])
       store = openSqliteStore({ path: join(folder, 'backup.db'), masterKey })
-      expect(await told()).toEqual(Array.from({ length: counted }, () => REASON))
+      expect(await reported()).toEqual(Array.from({ length: counted }, () => REASON))
       expect(store.verify()).toMatchObject({ ok: true, badRows: [] })
     },
   )
@@ -76,6 +76,6 @@ describe('the reason of an approver', () => {
     )
     database.close()
     store = openSqliteStore({ path, masterKey })
-    expect(await told()).toEqual([REASON, shown, REASON])
+    expect(await reported()).toEqual([REASON, shown, REASON])
   })
 })

@@ -13,8 +13,7 @@ import type {
 } from '#core/ports/approval-store'
 import type { CallAddress, CallRecord } from '#core/ports/store'
 import { openReason } from '#store/encryption'
-import type { CommitGroup, StoreContext } from '#store/engine'
-import { all, get, type Row, type Steps, write } from '#store/engine'
+import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from '#store/engine'
 import { integer, text } from '#store/rows'
 import {
   approvalFromRow,
@@ -225,7 +224,7 @@ export const queries = {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
   findApproval: 'SELECT * FROM approvals WHERE id = ?',
   newestApproval: 'SELECT * FROM approvals WHERE record = ? ORDER BY attempt DESC LIMIT 1',
-  /** One conditional update per change: whoever comes second changes nothing (OWP-68). */
+  /** One conditional update per change: the second one changes nothing (OWP-68). */
   changeApproval: `UPDATE approvals SET state = ?, decided_at = coalesce(decided_at, ?), expires_at = ? WHERE id = ? AND state = ?`,
   expiredApprovals:
     "SELECT * FROM approvals WHERE state IN ('pending', 'granted') AND expires_at <= ? ORDER BY expires_at LIMIT ?",
@@ -259,7 +258,7 @@ export const queries = {
 } as const
 
 /**
- * Questions for a yes, one per attempt of a call, with the words of their approvers and the webhook messages that are
+ * Requests for approval, one per attempt of a call, with the words of their approvers and the webhook messages that are
  * still to be delivered. They live as long as the row of their call: a tombstone keeps who said what (rule 13).
  */
 export const tables = `

@@ -20,8 +20,7 @@ import type {
   Settlement,
   SettleResult,
 } from '#core/ports/store'
-import type { CommitGroup } from '#store/engine'
-import { get, type Row, type Steps, write } from '#store/engine'
+import { type CommitGroup, get, type Row, type Steps, write } from '#store/engine'
 import {
   boundText,
   callerSlice,
@@ -47,7 +46,7 @@ import {
 } from './runs.ts'
 
 /**
- * Somebody else has the call. Its record is read after the commit: the winner may be in the very group that is
+ * Another process has the call. Its record is read after the commit: the winner may be in the very group that is
  * being put together, its text not sealed yet (rule 19).
  */
 export const TAKEN = 'taken'
@@ -126,7 +125,7 @@ export function* reclaimCall(
   return { kind: 'claimed', attempt }
 }
 
-/** A call that waits for a yes: its row and the first event of its run, which it always has (rule 20). */
+/** A call that waits for approval: its row and the first event of its run, which it always has (rule 20). */
 export function* parkCall(
   group: CommitGroup,
   call: NewCall,
@@ -362,7 +361,7 @@ function settledOutcome(settlement: Settlement): Outcome | undefined {
   return error === undefined ? undefined : { ok: false, error }
 }
 
-/** How many questions for a yes go with a call that is deleted. */
+/** How many requests for approval go with a call that is deleted. */
 export const APPROVALS_OF_CALL =
   '(SELECT count(*) FROM approvals WHERE approvals.record = calls.record) AS approvals'
 

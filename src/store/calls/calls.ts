@@ -7,8 +7,7 @@ import type {
   OwnCallsQuery,
   Store,
 } from '#core/ports/store'
-import type { StoreContext } from '#store/engine'
-import { all, get, type Row, type Steps } from '#store/engine'
+import { all, get, type Row, type Steps, type StoreContext } from '#store/engine'
 import { callFromRow, integer, type SealedText, text, unreadableText } from '#store/rows'
 import {
   claimCall,
@@ -93,7 +92,7 @@ function* findOwn(sealed: SealedText, { tenant, record }: CallAddress): Steps<Ca
   return found?.tenant === tenant ? found : undefined
 }
 
-/** Our own running calls that somebody asked to stop. */
+/** Our own running calls that a caller asked to stop. */
 function* cancelRequests(writerNo: number): Steps<readonly CallAddress[]> {
   const rows = yield* all('cancelRequests', writerNo)
   return rows.map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))

@@ -6,8 +6,16 @@ import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/prot
 import type { RetentionPolicy, Store } from '#core/ports/store'
 import { sessionLostError } from '#core/runs/sessions'
 import { type Chain, checkpointSignature } from '#store/commit-queue'
-import type { CommitGroup, Engine, StoreContext } from '#store/engine'
-import { all, get, type Row, type Steps, write } from '#store/engine'
+import {
+  all,
+  type CommitGroup,
+  type Engine,
+  get,
+  type Row,
+  type Steps,
+  type StoreContext,
+  write,
+} from '#store/engine'
 import { BUDGETS_KEPT_MS } from '#store/protocol-state'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { endParkedIn } from './approval-changes.ts'
@@ -81,7 +89,7 @@ function* forgetResults(beforeMs: number): Steps<number> {
     const keepsKey = tier === 'write' || tier === 'exec'
     if (keepsKey) yield* write('makeTombstone', record)
     else yield* deleteCall(record)
-    // The key is free, so whoever takes it next begins a run anew.
+    // The key is free, so the next claim begins a run anew.
     if (!keepsKey && row.run === record) yield* removeRun(record)
   }
   return rows.length
@@ -93,7 +101,7 @@ function* forgetTombstones(beforeMs: number): Steps<number> {
   return deleted.length
 }
 
-/** Runs and sessions are told as long as the journal; a long run goes in several steps. */
+/** Runs and sessions are kept as long as the journal; a long run goes in several steps. */
 function* forgetRuns(beforeMs: number): Steps<number> {
   let removed = yield* write('deleteSessions', beforeMs, STEP)
   for (const row of yield* all('oldRuns', beforeMs, STEP)) {
@@ -152,7 +160,7 @@ function* writerHasEnded(writer: string): Steps<boolean> {
 
 /**
  * Rule 8: what a dead writer left running becomes `ambiguous`, except what may simply run again; that stays
- * until somebody asks for it or its time is over. Reads changed nothing, so they just end; what ran in a session
+ * until a caller asks for it or its time is over. Reads changed nothing, so they just end; what ran in a session
  * was lost with its state. Sessions close when nothing runs in them any more (rule 30).
  */
 function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
@@ -211,7 +219,7 @@ function* closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): St
   const rows = yield* all('openSessionsOf', dead.no, MOST_AT_ONCE)
   for (const row of rows) {
     const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
-    // The state that a parked call waits on is gone: a yes could not be used any more.
+    // The state that a parked call waits on is gone: an approval could not be used any more.
     yield* endParkedIn(group, address, { why: 'session', atMs: nowMs })
     yield* closeSession(group, address, 'failed', nowMs)
   }

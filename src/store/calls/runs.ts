@@ -329,7 +329,7 @@ export function* beginAttempt(group: CommitGroup, begun: BeginningAttempt): Step
   return yield* appendFact(run, { fact: calledFact(attempted, principal), caller, atMs })
 }
 
-/** Nothing for a call that is told by its record alone. */
+/** Nothing for a call that is described by its record alone. */
 export function* endAttempt(
   { record, attempt, run, session }: Attempt,
   outcome: Outcome,
@@ -363,13 +363,13 @@ export function* cutAttempt(
   return yield* appendFact(text(row, 'run'), { fact, caller: callerSlice(row), atMs })
 }
 
-/** Gives a call told by its record alone a run with events, because more will be told than a record can. */
-export function* keepInRun(row: Row, told: OwnRunCall): Steps<void> {
+/** Gives a call described by its record alone a run with events, because more will happen than a record can say. */
+export function* keepInRun(row: Row, call: OwnRunCall): Steps<void> {
   if (optionalText(row, 'run') !== undefined) return
-  const { record, principal } = told
-  yield* openRun({ tenant: text(row, 'tenant'), run: record, principal }, told.createdAtMs)
+  const { record, principal } = call
+  yield* openRun({ tenant: text(row, 'tenant'), run: record, principal }, call.createdAtMs)
   yield* write('keepInRun', record)
-  for (const { sequence: _given, atMs, ...fact } of ownRunEvents(told)) {
+  for (const { sequence: _given, atMs, ...fact } of ownRunEvents(call)) {
     yield* appendFact(record, { fact, caller: callerSlice(row), atMs })
   }
 }

@@ -1,6 +1,5 @@
 import type { JournalEvent } from '#core/journal/events'
-import type { Ask, Steps } from '#store/engine'
-import { CommitGroup, type PendingChange } from '#store/engine'
+import { type Ask, CommitGroup, type PendingChange, type Steps } from '#store/engine'
 import type { Slice } from '#store/rows'
 
 /** Sets the answer of every ask; together they cost one round trip. */

@@ -22,7 +22,7 @@ interface SqliteEngineOptions {
   readonly guard: RowGuard
   /** How large the database may become. */
   readonly mostBytes?: number | undefined
-  /** Told after each commit: how many changes, how long. */
+  /** Called after each commit: how many changes, how long. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
@@ -92,7 +92,7 @@ export class SqliteEngine implements Engine {
     return 'committed'
   }
 
-  /** Our own lock file is put back if somebody removed it: others take a writer without one for dead, in time. */
+  /** Our own lock file is put back if anything removed it: others take a writer without one for dead, in time. */
   isAlive(writer: string): boolean {
     if (writer === this.#options.chain.id) {
       this.#keepLock()
@@ -224,7 +224,7 @@ class WriterLock {
     this.#connection = lockedConnection(this.#file)
   }
 
-  /** False when somebody removed the file: the lock is then held on nothing others can see. */
+  /** False when the file was removed: the lock is then held on nothing others can see. */
   get isInPlace(): boolean {
     return existsSync(this.#file)
   }
@@ -301,7 +301,7 @@ class WriterLiveness {
 /** How often the log's size is looked at. */
 const COMMITS_PER_LOOK = 64
 const CHECKPOINT_BYTES = 16 * 1024 * 1024
-/** With several writers somebody always reads the log's end: from here on it is cut by force. */
+/** With several writers one of them always reads the log's end: from here on it is cut by force. */
 const TRUNCATE_BYTES = 64 * 1024 * 1024
 const WORKER_FILE = import.meta.url.endsWith('.ts') ? './checkpoint-worker.ts' : './checkpoint-worker.js'
 

@@ -195,7 +195,7 @@ describe('verifying the SQLite journal', () => {
   it('rule 16: groups of several writers are read in the order of their time, from the position of each', async () => {
     let nowMs = 1_000
     const [left, right] = [openStore({ nowMs: () => nowMs }), openStore({ nowMs: () => nowMs })]
-    const told = async (after: readonly JournalHead[]) =>
+    const reported = async (after: readonly JournalHead[]) =>
       (await left.readJournal(after, 100)).map(
         ({ writer, group }) => `${writer === left.writer ? 'left' : 'right'} ${group}`,
       )
@@ -205,8 +205,8 @@ describe('verifying the SQLite journal', () => {
       nowMs += 10
       await store.claim(sampleCall({ record: `at ${nowMs}` }))
     }
-    expect(await told([])).toEqual(['left 0', 'right 0', 'right 1', 'left 1', 'right 2'])
-    expect(await told(early)).toEqual(['right 0', 'right 1', 'left 1', 'right 2'])
+    expect(await reported([])).toEqual(['left 0', 'right 0', 'right 1', 'left 1', 'right 2'])
+    expect(await reported(early)).toEqual(['right 0', 'right 1', 'left 1', 'right 2'])
   })
 
   it('rule 15: a writer records each head once, so the journal grows with writers and not with their square', async () => {

@@ -14,9 +14,9 @@ interface SqliteStoreOptions {
   readonly nowMs?: () => number
   /** How large the database may become. */
   readonly mostBytes?: number
-  /** Told after each commit: how many changes, how long. */
+  /** Called after each commit: how many changes, how long. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
-  /** Told once of each row that decides and was changed by someone without the key. */
+  /** Called once for each row that decides and was changed without the key. */
   readonly onForeign?: ((row: string, table: string) => void) | undefined
 }
 

@@ -200,9 +200,9 @@ export class ReferenceStore implements ModelledStore {
   }
 
   noteRefusal(refused: RefusedCall): boolean {
-    const told = this.#runEvents.refuse(refused)
-    if (told === undefined) return false
-    this.#journal.append({ ...refusedEvent(refused), ...told })
+    const reported = this.#runEvents.refuse(refused)
+    if (reported === undefined) return false
+    this.#journal.append({ ...refusedEvent(refused), ...reported })
     return true
   }
 

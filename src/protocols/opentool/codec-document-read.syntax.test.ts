@@ -43,12 +43,12 @@ describe('OTS-01: the position of a syntax error', () => {
   it('is where a control character was put', () => {
     fc.assert(
       fc.property(fc.json(), fc.nat(), (text, at) => {
-        const place = at % (text.length + 1)
-        const broken = `${text.slice(0, place)}\u0001${text.slice(place)}`
+        const index = at % (text.length + 1)
+        const broken = `${text.slice(0, index)}\u0001${text.slice(index)}`
         const offset = findSyntaxError(broken)
-        expect(offset).toBeLessThanOrEqual(place)
+        expect(offset).toBeLessThanOrEqual(index)
         // Inside a number or a word, or behind a backslash, the token as a whole is wrong.
-        expect(broken.slice(offset, place)).toMatch(/^[-\w.+\\]*$/)
+        expect(broken.slice(offset, index)).toMatch(/^[-\w.+\\]*$/)
       }),
     )
   })

@@ -109,17 +109,17 @@ describe('what a caller can know before it calls', () => {
         },
       }),
     })
-    const told = Object.fromEntries(
+    const reported = Object.fromEntries(
       result.tools.map(({ name, _meta }: { name: string; _meta: Record<string, unknown> }) => [
         name,
         _meta['collet/tool'],
       ]),
     )
-    expect(told.Clock_Read).toEqual({
+    expect(reported.Clock_Read).toEqual({
       ...{ id: 'Clock.Read@1.0.0', catalogId: 'openwop:Clock.Read' },
       ...{ safetyTier: 'read', replay: 'idempotent' },
     })
-    expect(told.Mail_Send).toEqual({
+    expect(reported.Mail_Send).toEqual({
       ...{ id: 'Mail.Send@2.0.0', catalogId: 'openwop:Mail.Send' },
       ...{ safetyTier: 'write', egress: 'safe-fetch' },
       ...{ approval: 'conditional', credential: true },

@@ -37,7 +37,7 @@ describe('the patience of a group', () => {
   })
 
   it('never holds a change back for longer than two milliseconds', () => {
-    const trickle = Array.from({ length: 200 }, (_, place) => place * 0.1)
+    const trickle = Array.from({ length: 200 }, (_, index) => index * 0.1)
     const groups = commitMany(new Patience(), 130, trickle)
     expect(Math.max(...groups.map(({ waitedMs }) => waitedMs))).toBeLessThan(2.1)
   })

@@ -6,8 +6,8 @@ const ipv4Bytes = fc.uint8Array({ minLength: 4, maxLength: 4 })
 const ipv6Bytes = fc.uint8Array({ minLength: 16, maxLength: 16 })
 
 function hextets(bytes: Uint8Array): readonly string[] {
-  return Array.from({ length: 8 }, (_, place) =>
-    (((bytes[place * 2] ?? 0) << 8) | (bytes[place * 2 + 1] ?? 0)).toString(16),
+  return Array.from({ length: 8 }, (_, index) =>
+    (((bytes[index * 2] ?? 0) << 8) | (bytes[index * 2 + 1] ?? 0)).toString(16),
   )
 }
 

@@ -10,15 +10,15 @@ const OPENWOP_WAY = 'oxp-1.0'
 /** Rule 2: a caller may call exactly what it may see, by the generated scopes and in openwop's catalog. */
 export async function compareSight(written: Played, stage: Stage, batch: Batch): Promise<void> {
   const looks = new Map<string, number>()
-  for (const [place, call] of batch.calls.entries()) {
-    const told = written.answers[place]?.observation
+  for (const [index, call] of batch.calls.entries()) {
+    const reported = written.answers[index]?.observation
     const isVisible = visibleTool(batch, call) !== undefined
     // A key that is taken, and a request that cannot be read, are answered before anybody looks for the tool.
-    const isEarlier = told?.code === 'key_conflict' || told?.isUnread === true
-    const isFound = told?.decision !== 'hidden'
+    const isEarlier = reported?.code === 'key_conflict' || reported?.isUnread === true
+    const isFound = reported?.decision !== 'hidden'
     if (!isEarlier && isFound !== isVisible) {
       const found = { path: '/decision', expected: isVisible, actual: isFound }
-      throw new Disagreement(batch, place, { way: 'a call', reference: 'the scopes', found })
+      throw new Disagreement(batch, index, { way: 'a call', reference: 'the scopes', found })
     }
     const expected = visibleTool(batch, { ...call, suffix: '' }) === undefined ? 404 : 200
     const name = `${call.caller} ${call.base}`
@@ -26,7 +26,7 @@ export async function compareSight(written: Played, stage: Stage, batch: Batch):
     looks.set(name, actual)
     if (actual === expected) continue
     const found = { path: '/v1/tools', expected, actual }
-    throw new Disagreement(batch, place, { way: 'openwop', reference: 'the scopes', found })
+    throw new Disagreement(batch, index, { way: 'openwop', reference: 'the scopes', found })
   }
 }
 

@@ -9,7 +9,7 @@ function read(written: JsonObject, where: 'input' | 'output' = 'input') {
   const found = readImportedSchema(
     written,
     where,
-    (place, problem) => findings.push(`${place}: ${problem}`),
+    (index, problem) => findings.push(`${index}: ${problem}`),
     () => undefined,
   )
   return { schema: found?.schema, accepts: acceptsOf(found?.enforced() ?? {}), findings }

@@ -17,12 +17,12 @@ describe('names', () => {
   })
 
   it('OTS-84: in a collision the legal name stays, whatever the order', () => {
-    const { nameOf, keyOf } = namesOf('a.b', 'a/b', 'a_b')
+    const { nameOf, keyByName } = namesOf('a.b', 'a/b', 'a_b')
     expect(nameOf.get('a_b')).toBe('a_b')
     expect(nameOf.get('a.b')).toMatch(/^a_b_[0-9a-f]{8}$/)
     expect(nameOf.get('a/b')).toMatch(/^a_b_[0-9a-f]{8}$/)
     expect([...nameOf.keys()]).toEqual(['a.b', 'a/b', 'a_b'])
-    expect(keyOf.get(nameOf.get('a/b') ?? '')).toBe('a/b')
+    expect(keyByName.get(nameOf.get('a/b') ?? '')).toBe('a/b')
   })
 
   it('OTS-84: equal names of different things are told apart by their keys', () => {
@@ -35,14 +35,14 @@ describe('names', () => {
     const original = fc.oneof(fc.string(), fc.constantFrom('a.b', 'a_b', 'a b', '', '_', 'x'.repeat(70)))
     fc.assert(
       fc.property(fc.uniqueArray(original, { maxLength: 20 }), (originals) => {
-        const { nameOf, keyOf } = namesOf(...originals)
+        const { nameOf, keyByName } = namesOf(...originals)
         for (const each of originals) {
           const name = nameOf.get(each) ?? ''
           expect(isFunctionName(name)).toBe(true)
-          expect(keyOf.get(name)).toBe(each)
+          expect(keyByName.get(name)).toBe(each)
           if (isFunctionName(each)) expect(name).toBe(each)
         }
-        expect(keyOf.size).toBe(originals.length)
+        expect(keyByName.size).toBe(originals.length)
       }),
     )
   })

@@ -5,7 +5,7 @@ import { findWeakCredentials } from './api-keys.ts'
 
 const strong = randomBytes(32).toString('base64')
 const keys = (...texts: string[]) =>
-  texts.map((text, place) => ({ id: `p${place}`, key: new Secret(text), tenant: 'default', scopes: [] }))
+  texts.map((text, index) => ({ id: `p${index}`, key: new Secret(text), tenant: 'default', scopes: [] }))
 const jwt = (secret: string) => ({
   secret: new Secret(secret),
   audiences: [],
