@@ -100,6 +100,8 @@ export async function classifyDiscovery(
   const next: PinRecord[] = []
   const read = createTextReader()
   const breather = new Breather()
+  // Reading what is offered took its own share of this turn.
+  await breather.breathe()
   for (const [nativeName, tool] of offered) {
     if (breather.isDue) await breather.breathe()
     const definition = { hash: pinHash(sighting.identity, tool), offered: tool, identity: sighting.identity }

@@ -49,9 +49,15 @@ function checkDialect({ $schema: dialect }: JsonObject, say: Report): void {
 
 let metaSchema: ValidateFunction | undefined
 
-function checkAgainstMetaSchema(schema: JsonObject, say: Report): void {
+/** Compiled by the first check. That takes a while, so a server that must not stop does it in a turn of its own. */
+export function loadMetaSchema(): ValidateFunction {
   metaSchema ??= new Ajv2020({ strict: false, allErrors: true, validateFormats: false }).getSchema(DIALECT)
   if (metaSchema === undefined) throw new Error('The validator has no meta-schema for JSON Schema 2020-12.')
+  return metaSchema
+}
+
+function checkAgainstMetaSchema(schema: JsonObject, say: Report): void {
+  const metaSchema = loadMetaSchema()
   if (metaSchema(schema)) return
   const reported = new Set<string>()
   for (const { pointer, message } of schemaIssues(metaSchema.errors ?? [], {})) {
