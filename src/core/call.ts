@@ -9,7 +9,8 @@ import type { Tool } from './tool.ts'
  * `parked`: waits for approval. `running`: claimed by a writer. `released`: failed with the author's word that
  * nothing took effect, so the same request may run again. `ambiguous`: cut by a crash; only an operator ends it.
  */
-export type CallState = 'parked' | 'running' | 'succeeded' | 'failed' | 'released' | 'ambiguous'
+export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
+export type CallState = (typeof CALL_STATES)[number]
 
 /** What a principal may see of its own call (rule 10). */
 export interface CallView {

@@ -18,22 +18,13 @@ import { renderTable } from '#cli/output'
 import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
-import type { CallState } from '#core/call'
+import { CALL_STATES } from '#core/call'
 import { cleanText, type JsonObject, type JsonValue } from '#core/json'
 import type { Settlement } from '#core/ports/store'
 import { createCallRoutes, type RenderedCall } from '#server/admin/calls'
 
 const MOST_CALLS = 1_000
 const DEFAULT_LIMIT = 100
-
-const STATE_NAMES = [
-  'parked',
-  'running',
-  'succeeded',
-  'failed',
-  'released',
-  'ambiguous',
-] as const satisfies readonly CallState[]
 
 const HEADINGS = ['RECORD', 'STATE', 'TOOL', 'PRINCIPAL', 'CREATED', 'ERROR', 'CALL ID'] as const
 
@@ -43,14 +34,14 @@ const calls = defineCommand<'state' | 'limit' | AdminOption>({
   details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
   positionals: [],
   options: {
-    state: { value: 'S', help: `Only calls in this state: ${STATE_NAMES.join(', ')}.` },
+    state: { value: 'S', help: `Only calls in this state: ${CALL_STATES.join(', ')}.` },
     limit: { value: 'N', help: `List at most N. Default ${DEFAULT_LIMIT}.` },
     ...adminOptions('admin:calls'),
   },
   examples: ['collet calls --state ambiguous', 'collet calls --limit 20 --json'],
   async run(args, context) {
     const { output, json, clock } = context
-    const state = args.oneOf('state', STATE_NAMES)
+    const state = args.oneOf('state', CALL_STATES)
     const limit = args.integer('limit', { least: 1, most: MOST_CALLS }) ?? DEFAULT_LIMIT
     const query = new URLSearchParams({ limit: String(limit), ...(state === undefined ? {} : { state }) })
     const client = new AdminClient(args, context, {

@@ -1,4 +1,4 @@
-import type { CallError, CallState } from '#core/call'
+import { CALL_STATES, type CallError } from '#core/call'
 import type { ToolError } from '#core/errors'
 import { ownRunId } from '#core/ids'
 import { isJsonObject, type JsonValue } from '#core/json'
@@ -190,21 +190,13 @@ function readWhy(why: JsonValue | undefined): string {
   throw badRequest(`\`why\` is a text of 1 to ${LONGEST_WHY} characters that says how you know.`)
 }
 
-const STATES = {
-  parked: 'parked',
-  running: 'running',
-  succeeded: 'succeeded',
-  failed: 'failed',
-  released: 'released',
-  ambiguous: 'ambiguous',
-} as const satisfies Record<CallState, CallState>
-
 /** `?state=&limit=` of the operators' list. */
 function readCallFilter(query: URLSearchParams): CallFilter {
   const limit = readLimit(query.get('limit'))
-  const state = query.get('state')
-  if (state === null || state === '') return { limit }
-  if (!isState(state)) throw httpFault(400, `\`state\` is one of ${Object.keys(STATES).join(', ')}.`)
+  const asked = query.get('state')
+  if (asked === null || asked === '') return { limit }
+  const state = CALL_STATES.find((known) => known === asked)
+  if (state === undefined) throw httpFault(400, `\`state\` is one of ${CALL_STATES.join(', ')}.`)
   return { limit, state }
 }
 
@@ -213,8 +205,4 @@ function readLimit(text: string | null): number {
   const limit = Number(text)
   if (Number.isInteger(limit) && limit >= 1 && limit <= HIGHEST_LIMIT) return limit
   throw httpFault(400, `\`limit\` is a whole number from 1 to ${HIGHEST_LIMIT}.`)
-}
-
-function isState(text: string): text is CallState {
-  return Object.hasOwn(STATES, text)
 }
