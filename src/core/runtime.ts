@@ -4,8 +4,8 @@ import type { JsonObject } from './json.ts'
 import type { Principal } from './principal.ts'
 import type { Secret } from './secret.ts'
 
-/** Others wait at most about this long for a piece of long work; five such pieces in a row are still no stall. */
-const LONGEST_PIECE_MS = 10
+/** Others wait at most about this long for a piece of long work; ten such pieces in a row are still no stall. */
+const LONGEST_PIECE_MS = 5
 
 /** Who breathes resumes in a turn of the event loop of its own, so that many long works together are no longer than one. */
 let turns: Promise<void> = Promise.resolve()
