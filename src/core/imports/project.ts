@@ -3,7 +3,6 @@ import { shortHash } from '#core/hash'
 import { isJsonObject, type JsonObject } from '#core/json'
 import type { OfferedTool, Source } from '#core/ports/source'
 import { Breather } from '#core/runtime'
-import { loadMetaSchema } from '#core/schema/check'
 import type { PolicyDefinition, SourceKind, StatefulContext, Tool } from '#core/tool'
 import { inspectTool } from '#core/tools/prepare-tool'
 import { pinHash } from './definition-diff.ts'
@@ -95,7 +94,8 @@ export async function projectTools(
   )
   const known = projectionsOf(source)
   const breather = new Breather()
-  if (pinned.length > 0) loadMetaSchema()
+  // The commit of the pins took its own share of this turn.
+  if (pinned.length > 0) await breather.breathe()
   for (const pin of pinned) {
     if (breather.isDue) await breather.breathe()
     const local = names.get(pin.offered.nativeName) ?? ''
