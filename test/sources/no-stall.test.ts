@@ -198,10 +198,10 @@ describe('the largest definitions of an MCP server', () => {
       revision: 'legacy',
     })
     const server = await start(new Map([['Up', options]]), tmpdir())
-    for (let look = 0; look < 3; look += 1) {
-      const { stallMs } = await readWhileAsked(server, 'Up')
-      expect(stallMs).toBeLessThan(MOST_MS)
-    }
+    const stalls: number[] = []
+    for (let look = 0; look < 5; look += 1) stalls.push((await readWhileAsked(server, 'Up')).stallMs)
+    // The middle one: a machine that is slow for a moment, or collects garbage just then, says nothing about the pieces.
+    expect(stalls.toSorted((a, b) => a - b)[2]).toBeLessThan(MOST_MS)
     expect((await listed(server)).tools).toBe(8)
   })
 })
