@@ -4,10 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
-import { NO_LIMITS } from '#core/limits/settings'
 import { Secret } from '#core/secret'
 import { sampleTool } from '#testing/samples'
+import { testSettings } from '../../test/test-settings.ts'
 import { checkExposure, StartRefused } from './safety.ts'
 import { startServer } from './start-server.ts'
 
@@ -26,44 +25,8 @@ const BY_JWT = (secret: string): Settings['auth'] => ({
 })
 
 function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools'] = []): Settings {
-  return {
-    tools,
-    toolkits: new Map(),
-    sources: new Map(),
-    folder: '.',
-    server: {
-      host,
-      port: 0,
-      publicUrl: undefined,
-      bodyLimitBytes: 1_000,
-      allowedOrigins: [],
-      maxConnections: 100,
-    },
-    store: 'memory:',
-    dataFolder,
-    masterKey: undefined,
-    auth,
-    oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
-    calls: { retentionHours: 24, defaultTimeoutMs: 1_000, maxResultBytes: 1_000 },
-    journal: { retentionDays: 90 },
-    egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
-    limits: NO_LIMITS,
-    budgets: [],
-    openwop: { catalog: true, compactView: true, sessions: true },
-    otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
-    opentool: {
-      title: 'Collet',
-      version: undefined,
-      description: undefined,
-      stringIdsAreKeys: false,
-      streaming: false,
-    },
-    mcp: { enabled: true, name: 'collet', instructions: undefined, pageSize: 1_000 },
-    hooks: {},
-    approvals: DEFAULT_APPROVAL_RULES,
-    logLevel: 'silent',
-    otlpEndpoint: undefined,
-  }
+  const changed = testSettings({ tools, auth, dataFolder })
+  return { ...changed, server: { ...changed.server, host } }
 }
 
 const LOOPBACK = ['127.0.0.1', '127.9.9.9', '::1', 'localhost']

@@ -1,5 +1,5 @@
-import { afterEach, describe, expect, it } from 'vitest'
-import { StoreFolder } from '../../test/store/store-folder.ts'
+import { describe, expect, it } from 'vitest'
+import { openStoreFolder } from '../../test/store/store-folder.ts'
 
 const CANARY = 'canary-key-of-a-source-900150983cd2'
 const SOURCE = {
@@ -10,20 +10,9 @@ const SOURCE = {
   replace: false,
 }
 
-const folders: StoreFolder[] = []
-afterEach(async () => {
-  for (const folder of folders.splice(0)) await folder.remove()
-})
-
-function openFolder() {
-  const folder = new StoreFolder(Date.now)
-  folders.push(folder)
-  return folder
-}
-
 describe('stored sources in SQLite', () => {
   it('rule 14: no option is in the bytes of the database, and all are there after a restart', async () => {
-    const folder = openFolder()
+    const folder = openStoreFolder(Date.now)
     const store = folder.open()
     await store.sources.put(SOURCE)
     expect(folder.bytes()).toContain('Weather')
@@ -40,7 +29,7 @@ describe('stored sources in SQLite', () => {
     ['changed options', "UPDATE sources SET options = CAST(x'00' || substr(options, 2) AS BLOB)"],
     ['options moved to another source', "UPDATE sources SET key = 'Other'"],
   ])('rule 14: %s are an error for the operator, and can be removed', async (_title, sql) => {
-    const folder = openFolder()
+    const folder = openStoreFolder(Date.now)
     const store = folder.open()
     await store.sources.put(SOURCE)
     await store.close()
@@ -53,7 +42,7 @@ describe('stored sources in SQLite', () => {
   })
 
   it('another process on the same file sees a change at once', async () => {
-    const folder = openFolder()
+    const folder = openStoreFolder(Date.now)
     const [server, cli] = [folder.open(), folder.open()]
     expect(server.sources.epoch()).toBe(0)
     await cli.sources.put(SOURCE)

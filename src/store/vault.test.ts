@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { Secret } from '#core/secret'
-import { StoreFolder } from '../../test/store/store-folder.ts'
+import { openStoreFolder } from '../../test/store/store-folder.ts'
 
 const CANARY = 'canary-value-of-the-vault-5d41402a'
 const ENTRY = {
@@ -18,20 +18,9 @@ const ENTRY = {
   atMs: 1_000,
 } as const
 
-const folders: StoreFolder[] = []
-afterEach(async () => {
-  for (const folder of folders.splice(0)) await folder.remove()
-})
-
-function openFolder() {
-  const folder = new StoreFolder(Date.now)
-  folders.push(folder)
-  return folder
-}
-
 describe('the vault in SQLite', () => {
   it('OWP-75, rule 14: no value is in the bytes of the database, also after a rotation', async () => {
-    const folder = openFolder()
+    const folder = openStoreFolder(Date.now)
     const store = folder.open()
     await store.vault.put(ENTRY)
     await store.consents.begin(
@@ -67,7 +56,7 @@ describe('the vault in SQLite', () => {
     ['a key of another tenant', "UPDATE vault_keys SET tenant = 'other'"],
     ['a changed key', "UPDATE vault_keys SET wrapped = CAST(x'00' || substr(wrapped, 2) AS BLOB)"],
   ])('rule 14: %s is an error for the operator, not "not found"', async (_title, sql) => {
-    const folder = openFolder()
+    const folder = openStoreFolder(Date.now)
     const store = folder.open()
     await store.vault.put(ENTRY)
     await store.vault.put({ ...ENTRY, ref: 'cred_2', principal: 'key:carol' })
@@ -81,7 +70,7 @@ describe('the vault in SQLite', () => {
   })
 
   it('a rotation by another process is seen at once', async () => {
-    const folder = openFolder()
+    const folder = openStoreFolder(Date.now)
     const [server, cli] = [folder.open(), folder.open()]
     await server.vault.put(ENTRY)
     await cli.vault.rotate('cli:ann', 2_000)
@@ -93,7 +82,7 @@ describe('the vault in SQLite', () => {
   })
 
   it('each tenant has a data key of its own, and a rotation leaves one of each', async () => {
-    const folder = openFolder()
+    const folder = openStoreFolder(Date.now)
     const store = folder.open()
     await store.vault.put(ENTRY)
     await store.vault.put({ ...ENTRY, tenant: 'other', ref: 'cred_2' })

@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { onTestFinished } from 'vitest'
 import type { Store } from '#core/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 
@@ -51,4 +52,11 @@ export class StoreFolder {
     for (const store of this.#open) await store.close()
     rmSync(this.#folder, { recursive: true })
   }
+}
+
+/** A folder that is gone with the test that opens it. */
+export function openStoreFolder(nowMs?: () => number): StoreFolder {
+  const folder = new StoreFolder(nowMs)
+  onTestFinished(() => folder.remove())
+  return folder
 }

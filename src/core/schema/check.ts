@@ -47,13 +47,13 @@ function checkDialect({ $schema: dialect }: JsonObject, say: Report): void {
   )
 }
 
-let metaSchema: ValidateFunction | undefined
+let compiled: ValidateFunction | undefined
 
 /** Compiled by the first check. That takes a while, so a server does it before it listens. */
 export function loadMetaSchema(): ValidateFunction {
-  metaSchema ??= new Ajv2020({ strict: false, allErrors: true, validateFormats: false }).getSchema(DIALECT)
-  if (metaSchema === undefined) throw new Error('The validator has no meta-schema for JSON Schema 2020-12.')
-  return metaSchema
+  compiled ??= new Ajv2020({ strict: false, allErrors: true, validateFormats: false }).getSchema(DIALECT)
+  if (compiled === undefined) throw new Error('The validator has no meta-schema for JSON Schema 2020-12.')
+  return compiled
 }
 
 function checkAgainstMetaSchema(schema: JsonObject, say: Report): void {
