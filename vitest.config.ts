@@ -1,5 +1,10 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { UntriedReporter } from './test/untried-reporter.ts'
+
+/** Tests that keep no state outside themselves, but for those that measure the process they run in. */
+const PARTS = 'client,conformance,egress,oauth,server,sources,store'
+const TOGETHER = `test/{${PARTS}}/**/!(differential|pack-messages|*stall|*hostile*|*speed|*.long).test.ts`
 
 export default defineConfig({
   resolve: { conditions: ['collet-source', 'node', 'module', 'default'] },
@@ -8,8 +13,8 @@ export default defineConfig({
     reporters: ['default', new UntriedReporter()],
     execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'],
     pool: 'forks',
-    // Vitest leaves one core free, which is half of a small machine.
-    maxWorkers: '100%',
+    // One more than there are cores: many tests wait for a process they started.
+    maxWorkers: availableParallelism() + 1,
     setupFiles: ['test/seed.ts'],
     // For what hangs; a busy machine is no failure.
     testTimeout: 60_000,
@@ -18,17 +23,16 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          name: 'parts',
+          name: 'alone',
           include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
           // For `npm run test:long`: see vitest.long.config.ts.
-          exclude: ['**/node_modules/**', '**/*.long.test.ts'],
+          exclude: ['**/node_modules/**', '**/*.long.test.ts', TOGETHER],
         },
       },
       {
-        // Tests beside their modules keep no state outside themselves, so they share a process: loading the same modules for
-        // each file would take longer than the tests.
+        // They share a process: to load the same modules for each file would take longer than the tests.
         extends: true,
-        test: { name: 'modules', include: ['src/**/*.test.ts'], isolate: false },
+        test: { name: 'together', include: ['src/**/*.test.ts', TOGETHER], isolate: false },
       },
     ],
   },

@@ -4,19 +4,24 @@ import config from './vitest.config.ts'
 const HOURS_MS = 4 * 3_600_000
 
 /**
- * `npm run test:long`: what takes too long for every change. A suite that has a size takes it from a variable, and is small in
- * `npm test`: add its file to `include` and its variable to `env`. One that is always long is a file `*.long.test.ts`.
+ * `npm run test:long`: what takes too long for every change. A suite that has a size takes it from `test/size.ts` or from a
+ * variable of its own, and is small in `npm test`: add its file to `include`. One that is always long is a file `*.long.test.ts`.
  */
 export default defineConfig({
   ...config,
   test: {
     ...config.test,
-    include: ['test/fuzz/*.test.ts', 'test/conformance/differential.test.ts', '**/*.long.test.ts'],
+    include: [
+      'test/fuzz/*.test.ts',
+      'test/conformance/differential.test.ts',
+      'test/crash/crash.test.ts',
+      'test/sources/openapi/corpus.test.ts',
+      'test/store/{approval-model,budget-processes}.test.ts',
+      'src/core/calls/call-tool.model.test.ts',
+      '**/*.long.test.ts',
+    ],
     exclude: ['**/node_modules/**'],
-    env: {
-      COLLET_FUZZ_CASES: process.env.COLLET_FUZZ_CASES ?? '25000',
-      COLLET_DIFFERENTIAL_CASES: process.env.COLLET_DIFFERENTIAL_CASES ?? '20000',
-    },
+    env: { COLLET_LONG: '1', COLLET_FUZZ_CASES: process.env.COLLET_FUZZ_CASES ?? '25000' },
     testTimeout: HOURS_MS,
   },
 })

@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { sized } from '../size.ts'
 import { batch } from './differential-calls.ts'
 import { playBatch, type Tally } from './differential-play.ts'
 
 /** More with `COLLET_DIFFERENTIAL_CASES`; others with `COLLET_DIFFERENTIAL_SEED`, a number of a report or `random`. */
-const LEAST_CASES = 2_000
+const LEAST_CASES = sized(1_000, 20_000)
 const USUAL_SEED = 20_261_115
 const { COLLET_DIFFERENTIAL_CASES: wanted = LEAST_CASES, COLLET_DIFFERENTIAL_SEED: seed } = process.env
 const cases = Math.max(LEAST_CASES, Number(wanted))

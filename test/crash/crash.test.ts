@@ -1,9 +1,14 @@
 import { describe, expect, it } from 'vitest'
+import { sized } from '../size.ts'
 import { findingsOf, runCrashScenario } from './crash-scenario.ts'
 
-const LIMIT_MS = 300_000
-/** What a run has to meet before its silence means anything, in each scenario: 20 kills and 500 effects in all. */
-const FLOORS = { kills: 10, effects: 250, acknowledged: 250, sessions: 20, events: 500, used: 20, flows: 10 }
+const LIMIT_MS = sized(300_000, 3_600_000)
+const KILLS = sized(5, 40)
+/** What a run has to meet before its silence means anything, in each scenario. */
+const FLOORS = {
+  ...{ kills: KILLS, effects: 25 * KILLS, acknowledged: 25 * KILLS },
+  ...{ sessions: 2 * KILLS, events: 50 * KILLS, used: 2 * KILLS, flows: KILLS },
+}
 
 /** The same choices in every run, as with properties; the timing of processes stays free. */
 const SEED = process.env.COLLET_SEED === 'random' ? Date.now() % 1_000_000 : 20_261_116
@@ -13,7 +18,7 @@ describe('a server that is killed', () => {
     'keeps its promises with %i writer(s) on one file (rules 7, 8, 16, 17, 20, 30, 31; OWP-41, OWP-98, OWP-99)',
     { timeout: LIMIT_MS },
     async (writers) => {
-      const result = await runCrashScenario({ writers, kills: FLOORS.kills, seconds: 0, seed: SEED })
+      const result = await runCrashScenario({ writers, kills: KILLS, seconds: 0, seed: SEED })
       const { verdict, sessions, runs, approvals, flows, journal } = result
 
       expect(findingsOf(result), `seed ${SEED}`).toEqual([])

@@ -13,6 +13,7 @@ import type { ToolContext } from '#core/tool'
 import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-gateway'
+import { sized } from '../size.ts'
 
 const LIMIT_MS = 120_000
 const LONGEST = 40
@@ -210,7 +211,7 @@ describe('whatever callers, approvers and time do at once', { timeout: LIMIT_MS 
       fc.asyncProperty(quorum, some, (needed, taken) =>
         play(new World(() => openMemoryStore(), needed), taken),
       ),
-      { numRuns: 500 },
+      { numRuns: sized(150, 1_500) },
     )
   })
 
@@ -229,7 +230,7 @@ describe('whatever callers, approvers and time do at once', { timeout: LIMIT_MS 
           rmSync(folder, { recursive: true, force: true })
         }
       }),
-      { numRuns: 80 },
+      { numRuns: sized(40, 400) },
     )
   })
 })

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { sized } from '../size.ts'
 
-const CALLS = 2_000
+const CALLS = sized(1_000, 10_000)
 const PROCESSES = 3
 const KILLS = 4
 /** A fiftieth of the budget, and the calls that ran. */

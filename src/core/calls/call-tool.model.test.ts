@@ -7,9 +7,10 @@ import type { Tool, ToolContext, ToolPolicy } from '#core/tool'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, faultyStore, openTestGateway, type StoreMethod } from '#testing/test-gateway'
+import { sized } from '../../../test/size.ts'
 
 /** Raise for a longer search. */
-const RUNS = 300
+const RUNS = sized(100, 1_000)
 const LONGEST = 50
 const LIMIT_MS = 60_000
 
