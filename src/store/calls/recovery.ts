@@ -16,7 +16,7 @@ import {
   type StoreContext,
   write,
 } from '#store/engine'
-import { BUDGETS_KEPT_MS, forgetFullBuckets } from '#store/protocol-state'
+import { BUDGETS_KEPT_MS, forgetFullBuckets } from '#store/limits'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { endParkedIn } from './approval-changes.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, deleteCall, dropReferences } from './call-changes.ts'
