@@ -43,7 +43,7 @@ export type CallNeeds = LookUpNeeds &
     readonly starting: StartingCalls
     readonly budgets: Budgets
     readonly refusals: RefusalEvents
-    /** UUID v7 (OTC/T-24). */
+    /** UUID v4 (OTC/T-24). */
     newCallId(): string
   }
 

@@ -34,7 +34,7 @@ export interface RunningGatewayOptions {
   readonly hooks: Hooks
   readonly approvalRules: ApprovalRules
   readonly maxResultBytes: number
-  /** UUID v7 (OTC/T-24). */
+  /** UUID v4 (OTC/T-24). */
   newCallId(): string
   /** Unguessable, URL-safe. */
   newChallengeId(): string
