@@ -37,6 +37,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['vault', () => import('#cli/commands/secrets')],
   ['opentool', () => import('#cli/commands/opentool')],
   ['backup', () => import('#cli/commands/journal')],
+  ['migrate', () => import('#cli/commands/store')],
   ['doctor', () => import('#cli/commands/doctor')],
   ['keys', () => import('#cli/commands/keys')],
   ['version', () => import('#cli/commands/doctor')],

@@ -20,6 +20,7 @@ const backup = defineCommand<'store' | 'config'>({
   details: [
     'A plain copy of the file would miss what is still in its -wal file. Nothing is overwritten. The key is not copied:',
     'back it up as well, in another place. To restore, stop the server, put both back and remove any old -wal file beside the database.',
+    'A database of PostgreSQL is backed up with its own tools (pg_dump); the command says how.',
   ],
   positionals: [{ name: 'FILE', help: 'The new file; it must not exist yet.' }],
   options: STORE_OPTIONS,
