@@ -1,6 +1,38 @@
-import { type Command, defineCommand, EXIT } from '#cli/command'
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { type Command, defineCommand, EXIT, UsageError } from '#cli/command'
 import { STORE_OPTIONS, storeAccess } from '#cli/store-access'
+import { keyFileIn } from '#config/to-settings'
 import { describeStore } from '#store/stores'
+
+const backup = defineCommand<'store' | 'config'>({
+  name: 'backup',
+  summary: 'Copies the database to a new file, even while a server uses it.',
+  details: [
+    'A plain copy of the file would miss what is still in its -wal file. Nothing is overwritten. The key is not copied:',
+    'back it up as well, in another place. To restore, stop the server, put both back and remove any old -wal file beside the database.',
+    'A database of PostgreSQL is backed up with its own tools (pg_dump); the command says how.',
+  ],
+  positionals: [{ name: 'FILE', help: 'The new file; it must not exist yet.' }],
+  options: STORE_OPTIONS,
+  examples: ['collet backup /backups/collet-monday.db'],
+  async run(args, context) {
+    const { output, json, services, workingFolder, environment } = context
+    const [name = ''] = args.positionals
+    const file = resolve(workingFolder, name)
+    if (existsSync(file)) throw new UsageError(`${file} already exists. Name a new file, or move that one.`)
+    const access = await storeAccess(args, context)
+    await output.during('Copying', services.backUp(access, file))
+    const key = environment.masterKey === undefined ? keyFileIn(access.dataFolder) : 'COLLET_KEY'
+    if (json) {
+      output.json({ file, key })
+      return EXIT.ok
+    }
+    output.data(file)
+    output.note(`Back up the key (${key}) as well, in another place: without it the copy cannot be read.`)
+    return EXIT.ok
+  },
+})
 
 const migrate = defineCommand<'dry-run' | 'store' | 'config'>({
   name: 'migrate',
@@ -31,4 +63,4 @@ const migrate = defineCommand<'dry-run' | 'store' | 'config'>({
   },
 })
 
-export const COMMANDS: readonly Command[] = [migrate]
+export const COMMANDS: readonly Command[] = [backup, migrate]
