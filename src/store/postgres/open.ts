@@ -8,6 +8,7 @@ import { createStore } from '#store/store'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
 import { Connection, storeErrorOf } from './connection.ts'
 import { PostgresEngine } from './engine.ts'
+import { PARTS_TABLES, Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach } from './lanes.ts'
 
 interface PostgresStoreOptions {
@@ -24,9 +25,10 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const { url, masterKey, nowMs = Date.now, onForeign, onCommit } = options
   const keys = deriveStoreKeys(masterKey)
   await prepareDatabase(url, keys)
-  const chain = new Chain(keys, nowMs)
+  const volumes = new Volumes(nowMs)
+  const chain = new Chain(keys, nowMs, volumes)
   const guard = new RowGuard(keys.rows, onForeign)
-  const engine = new PostgresEngine({ url, chain, guard, onCommit })
+  const engine = new PostgresEngine({ url, chain, volumes, guard, onCommit })
   return createStore({ engine, chain, guard, nowMs })
 }
 
@@ -64,6 +66,7 @@ async function migrate(
   const steps = await driveEach(missingSteps(version, keys, migrations), answer)
   if (version === 0) await connection.one({ text: SCALAR_FUNCTIONS })
   for (const step of steps) await connection.one({ text: postgresSchema(step) })
+  if (version === 0) await connection.one({ text: PARTS_TABLES })
   if (version === 0) await driveEach(write('writeMeta', 'key_check', keys.check), answer)
   if (steps.length > 0) await driveEach(write('writeMeta', VERSION, String(migrations.length)), answer)
 }
