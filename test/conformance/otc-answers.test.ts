@@ -9,7 +9,7 @@ const HEADER = { 'OXP-Version': '1.0' }
 afterAll(stopOtcServers)
 
 /** An id made for a call that brought none that could be used. */
-const MADE = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const MADE = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 describe('Collet-Call-Id (rule 6)', () => {
   let server: OtcTestServer

@@ -29,7 +29,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const chain = new Chain(keys, nowMs, volumes)
   const guard = new RowGuard(keys.rows, onForeign)
   const engine = new PostgresEngine({ url, chain, volumes, guard, onCommit })
-  return createStore({ engine, chain, guard, nowMs })
+  return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
 
 /** Held by the process that makes or changes the tables. */
