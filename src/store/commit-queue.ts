@@ -205,16 +205,24 @@ export interface ChainHead {
  * committed is the engine's part.
  */
 export class Chain {
-  readonly id = randomUUID()
   readonly keys: StoreKeys
   readonly #nowMs: () => number
+  readonly #leaseMs: number
+  #id: string = randomUUID()
   #writer: { readonly no: number; readonly sealer: Sealer } | undefined
   /** Moved by the engine once a group is committed. */
-  head: ChainHead = { n: -1, link: CHAIN_START }
+  head: ChainHead = BEFORE_FIRST
 
-  constructor(keys: StoreKeys, nowMs: () => number) {
+  /** `leaseMs` is how long it counts as alive without a sign of life, where that is how a database tells. */
+  constructor(keys: StoreKeys, nowMs: () => number, leaseMs = 0) {
     this.keys = keys
     this.#nowMs = nowMs
+    this.#leaseMs = leaseMs
+  }
+
+  /** Its name in claims, for as long as it lives (rule 17). */
+  get id(): string {
+    return this.#id
   }
 
   get isStarted(): boolean {
@@ -231,7 +239,7 @@ export class Chain {
     const heads = yield* newHeads()
     const dataKey = newDataKey()
     const wrapped = wrapDataKey(this.keys.wrap, dataKey, this.id)
-    const row = (yield* get('insertWriter', this.id, this.#nowMs(), wrapped)) ?? {}
+    const row = (yield* get('insertWriter', this.id, this.#nowMs(), wrapped, this.#leaseMs)) ?? {}
     this.#writer = { no: integer(row, 'no'), sealer: new Sealer(dataKey) }
     for (const { no, group } of heads) yield* write('recordHead', group, this.no, no)
     const group = this.openGroup()
@@ -248,6 +256,13 @@ export class Chain {
     this.#writer = undefined
   }
 
+  /** Rule 18: a writer that was taken for dead never comes back. What it left running is not this one's any more. */
+  beginAnew(): void {
+    this.#id = randomUUID()
+    this.#writer = undefined
+    this.head = BEFORE_FIRST
+  }
+
   /** Its id says whose it is and where in the chain, so it needs no look at what others committed. */
   openGroup(): CommitGroup {
     const id = this.no * GROUPS_PER_WRITER + this.head.n + 1
@@ -255,11 +270,10 @@ export class Chain {
   }
 
   /** Seals and links the group; the head it gives is the chain's once it is committed. */
-  *insert(group: CommitGroup): Steps<ChainHead> {
+  *insert(group: CommitGroup, atMs = this.#nowMs()): Steps<ChainHead & { readonly atMs: number }> {
     if (this.#writer === undefined) throw new StoreError('not_written', 'the writer has ended')
     const { no, sealer } = this.#writer
     const n = this.head.n + 1
-    const atMs = this.#nowMs()
     const seal = (segment: Segment, plain: string) =>
       plain === '' ? null : sealer.seal(plain, sealContext(segment, this.id, n))
     const callers = seal('callers', group.callers)
@@ -268,7 +282,7 @@ export class Chain {
     const linked = { id, writer: this.id, group: n, atMs, eventsJson, callers }
     const link = linkOf(this.keys.chain, this.head.link, linked)
     yield* write('insertGroup', id, no, n, atMs, eventsJson, callers, payload, live, link)
-    return { n, link }
+    return { n, link, atMs }
   }
 
   /** Rule 15: after an unknown commit the head is read again. */
@@ -284,6 +298,11 @@ export class Chain {
     yield* write('endWriter', at, this.id)
   }
 }
+
+/** The link before a chain's first group. */
+export const CHAIN_START = ''
+
+const BEFORE_FIRST: ChainHead = { n: -1, link: CHAIN_START }
 
 /** Heads of the chains that grew since a writer last began: what did not grow was recorded by then (rule 15). */
 function* newHeads(): Steps<readonly (JournalHead & { readonly no: number })[]> {
@@ -335,11 +354,11 @@ export function checkpointSignature(
     .digest('base64url')
 }
 
-/** The link before a chain's first group. */
-export const CHAIN_START = ''
-
 export const queries = {
-  insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
+  insertWriter:
+    'INSERT INTO writers (id, started_at, data_key, lease_until) VALUES (?, ?, ?, ?) RETURNING no',
+  /** A writer that was taken for dead stays dead, whatever clocks say later (rule 18). */
+  endLease: 'UPDATE writers SET lease_until = 0 WHERE no = ? AND lease_until > 0',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?
     AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.writer = writers.no AND calls.state = 'running')
@@ -366,6 +385,7 @@ CREATE TABLE writers (
   started_at INTEGER NOT NULL,
   ended_at INTEGER,
   data_key BLOB NOT NULL,
+  lease_until INTEGER NOT NULL DEFAULT 0,
   recorded_n INTEGER NOT NULL DEFAULT -1,
   recorded_by INTEGER NOT NULL DEFAULT 0
 ) STRICT;

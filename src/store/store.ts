@@ -70,7 +70,9 @@ export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Sto
     get pendingWrites() {
       return queue.size
     },
-    writer: chain.id,
+    get writer() {
+      return chain.id
+    },
     digest,
     ...sqlCalls(context, () => chain.no),
     ...sqlRuns(context),
@@ -87,12 +89,14 @@ export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Sto
     pins: sqlPins(context),
     sources: sqlSources(context),
     workflows: sqlWorkflows(context),
-    requests: sqlIdempotentRequests(context, chain.id),
+    requests: sqlIdempotentRequests(context, () => chain.id),
     readJournal: snapshot((after: readonly JournalHead[], limit: number) =>
       readJournal(keys.reasons, after, limit),
     ),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
     foreignVersion: () => engine.foreignVersion(),
+    obstacle: () => engine.obstacle(),
+    mayStart: (writer) => engine.mayStart(writer),
     /** Writes a row for real: an empty transaction would not touch the disk. */
     probe: async () => {
       await queue.submit('', () => write('writeMeta', 'probe', String(nowMs())))

@@ -14,6 +14,10 @@ interface PostgresStoreOptions {
   readonly url: string
   readonly masterKey: Uint8Array
   readonly nowMs?: () => number
+  /** How long other replicas wait for a sign of life before they take this process for dead; default ten seconds. */
+  readonly leaseMs?: number
+  /** The clock of this machine, which is compared with that of the database. */
+  readonly wallMs?: () => number
   /** Called with a row that decides something and was not written with the key. */
   readonly onForeign?: (row: string, table: DecidingTable) => void
   readonly onCommit?: (changes: number, durationMs: number) => void
@@ -22,13 +26,16 @@ interface PostgresStoreOptions {
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { url, masterKey, nowMs = Date.now, onForeign, onCommit } = options
+  const { leaseMs = LEASE_MS, wallMs = Date.now } = options
   const keys = deriveStoreKeys(masterKey)
   await prepareDatabase(url, keys)
-  const chain = new Chain(keys, nowMs)
+  const chain = new Chain(keys, nowMs, leaseMs)
   const guard = new RowGuard(keys.rows, onForeign)
-  const engine = new PostgresEngine({ url, chain, guard, onCommit })
+  const engine = new PostgresEngine({ url, chain, guard, leaseMs, wallMs, onCommit })
   return createStore({ engine, chain, guard, nowMs })
 }
+
+const LEASE_MS = 10_000
 
 /** Held by the process that makes or changes the tables. */
 const SCHEMA_LOCK = 20_419
