@@ -13,6 +13,7 @@ import { get, type Steps } from './engine.ts'
 import { queries as importQueries, tables as importTables } from './imports.ts'
 import { queries as journalQueries } from './journal.ts'
 import { queries as keyQueries, tables as keyTables } from './keys.ts'
+import { queries as limitQueries, tables as limitTables } from './limits.ts'
 import { queries as protocolQueries, tables as protocolTables } from './protocol-state.ts'
 import { queries as metaQueries, tables as metaTables, refuseForeignTriggers, text } from './rows.ts'
 import { queries as vaultQueries, tables as vaultTables } from './vault.ts'
@@ -34,6 +35,7 @@ export const QUERIES = {
   ...importQueries,
   ...journalQueries,
   ...keyQueries,
+  ...limitQueries,
   ...protocolQueries,
   ...metaQueries,
   ...vaultQueries,
@@ -57,6 +59,7 @@ export const MIGRATIONS: readonly string[] = [
     vaultTables,
     keyTables,
     importTables,
+    limitTables,
     protocolTables,
   ].join(''),
 ]

@@ -183,7 +183,7 @@ describe('another process', () => {
     await vi.waitUntil(async () => (await store.recover(5_000)).ambiguous === 1, LIMIT)
     child.kill('SIGCONT')
     child.stdin.write('go on\n')
-    expect(JSON.parse(await next())).toEqual({ mayStart: false, states: ['ambiguous'], isSame: false })
+    expect(JSON.parse(await next())).toEqual({ mayStart: false, states: ['ambiguous'] })
     expect(await stateOf(store, 'stopped')).toBe('ambiguous')
     child.stdin.end()
     await once(child, 'exit')

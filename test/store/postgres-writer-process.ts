@@ -19,6 +19,6 @@ for await (const _ of createInterface({ input: process.stdin })) {
     ),
   )
   const states = ended.map((end) => (end.kind === 'found' ? end.record.state : end.kind))
-  process.stdout.write(`${JSON.stringify({ mayStart, states, isSame: store.writer === writer })}\n`)
+  process.stdout.write(`${JSON.stringify({ mayStart, states })}\n`)
 }
 await store.close()

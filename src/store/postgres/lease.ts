@@ -50,7 +50,7 @@ export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n)
 }
 
-export interface LeaseOptions {
+interface LeaseOptions {
   readonly url: string
   readonly leaseMs: number
   /** The clock of this machine. */

@@ -19,8 +19,8 @@ interface PostgresStoreOptions {
   /** The clock of this machine, which is compared with that of the database. */
   readonly wallMs?: () => number
   /** Called with a row that decides something and was not written with the key. */
-  readonly onForeign?: (row: string, table: DecidingTable) => void
-  readonly onCommit?: (changes: number, durationMs: number) => void
+  readonly onForeign?: ((row: string, table: DecidingTable) => void) | undefined
+  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
@@ -32,7 +32,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const chain = new Chain(keys, nowMs, leaseMs)
   const guard = new RowGuard(keys.rows, onForeign)
   const engine = new PostgresEngine({ url, chain, guard, leaseMs, wallMs, onCommit })
-  return createStore({ engine, chain, guard, nowMs })
+  return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
 
 const LEASE_MS = 10_000
