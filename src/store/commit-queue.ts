@@ -191,8 +191,22 @@ export class Patience {
   }
 }
 
+/** Gives every group a number in the whole store. A place of a chain has one number, however often its commit is tried. */
+export interface GroupIds {
+  idOf(writer: number, n: number): number
+}
+
 /** Far more than one process commits; two million processes then have numbers that are exact. */
 const GROUPS_PER_WRITER = 2 ** 32
+
+/** It says whose a group is and where in the chain, so it needs no look at what others committed. */
+const BY_WRITER: GroupIds = { idOf: (writer, n) => writer * GROUPS_PER_WRITER + n }
+
+interface ChainOptions {
+  readonly ids?: GroupIds
+  /** How long it counts as alive without a sign of life, where that is how a database tells. */
+  readonly leaseMs?: number
+}
 
 /** The newest group of a chain. */
 export interface ChainHead {
@@ -207,16 +221,17 @@ export interface ChainHead {
 export class Chain {
   readonly keys: StoreKeys
   readonly #nowMs: () => number
+  readonly #ids: GroupIds
   readonly #leaseMs: number
   #id: string = randomUUID()
   #writer: { readonly no: number; readonly sealer: Sealer } | undefined
   /** Moved by the engine once a group is committed. */
   head: ChainHead = BEFORE_FIRST
 
-  /** `leaseMs` is how long it counts as alive without a sign of life, where that is how a database tells. */
-  constructor(keys: StoreKeys, nowMs: () => number, leaseMs = 0) {
+  constructor(keys: StoreKeys, nowMs: () => number, { ids = BY_WRITER, leaseMs = 0 }: ChainOptions = {}) {
     this.keys = keys
     this.#nowMs = nowMs
+    this.#ids = ids
     this.#leaseMs = leaseMs
   }
 
@@ -263,17 +278,17 @@ export class Chain {
     this.head = BEFORE_FIRST
   }
 
-  /** Its id says whose it is and where in the chain, so it needs no look at what others committed. */
   openGroup(): CommitGroup {
-    const id = this.no * GROUPS_PER_WRITER + this.head.n + 1
+    const id = this.#ids.idOf(this.no, this.head.n + 1)
     return new CommitGroup({ id, writer: this.no, keys: this.keys })
   }
 
   /** Seals and links the group; the head it gives is the chain's once it is committed. */
-  *insert(group: CommitGroup, atMs = this.#nowMs()): Steps<ChainHead & { readonly atMs: number }> {
+  *insert(group: CommitGroup): Steps<ChainHead> {
     if (this.#writer === undefined) throw new StoreError('not_written', 'the writer has ended')
     const { no, sealer } = this.#writer
     const n = this.head.n + 1
+    const atMs = this.#nowMs()
     const seal = (segment: Segment, plain: string) =>
       plain === '' ? null : sealer.seal(plain, sealContext(segment, this.id, n))
     const callers = seal('callers', group.callers)
@@ -282,7 +297,7 @@ export class Chain {
     const linked = { id, writer: this.id, group: n, atMs, eventsJson, callers }
     const link = linkOf(this.keys.chain, this.head.link, linked)
     yield* write('insertGroup', id, no, n, atMs, eventsJson, callers, payload, live, link)
-    return { n, link, atMs }
+    return { n, link }
   }
 
   /** Rule 15: after an unknown commit the head is read again. */

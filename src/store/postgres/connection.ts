@@ -208,11 +208,13 @@ export function isBusy(error: unknown): boolean {
  */
 export function isFenced(error: unknown): boolean {
   return (
-    stateOf(error) === '23502' &&
-    error instanceof Error &&
-    'table' in error &&
-    error.table === 'commit_groups'
+    stateOf(error) === '23502' && error instanceof Error && 'column' in error && error.column === 'writer'
   )
+}
+
+/** This role may not do that. */
+export function isRefused(error: unknown): boolean {
+  return stateOf(error) === '42501'
 }
 
 /** Whether the error concerns the whole store, so that trying the changes one by one is pointless. */

@@ -13,12 +13,14 @@ import {
   type Statement,
   storeErrorOf,
 } from './connection.ts'
+import { LIST_PARTS, planParts, tendParts, type Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach, driveLanes } from './lanes.ts'
 import { Lease, monotonicMs, NOW_MS } from './lease.ts'
 
 interface PostgresEngineOptions {
   readonly url: string
   readonly chain: Chain
+  readonly volumes: Volumes
   readonly guard: RowGuard
   readonly leaseMs: number
   readonly wallMs: () => number
@@ -29,8 +31,12 @@ interface PostgresEngineOptions {
 /** Held through the transaction of a careful change, by one writer of the database at a time. */
 const CAREFUL_LOCK = 20_417
 
+const LONGEST_LOOK_MS = 3_600_000
+
 const BEGIN = { text: 'BEGIN' }
 const BEGIN_SNAPSHOT = { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }
+/** A part of the journal that is dropped is gone for earlier moments too, so none goes while somebody looks at one. */
+const KEEP_PARTS = { text: 'LOCK TABLE ONLY commit_groups IN ACCESS SHARE MODE' }
 const BEGIN_CAREFUL = { text: `SELECT pg_advisory_xact_lock(${CAREFUL_LOCK})` }
 const COMMIT = { text: 'COMMIT' }
 const ROLLBACK = { text: 'ROLLBACK' }
@@ -69,7 +75,7 @@ export class PostgresEngine implements Engine {
 
   snapshot<T>(steps: Steps<T>): Promise<T> {
     return this.#inTurn(async (connection) => {
-      await connection.one(BEGIN_SNAPSHOT)
+      await connection.send([BEGIN_SNAPSHOT, KEEP_PARTS])
       try {
         return await driveEach(steps, this.#answerOn(connection, 'read'))
       } finally {
@@ -121,6 +127,19 @@ export class PostgresEngine implements Engine {
     return integer(rows[0] ?? {}, 'version')
   }
 
+  async tendParts(nowMs: number, keptMs: number): Promise<number> {
+    const { rows } = await this.#readOne(LIST_PARTS)
+    const plan = planParts(rows, nowMs, keptMs)
+    if (plan.make === undefined && plan.drop.length === 0) return 0
+    // On a connection of its own: a large part is looked through for as long as that takes.
+    const connection = await Connection.open(this.#options.url, { patienceMs: LONGEST_LOOK_MS })
+    try {
+      return await tendParts(connection, plan, this.#options.chain.keys)
+    } finally {
+      await connection.close()
+    }
+  }
+
   checkWritable(waitMs: number): Promise<void> {
     return this.#inTurn(async (connection) => {
       try {
@@ -146,10 +165,11 @@ export class PostgresEngine implements Engine {
 
   /** One transaction: what happened decides the events, and the events decide the link of the group. */
   async #apply(connection: Connection, changes: readonly PendingChange[]): Promise<void> {
-    const { chain } = this.#options
+    const { chain, volumes } = this.#options
+    if (volumes.isDue(chain.head.n + 1)) await volumes.take(connection, chain.head.n + 1)
     const answer = this.#answerOn(connection, 'change')
     const careful = changes.filter(({ lane }) => lane === undefined)
-    let head: LinkedHead | undefined
+    let head: ChainHead | undefined
     let isCommitting = false
     try {
       // Not waited for: what follows on the same connection comes after it.
@@ -163,19 +183,23 @@ export class PostgresEngine implements Engine {
       const sealed = group.isEmpty ? undefined : sealedBy(chain, group)
       head = sealed?.head
       isCommitting = true
+      volumes.noteSent(group.isEmpty ? -1 : chain.head.n + 1)
       await commitWith(connection, sealed === undefined ? [] : [sealed.insert])
     } catch (error) {
-      if (!connection.isLost) await connection.one(ROLLBACK)
-      if (!connection.isLost || !isCommitting) throw error
-      if (!(await this.#wasCommitted(head))) throw error
+      if (!connection.isLost) {
+        await connection.one(ROLLBACK)
+        volumes.noteUndone()
+      }
+      if (!connection.isLost || !isCommitting || !(await this.#wasCommitted(head))) throw error
     }
     if (head !== undefined) chain.head = head
   }
 
   /** Row and lease are one transaction. The lease runs from a moment after `sentAtMs`. */
   async #beginWriter(connection: Connection): Promise<void> {
-    const { chain } = this.#options
+    const { chain, volumes } = this.#options
     await this.#lease.start()
+    await volumes.take(connection, chain.head.n + 1)
     await connection.send([BEGIN, BEGIN_CAREFUL])
     try {
       const sentAtMs = monotonicMs()
@@ -193,10 +217,10 @@ export class PostgresEngine implements Engine {
 
   /**
    * A connection lost during its commit leaves open whether the group was committed, and what is left of it at the other end
-   * may still do so. An empty group in its place decides it, because only one of the two can be committed: the
-   * database lets the second one wait for the first.
+   * may still do so. An empty group in its place, and with its number, decides it, because only one of the two can be
+   * committed: the database lets the second one wait for the first.
    */
-  async #wasCommitted(lost: LinkedHead | undefined): Promise<boolean> {
+  async #wasCommitted(lost: ChainHead | undefined): Promise<boolean> {
     const unknown = 'the connection to PostgreSQL was lost during a commit'
     // Nothing in the chain tells of a group without events.
     if (lost === undefined) throw new StoreError('unknown', unknown)
@@ -216,10 +240,10 @@ export class PostgresEngine implements Engine {
   }
 
   /** What the chain has in the place of a group that may have been lost; `undefined` when the connection was lost again. */
-  async #fillPlace({ n, atMs }: LinkedHead): Promise<ChainHead | undefined> {
+  async #fillPlace({ n }: ChainHead): Promise<ChainHead | undefined> {
     const { chain } = this.#options
     const connection = await this.#writes.current()
-    const { insert } = sealedBy(chain, chain.openGroup(), atMs)
+    const { insert } = sealedBy(chain, chain.openGroup())
     try {
       await connection.one({ text: `${insert.text} ON CONFLICT DO NOTHING`, values: insert.values ?? [] })
     } catch (error) {
@@ -314,17 +338,12 @@ interface PendingRead {
 /** How often a place in the chain is asked for over connections that are lost again. */
 const MOST_TRIES = 5
 
-interface LinkedHead extends ChainHead {
-  readonly atMs: number
-}
-
 /** A group is one statement, so that it goes out together with the commit; the head is known before. */
 function sealedBy(
   chain: Chain,
   group: CommitGroup,
-  atMs?: number,
-): { readonly head: LinkedHead; readonly insert: Statement } {
-  const steps = chain.insert(group, atMs)[Symbol.iterator]()
+): { readonly head: ChainHead; readonly insert: Statement } {
+  const steps = chain.insert(group)[Symbol.iterator]()
   const insert = steps.next()
   const end = steps.next()
   if (insert.done === true || end.done !== true) throw new Error('a group is one statement')

@@ -8,6 +8,7 @@ import { createStore } from '#store/store'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
 import { Connection, storeErrorOf } from './connection.ts'
 import { PostgresEngine } from './engine.ts'
+import { PARTS_TABLES, Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach } from './lanes.ts'
 
 interface PostgresStoreOptions {
@@ -31,9 +32,10 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const { leaseMs = LEASE_MS, wallMs = Date.now } = options
   const keys = deriveStoreKeys(masterKey)
   await prepareDatabase(url, keys, { mode: schema })
-  const chain = new Chain(keys, nowMs, leaseMs)
+  const volumes = new Volumes(nowMs)
+  const chain = new Chain(keys, nowMs, { ids: volumes, leaseMs })
   const guard = new RowGuard(keys.rows, onForeign)
-  const engine = new PostgresEngine({ url, chain, guard, leaseMs, wallMs, onCommit })
+  const engine = new PostgresEngine({ url, chain, volumes, guard, leaseMs, wallMs, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
 
@@ -96,6 +98,7 @@ async function migrate(
   if (mode !== 'migrate') return migration
   if (version === 0) await connection.one({ text: SCALAR_FUNCTIONS })
   for (const step of steps) await connection.one({ text: postgresSchema(step) })
+  if (version === 0) await connection.one({ text: PARTS_TABLES })
   if (version === 0) await driveEach(write('writeMeta', 'key_check', keys.check), answer)
   if (steps.length > 0) await driveEach(write('writeMeta', VERSION, String(migrations.length)), answer)
   return migration
