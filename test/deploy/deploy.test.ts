@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { loadSettings } from '#config/load'
+import { loadConfig } from '#config/load'
 import { createMetrics } from '#server/telemetry/metrics'
 
 const FOLDER = resolve(import.meta.dirname, '../../deploy')
@@ -26,18 +26,23 @@ async function samples(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   metrics.callStarted()
   metrics.callEnded({ tool: 'A.B@1.0.0', outcome: 'ok', durationMs: 1, isReplay: false })
   metrics.requestAnswered('/tools', 'GET', 200)
-  metrics.limitRefused('principal_rate')
+  metrics.limitRefused('delay')
   metrics.groupCommitted(1, 1)
   metrics.followSources(() => [
-    { key: 'S', type: 'mcp', state: 'ready', tools: 1, waiting: 0, problem: undefined, readAtMs: 1 },
+    {
+      ...{ key: 'S', type: 'mcp', kind: 'mcp', state: 'ready', tools: 1, waiting: 0 },
+      ...{ warnings: [], findings: [], oddities: [], idle: [] },
+    },
   ])
   const { text } = await metrics.render()
-  const lines = text.split('\n').flatMap((line) => [.../^([a-z]\w*)(?:\{(.*)\})? /gi.exec(line) ?? []].slice(0, 0).concat(line))
   const found = new Map<string, ReadonlySet<string>>([['up', new Set(['job', 'instance'])]])
-  for (const line of lines) {
+  for (const line of text.split('\n')) {
     const [, name, labels = ''] = /^([a-z]\w*)(?:\{(.*)\})? /i.exec(line) ?? []
     if (name === undefined) continue
-    found.set(name, new Set(['job', 'instance', ...[...labels.matchAll(/(\w+)="/g)].map(([, label = '']) => label)]))
+    found.set(
+      name,
+      new Set(['job', 'instance', ...[...labels.matchAll(/(\w+)="/g)].map(([, label = '']) => label)]),
+    )
   }
   return found
 }
@@ -81,7 +86,8 @@ describe('what watches a server', () => {
   it('says with every alert what to do', () => {
     const notes = membersOf(alerts, 'annotations')
     expect(notes).toHaveLength(membersOf(alerts, 'alert').length)
-    for (const note of notes) expect(note).toMatchObject({ summary: expect.any(String), action: expect.any(String) })
+    for (const note of notes)
+      expect(note).toMatchObject({ summary: expect.any(String), action: expect.any(String) })
   })
 
   it('notices a metric and a label that are not there', async () => {
@@ -98,7 +104,10 @@ describe('compose.yaml', () => {
   const compose: unknown = parse(textOf('compose.yaml'))
 
   it('mounts files that are there', () => {
-    const mounted = membersOf(compose, 'volumes').flat().map(String).filter((volume) => volume.startsWith('./'))
+    const mounted = membersOf(compose, 'volumes')
+      .flat()
+      .map(String)
+      .filter((volume) => volume.startsWith('./'))
     expect(mounted.length).toBeGreaterThan(3)
     for (const volume of mounted) expect(existsSync(join(FOLDER, volume.split(':')[0] ?? ''))).toBe(true)
   })
@@ -120,9 +129,9 @@ describe('compose.yaml', () => {
 
 describe('the config for a container', () => {
   it('is accepted, and lets nobody in without a key', async () => {
-    const settings = await loadSettings({ config: join(FOLDER, 'collet.config.ts') }, {}, FOLDER)
-    expect(settings.auth.required).toBe(true)
-    expect(settings.server).toMatchObject({ host: '0.0.0.0', metricsPort: 9464 })
+    const { config } = await loadConfig(join(FOLDER, 'collet.config.ts'))
+    expect(config.auth.required).toBe(true)
+    expect(config.server).toMatchObject({ host: '0.0.0.0', metricsPort: 9464 })
   })
 })
 
@@ -141,7 +150,12 @@ describe('the systemd unit', () => {
   it('reloads by a signal, and has no rights it does not need', () => {
     const unit = textOf('collet.service')
     expect(unit).toMatch(/^ExecReload=.*-HUP/m)
-    for (const line of ['DynamicUser=yes', 'ProtectSystem=strict', 'NoNewPrivileges=yes', 'CapabilityBoundingSet=']) {
+    for (const line of [
+      'DynamicUser=yes',
+      'ProtectSystem=strict',
+      'NoNewPrivileges=yes',
+      'CapabilityBoundingSet=',
+    ]) {
       expect(unit.split('\n')).toContain(line)
     }
   })
