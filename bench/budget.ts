@@ -38,7 +38,10 @@ const STAGES: readonly (readonly [stage: string, frames: RegExp])[] = [
   ['routing', /^src\/server\/http\/(app|router|host-guard)\.ts |^src\/server\/http\/exchange\.ts Exchange$/],
   ['body', /^src\/server\/http\/read-body\.ts /],
   ['codec', /^src\/protocols\//],
-  ['identity', /^src\/(auth\/|core\/(ids|json|hash)\.ts |core\/calls\/look-up\.ts )/],
+  [
+    'identity',
+    /^src\/(auth\/|store\/store\.ts digest$|core\/(ids|json|hash)\.ts |core\/calls\/look-up\.ts )/,
+  ],
   ['limits', /^src\/core\/limits\//],
   ['validation', /^src\/core\/(schema\/|calls\/resolve\.ts (validateInput|read)$)/],
   ['story of the call', /^src\/core\/(?!journal)|^src\/server\/(telemetry|services)/],
