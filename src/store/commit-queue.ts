@@ -318,9 +318,11 @@ interface LinkedGroup {
 
 /** Rule 15: one HMAC per commit group, over the group and the link before it. */
 export function linkOf(chainKey: KeyObject, previous: string, group: LinkedGroup): string {
+  const { id, writer, group: n, atMs, eventsJson, callers } = group
   const hmac = createHmac('sha256', chainKey)
-  hmac.update(JSON.stringify([previous, group.id, group.writer, group.group, group.atMs, group.eventsJson]))
-  if (group.callers !== null) hmac.update(group.callers)
+  // Its length says where the text of the events ends: it need not be written as a text inside of another.
+  hmac.update(`${JSON.stringify([previous, id, writer, n, atMs, eventsJson.length])}${eventsJson}`)
+  if (callers !== null) hmac.update(callers)
   return hmac.digest('base64url')
 }
 
