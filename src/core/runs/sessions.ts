@@ -16,7 +16,7 @@ const LONGEST_MS = 24 * 3_600_000
 const MOST_PER_PRINCIPAL = 100
 
 /** Why a session is closed. */
-type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened'
+type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened' | 'lost'
 
 interface UnsavedEnds {
   /** Writes what is kept; gives how many are left. */
@@ -68,6 +68,7 @@ export class Sessions {
     this.#checkRoom(principal)
     const session = new LiveSession({
       sessionId,
+      writer: store.writer,
       principal,
       claimedUserId: request.userId,
       userId: isUserProven ? request.userId : undefined,
@@ -98,12 +99,13 @@ export class Sessions {
     const session = this.#ownedBy(principal, sessionId)
     if (session?.claimedUserId !== userId || !session?.isOpen || session.closing !== undefined)
       return undefined
-    return session
+    return this.#isOurs(session) ? session : undefined
   }
 
   /** Whether this process has its state, whosever it is. */
   holds(sessionId: string): boolean {
-    return this.#live.has(sessionId)
+    const session = this.#live.get(sessionId)
+    return session !== undefined && this.#isOurs(session)
   }
 
   /** `false` for any session that is not the principal's or is closed already. */
@@ -119,9 +121,11 @@ export class Sessions {
     return true
   }
 
-  /** Another process may have ended the run of a session that this one holds. */
+  /** Another process may have ended the run of a session that this one holds, or have taken this one for dead. */
   async closeEnded(): Promise<void> {
     const { store, clock } = this.#options
+    const lost = [...this.#live.values()].filter((session) => !this.#isOurs(session))
+    await Promise.all(lost.map((session) => this.#close(session, 'lost')))
     const runs = new Map([...this.#live.values()].map(({ run }) => [run.run, run]))
     for (const run of runs.values()) {
       const found = await store.findRun(run)
@@ -138,6 +142,11 @@ export class Sessions {
   async closeAll(): Promise<void> {
     this.#isClosed = true
     await Promise.all([...this.#live.values()].map((session) => this.#close(session, 'shutdown')))
+  }
+
+  /** Rule 18: what a process held before it lost its lease, others have closed; its state must not be used any more. */
+  #isOurs({ writer }: LiveSession): boolean {
+    return writer === this.#options.store.writer
   }
 
   #ownedBy({ tenant, id }: Principal, sessionId: string): LiveSession | undefined {
@@ -298,6 +307,8 @@ interface SessionCall {
 /** A session whose state this process holds. */
 export class LiveSession implements SessionContext {
   readonly sessionId: string
+  /** As whom this process opened it. */
+  readonly writer: string
   readonly principal: Principal
   readonly userId: string | undefined
   readonly claimedUserId: string | undefined
@@ -317,6 +328,7 @@ export class LiveSession implements SessionContext {
 
   constructor(parts: {
     readonly sessionId: string
+    readonly writer: string
     readonly principal: Principal
     readonly userId: string | undefined
     readonly claimedUserId: string | undefined
@@ -326,6 +338,7 @@ export class LiveSession implements SessionContext {
     readonly onOver: (why: 'idle' | 'too old') => void
   }) {
     this.sessionId = parts.sessionId
+    this.writer = parts.writer
     this.principal = parts.principal
     this.userId = parts.userId
     this.claimedUserId = parts.claimedUserId
