@@ -55,14 +55,24 @@ export function sqlCalls(context: StoreContext, writerNo: () => number): CallPor
     settle: careful(recordOf, settleCall),
   }
   const unsettled = read(findUnsettled)
-  const orHolder = <Result>(record: string, change: Promise<Result | typeof TAKEN>) =>
-    change.then((result) => (result === TAKEN ? holder(record) : result))
   return {
     find: read((address: CallAddress) => findOwn(sealed, address)),
-    claim: (call) => orHolder(call.record, changes.claim(call)),
-    reclaim: (previous, next) => orHolder(previous.record, changes.reclaim(previous, next)),
-    finish: (finished) => orHolder(finished.run.record, changes.finish(finished)),
-    insertFinished: (call, finished) => orHolder(call.record, changes.insertFinished(call, finished)),
+    async claim(call) {
+      const claimed = await changes.claim(call)
+      return claimed === TAKEN ? holder(call.record) : claimed
+    },
+    async reclaim(previous, next) {
+      const claimed = await changes.reclaim(previous, next)
+      return claimed === TAKEN ? holder(previous.record) : claimed
+    },
+    async finish(finished) {
+      const recorded = await changes.finish(finished)
+      return recorded === TAKEN ? holder(finished.run.record) : recorded
+    },
+    async insertFinished(call, finished) {
+      const recorded = await changes.insertFinished(call, finished)
+      return recorded === TAKEN ? holder(call.record) : recorded
+    },
     recordLate: lane(recordOf, recordOf, recordLate),
     requestCancel: careful(recordOf, requestCancel),
     cancelRequests: read(() => cancelRequests(writerNo())),
