@@ -191,8 +191,16 @@ export class Patience {
   }
 }
 
+/** Gives every group a number in the whole store. A place of a chain has one number, however often its commit is tried. */
+export interface GroupIds {
+  idOf(writer: number, n: number): number
+}
+
 /** Far more than one process commits; two million processes then have numbers that are exact. */
 const GROUPS_PER_WRITER = 2 ** 32
+
+/** It says whose a group is and where in the chain, so it needs no look at what others committed. */
+const BY_WRITER: GroupIds = { idOf: (writer, n) => writer * GROUPS_PER_WRITER + n }
 
 /** The newest group of a chain. */
 export interface ChainHead {
@@ -208,13 +216,15 @@ export class Chain {
   readonly id = randomUUID()
   readonly keys: StoreKeys
   readonly #nowMs: () => number
+  readonly #ids: GroupIds
   #writer: { readonly no: number; readonly sealer: Sealer } | undefined
   /** Moved by the engine once a group is committed. */
   head: ChainHead = { n: -1, link: CHAIN_START }
 
-  constructor(keys: StoreKeys, nowMs: () => number) {
+  constructor(keys: StoreKeys, nowMs: () => number, ids: GroupIds = BY_WRITER) {
     this.keys = keys
     this.#nowMs = nowMs
+    this.#ids = ids
   }
 
   get isStarted(): boolean {
@@ -248,9 +258,8 @@ export class Chain {
     this.#writer = undefined
   }
 
-  /** Its id says whose it is and where in the chain, so it needs no look at what others committed. */
   openGroup(): CommitGroup {
-    const id = this.no * GROUPS_PER_WRITER + this.head.n + 1
+    const id = this.#ids.idOf(this.no, this.head.n + 1)
     return new CommitGroup({ id, writer: this.no, keys: this.keys })
   }
 

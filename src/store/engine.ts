@@ -24,6 +24,11 @@ export interface Engine {
   forgetWriter(writer: string): MaybePromise<void>
   /** Another number than before once another process has committed something; own commits do not count. */
   foreignVersion(): MaybePromise<number>
+  /**
+   * Where the journal is kept in parts by time: makes the next part in time, and drops those older than the journal is
+   * kept; gives how many groups went with them. Groups outside of any part, and elsewhere all, are forgotten one by one.
+   */
+  tendParts?(nowMs: number, keptMs: number): Promise<number>
   /** Throws when a change could not be written now; writes nothing. */
   checkWritable(waitMs: number): MaybePromise<void>
   close(): MaybePromise<void>

@@ -186,6 +186,12 @@ export function numbered(sql: string): string {
 
 /** The few statements that ask a database about itself. */
 const OWN_TEXTS: Partial<Record<QueryName, string>> = {
+  // What is in a part goes with the whole part.
+  oldChains: QUERIES.oldChains.replace('commit_groups', 'commit_groups_rest'),
+  oldestGroups: QUERIES.oldestGroups.replace(
+    ' at,',
+    ` CASE WHEN tableoid = to_regclass('commit_groups_rest') THEN at ELSE ${Number.MAX_SAFE_INTEGER} END AS at,`,
+  ),
   triggers: 'SELECT tgname AS name FROM pg_trigger WHERE NOT tgisinternal',
 }
 
@@ -217,6 +223,7 @@ function lockingText(query: QueryName): string | undefined {
  */
 export function postgresSchema(migration: string): string {
   return migration
+    .replace(/(CREATE TABLE commit_groups \([^;]*)UNIQUE \(writer, n\)(\s*)\) STRICT;/, DIVIDED_GROUPS)
     .replace(/\) STRICT(, WITHOUT ROWID)?;/g, ');')
     .replace(
       /\bno INTEGER PRIMARY KEY( AUTOINCREMENT)?/g,
@@ -226,6 +233,9 @@ export function postgresSchema(migration: string): string {
     .replace(/\bBLOB\b/g, 'BYTEA')
     .replace(/\bTEXT\b/g, 'TEXT COLLATE "C"')
 }
+
+/** Divided by time, with which ids begin; what divides a table must be in each of its keys. */
+const DIVIDED_GROUPS = '$1UNIQUE (writer, n, id)$2) PARTITION BY RANGE (id);'
 
 /** SQLite has `max` and `min` of two values; the planner writes these into the statements that call them. */
 export const SCALAR_FUNCTIONS = `

@@ -136,6 +136,11 @@ export function isBusy(error: unknown): boolean {
   return error instanceof ConnectionLost || /^(40001|40P01|55P03)$/.test(stateOf(error) ?? '')
 }
 
+/** This role may not do that. */
+export function isRefused(error: unknown): boolean {
+  return stateOf(error) === '42501'
+}
+
 /** Whether the error concerns the whole store, so that trying the changes one by one is pointless. */
 export function isStoreWide(error: unknown): boolean {
   return error instanceof StoreError || failureOf(error) !== undefined

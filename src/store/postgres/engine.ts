@@ -5,11 +5,13 @@ import { type Ask, type CommitGroup, type Engine, get, type PendingChange, type 
 import { integer, type RowGuard } from '#store/rows'
 import { answerAll, type Purpose, statementOf } from './batches.ts'
 import { Connection, isBusy, isStoreWide, type Result, type Statement, storeErrorOf } from './connection.ts'
+import { LIST_PARTS, planParts, tendParts, type Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach, driveLanes } from './lanes.ts'
 
 interface PostgresEngineOptions {
   readonly url: string
   readonly chain: Chain
+  readonly volumes: Volumes
   readonly guard: RowGuard
   /** Called after each commit: how many changes, how long. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
@@ -22,6 +24,8 @@ const WRITER_LOCK = 20_418
 
 const BEGIN = { text: 'BEGIN' }
 const BEGIN_SNAPSHOT = { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }
+/** A part of the journal that is dropped is gone for earlier moments too, so none goes while somebody looks at one. */
+const KEEP_PARTS = { text: 'LOCK TABLE ONLY commit_groups IN ACCESS SHARE MODE' }
 const BEGIN_CAREFUL = { text: `SELECT pg_advisory_xact_lock(${CAREFUL_LOCK})` }
 const COMMIT = { text: 'COMMIT' }
 const ROLLBACK = { text: 'ROLLBACK' }
@@ -58,7 +62,7 @@ export class PostgresEngine implements Engine {
 
   snapshot<T>(steps: Steps<T>): Promise<T> {
     return this.#inTurn(async (connection) => {
-      await connection.one(BEGIN_SNAPSHOT)
+      await connection.send([BEGIN_SNAPSHOT, KEEP_PARTS])
       try {
         return await driveEach(steps, this.#answerOn(connection, 'read'))
       } finally {
@@ -97,6 +101,19 @@ export class PostgresEngine implements Engine {
     return integer(rows[0] ?? {}, 'version')
   }
 
+  async tendParts(nowMs: number, keptMs: number): Promise<number> {
+    const { rows } = await this.#readOne(LIST_PARTS)
+    const plan = planParts(rows, nowMs, keptMs)
+    if (plan.make === undefined && plan.drop.length === 0) return 0
+    // On a connection of its own: a large part is looked through for as long as that takes.
+    const connection = await Connection.open(this.#options.url)
+    try {
+      return await tendParts(connection, plan, this.#options.chain.keys)
+    } finally {
+      await connection.close()
+    }
+  }
+
   checkWritable(waitMs: number): Promise<void> {
     return this.#inTurn(async (connection) => {
       try {
@@ -120,7 +137,8 @@ export class PostgresEngine implements Engine {
 
   /** One transaction: what happened decides the events, and the events decide the link of the group. */
   async #apply(connection: Connection, changes: readonly PendingChange[]): Promise<void> {
-    const { chain } = this.#options
+    const { chain, volumes } = this.#options
+    if (volumes.isDue(chain.head.n + 1)) await volumes.take(connection, chain.head.n + 1)
     const answer = this.#answerOn(connection, 'change')
     const careful = changes.filter(({ lane }) => lane === undefined)
     let head: ChainHead | undefined
@@ -137,9 +155,13 @@ export class PostgresEngine implements Engine {
       const sealed = group.isEmpty ? undefined : sealedBy(chain, group)
       head = sealed?.head
       isCommitting = true
+      volumes.noteSent(group.isEmpty ? -1 : chain.head.n + 1)
       await commitWith(connection, sealed === undefined ? [] : [sealed.insert])
     } catch (error) {
-      if (!connection.isLost) await connection.one(ROLLBACK)
+      if (!connection.isLost) {
+        await connection.one(ROLLBACK)
+        volumes.noteUndone()
+      }
       if (!connection.isLost || !isCommitting || !(await this.#wasCommitted(head))) throw error
     }
     if (head !== undefined) chain.head = head
@@ -147,7 +169,8 @@ export class PostgresEngine implements Engine {
 
   /** Row and lock are one transaction: a row without a lock is a dead writer. */
   async #beginWriter(connection: Connection): Promise<void> {
-    const { chain } = this.#options
+    const { chain, volumes } = this.#options
+    await volumes.take(connection, chain.head.n + 1)
     await connection.send([BEGIN, BEGIN_CAREFUL])
     try {
       const head = await driveEach(chain.begin(), this.#answerOn(connection, 'change'))

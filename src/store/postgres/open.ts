@@ -8,6 +8,7 @@ import { createStore } from '#store/store'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
 import { Connection, storeErrorOf } from './connection.ts'
 import { PostgresEngine } from './engine.ts'
+import { PARTS_TABLES, Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach } from './lanes.ts'
 
 interface PostgresStoreOptions {
@@ -26,9 +27,10 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const { url, masterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
   const keys = deriveStoreKeys(masterKey)
   await prepareDatabase(url, keys, { mode: schema })
-  const chain = new Chain(keys, nowMs)
+  const volumes = new Volumes(nowMs)
+  const chain = new Chain(keys, nowMs, volumes)
   const guard = new RowGuard(keys.rows, onForeign)
-  const engine = new PostgresEngine({ url, chain, guard, onCommit })
+  const engine = new PostgresEngine({ url, chain, volumes, guard, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
 
@@ -99,6 +101,7 @@ export async function takeSteps(
 ): Promise<void> {
   if (from === 0) await connection.one({ text: SCALAR_FUNCTIONS })
   for (const step of steps) await connection.one({ text: postgresSchema(step) })
+  if (from === 0) await connection.one({ text: PARTS_TABLES })
   await driveEach(write('writeMeta', VERSION, String(to)), (asks) => answerAll(connection, asks, 'change'))
 }
 
