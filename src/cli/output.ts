@@ -54,7 +54,7 @@ const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '
 const FRAME_MS = 100
 const CLEAR_LINE = '\r\u001b[K'
 
-export interface Progress {
+interface Progress {
   /** `share` is between 0 and 1. */
   show(share: number, text: string): void
   /** The bar goes. */

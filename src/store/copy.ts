@@ -94,7 +94,7 @@ function resultOf(kind: CopyResult['kind'], { counts, heads }: Content): CopyRes
 }
 
 /** What the schema makes, from the schema itself; the table that says how far a copy came is the last one. */
-export function tablesOfToday(): readonly TableShape[] {
+function tablesOfToday(): readonly TableShape[] {
   const database = new DatabaseSync(':memory:')
   try {
     for (const step of MIGRATIONS) database.exec(step)
