@@ -3,7 +3,7 @@ import { fault } from '#core/errors'
 import { runIdOf } from '#core/ids'
 import type { Reservation } from '#core/limits/budgets'
 import type { CallLimits, Slot } from '#core/limits/limits'
-import type { Attempt, CallRecord, ClaimResult, FinishedRun, NewCall } from '#core/ports/store'
+import type { Attempt, CallRecord, ClaimResult, FinishedRun, FinishResult, NewCall } from '#core/ports/store'
 import { runEnded } from '#core/runs/runs'
 import { sessionEnded } from '#core/runs/sessions'
 import { hasEffects } from '#core/tool'
@@ -86,8 +86,11 @@ async function claimAndRun(needs: RunNeeds, { running, checked, means, slot }: S
   try {
     const newCall = toNewCall(needs.clock, checked)
     const claimed = isClaimed(checked)
+    const { writer } = needs.store
     const attempt = claimed ? await claim(needs, { running, newCall, checked, grant: means.grant }) : 1
     if (attempt === undefined) return { kind: 'lost' }
+    // Rule 18: others may take us for dead by now, so what was claimed is given back.
+    if (claimed && !needs.store.mayStart(writer)) running.interrupt('shutdown')
     needs.feed.notify(scope.run?.run ?? call.record)
     if (claimed && call.request.leaving?.left?.aborted === true) running.interrupt('cancel')
     const executing = execute(needs, running, checked.input)
@@ -203,13 +206,11 @@ async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | t
     outcome,
     atMs: needs.clock.nowMs(),
   }
-  const write = () => (claimed ? needs.store.finish(finished) : needs.store.insertFinished(newCall, finished))
+  const write = () => (claimed ? finish(needs, finished) : needs.store.insertFinished(newCall, finished))
   try {
     running.call.request.onRecording?.()
     const result = await write()
     if (result.kind === 'recorded') return end(needs, running, outcome)
-    // Ours was declared dead while it ran: what it did is not forgotten (rule 10).
-    if (claimed) await recordLate(needs, finished.run, outcome)
     return end(needs, running, loserAnswer(needs, running, result.record))
   } catch (error) {
     needs.health.noteFailure(error)
@@ -222,6 +223,13 @@ async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | t
     running.settle(unknown)
     return unknown
   }
+}
+
+/** One that was declared dead while it ran: what it did is not forgotten (rules 10 and 18). */
+async function finish(needs: RunNeeds, finished: FinishedRun): Promise<FinishResult> {
+  const result = await needs.store.finish(finished)
+  if (result.kind === 'found') await recordLate(needs, finished.run, finished.outcome)
+  return result
 }
 
 /** `can_retry` is said only while a repeat can run (rule 9). */

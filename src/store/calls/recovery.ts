@@ -177,6 +177,7 @@ function* writerHasEnded(writer: string): Steps<boolean> {
  * was lost with its state. Sessions close when nothing runs in them any more (rule 30).
  */
 function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
+  yield* write('endLease', dead.no)
   const rows = yield* all('cutCallsOf', dead.no, nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
   let ambiguous = 0
   for (const row of rows) {

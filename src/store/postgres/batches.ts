@@ -1,6 +1,7 @@
 import type { Ask, Row, SqlValue } from '#store/engine'
 import { QUERIES, type QueryName } from '#store/schema'
 import type { Connection, Result, Statement } from './connection.ts'
+import { NOW_MS } from './lease.ts'
 
 /**
  * Answers many asks in one write. Asks of the same query become one statement where there is a form for many, which
@@ -184,8 +185,12 @@ export function numbered(sql: string): string {
   })
 }
 
-/** The few statements that ask a database about itself. */
+/** The few statements that ask a database about itself, or about its clock. */
 const OWN_TEXTS: Partial<Record<QueryName, string>> = {
+  insertWriter: `INSERT INTO writers (id, started_at, data_key, lease_until) VALUES (?, ?, ?, ${NOW_MS} + ?) RETURNING no`,
+  /** Rule 18: nothing is committed by a writer whose lease has run out (see `isFenced`). */
+  insertGroup: `INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link)
+    VALUES (?, (SELECT no FROM writers WHERE no = ? AND lease_until > ${NOW_MS}), ?, ?, ?, ?, ?, ?, ?)`,
   // What is in a part goes with the whole part.
   oldChains: QUERIES.oldChains.replace('commit_groups', 'commit_groups_rest'),
   oldestGroups: QUERIES.oldestGroups.replace(

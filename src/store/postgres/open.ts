@@ -17,6 +17,10 @@ interface PostgresStoreOptions {
   /** Default: the tables are made, or brought up to date. */
   readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
+  /** How long other replicas wait for a sign of life before they take this process for dead; default ten seconds. */
+  readonly leaseMs?: number
+  /** The clock of this machine, which is compared with that of the database. */
+  readonly wallMs?: () => number
   /** Called with a row that decides something and was not written with the key. */
   readonly onForeign?: ((row: string, table: DecidingTable) => void) | undefined
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
@@ -25,19 +29,22 @@ interface PostgresStoreOptions {
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { url, masterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
+  const { leaseMs = LEASE_MS, wallMs = Date.now } = options
   const keys = deriveStoreKeys(masterKey)
   await prepareDatabase(url, keys, { mode: schema })
   const volumes = new Volumes(nowMs)
-  const chain = new Chain(keys, nowMs, volumes)
+  const chain = new Chain(keys, nowMs, { ids: volumes, leaseMs })
   const guard = new RowGuard(keys.rows, onForeign)
-  const engine = new PostgresEngine({ url, chain, volumes, guard, onCommit })
+  const engine = new PostgresEngine({ url, chain, volumes, guard, leaseMs, wallMs, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
+
+const LEASE_MS = 10_000
 
 /** Held by the process that makes or changes the tables. */
 const SCHEMA_LOCK = 20_419
 /** How long replicas that start together wait for the one that changes the tables. */
-const LONGEST_MIGRATION = '10min'
+const LONGEST_MIGRATION_MS = 600_000
 
 interface Preparation {
   /** Default `migrate`. */
@@ -53,7 +60,7 @@ export async function prepareDatabase(
 ): Promise<Migration> {
   let connection: Connection | undefined
   try {
-    connection = await Connection.open(url)
+    connection = await Connection.open(url, { patienceMs: 2 * LONGEST_MIGRATION_MS })
     await connection.one(BEGIN)
     // Who only looks waits for nobody.
     if (mode === 'migrate') await connection.send(WAIT_FOR_OTHERS)
@@ -72,7 +79,7 @@ const BEGIN = { text: 'BEGIN' }
 
 /** A change of the tables itself waits no longer than any other statement: whatever it waits for also waits behind it. */
 const WAIT_FOR_OTHERS = [
-  { text: `SET LOCAL lock_timeout = '${LONGEST_MIGRATION}'` },
+  { text: `SET LOCAL lock_timeout = ${LONGEST_MIGRATION_MS}` },
   { text: `SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})` },
   { text: 'RESET lock_timeout' },
 ]

@@ -93,6 +93,13 @@ export class SqliteEngine implements Engine {
     return 'committed'
   }
 
+  /** A process holds its lock as long as it lives, so nobody takes it for dead. */
+  obstacle(): undefined {}
+
+  mayStart(): boolean {
+    return true
+  }
+
   /** Our own lock file is put back if anything removed it: others take a writer without one for dead, in time. */
   isAlive(writer: string): boolean {
     if (writer === this.#options.chain.id) {
