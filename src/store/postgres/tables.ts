@@ -6,12 +6,13 @@ import { MIGRATIONS } from '#store/schema'
 import { answerAll, numbered } from './batches.ts'
 import { Connection, storeErrorOf } from './connection.ts'
 import { driveEach } from './lanes.ts'
+import { NOW_MS } from './lease.ts'
 import { readSchemaVersion, takeSteps } from './open.ts'
 
 const TYPES = { INTEGER: 'bigint', TEXT: 'text', BLOB: 'bytea' } as const
 
 export async function openPostgresTables(url: string): Promise<StoreTables> {
-  const connection = await Connection.open(url, 'collet store copy')
+  const connection = await Connection.open(url)
   const query = async (statement: string, ...values: SqlValue[]): Promise<readonly Row[]> => {
     try {
       return (await connection.one({ text: numbered(statement), values })).rows
@@ -23,9 +24,7 @@ export async function openPostgresTables(url: string): Promise<StoreTables> {
     version: () => readSchemaVersion(connection),
     makeTables: () => takeSteps(connection, MIGRATIONS, { from: 0, to: MIGRATIONS.length }),
     async livingWriters() {
-      const rows =
-        await query(`SELECT id FROM writers WHERE ended_at IS NULL AND EXISTS (SELECT 1 FROM pg_locks
-        WHERE locktype = 'advisory' AND classid = 20418 AND objid = writers.no AND granted)`)
+      const rows = await query(`SELECT id FROM writers WHERE ended_at IS NULL AND lease_until > ${NOW_MS}`)
       return rows.map((row) => text(row, 'id'))
     },
     async freeze(tables) {
