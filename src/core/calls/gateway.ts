@@ -12,7 +12,8 @@ import { endOwnRun, type RunPage, type RunQuery, readOwnRun } from '#core/runs/r
 import { type OpenedSession, type SessionRequest, Sessions } from '#core/runs/sessions'
 import { type Clock, type Hooks, type Logger, NO_BROKER, type TokenBroker } from '#core/runtime'
 import { type Catalog, CatalogChanges, type ToolSet } from '#core/tools/catalog'
-import { type CallNeeds, callTool } from './call-tool.ts'
+import { callTool } from './call-tool.ts'
+import { callWhereHeld, closeWhereHeld, type ForwardNeeds, type Hop } from './forward.ts'
 import { StartingCalls } from './look-up.ts'
 import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
 import { RunningCalls } from './running.ts'
@@ -46,6 +47,8 @@ export interface RunningGatewayOptions {
   readonly broker?: TokenBroker
   /** Where changes of tools are announced; default one without announcements. */
   readonly catalogChanges?: CatalogChanges
+  /** The way to processes that hold sessions; default none. */
+  readonly hop?: Hop | undefined
   /** Default none. */
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
@@ -63,6 +66,8 @@ export interface RunningGatewayOptions {
 export interface RunningGateway extends Gateway {
   readonly store: Store
   readonly running: RunningCalls
+  /** What others pass on to this process: the same, and never passed on again. */
+  readonly here: Pick<Gateway, 'call' | 'closeSession'>
   /** For consents that end outside of calls. */
   readonly consents: Pick<ConsentEvents, 'resolve'>
   /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
@@ -92,12 +97,15 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const consents = new ConsentEvents({ store, clock, log, feed })
   const { newSessionId, hooks } = options
   const { unsaved } = health
-  const sessions = new Sessions({ store, clock, log, registry, hooks, feed, unsaved, limits, newSessionId })
+  const { hop } = options
+  const address = () => hop?.address()
+  const parts = { store, clock, log, registry, hooks, feed, unsaved, limits, address, newSessionId }
+  const sessions = new Sessions(parts)
   const { broker = NO_BROKER } = options
   const refresher = new TokenRefresher({ store, clock, log, broker })
   const waits = new ApprovalWaits(changes)
-  const needs: CallNeeds = {
-    ...{ registry, store, clock, log, hooks, broker },
+  const needs: ForwardNeeds = {
+    ...{ registry, store, clock, log, hooks, broker, hop },
     fetch: options.fetch,
     approvalRules: options.approvalRules,
     maxResultBytes: options.maxResultBytes,
@@ -151,7 +159,11 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     catalogChanges: options.catalogChanges ?? new CatalogChanges(),
     toolkits: () => registry.toolkits,
     catalogFor: (principal) => registry.catalogFor(principal),
-    call: (principal, request) => callTool(needs, principal, request),
+    call: (principal, request) => callWhereHeld(needs, principal, request),
+    here: {
+      call: (principal, request) => callTool(needs, principal, request),
+      closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
+    },
     listCalls: (principal, query) => listOwnCalls(needs, principal, query),
     readCall: (principal, callId) => readOwnCall(needs, principal, callId),
     cancelCall: (principal, callId) => cancelOwnCall(needs, principal, callId),
@@ -165,7 +177,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
       await limits.checkCaller(principal)
       return await sessions.open(principal, request)
     },
-    closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
+    closeSession: (principal, sessionId) => closeWhereHeld(needs, principal, sessionId),
     findChallenge: async (id) => await store.findChallenge(id),
     isReady: () => health.isReady(),
     drain(graceMs) {

@@ -344,6 +344,8 @@ export interface NewSession extends SessionAddress {
   readonly scope: RunScope
   /** Its run was made for it, and ends with it. */
   readonly endsRun?: boolean
+  /** Where the process that holds its state takes calls that reached another one. */
+  readonly address?: string | undefined
   readonly atMs: number
 }
 
@@ -355,6 +357,7 @@ export interface SessionRecord extends SessionAddress {
   readonly state: SessionState
   /** Who holds its state. */
   readonly writer: string
+  readonly address: string | undefined
   readonly outcome: SessionOutcome | undefined
 }
 
