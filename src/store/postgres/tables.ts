@@ -11,8 +11,11 @@ import { readSchemaVersion, takeSteps } from './open.ts'
 
 const TYPES = { INTEGER: 'bigint', TEXT: 'text', BLOB: 'bytea' } as const
 
+/** Counting the rows of a large table takes its time. */
+const COUNTING_MS = 3_600_000
+
 export async function openPostgresTables(url: string): Promise<StoreTables> {
-  const connection = await Connection.open(url)
+  const connection = await Connection.open(url, { patienceMs: COUNTING_MS })
   const query = async (statement: string, ...values: SqlValue[]): Promise<readonly Row[]> => {
     try {
       return (await connection.one({ text: numbered(statement), values })).rows
