@@ -8,6 +8,7 @@ import { createStore } from '#store/store'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
 import { Connection, storeErrorOf } from './connection.ts'
 import { PostgresEngine } from './engine.ts'
+import { PARTS_TABLES, Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach } from './lanes.ts'
 
 interface PostgresStoreOptions {
@@ -16,6 +17,10 @@ interface PostgresStoreOptions {
   /** Default: the tables are made, or brought up to date. */
   readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
+  /** How long other replicas wait for a sign of life before they take this process for dead; default ten seconds. */
+  readonly leaseMs?: number
+  /** The clock of this machine, which is compared with that of the database. */
+  readonly wallMs?: () => number
   /** Called with a row that decides something and was not written with the key. */
   readonly onForeign?: ((row: string, table: DecidingTable) => void) | undefined
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
@@ -24,18 +29,22 @@ interface PostgresStoreOptions {
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { url, masterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
+  const { leaseMs = LEASE_MS, wallMs = Date.now } = options
   const keys = deriveStoreKeys(masterKey)
   await prepareDatabase(url, keys, { mode: schema })
-  const chain = new Chain(keys, nowMs)
+  const volumes = new Volumes(nowMs)
+  const chain = new Chain(keys, nowMs, { ids: volumes, leaseMs })
   const guard = new RowGuard(keys.rows, onForeign)
-  const engine = new PostgresEngine({ url, chain, guard, onCommit })
+  const engine = new PostgresEngine({ url, chain, volumes, guard, leaseMs, wallMs, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
+
+const LEASE_MS = 10_000
 
 /** Held by the process that makes or changes the tables. */
 const SCHEMA_LOCK = 20_419
 /** How long replicas that start together wait for the one that changes the tables. */
-const LONGEST_MIGRATION = '10min'
+const LONGEST_MIGRATION_MS = 600_000
 
 interface Preparation {
   /** Default `migrate`. */
@@ -51,7 +60,7 @@ export async function prepareDatabase(
 ): Promise<Migration> {
   let connection: Connection | undefined
   try {
-    connection = await Connection.open(url)
+    connection = await Connection.open(url, { patienceMs: 2 * LONGEST_MIGRATION_MS })
     await connection.one(BEGIN)
     // Who only looks waits for nobody.
     if (mode === 'migrate') await connection.send(WAIT_FOR_OTHERS)
@@ -70,7 +79,7 @@ const BEGIN = { text: 'BEGIN' }
 
 /** A change of the tables itself waits no longer than any other statement: whatever it waits for also waits behind it. */
 const WAIT_FOR_OTHERS = [
-  { text: `SET LOCAL lock_timeout = '${LONGEST_MIGRATION}'` },
+  { text: `SET LOCAL lock_timeout = ${LONGEST_MIGRATION_MS}` },
   { text: `SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})` },
   { text: 'RESET lock_timeout' },
 ]
@@ -81,17 +90,33 @@ async function migrate(
   { mode, migrations }: { readonly mode: SchemaMode; readonly migrations: readonly string[] },
 ): Promise<Migration> {
   const answer: AnswerAll = (asks) => answerAll(connection, asks, 'change')
-  const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
-  const version = rows.length === 0 ? 0 : await driveEach(readVersion(), answer)
+  const version = await readSchemaVersion(connection)
   const steps = await driveEach(missingSteps(version, keys, migrations), answer)
   const migration = { from: version, to: migrations.length }
   refuseOutdated(migration, mode)
   if (mode !== 'migrate') return migration
-  if (version === 0) await connection.one({ text: SCALAR_FUNCTIONS })
-  for (const step of steps) await connection.one({ text: postgresSchema(step) })
+  if (steps.length > 0) await takeSteps(connection, steps, migration)
   if (version === 0) await driveEach(write('writeMeta', 'key_check', keys.check), answer)
-  if (steps.length > 0) await driveEach(write('writeMeta', VERSION, String(migrations.length)), answer)
   return migration
+}
+
+/** Inside a transaction: makes or changes the tables, and notes their version. */
+export async function takeSteps(
+  connection: Connection,
+  steps: readonly string[],
+  { from, to }: Migration,
+): Promise<void> {
+  if (from === 0) await connection.one({ text: SCALAR_FUNCTIONS })
+  for (const step of steps) await connection.one({ text: postgresSchema(step) })
+  if (from === 0) await connection.one({ text: PARTS_TABLES })
+  await driveEach(write('writeMeta', VERSION, String(to)), (asks) => answerAll(connection, asks, 'change'))
+}
+
+/** 0 when there are no tables. */
+export async function readSchemaVersion(connection: Connection): Promise<number> {
+  const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
+  if (rows.length === 0) return 0
+  return await driveEach(readVersion(), (asks) => answerAll(connection, asks, 'read'))
 }
 
 const VERSION = 'schema_version'
