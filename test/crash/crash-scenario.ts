@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { approveCalls } from './approve-calls.ts'
 import { checkJournal, type JournalCheck } from './check-journal.ts'
-import type { CrashStage } from './crash-stage.ts'
+import { CRASH_PACE, type CrashStage } from './crash-stage.ts'
 import { readEffects } from './effect-log.ts'
 import type { Finding } from './finding.ts'
 import { type ApprovalVerdict, judgeApprovals, readSteps } from './judge-approvals.ts'
@@ -19,7 +19,8 @@ import { makeCalls } from './make-calls.ts'
 import { readStoredRuns } from './read-stored-runs.ts'
 import { finishFlows, runFlows } from './run-flows.ts'
 import { seededRandom } from './seeded-random.ts'
-import { ServerProcess } from './server-process.ts'
+import { crashServer, ServerProcess } from './server-process.ts'
+import { sqliteRows } from './stored-rows.ts'
 import { useSessions } from './use-sessions.ts'
 
 const CALLERS = 12
@@ -65,14 +66,16 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
     const readings = await endReadings(stage, polled)
     await stopAll(stage)
     const effects = readEffects(join(folder, 'effects.log'))
-    const stored = readStoredRuns(join(folder, 'collet.db'))
+    const file = join(folder, 'collet.db')
+    const rows = sqliteRows(file)
+    const stored = await readStoredRuns(rows)
     return {
       verdict: judgeHistory({ ...stage, effects, lastLooks }),
       sessions: judgeSessions({ ...stage, effects, polled, stored }),
       runs: judgeRuns({ polled, readings, stored, lastLooks }),
-      approvals: judgeApprovals(readSteps(join(folder, 'collet.db'))),
+      approvals: judgeApprovals(await readSteps(rows)),
       flows: judgeFlows({ ...stage, finished, effects }),
-      journal: await checkJournal(folder, masterKey),
+      journal: await checkJournal(`sqlite:${file}`, masterKey, folder),
     }
   } finally {
     approving.abort()
@@ -86,11 +89,14 @@ function setStage(options: CrashOptions, folder: string, masterKey: string): Cra
   const apiKey = randomBytes(32).toString('hex')
   const servers = Array.from(
     { length: options.writers },
-    (_, index) => new ServerProcess({ folder, masterKey, apiKey, seed: options.seed + index * 1_000 }),
+    (_, index) =>
+      new ServerProcess(crashServer({ folder, masterKey, apiKey, seed: options.seed + index * 1_000 })),
   )
   return {
     servers,
     apiKey,
+    ways: ['otc'],
+    pace: CRASH_PACE,
     random: seededRandom(options.seed),
     calls: new Map(),
     sendings: [],

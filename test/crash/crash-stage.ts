@@ -1,13 +1,26 @@
-import type { Kill, PlannedCall, Reply, Sending } from './call-history.ts'
+import type { Kill, PlannedCall, Reply, Sending, Way } from './call-history.ts'
 import type { Reading } from './run-history.ts'
 import type { Random } from './seeded-random.ts'
 import type { ServerProcess } from './server-process.ts'
 import type { DrivenSession } from './session-history.ts'
 
+/** How patient everybody is. */
+export interface Pace {
+  readonly replyLimitMs: number
+  readonly comeAgainMs: number
+  /** How often one call, or one last look, is sent before that is an error. */
+  readonly mostSendings: number
+}
+
+export const CRASH_PACE: Pace = { replyLimitMs: 30_000, comeAgainMs: 20, mostSendings: 500 }
+
 /** What callers, readers, killer and last look share; it only grows. */
 export interface CrashStage {
   readonly servers: readonly ServerProcess[]
   readonly apiKey: string
+  /** Calls go over any of these, and come again over any other. */
+  readonly ways: readonly Way[]
+  readonly pace: Pace
   readonly random: Random
   readonly calls: Map<string, PlannedCall>
   readonly sendings: Sending[]
@@ -35,5 +48,10 @@ export function pickServer(stage: CrashStage, wanted: number): number {
 export async function addressOf(stage: CrashStage, server: number) {
   const process = stage.servers[server]
   if (process === undefined) throw new Error(`There is no server ${server}.`)
-  return { url: await process.url(), apiKey: stage.apiKey }
+  return { url: await process.url(), apiKey: stage.apiKey, limitMs: stage.pace.replyLimitMs }
+}
+
+/** A protocol for the next request. */
+export function pickWay({ ways, random }: CrashStage): Way {
+  return ways[Math.floor(random() * ways.length)] ?? 'otc'
 }

@@ -1,6 +1,6 @@
-import { DatabaseSync } from 'node:sqlite'
 import { z } from 'zod'
 import type { Finding } from './finding.ts'
+import type { ReadRows } from './stored-rows.ts'
 
 const TOOL = 'Effect.Approved@1.0.0'
 const GROUP_ROW = z.object({ events: z.string() })
@@ -24,14 +24,9 @@ export interface ApprovalVerdict {
 }
 
 /** The journal in the order of its commits, past the code that wrote it. */
-export function readSteps(file: string): readonly StoredStep[] {
-  const database = new DatabaseSync(file, { readOnly: true })
-  try {
-    const groups = database.prepare('SELECT events FROM commit_groups ORDER BY at, id').all()
-    return groups.flatMap((row) => JOURNAL.parse(JSON.parse(GROUP_ROW.parse(row).events)))
-  } finally {
-    database.close()
-  }
+export async function readSteps(rows: ReadRows): Promise<readonly StoredStep[]> {
+  const groups = await rows('SELECT events FROM commit_groups ORDER BY at, id')
+  return groups.flatMap((row) => JOURNAL.parse(JSON.parse(GROUP_ROW.parse(row).events)))
 }
 
 /** Rules 20 and 21: nothing runs without a grant of its own, and no grant serves twice. */
