@@ -37,14 +37,14 @@ export async function storeAccess(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
 ): Promise<StoreAccess> {
-  const { store, file, dataFolder } = await chosenStore(args, context)
-  if (file === undefined) {
+  const { store, kind, file, dataFolder } = await chosenStore(args, context)
+  if (kind === 'memory') {
     throw problem(
       'The store is in memory, where only the running server can see it. Ask the server with --url.',
     )
   }
   // Opening would make an empty database, and an empty answer would look like a true one.
-  if (!existsSync(file))
+  if (file !== undefined && !existsSync(file))
     throw problem(`There is no database at ${file}. Name the right one with --store or --config.`)
   return { url: store, dataFolder, masterKey: decodeMasterKey(context.environment.masterKey) }
 }

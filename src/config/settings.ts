@@ -80,7 +80,7 @@ export interface Settings extends ProtocolSettings {
   /** Variables of this process, for programs that sources start; each gets only what its options name. */
   readonly variables?: () => Readonly<Record<string, string | undefined>>
   readonly server: Section<'server'>
-  /** `sqlite:PATH` (absolute) or `memory:`. */
+  /** `sqlite:PATH` (absolute), `postgres://…` or `memory:`. */
   readonly store: string
   /** Folder for the key file and the start token, absolute. */
   readonly dataFolder: string

@@ -33,7 +33,7 @@ import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import { checkExposure, type Exposure, needsCredential, StartRefused } from '#server/safety'
 import { type Governing, overridesOf } from '#server/sources'
-import { findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
+import { describeStore, findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
 
 const PACKAGE_FILE = new URL('../../../package.json', import.meta.url)
 
@@ -102,7 +102,7 @@ async function examine(
         sources: loaded.config.sources,
         tools,
         approvals: toApprovalRules(loaded.config.approvals),
-        file: location.file,
+        isThere: isThere(location),
         openStore: () => context.services.openStore(accessTo(location, context)),
       })),
       await checkPort(host, port),
@@ -159,6 +159,7 @@ const SYNCS = 8
 /** The database: whole, readable with our key, and writable. */
 async function checkStore(location: StoreLocation, checkWritable: () => Promise<void>): Promise<Check> {
   const { file } = location
+  if (location.kind === 'server') return checkDatabase(location.store, checkWritable)
   if (file === undefined) {
     return warn(
       'store',
@@ -182,6 +183,19 @@ async function checkStore(location: StoreLocation, checkWritable: () => Promise<
   }
 }
 
+async function checkDatabase(url: string, checkWritable: () => Promise<void>): Promise<Check> {
+  try {
+    await checkWritable()
+    return ok('store', `${describeStore(url)} is reachable and writable`)
+  } catch (error) {
+    return fail(
+      'store',
+      `${describeStore(url)}: ${reasonOf(error)}`,
+      'Check the address, the user and the key.',
+    )
+  }
+}
+
 function checkFolder(folder: string, file: string): Check {
   const nearest = nearestFolder(folder)
   try {
@@ -197,8 +211,9 @@ function checkFolder(folder: string, file: string): Check {
 }
 
 /** Whether what is written reaches a disk before it is acknowledged; as far as can be seen from here. */
-function checkDurability({ file, dataFolder }: StoreLocation): Check {
-  if (file === undefined) return ok('fsync', 'Not needed: the memory store writes nothing')
+function checkDurability({ kind, dataFolder }: StoreLocation): Check {
+  if (kind === 'server') return ok('fsync', 'The database sees to that')
+  if (kind === 'memory') return ok('fsync', 'Not needed: the memory store writes nothing')
   const folder = nearestFolder(dataFolder)
   const { type } = statfsSync(folder)
   if (type === TMPFS || type === RAMFS) {
@@ -240,19 +255,23 @@ function nearestFolder(folder: string): string {
   return existsSync(folder) || dirname(folder) === folder ? folder : nearestFolder(dirname(folder))
 }
 
+function isThere({ kind, file }: StoreLocation): boolean {
+  return kind === 'server' || (file !== undefined && existsSync(file))
+}
+
 interface CheckedSources {
   readonly sources: ParsedConfig['sources']
   readonly approvals: Governing['approvals']
   readonly tools: readonly Tool[]
-  /** `undefined` when the store is in memory. */
-  readonly file: string | undefined
+  /** Whether there is a store to read. */
+  readonly isThere: boolean
   openStore(): Promise<Store>
 }
 
 /** What is said about tools of sources and is for none, as far as their pins tell: no upstream is asked. */
 async function checkSources(checked: CheckedSources): Promise<readonly Check[]> {
-  const { sources, file } = checked
-  if (Object.keys(sources).length === 0 || file === undefined || !existsSync(file)) return []
+  const { sources } = checked
+  if (Object.keys(sources).length === 0 || !checked.isThere) return []
   try {
     const store = await checked.openStore()
     try {
@@ -374,8 +393,14 @@ const OTHERS = 0o077
 
 /** The key everything stored is sealed with (rule 14): `COLLET_KEY`, or the key file beside the database. */
 function checkKey(location: StoreLocation, masterKey: Secret | undefined): Check {
-  if (location.file === undefined) return ok('key', 'Not needed: the memory store does not encrypt')
+  if (location.kind === 'memory') return ok('key', 'Not needed: the memory store does not encrypt')
   if (masterKey !== undefined) return checkVariable(masterKey)
+  if (location.file === undefined)
+    return fail(
+      'key',
+      'COLLET_KEY is not set, which a store on PostgreSQL needs',
+      'Set it to the same key for every replica; collet keys generate makes one.',
+    )
   const file = keyFileIn(location.dataFolder)
   const stat = statSync(file, { throwIfNoEntry: false })
   if (stat === undefined) return checkAbsent(file, location.file)

@@ -15,8 +15,8 @@ interface PostgresStoreOptions {
   readonly masterKey: Uint8Array
   readonly nowMs?: () => number
   /** Called with a row that decides something and was not written with the key. */
-  readonly onForeign?: (row: string, table: DecidingTable) => void
-  readonly onCommit?: (changes: number, durationMs: number) => void
+  readonly onForeign?: ((row: string, table: DecidingTable) => void) | undefined
+  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
