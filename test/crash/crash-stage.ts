@@ -10,9 +10,19 @@ export interface Pace {
   readonly comeAgainMs: number
   /** How often one call, or one last look, is sent before that is an error. */
   readonly mostSendings: number
+  /** One run in so many has a reader. */
+  readonly readerEvery: number
+  /** From how many servers each call is looked at in the end. */
+  readonly looks: number
 }
 
-export const CRASH_PACE: Pace = { replyLimitMs: 30_000, comeAgainMs: 20, mostSendings: 500 }
+export const CRASH_PACE: Pace = {
+  replyLimitMs: 30_000,
+  comeAgainMs: 20,
+  mostSendings: 500,
+  readerEvery: 3,
+  looks: 2,
+}
 
 /** What callers, readers, killer and last look share; it only grows. */
 export interface CrashStage {

@@ -80,7 +80,9 @@ function tellStories({ sessions, stored }: SessionHistory): SessionStory[] {
 /** One opening and one close, in the run, in the journal, and in the session's row (OWP-41). */
 function judgeBrackets({ sessionId, events, journaled, outcome }: SessionStory): Finding[] {
   const reported = events.filter(({ type }) => type.startsWith('session.'))
-  const types = [reported.map(({ type }) => type), journaled].map((list) => list.join(', '))
+  // The run has an order of its own; the journals of several processes, whose clocks may differ, have none.
+  const inJournal = journaled.toSorted().toReversed()
+  const types = [reported.map(({ type }) => type), inJournal].map((list) => list.join(', '))
   const isOnce = types.every((list) => list === 'session.opened, session.closed')
   const runs = new Set(events.map(({ run }) => run))
   if (isOnce && runs.size === 1 && reported.at(-1)?.outcome === outcome) return []

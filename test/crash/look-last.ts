@@ -8,15 +8,17 @@ const LOOKERS = 16
 /** As often as the server runs a released call (rule 9). */
 const MOST_RELEASES = 3
 
-/** After the last restart: sends every call once more to each server, and asks for its state. */
+/** After the last restart: sends every call once more, to each server or to some, and asks for its state. */
 export async function lookLast(stage: CrashStage): Promise<Map<string, readonly LastLook[]>> {
   const looks = new Map<string, readonly LastLook[]>()
   const addresses = await Promise.all(stage.servers.map((_, server) => addressOf(stage, server)))
   const calls = stage.calls.entries()
+  let next = 0
   const look = async (): Promise<void> => {
     for (const [key, call] of calls) {
       const seen: LastLook[] = []
-      for (const address of inOrder(addresses, call)) {
+      next += 1
+      for (const address of inOrder(addresses, call, next).slice(0, stage.pace.looks)) {
         const reply = await sendOften(stage, address, { key, call })
         seen.push({ reply, state: await readState(address, key) })
       }
@@ -27,10 +29,10 @@ export async function lookLast(stage: CrashStage): Promise<Map<string, readonly 
   return looks
 }
 
-/** First the server that holds the session: another would only point there until the call is recorded. */
-function inOrder(addresses: readonly Address[], { session }: PlannedCall): readonly Address[] {
-  const holder = addresses[session?.server ?? -1]
-  return holder === undefined ? addresses : [holder, ...addresses.filter((address) => address !== holder)]
+/** First the server that holds the session: another would only point there until the call is recorded. Else each in its turn. */
+function inOrder(addresses: readonly Address[], { session }: PlannedCall, turn: number): readonly Address[] {
+  const first = (session?.server ?? turn) % addresses.length
+  return [...addresses.slice(first), ...addresses.slice(0, first)]
 }
 
 interface Look {

@@ -1,4 +1,5 @@
 import { DatabaseSync } from 'node:sqlite'
+import { Client } from 'pg'
 
 /** The rows of a question, asked of the database itself. */
 export type ReadRows = (sql: string) => Promise<readonly unknown[]>
@@ -10,6 +11,18 @@ export function sqliteRows(file: string): ReadRows {
       return database.prepare(sql).all()
     } finally {
       database.close()
+    }
+  }
+}
+
+export function postgresRows(url: string): ReadRows {
+  return async (sql) => {
+    const client = new Client({ connectionString: url })
+    await client.connect()
+    try {
+      return (await client.query(sql)).rows
+    } finally {
+      await client.end()
     }
   }
 }
