@@ -1,6 +1,7 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { Settings } from '#config/settings'
 import { openGateway, type RunningGateway } from '#core/calls/gateway'
+import { newCallId } from '#core/ids'
 import type { LimitName } from '#core/limits/settings'
 import type { RecoveryReport, RetentionPolicy, Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
@@ -87,7 +88,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     broker,
     canSignIn: broker.signIn !== undefined,
     approvalRules: settings.approvals,
-    newCallId: randomUUID,
+    newCallId,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
     publicUrl: options.publicUrl,
