@@ -58,6 +58,8 @@ const OPENTOOL_ANSWER = z.object({
   result: z.unknown(),
   error: z.object({ data: z.object({ can_retry: z.boolean().optional() }).optional() }).nullable(),
 })
+/** What is no object is wrapped into one (OTS-38). */
+const OPENTOOL_VALUE = z.object({ result: z.string() })
 const MCP_RESULT = z.object({
   isError: z.boolean().optional(),
   content: z.array(z.object({ text: z.string() })),
@@ -86,7 +88,8 @@ const WIRES: Readonly<Record<Way, Wire>> = {
     }),
     read({ text }) {
       const { result, error } = OPENTOOL_ANSWER.parse(JSON.parse(text))
-      if (error === null) return { success: true, canRetry: false, value: z.string().parse(result) }
+      if (error === null)
+        return { success: true, canRetry: false, value: OPENTOOL_VALUE.parse(result).result }
       return { ...FAILED, canRetry: error.data?.can_retry ?? false }
     },
   },
@@ -121,8 +124,9 @@ const WIRES: Readonly<Record<Way, Wire>> = {
           value: z.string().parse(JSON.parse(result.content[0]?.text ?? '')),
         }
       }
-      // MCP does not say whether another attempt is left, so this failure is not taken as final.
-      return { ...FAILED, canRetry: headers.get('collet-error-code') === 'tool_failed' }
+      // MCP has no member for it: whether another attempt is left is said in the text alone (rule 9).
+      const isLast = text.includes('It cannot be tried again under this call id')
+      return { ...FAILED, canRetry: headers.get('collet-error-code') === 'tool_failed' && !isLast }
     },
   },
 }

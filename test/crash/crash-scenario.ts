@@ -68,7 +68,14 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
   )
   const stage = setStage({ servers, apiKey, ways: ['otc'], pace: CRASH_PACE, random: seededRandom(seed) })
   const file = join(folder, 'collet.db')
-  const scene = { stage, folder, masterKey, store: `sqlite:${file}`, rows: sqliteRows(file), callers: CALLERS }
+  const scene = {
+    stage,
+    folder,
+    masterKey,
+    store: `sqlite:${file}`,
+    rows: sqliteRows(file),
+    callers: CALLERS,
+  }
   try {
     return await play(scene, (stop) => killRepeatedly(stage, options, stop))
   } finally {
@@ -90,6 +97,7 @@ export function setStage(cast: Cast): CrashStage {
     flows: new Map(),
     settled: [],
     readings: new Map(),
+    ended: new Set(),
     leave: new AbortController(),
   }
 }

@@ -43,6 +43,8 @@ export interface CrashStage {
   /** Steps that an operator settled. */
   readonly settled: string[]
   readonly readings: Map<string, Promise<Reading>>
+  /** Runs that the driver ended; until then a stream that ends was ended by a server that left. */
+  readonly ended: Set<string>
   /** Sends the readers home, whatever they have seen. */
   readonly leave: AbortController
 }

@@ -65,10 +65,12 @@ export function formatSummary<Result extends CrashResult>(
     ['approvals used', ({ approvals }) => approvals.used],
     ['workflows', ({ flows }) => flows.flows],
     ['steps settled', ({ flows }) => flows.settled],
-    ...Object.entries(PROMISES).map(([breach, label]): Line<Result> => [
-      label,
-      (result) => findingsOf(result).filter((finding) => finding.breach === breach).length,
-    ]),
+    ...Object.entries(PROMISES).map(
+      ([breach, label]): Line<Result> => [
+        label,
+        (result) => findingsOf(result).filter((finding) => finding.breach === breach).length,
+      ],
+    ),
     ['journal', ({ journal }) => (journal.ok ? 'ok' : 'BROKEN')],
   ]
   const table = [

@@ -1,16 +1,16 @@
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { WAYS } from '../crash/call-history.ts'
+import { isFinal, WAYS } from '../crash/call-history.ts'
 import { type Callers, type CrashResult, play, setStage } from '../crash/crash-scenario.ts'
 import type { CrashStage } from '../crash/crash-stage.ts'
 import { readEffects } from '../crash/effect-log.ts'
 import { seededRandom } from '../crash/seeded-random.ts'
 import { postgresRows } from '../crash/stored-rows.ts'
 import { startPostgres } from '../store/postgres-server.ts'
-import { type Breakable, FAULT_NAMES, type FaultName, injectFaults } from './faults.ts'
+import { type Breakable, FAULT_NAMES, type FaultName, type FaultPlan, injectFaults } from './faults.ts'
 import {
   callAsNeighbour,
   judgeNeighbours,
@@ -30,6 +30,11 @@ export interface FaultOptions {
   /** All, unless some are named. */
   readonly only?: readonly FaultName[]
   readonly callers: Callers
+  readonly plan: FaultPlan
+  /** Hears now and then how far it is. */
+  readonly tell?: (progress: string) => void
+  /** Where the logs of the replicas are left; absent: nowhere. */
+  readonly logs?: string
 }
 
 export interface FaultResult extends CrashResult {
@@ -45,6 +50,7 @@ const CLOCK_MS = 700
 /** Far fewer than hogs want, and enough for the replicas. */
 const MOST_CONNECTIONS = 40
 const READERS = 40
+const TELL_MS = 10_000
 const CALLS_PER_RUN = 40
 
 /** Three replicas of one database, everything that breaks, and the judges of the crash test. Leaves nothing behind. */
@@ -63,9 +69,19 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
     }
     const masterKey = randomBytes(32).toString('base64')
     const stage = setReplicas(options, { folder, masterKey, url, networks })
-    const at: Breakable = { stage, postgres, url, networks, leaseMs: LEASE_MS, hasDisk, counts: new Map() }
+    const at: Breakable = {
+      stage,
+      postgres,
+      url,
+      networks,
+      leaseMs: LEASE_MS,
+      hasDisk,
+      counts: new Map(),
+      plan: options.plan,
+    }
     const replies: NeighbourReplies = new Map()
     let looked: NeighbourVerdict | undefined
+    const telling = setInterval(() => options.tell?.(progressOf(at)), TELL_MS).unref()
     const disturb = async (stop: AbortController): Promise<void> => {
       const isEnough = (faults: number) => faults >= options.faults && stage.calls.size >= options.calls
       await Promise.all([
@@ -76,7 +92,7 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
     }
     const rows = postgresRows(url)
     const scene = { stage, folder, masterKey, store: url, rows, callers: options.callers }
-    const result = await play(scene, disturb)
+    const result = await play(scene, disturb).finally(() => clearInterval(telling))
     const findings = await judgeNeighbours(replies, readEffects(join(folder, 'effects.log')), rows)
     const { calls = 0, looks = 0, findings: seen = [] } = looked ?? {}
     return {
@@ -86,12 +102,22 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
       seconds: (performance.now() - startedMs) / 1_000,
     }
   } catch (error) {
-    throw new Error(`seed ${options.seed}: ${String(error)}\n${lastWords(folder, options.replicas)}`, { cause: error })
+    throw new Error(`seed ${options.seed}: ${String(error)}\n${lastWords(folder, options.replicas)}`, {
+      cause: error,
+    })
   } finally {
     for (const network of networks) network.close()
+    if (options.logs !== undefined) keepLogs(folder, options.logs)
     await postgres.stop()
     rmSync(folder, { recursive: true, force: true })
   }
+}
+
+function progressOf({ stage, counts }: Breakable): string {
+  const faults = [...counts.values()].reduce((sum, count) => sum + count, 0)
+  const answered = stage.sendings.filter(({ reply }) => reply !== undefined && isFinal(reply)).length
+  const listening = stage.servers.filter(({ listening }) => listening).length
+  return `${stage.calls.size} calls, ${stage.sendings.length} requests, ${answered} with an outcome, ${faults} faults, ${listening} replicas`
 }
 
 interface Place {
@@ -121,8 +147,25 @@ function setReplicas(options: FaultOptions, { folder, masterKey, url, networks }
 
 /** Whether a disk of its own can be had, which takes bubblewrap. */
 export function canHaveDisk(): boolean {
-  const tried = spawnSync('bwrap', ['--unshare-user', '--dev-bind', '/', '/', '--size', '4096', '--tmpfs', '/tmp', 'true'])
+  const tried = spawnSync('bwrap', [
+    '--unshare-user',
+    '--dev-bind',
+    '/',
+    '/',
+    '--size',
+    '4096',
+    '--tmpfs',
+    '/tmp',
+    'true',
+  ])
   return tried.status === 0
+}
+
+function keepLogs(folder: string, target: string): void {
+  mkdirSync(target, { recursive: true })
+  for (const name of readdirSync(folder)) {
+    if (name.endsWith('.log')) copyFileSync(join(folder, name), join(target, name))
+  }
 }
 
 function lastWords(folder: string, replicas: number): string {

@@ -6,6 +6,16 @@ import { between } from '../crash/seeded-random.ts'
 import type { PostgresServer } from '../store/postgres-server.ts'
 import type { Network } from './network.ts'
 
+/** How hard it is broken. */
+export interface FaultPlan {
+  /** The longest time between two faults. */
+  readonly peaceMs: number
+  /** How often an outage is longer than the lease. */
+  readonly longShare: number
+  /** The longest of the others. */
+  readonly outageMs: number
+}
+
 /** What can be broken. */
 export interface Breakable {
   readonly stage: CrashStage
@@ -16,15 +26,13 @@ export interface Breakable {
   readonly networks: readonly Network[]
   /** How long a replica that is not heard of keeps its claims. */
   readonly leaseMs: number
+  readonly plan: FaultPlan
   /** Whether the database has a disk of its own, which can be full. */
   readonly hasDisk: boolean
   /** How often each fault came. */
   readonly counts: Map<FaultName, number>
 }
 
-/** How often an outage is longer than the lease. */
-const LONG_SHARE = 0.2
-const LONGEST_PEACE_MS = 1_000
 const MOST_HOGS = 200
 
 const FAULTS = {
@@ -32,7 +40,7 @@ const FAULTS = {
     const server = pick(at, at.stage.servers.length)
     at.stage.kills.push({ server, atMs: performance.now() })
     await at.stage.servers[server]?.kill()
-    await wait(between(at.stage.random, 0, LONGEST_PEACE_MS))
+    await wait(between(at.stage.random, 0, at.plan.outageMs))
     at.stage.servers[server]?.start()
   },
   async 'replica paused'(at) {
@@ -81,7 +89,6 @@ const FAULTS = {
     await during(at, [server], { begin: () => network?.cut(true), end: () => network?.cut(false) })
   },
   async 'disk full'(at) {
-    if (!at.hasDisk) return false
     await during(at, everybody(at), {
       begin: () => at.postgres.order('fill'),
       async end() {
@@ -90,7 +97,6 @@ const FAULTS = {
         await at.postgres.order('start')
       },
     })
-    return true
   },
   async 'no connection left'(at) {
     const hogs: Client[] = []
@@ -103,7 +109,7 @@ const FAULTS = {
       end: () => Promise.all(hogs.map((hog) => hog.end().catch(() => undefined))),
     })
   },
-} satisfies Readonly<Record<string, (at: Breakable) => Promise<boolean | void>>>
+} satisfies Readonly<Record<string, (at: Breakable) => Promise<void>>>
 
 export type FaultName = keyof typeof FAULTS
 export const FAULT_NAMES = Object.keys(FAULTS).filter(isFault)
@@ -121,11 +127,13 @@ export async function injectFaults(
   const { stage } = at
   for (const replica of stage.servers) await replica.url()
   for (let faults = 0; !stop.signal.aborted && !isEnough(faults); ) {
-    for (const name of shuffled(at, names)) {
-      await wait(between(stage.random, 0, LONGEST_PEACE_MS))
+    for (const name of shuffled(
+      at,
+      names.filter((one) => one !== 'disk full' || at.hasDisk),
+    )) {
+      await wait(between(stage.random, 0, at.plan.peaceMs))
       if (stop.signal.aborted || isEnough(faults)) break
-      const fault: (at: Breakable) => Promise<boolean | void> = FAULTS[name]
-      if ((await fault(at)) === false) continue
+      await FAULTS[name](at)
       at.counts.set(name, (at.counts.get(name) ?? 0) + 1)
       faults += 1
     }
@@ -141,11 +149,11 @@ interface Outage {
 
 /** A while of it; long enough to cost replicas their leases, now and then. */
 async function during(at: Breakable, servers: readonly number[], { begin, end }: Outage): Promise<void> {
-  const { stage, leaseMs } = at
-  const isLong = stage.random() < LONG_SHARE
+  const { stage, leaseMs, plan } = at
+  const isLong = stage.random() < plan.longShare
   const ms = isLong
     ? between(stage.random, 1.2 * leaseMs, 1.6 * leaseMs)
-    : between(stage.random, 50, 0.4 * leaseMs)
+    : between(stage.random, 50, plan.outageMs)
   const kills = servers.map((server): Kill => ({ server, atMs: performance.now(), kind: 'pause' }))
   stage.kills.push(...kills)
   try {
@@ -181,5 +189,8 @@ function pick({ stage }: Breakable, count: number): number {
 }
 
 function shuffled<T>({ stage }: Breakable, list: readonly T[]): readonly T[] {
-  return list.map((item) => ({ item, place: stage.random() })).toSorted((a, b) => a.place - b.place).map(({ item }) => item)
+  return list
+    .map((item) => ({ item, place: stage.random() }))
+    .toSorted((a, b) => a.place - b.place)
+    .map(({ item }) => item)
 }

@@ -51,7 +51,10 @@ export interface NeighbourVerdict {
 }
 
 /** What the other tenant can see, while the servers are there: of the first tenant's calls and runs, nothing. */
-export async function lookAsNeighbour(stage: CrashStage, replies: NeighbourReplies): Promise<NeighbourVerdict> {
+export async function lookAsNeighbour(
+  stage: CrashStage,
+  replies: NeighbourReplies,
+): Promise<NeighbourVerdict> {
   const address = await neighbourAddress(stage)
   const calls = [...stage.calls.keys()].filter((key) => !replies.has(key)).slice(0, MOST_LOOKS)
   const runs = [...stage.runs].slice(0, MOST_LOOKS)
@@ -59,10 +62,12 @@ export async function lookAsNeighbour(stage: CrashStage, replies: NeighbourRepli
   for (const key of calls) {
     const state = await readState(address, key)
     // One that was cut off by the end of the calls may be its own.
-    if (state !== undefined && state !== 'ambiguous') findings.push(mixed(key, `the neighbour sees it as ${state}`))
+    if (state !== undefined && state !== 'ambiguous')
+      findings.push(mixed(key, `the neighbour sees it as ${state}`))
   }
   for (const run of runs) {
-    if ((await pollRun(address, run)) !== undefined) findings.push(mixed(run, 'the neighbour reads its events'))
+    if ((await pollRun(address, run)) !== undefined)
+      findings.push(mixed(run, 'the neighbour reads its events'))
   }
   return { calls: replies.size, looks: calls.length + runs.length, findings }
 }
