@@ -24,9 +24,6 @@ import { makeReplica, writeConfig } from './replica.ts'
 export interface FaultOptions {
   readonly seed: number
   readonly replicas: number
-  /** Goes on until so many calls were planned and so many faults came. */
-  readonly calls: number
-  readonly faults: number
   /** All, unless some are named. */
   readonly only?: readonly FaultName[]
   readonly callers: Callers
@@ -58,7 +55,7 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
   const startedMs = performance.now()
   const folder = mkdtempSync(join(tmpdir(), 'collet-faults-'))
   const hasDisk = canHaveDisk()
-  const disk = hasDisk ? { diskMb: 256 + Math.ceil(options.calls / 150) } : {}
+  const disk = hasDisk ? { diskMb: 256 + Math.ceil(options.plan.calls / 150) } : {}
   const settings = [`max_connections=${MOST_CONNECTIONS}`, 'max_wal_size=64MB', 'min_wal_size=32MB']
   const postgres = await startPostgres({ settings, ...disk })
   const networks: Network[] = []
@@ -83,9 +80,8 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
     let looked: NeighbourVerdict | undefined
     const telling = setInterval(() => options.tell?.(progressOf(at)), TELL_MS).unref()
     const disturb = async (stop: AbortController): Promise<void> => {
-      const isEnough = (faults: number) => faults >= options.faults && stage.calls.size >= options.calls
       await Promise.all([
-        injectFaults(at, options.only ?? FAULT_NAMES, { isEnough, stop }),
+        injectFaults(at, options.only ?? FAULT_NAMES, stop),
         callAsNeighbour(stage, replies, stop.signal),
       ])
       looked = await lookAsNeighbour(stage, replies)
@@ -128,7 +124,8 @@ interface Place {
 }
 
 function setReplicas(options: FaultOptions, { folder, masterKey, url, networks }: Place): CrashStage {
-  const { seed, replicas, calls } = options
+  const { seed, replicas } = options
+  const { calls } = options.plan
   const apiKey = randomBytes(32).toString('hex')
   const config = writeConfig(folder, apiKey)
   const servers = networks.map((network, index) => {

@@ -16,10 +16,13 @@ describe('three replicas of one database', () => {
   }, async () => {
     const isLong = sized(0, 1) === 1
     const result = await runFaultScenario({
-      ...{ seed: SEED, replicas: 3, calls: sized(100, 20_000), faults: sized(4, 200) },
+      ...{ seed: SEED, replicas: 3 },
       ...(isLong ? {} : { only: FEW }),
       callers: isLong ? { calls: 32, sessions: 6, flows: 4 } : { calls: 8, sessions: 1, flows: 1 },
-      plan: { peaceMs: sized(300, 3_000), longShare: isLong ? 0.15 : 0, outageMs: sized(300, 3_000) },
+      plan: {
+        ...{ calls: sized(100, 20_000), faults: sized(4, 200) },
+        ...{ longShare: isLong ? 0.15 : 0, outageMs: sized(300, 3_000) },
+      },
     })
     const { verdict, neighbours, journal, counts } = result
     expect(findingsOf(result), `seed ${SEED}`).toEqual([])

@@ -8,8 +8,9 @@ import type { Network } from './network.ts'
 
 /** How hard it is broken. */
 export interface FaultPlan {
-  /** The longest time between two faults. */
-  readonly peaceMs: number
+  /** They come evenly over this many calls. */
+  readonly calls: number
+  readonly faults: number
   /** How often an outage is longer than the lease. */
   readonly longShare: number
   /** The longest of the others. */
@@ -34,6 +35,7 @@ export interface Breakable {
 }
 
 const MOST_HOGS = 200
+const STUCK_MS = 120_000
 
 const FAULTS = {
   async 'replica killed'(at) {
@@ -118,28 +120,38 @@ export function isFault(name: string): name is FaultName {
   return Object.hasOwn(FAULTS, name)
 }
 
-/** One fault after another, all of them before any again, until `isEnough`; leaves everything whole. */
+/** One fault after another, all of them before any again, each when enough calls are done; leaves everything whole. */
 export async function injectFaults(
   at: Breakable,
   names: readonly FaultName[],
-  { isEnough, stop }: { isEnough(faults: number): boolean; readonly stop: AbortController },
+  stop: AbortController,
 ): Promise<void> {
-  const { stage } = at
+  const { stage, plan, counts } = at
   for (const replica of stage.servers) await replica.url()
-  for (let faults = 0; !stop.signal.aborted && !isEnough(faults); ) {
-    for (const name of shuffled(
-      at,
-      names.filter((one) => one !== 'disk full' || at.hasDisk),
-    )) {
-      await wait(between(stage.random, 0, at.plan.peaceMs))
-      if (stop.signal.aborted || isEnough(faults)) break
-      await FAULTS[name](at)
-      at.counts.set(name, (at.counts.get(name) ?? 0) + 1)
-      faults += 1
-    }
+  const possible = names.filter((name) => name !== 'disk full' || at.hasDisk)
+  for (let order: readonly FaultName[] = [], fault = 0; fault < plan.faults; fault += 1) {
+    await untilCalls(stage, (plan.calls * fault) / plan.faults, stop.signal)
+    if (stop.signal.aborted) return
+    if (order.length === 0) order = shuffled(at, possible)
+    const [name, ...rest] = order
+    if (name === undefined) break
+    await FAULTS[name](at)
+    counts.set(name, (counts.get(name) ?? 0) + 1)
+    order = rest
   }
+  await untilCalls(stage, plan.calls, stop.signal)
   stop.abort()
   for (const replica of stage.servers) await replica.url()
+}
+
+/** Waits until so many calls were begun. Nobody who is left alone for a while may stay without an answer. */
+async function untilCalls(stage: CrashStage, calls: number, signal: AbortSignal): Promise<void> {
+  let [seen, sinceMs] = [stage.calls.size, performance.now()]
+  while (stage.calls.size < calls && !signal.aborted) {
+    await wait(20)
+    if (stage.calls.size !== seen) [seen, sinceMs] = [stage.calls.size, performance.now()]
+    if (performance.now() - sinceMs > STUCK_MS) throw new Error(`no call was begun for ${STUCK_MS} ms`)
+  }
 }
 
 interface Outage {

@@ -3,12 +3,11 @@ import { formatSummary, type Line } from '../crash/format-summary.ts'
 import { canHaveDisk, type FaultResult, runFaultScenario } from './fault-scenario.ts'
 import { FAULT_NAMES, type FaultName, isFault } from './faults.ts'
 
-const USAGE = `Usage: npm run test:faults -- [--calls N] [--faults N] [--replicas N] [--seed N] [--peace N] [--only FAULT,FAULT] [--logs FOLDER]
+const USAGE = `Usage: npm run test:faults -- [--calls N] [--faults N] [--replicas N] [--seed N] [--only FAULT,FAULT] [--logs FOLDER]
   --calls N     go on until so many calls were made (default 2000)
-  --faults N    and until so many faults came (default 12)
+  --faults N    break something so often on the way (default 12)
   --replicas N  servers on the one database (default 3)
   --seed N      repeat the choices of an earlier run; the timing of processes stays free
-  --peace N     at most so many seconds between two faults (default 2)
   --only LIST   of: ${FAULT_NAMES.join(', ')}
   --logs FOLDER keep the logs of the replicas and the log of effects there`
 
@@ -20,7 +19,6 @@ const { values } = parseArgs({
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     only: { type: 'string' },
     logs: { type: 'string' },
-    peace: { type: 'string', default: '2' },
   },
 })
 const [calls, faults, replicas, seed] = [values.calls, values.faults, values.replicas, values.seed].map(
@@ -44,9 +42,9 @@ const named = {
   ...(values.logs === undefined ? {} : { logs: values.logs }),
 }
 const callers = { calls: 32, sessions: 6, flows: 4 }
-const plan = { peaceMs: Number(values.peace) * 1_000, longShare: 0.15, outageMs: 3_000 }
+const plan = { calls, faults, longShare: 0.15, outageMs: 3_000 }
 const tell = (progress: string) => process.stderr.write(`${progress}\n`)
-const result = await runFaultScenario({ seed, calls, faults, replicas, callers, plan, tell, ...named })
+const result = await runFaultScenario({ seed, replicas, callers, plan, tell, ...named })
 
 const tried = named.only ?? FAULT_NAMES
 const lines: readonly Line<FaultResult>[] = [

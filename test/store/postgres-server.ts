@@ -66,10 +66,14 @@ function startProcess({ settings = [], diskMb }: PostgresOptions, disk: string |
   // Another user inside: PostgreSQL refuses to run as root.
   const nobody = ['--unshare-user', '--uid', '65534', '--gid', '65534']
   const mounts = ['--dev-bind', '/', '/', '--size', String(diskMb * 1_048_576), '--tmpfs', disk]
-  return spawn('bwrap', ['--die-with-parent', ...nobody, ...mounts, ...command], {
-    stdio: [...stdio],
-    env: { ...process.env, TMPDIR: disk },
-  })
+  return spawn(
+    'bwrap',
+    ['--die-with-parent', '--unshare-pid', '--proc', '/proc', ...nobody, ...mounts, ...command],
+    {
+      stdio: [...stdio],
+      env: { ...process.env, TMPDIR: disk },
+    },
+  )
 }
 
 /** Takes everything out of the tables of a store: far quicker than another database. */
