@@ -66,6 +66,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     dataFolder: settings.dataFolder,
     masterKey: settings.masterKey,
     mode: 'server',
+    migrates: settings.migrates,
     onCommit: options.onCommit,
     onForeign: (row, table) => {
       log.error({ row }, 'a stored row was changed by someone without the key, and is refused')

@@ -13,6 +13,7 @@ import { get, type Steps } from './engine.ts'
 import { queries as importQueries, tables as importTables } from './imports.ts'
 import { queries as journalQueries } from './journal.ts'
 import { queries as keyQueries, tables as keyTables } from './keys.ts'
+import { queries as limitQueries, tables as limitTables } from './limits.ts'
 import { queries as protocolQueries, tables as protocolTables } from './protocol-state.ts'
 import { queries as metaQueries, tables as metaTables, refuseForeignTriggers, text } from './rows.ts'
 import { queries as vaultQueries, tables as vaultTables } from './vault.ts'
@@ -34,6 +35,7 @@ export const QUERIES = {
   ...importQueries,
   ...journalQueries,
   ...keyQueries,
+  ...limitQueries,
   ...protocolQueries,
   ...metaQueries,
   ...vaultQueries,
@@ -57,6 +59,7 @@ export const MIGRATIONS: readonly string[] = [
     vaultTables,
     keyTables,
     importTables,
+    limitTables,
     protocolTables,
   ].join(''),
 ]
@@ -76,6 +79,22 @@ export function* missingSteps(
   }
   if (version > 0) yield* refuseOtherKey(keys)
   return migrations.slice(version)
+}
+
+/** What opening a database may do to its tables: bring them up to date, insist that they are, or only look. */
+export type SchemaMode = 'migrate' | 'require' | 'look'
+
+/** From which version to which a database was brought, or would be. */
+export interface Migration {
+  readonly from: number
+  readonly to: number
+}
+
+/** Commands of operators, and servers whose role may not change tables, leave that to `collet migrate`. */
+export function refuseOutdated({ from, to }: Migration, mode: SchemaMode): void {
+  if (mode !== 'require' || from === to) return
+  const found = from === 0 ? 'it holds no store yet' : `its schema is ${from} and this Collet needs ${to}`
+  throw new StoreError('unreadable', `${found}. Run: collet migrate`)
 }
 
 function* refuseOtherKey({ check }: StoreKeys): Steps<void> {

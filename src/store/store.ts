@@ -15,7 +15,8 @@ import { type CommitGroup, type Engine, type Steps, type StoreContext, write } f
 import { sqlPins, sqlSources } from './imports.ts'
 import { openGroups, readJournal } from './journal.ts'
 import { sqlAudit, sqlKeys } from './keys.ts'
-import { sqlBudgets, sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
+import { sqlBudgets, sqlRates } from './limits.ts'
+import { sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
 import type { RowGuard } from './rows.ts'
 import { sqlVault } from './vault.ts'
 import { verifyJournal } from './verify.ts'
@@ -33,10 +34,12 @@ interface SqlStoreParts {
   readonly chain: Chain
   readonly guard: RowGuard
   readonly nowMs: () => number
+  /** Whether several processes serve from it together. */
+  readonly isShared: boolean
 }
 
 /** Calls and journal in a database: every change durable before it is acknowledged, many in one commit. */
-export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Store {
+export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreParts): Store {
   const { keys } = chain
   const queue = new CommitQueue(engine)
   const sealed = openGroups(keys.wrap)
@@ -70,7 +73,10 @@ export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Sto
     get pendingWrites() {
       return queue.size
     },
-    writer: chain.id,
+    isShared,
+    get writer() {
+      return chain.id
+    },
     digest,
     ...sqlCalls(context, () => chain.no),
     ...sqlRuns(context),
@@ -80,6 +86,7 @@ export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Sto
     keys: sqlKeys(context),
     audit: sqlAudit(context),
     budgets: sqlBudgets(context),
+    rates: sqlRates(context, digest),
     vault: sqlVault(context),
     consents: sqlConsents(context),
     callers: sqlProtocolSessions(context, digest),
@@ -87,12 +94,14 @@ export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Sto
     pins: sqlPins(context),
     sources: sqlSources(context),
     workflows: sqlWorkflows(context),
-    requests: sqlIdempotentRequests(context, chain.id),
+    requests: sqlIdempotentRequests(context, () => chain.id),
     readJournal: snapshot((after: readonly JournalHead[], limit: number) =>
       readJournal(keys.reasons, after, limit),
     ),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
     foreignVersion: () => engine.foreignVersion(),
+    obstacle: () => engine.obstacle(),
+    mayStart: (writer) => engine.mayStart(writer),
     /** Writes a row for real: an empty transaction would not touch the disk. */
     probe: async () => {
       await queue.submit('', () => write('writeMeta', 'probe', String(nowMs())))

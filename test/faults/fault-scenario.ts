@@ -9,6 +9,7 @@ import type { CrashStage } from '../crash/crash-stage.ts'
 import { readEffects } from '../crash/effect-log.ts'
 import { seededRandom } from '../crash/seeded-random.ts'
 import { postgresRows } from '../crash/stored-rows.ts'
+import { type DatabaseProxy, startProxy } from '../store/postgres-proxy.ts'
 import { startPostgres } from '../store/postgres-server.ts'
 import { type Breakable, FAULT_NAMES, type FaultName, type FaultPlan, injectFaults } from './faults.ts'
 import {
@@ -18,7 +19,6 @@ import {
   type NeighbourReplies,
   type NeighbourVerdict,
 } from './neighbours.ts'
-import { type Network, startNetwork } from './network.ts'
 import { makeReplica, writeConfig } from './replica.ts'
 
 export interface FaultOptions {
@@ -58,14 +58,14 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
   const disk = hasDisk ? { diskMb: 256 + Math.ceil(options.plan.calls / 150) } : {}
   const settings = [`max_connections=${MOST_CONNECTIONS}`, 'max_wal_size=64MB', 'min_wal_size=32MB']
   const postgres = await startPostgres({ settings, ...disk })
-  const networks: Network[] = []
+  const networks: DatabaseProxy[] = []
   try {
     const url = await postgres.createDatabase('faults')
     for (let index = 0; index < options.replicas; index += 1) {
-      networks.push(await startNetwork(Number(new URL(url).port)))
+      networks.push(await startProxy(url))
     }
     const masterKey = randomBytes(32).toString('base64')
-    const stage = setReplicas(options, { folder, masterKey, url, networks })
+    const stage = setReplicas(options, { folder, masterKey, networks })
     const at: Breakable = {
       stage,
       postgres,
@@ -119,18 +119,17 @@ function progressOf({ stage, counts }: Breakable): string {
 interface Place {
   readonly folder: string
   readonly masterKey: string
-  readonly url: string
-  readonly networks: readonly Network[]
+  readonly networks: readonly DatabaseProxy[]
 }
 
-function setReplicas(options: FaultOptions, { folder, masterKey, url, networks }: Place): CrashStage {
+function setReplicas(options: FaultOptions, { folder, masterKey, networks }: Place): CrashStage {
   const { seed, replicas } = options
   const { calls } = options.plan
   const apiKey = randomBytes(32).toString('hex')
   const config = writeConfig(folder, apiKey)
   const servers = networks.map((network, index) => {
     const clockMs = index === replicas - 1 ? CLOCK_MS : 0
-    return makeReplica({ folder, config, store: network.throughTo(url), masterKey, seed, clockMs }, index)
+    return makeReplica({ folder, config, store: network.url, masterKey, seed, clockMs }, index)
   })
   const pace = {
     replyLimitMs: LEASE_MS,

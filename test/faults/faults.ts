@@ -3,8 +3,8 @@ import { Client } from 'pg'
 import type { Kill } from '../crash/call-history.ts'
 import type { CrashStage } from '../crash/crash-stage.ts'
 import { between } from '../crash/seeded-random.ts'
+import type { DatabaseProxy } from '../store/postgres-proxy.ts'
 import type { PostgresServer } from '../store/postgres-server.ts'
-import type { Network } from './network.ts'
 
 /** How hard it is broken. */
 export interface FaultPlan {
@@ -24,7 +24,7 @@ export interface Breakable {
   /** The database, past the proxies. */
   readonly url: string
   /** One for each replica. */
-  readonly networks: readonly Network[]
+  readonly networks: readonly DatabaseProxy[]
   /** How long a replica that is not heard of keeps its claims. */
   readonly leaseMs: number
   readonly plan: FaultPlan
@@ -77,18 +77,20 @@ const FAULTS = {
   },
   async 'commit cut'(at) {
     const when = at.stage.random() < 0.5 ? 'before' : 'after'
-    at.networks[pick(at, at.networks.length)]?.dropAtCommit(when)
+    const network = at.networks[pick(at, at.networks.length)]
+    if (network !== undefined) network.cut = when
   },
   async 'network slow'(at) {
     const server = pick(at, at.networks.length)
     const network = at.networks[server]
     const ms = Math.ceil(between(at.stage.random, 1, 100))
-    await during(at, [server], { begin: () => network?.delay(ms), end: () => network?.delay(0) })
+    const slow = (delayMs: number) => network !== undefined && Object.assign(network, { delayMs })
+    await during(at, [server], { begin: () => slow(ms), end: () => slow(0) })
   },
   async 'network cut'(at) {
     const server = pick(at, at.networks.length)
     const network = at.networks[server]
-    await during(at, [server], { begin: () => network?.cut(true), end: () => network?.cut(false) })
+    await during(at, [server], { begin: () => network?.silence(true), end: () => network?.silence(false) })
   },
   async 'disk full'(at) {
     await during(at, everybody(at), {

@@ -7,7 +7,12 @@ import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { ApprovalStore, EndedParked } from './approval-store.ts'
 import type { PinStore, SourceStore } from './import-store.ts'
 import type { AuditStore, KeyStore } from './key-store.ts'
-import type { BudgetStore, IdempotentRequestStore, ProtocolSessionStore } from './protocol-store.ts'
+import type {
+  BudgetStore,
+  IdempotentRequestStore,
+  ProtocolSessionStore,
+  RateStore,
+} from './protocol-store.ts'
 import type { ConsentStore, VaultStore } from './vault-store.ts'
 
 export type { MaybePromise } from '#core/runtime'
@@ -206,6 +211,10 @@ export interface Store extends RunStore, SessionStore {
   readonly writer: string
   readonly keys: KeyStore
   readonly audit: AuditStore
+  /** Whether processes that serve together have it: they then share rates, and pass on what belongs to another. */
+  readonly isShared: boolean
+  /** Tokens that processes share. */
+  readonly rates: RateStore
   /** What budgets have handed out. */
   readonly budgets: BudgetStore
   /** Changes that wait for their commit. */
@@ -277,6 +286,10 @@ export interface Store extends RunStore, SessionStore {
   purge(nowMs: number, policy: RetentionPolicy): MaybePromise<boolean>
   /** Another number than before once another process has changed something; own changes do not count. */
   foreignVersion(): MaybePromise<number>
+  /** Why no run may start now, in words for an operator; `undefined` when one may (rule 18). */
+  obstacle(): string | undefined
+  /** Whether what was claimed under this name of ours may still be started (rule 18). */
+  mayStart(writer: string): boolean
   /** Rejects while writes do not work. */
   probe(): MaybePromise<void>
   /** Throws when a change could not be written; unlike `probe` it writes nothing, not even to the journal. */

@@ -4,6 +4,7 @@ import type { Store } from '#core/ports/store'
 import { Chain } from '#store/commit-queue'
 import { deriveStoreKeys } from '#store/encryption'
 import { RowGuard } from '#store/rows'
+import type { SchemaMode } from '#store/schema'
 import { createStore } from '#store/store'
 import { IN_MEMORY } from './database.ts'
 import { SqliteEngine } from './engine.ts'
@@ -11,6 +12,8 @@ import { SqliteEngine } from './engine.ts'
 interface SqliteStoreOptions {
   readonly path: string
   readonly masterKey: Uint8Array
+  /** Default: the tables are made, or brought up to date. */
+  readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
   /** How large the database may become. */
   readonly mostBytes?: number
@@ -22,12 +25,12 @@ interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export function openSqliteStore(options: SqliteStoreOptions): Store {
-  const { path, masterKey, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
+  const { path, masterKey, schema, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
   const keys = deriveStoreKeys(masterKey)
   const chain = new Chain(keys, nowMs)
   const guard = new RowGuard(keys.rows, onForeign)
-  const engine = new SqliteEngine({ path, chain, guard, mostBytes, onCommit })
-  return createStore({ engine, chain, guard, nowMs })
+  const engine = new SqliteEngine({ path, chain, guard, schema, mostBytes, onCommit })
+  return createStore({ engine, chain, guard, nowMs, isShared: false })
 }
 
 /**
