@@ -16,6 +16,7 @@ import { sqlPins, sqlSources } from './imports.ts'
 import { openGroups, readJournal } from './journal.ts'
 import { sqlAudit, sqlKeys } from './keys.ts'
 import { sqlBudgets, sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
+import { sqlKeyChange } from './rotation.ts'
 import type { RowGuard } from './rows.ts'
 import { sqlVault } from './vault.ts'
 import { verifyJournal } from './verify.ts'
@@ -39,7 +40,7 @@ interface SqlStoreParts {
 export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Store {
   const { keys } = chain
   const queue = new CommitQueue(engine)
-  const sealed = openGroups(keys.wrap)
+  const sealed = openGroups(keys)
   const context: StoreContext = {
     keys,
     sealed,
@@ -78,6 +79,7 @@ export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Sto
     ...sqlChallenges(context),
     ...sqlRecovery(context, engine, chain),
     keys: sqlKeys(context),
+    keyChange: sqlKeyChange(context, engine, chain),
     audit: sqlAudit(context),
     budgets: sqlBudgets(context),
     vault: sqlVault(context),
@@ -88,9 +90,7 @@ export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Sto
     sources: sqlSources(context),
     workflows: sqlWorkflows(context),
     requests: sqlIdempotentRequests(context, chain.id),
-    readJournal: snapshot((after: readonly JournalHead[], limit: number) =>
-      readJournal(keys.reasons, after, limit),
-    ),
+    readJournal: snapshot((after: readonly JournalHead[], limit: number) => readJournal(keys, after, limit)),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
     foreignVersion: () => engine.foreignVersion(),
     /** Writes a row for real: an empty transaction would not touch the disk. */

@@ -1,7 +1,7 @@
 import type { Store } from '#core/ports/store'
 import { Chain } from '#store/commit-queue'
-import { deriveStoreKeys, type StoreKeys } from '#store/encryption'
 import { get, type Steps, write } from '#store/engine'
+import { KeyRing } from '#store/key-ring'
 import { type DecidingTable, RowGuard, text } from '#store/rows'
 import { MIGRATIONS, missingSteps } from '#store/schema'
 import { createStore } from '#store/store'
@@ -13,6 +13,8 @@ import { type AnswerAll, driveEach } from './lanes.ts'
 interface PostgresStoreOptions {
   readonly url: string
   readonly masterKey: Uint8Array
+  /** The key before, while it is being changed. */
+  readonly oldMasterKey?: Uint8Array | undefined
   readonly nowMs?: () => number
   /** Called with a row that decides something and was not written with the key. */
   readonly onForeign?: (row: string, table: DecidingTable) => void
@@ -21,11 +23,11 @@ interface PostgresStoreOptions {
 
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { url, masterKey, nowMs = Date.now, onForeign, onCommit } = options
-  const keys = deriveStoreKeys(masterKey)
+  const { url, masterKey, oldMasterKey, nowMs = Date.now, onForeign, onCommit } = options
+  const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
   await prepareDatabase(url, keys)
   const chain = new Chain(keys, nowMs)
-  const guard = new RowGuard(keys.rows, onForeign)
+  const guard = new RowGuard(keys, onForeign)
   const engine = new PostgresEngine({ url, chain, guard, onCommit })
   return createStore({ engine, chain, guard, nowMs })
 }
@@ -36,7 +38,7 @@ const SCHEMA_LOCK = 20_419
 /** From whatever is there to the tables of today, or to nothing at all when a step fails. */
 export async function prepareDatabase(
   url: string,
-  keys: StoreKeys,
+  keys: KeyRing,
   migrations: readonly string[] = MIGRATIONS,
 ): Promise<void> {
   let connection: Connection | undefined
@@ -53,18 +55,14 @@ export async function prepareDatabase(
   }
 }
 
-async function migrate(
-  connection: Connection,
-  keys: StoreKeys,
-  migrations: readonly string[],
-): Promise<void> {
+async function migrate(connection: Connection, keys: KeyRing, migrations: readonly string[]): Promise<void> {
   const answer: AnswerAll = (asks) => answerAll(connection, asks, 'change')
   const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
   const version = rows.length === 0 ? 0 : await driveEach(readVersion(), answer)
   const steps = await driveEach(missingSteps(version, keys, migrations), answer)
   if (version === 0) await connection.one({ text: SCALAR_FUNCTIONS })
   for (const step of steps) await connection.one({ text: postgresSchema(step) })
-  if (version === 0) await driveEach(write('writeMeta', 'key_check', keys.check), answer)
+  if (version === 0) await driveEach(keys.create(Date.now()), answer)
   if (steps.length > 0) await driveEach(write('writeMeta', VERSION, String(migrations.length)), answer)
 }
 

@@ -2,8 +2,8 @@ import { closeSync, fsyncSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
-import type { StoreKeys } from '#store/encryption'
 import { type Ask, drive, type Row, type SqlValue } from '#store/engine'
+import type { KeyRing } from '#store/key-ring'
 import { MIGRATIONS, missingSteps, QUERIES, type QueryName } from '#store/schema'
 
 /**
@@ -145,7 +145,7 @@ export class Database {
 }
 
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
-export function openDatabase(path: string, keys: StoreKeys, migrations = MIGRATIONS): Database {
+export function openDatabase(path: string, keys: KeyRing, migrations = MIGRATIONS): Database {
   if (path !== IN_MEMORY) {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     closeSync(openSync(path, 'a', 0o600))
@@ -175,13 +175,13 @@ function connect(path: string): Database {
   return new Database(path, connection)
 }
 
-function migrate(database: Database, keys: StoreKeys, migrations: readonly string[]): void {
+function migrate(database: Database, keys: KeyRing, migrations: readonly string[]): void {
   database.begin()
   try {
     const version = Number(database.pragma('user_version')?.user_version ?? 0)
     const steps = drive(missingSteps(version, keys, migrations), (ask) => database.answer(ask))
     for (const step of steps) database.exec(step)
-    if (version === 0) database.run('writeMeta', 'key_check', keys.check)
+    if (version === 0) drive(keys.create(Date.now()), (ask) => database.answer(ask))
     if (version < migrations.length) database.exec(`PRAGMA user_version = ${migrations.length}`)
     database.commit()
   } catch (error) {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
 import type { Store } from '#core/ports/store'
 import { Chain } from '#store/commit-queue'
-import { deriveStoreKeys } from '#store/encryption'
+import { KeyRing } from '#store/key-ring'
 import { RowGuard } from '#store/rows'
 import { createStore } from '#store/store'
 import { IN_MEMORY } from './database.ts'
@@ -11,6 +11,8 @@ import { SqliteEngine } from './engine.ts'
 interface SqliteStoreOptions {
   readonly path: string
   readonly masterKey: Uint8Array
+  /** The key before, while it is being changed. */
+  readonly oldMasterKey?: Uint8Array | undefined
   readonly nowMs?: () => number
   /** How large the database may become. */
   readonly mostBytes?: number
@@ -22,10 +24,10 @@ interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export function openSqliteStore(options: SqliteStoreOptions): Store {
-  const { path, masterKey, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
-  const keys = deriveStoreKeys(masterKey)
+  const { path, masterKey, oldMasterKey, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
+  const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
   const chain = new Chain(keys, nowMs)
-  const guard = new RowGuard(keys.rows, onForeign)
+  const guard = new RowGuard(keys, onForeign)
   const engine = new SqliteEngine({ path, chain, guard, mostBytes, onCommit })
   return createStore({ engine, chain, guard, nowMs })
 }
