@@ -1,6 +1,7 @@
 import { defineConfig } from 'vitest/config'
 import config from './vitest.config.ts'
 
+const { projects: _small, ...shared } = config.test ?? {}
 const HOURS_MS = 4 * 3_600_000
 
 /**
@@ -10,7 +11,7 @@ const HOURS_MS = 4 * 3_600_000
 export default defineConfig({
   ...config,
   test: {
-    ...config.test,
+    ...shared,
     include: [
       'test/fuzz/*.test.ts',
       'test/conformance/differential.test.ts',

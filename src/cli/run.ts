@@ -39,6 +39,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['backup', () => import('#cli/commands/journal')],
   ['doctor', () => import('#cli/commands/doctor')],
   ['keys', () => import('#cli/commands/keys')],
+  ['key', () => import('#cli/commands/key')],
   ['version', () => import('#cli/commands/doctor')],
 ])
 

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { relative } from 'node:path'
-import { decodeMasterKey } from '#config/environment'
+import { decodeMasterKeys } from '#config/environment'
 import { ConfigError, type ConfigProblem, findConfig, type LoadedConfig, loadConfig } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import { locateStore, type StoreLocation } from '#config/to-settings'
@@ -37,16 +37,16 @@ export async function storeAccess(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
 ): Promise<StoreAccess> {
-  const { store, file, dataFolder } = await chosenStore(args, context)
-  if (file === undefined) {
+  const { store, kind, file, dataFolder } = await chosenStore(args, context)
+  if (kind === 'memory') {
     throw problem(
       'The store is in memory, where only the running server can see it. Ask the server with --url.',
     )
   }
   // Opening would make an empty database, and an empty answer would look like a true one.
-  if (!existsSync(file))
+  if (file !== undefined && !existsSync(file))
     throw problem(`There is no database at ${file}. Name the right one with --store or --config.`)
-  return { url: store, dataFolder, masterKey: decodeMasterKey(context.environment.masterKey) }
+  return { url: store, dataFolder, ...decodeMasterKeys(context.environment) }
 }
 
 /** Opens the chosen store for one piece of work, and closes it whatever happens. */

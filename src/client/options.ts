@@ -1,3 +1,4 @@
+import { newCallId } from '#core/ids'
 import {
   CLIENT_DIALECTS,
   type ClientDialect,
@@ -112,7 +113,7 @@ export function readOptions(url: string | URL, options: ClientOptions): ClientSe
     signal: options.signal,
     fetch: options.fetch ?? ((address, init) => globalThis.fetch(address, init)),
     sleep: options.sleep ?? sleep,
-    randomId: options.randomId ?? randomUuid,
+    randomId: options.randomId ?? makeCallId,
     now,
   }
 }
@@ -134,8 +135,8 @@ export function readTimeoutMs(value: number): number {
   return readNumber('timeoutMs', value, LONGEST_TIMER_MS)
 }
 
-function randomUuid(): string {
-  if (globalThis.crypto?.randomUUID !== undefined) return crypto.randomUUID()
+function makeCallId(): string {
+  if (globalThis.crypto?.randomUUID !== undefined) return newCallId()
   throw configFailure('This page cannot make call ids (no crypto.randomUUID outside https); pass randomId.')
 }
 

@@ -299,7 +299,7 @@ describe('parseConfig', () => {
 
   it('never repeats a value that may be secret', () => {
     const text = problemsOf({
-      store: 'postgres://user:hunter2@db/x',
+      store: 'postgres://user:hunter2@db:port/x',
       auth: { jwt: { secret: 12_345 }, apiKeys: [{ id: 'a', key: 'has space hunter2' }] },
     }).join('\n')
     expect(text).not.toContain('hunter2')

@@ -10,24 +10,32 @@ function problemOf(text: string): string {
 describe('parseStoreUrl', () => {
   it('reads a path and the memory store', () => {
     expect(parseStoreUrl('sqlite:.collet/collet.db')).toEqual({
-      kind: 'kept',
+      kind: 'file',
       scheme: 'sqlite',
       path: '.collet/collet.db',
     })
     expect(parseStoreUrl('sqlite:/var/lib/a b.db')).toEqual({
-      kind: 'kept',
+      kind: 'file',
       scheme: 'sqlite',
       path: '/var/lib/a b.db',
     })
     expect(parseStoreUrl('memory:')).toEqual({ kind: 'memory' })
+    expect(parseStoreUrl('postgres://u:p@h/db?sslmode=require')).toEqual({ kind: 'server' })
+    expect(parseStoreUrl('postgresql:///db')).toEqual({ kind: 'server' })
   })
 
   it('says what to write instead', () => {
-    expect(problemOf('postgres://u:p@h/db')).toContain('come in a later release')
+    expect(problemOf('postgres://u:p@h:x/db')).toContain('"postgres://user:password@host:5432/database"')
+    expect(problemOf('postgres:u@h/db')).toContain('"postgres://user:password@host:5432/database"')
+    expect(problemOf('postgres://u@h/db/more')).toContain('one name of a database')
+    expect(problemOf('postgres://u:p#q@h/db')).not.toContain('p#q')
+    expect(problemOf('postgres://u@h/db?sslmod=require')).toContain('"sslmod" is not a known parameter')
+    expect(problemOf('postgres://u@h/db?sslmode=yes')).toContain('sslmode is one of disable, require')
+    expect(problemOf('postgres://u@h/db?sslmode=require&sslmode=disable')).toContain('given twice')
     expect(problemOf('sqlite:')).toContain('needs a path')
     expect(problemOf('sqlite::memory:')).toContain('"memory:"')
     expect(problemOf('sqlite:///x.db')).toContain('without "//"')
-    expect(problemOf('./x.db')).toContain('"sqlite:PATH" or "memory:"')
+    expect(problemOf('./x.db')).toContain('"sqlite:PATH" or "postgres://')
     expect(problemOf('memory:x')).toContain('takes nothing')
   })
 })
@@ -36,6 +44,7 @@ describe('locateStore', () => {
   it('makes the path absolute and puts the data folder next to it', () => {
     expect(locateStore('sqlite:data/c.db', '/app', 'store')).toEqual({
       store: 'sqlite:/app/data/c.db',
+      kind: 'file',
       file: '/app/data/c.db',
       dataFolder: '/app/data',
     })
@@ -44,6 +53,16 @@ describe('locateStore', () => {
   it('gives the memory store a data folder for the start token', () => {
     expect(locateStore('memory:', '/app', 'store')).toEqual({
       store: 'memory:',
+      kind: 'memory',
+      file: undefined,
+      dataFolder: '/app/.collet',
+    })
+  })
+
+  it('leaves an address of PostgreSQL as it is written', () => {
+    expect(locateStore('postgres://u:p@h/db', '/app', 'store')).toEqual({
+      store: 'postgres://u:p@h/db',
+      kind: 'server',
       file: undefined,
       dataFolder: '/app/.collet',
     })

@@ -80,12 +80,14 @@ export interface Settings extends ProtocolSettings {
   /** Variables of this process, for programs that sources start; each gets only what its options name. */
   readonly variables?: () => Readonly<Record<string, string | undefined>>
   readonly server: Section<'server'>
-  /** `sqlite:PATH` (absolute) or `memory:`. */
+  /** `sqlite:PATH` (absolute), `postgres://…` or `memory:`. */
   readonly store: string
   /** Folder for the key file and the start token, absolute. */
   readonly dataFolder: string
   /** `COLLET_KEY`, decoded to 32 bytes; `undefined` = the key file in `dataFolder`. */
   readonly masterKey: Uint8Array | undefined
+  /** The key before, while it is being changed. */
+  readonly oldMasterKey?: Uint8Array | undefined
   readonly auth: {
     readonly apiKeys: readonly ApiKeySettings[]
     readonly jwt: JwtSettings | undefined

@@ -8,7 +8,7 @@ import { DEFAULT_TENANT } from '#core/principal'
 import type { Hooks } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import { parseStoreUrl } from '#store/stores'
-import { decodeMasterKey, type Environment } from './environment.ts'
+import { decodeMasterKeys, type Environment } from './environment.ts'
 import { ConfigError, type ConfigProblem, type LoadedConfig } from './load.ts'
 import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS } from './schema.ts'
 import { type ParsedOAuth, toApprovalRules } from './schema-policies.ts'
@@ -63,7 +63,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     },
     store,
     dataFolder,
-    masterKey: decodeMasterKey(environment.masterKey),
+    ...decodeMasterKeys(environment),
     auth: {
       apiKeys: config.auth.apiKeys,
       jwt: jwt === undefined ? undefined : { ...jwt, tenant: DEFAULT_TENANT },
@@ -168,13 +168,15 @@ function findProblems({ providers }: ParsedOAuth, tool: Tool, file: string): rea
   })
 }
 
-/** Where calls live, and the folder beside them for the key file and the start token; all absolute. */
+/** Where calls live, and a folder of this machine for the key file and the start token; paths are absolute. */
 export interface StoreLocation {
-  /** `sqlite:PATH` with an absolute path, or `memory:`. */
+  /** `sqlite:PATH` with an absolute path, `postgres://…` as written, or `memory:`. */
   readonly store: string
-  /** The database file; `undefined` for `memory:`. */
+  /** Only a store in memory is seen by nobody but its server. */
+  readonly kind: 'file' | 'server' | 'memory'
+  /** The database file, where there is one. */
   readonly file: string | undefined
-  /** The key belongs to its database, so it lies next to it. */
+  /** The key belongs to its database, so it lies next to its file. */
   readonly dataFolder: string
 }
 
@@ -182,9 +184,10 @@ export interface StoreLocation {
 export function locateStore(text: string, base: string, where: string): StoreLocation {
   const url = parseStoreUrl(text)
   if (url.kind === 'invalid') throw new ConfigError([{ severity: 'error', where, message: url.problem }])
-  if (url.kind === 'memory') return { store: text, file: undefined, dataFolder: join(base, '.collet') }
+  if (url.kind !== 'file')
+    return { store: text, kind: url.kind, file: undefined, dataFolder: join(base, '.collet') }
   const file = resolve(base, url.path)
-  return { store: `${url.scheme}:${file}`, file, dataFolder: dirname(file) }
+  return { store: `${url.scheme}:${file}`, kind: url.kind, file, dataFolder: dirname(file) }
 }
 
 type WrittenLimits = ParsedConfig['limits']

@@ -1,6 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { compareVersions, isToolVersion, LATEST, parseToolId, parseToolRef } from './ids.ts'
+import {
+  compareVersions,
+  inTimeOrder,
+  isToolVersion,
+  LATEST,
+  newCallId,
+  parseToolId,
+  parseToolRef,
+} from './ids.ts'
 
 const word = fc.stringMatching(/^[A-Za-z0-9_]{1,20}$/)
 const integer = fc.stringMatching(/^[0-9]{1,30}$/)
@@ -85,5 +93,46 @@ describe('compareVersions', () => {
           expect(compareVersions(a, c)).toBeLessThanOrEqual(0)
       }),
     )
+  })
+})
+
+describe('ids of calls', () => {
+  const DIGEST = 'abcdefghijklmnopqrstuvwx'
+  const timed = fc.record({ ms: fc.integer({ min: 0, max: 2 ** 42 - 1 }), uuid: fc.uuid() })
+  const idAt = ({ ms, uuid }: { readonly ms: number; readonly uuid: string }): string => {
+    const hex = ms.toString(16).padStart(12, '0')
+    return `${hex.slice(0, 8)}-${hex.slice(8)}-4${uuid.slice(15, 19)}a${uuid.slice(20)}`
+  }
+
+  it('T-24: one that is made here is a UUID of version 4 that begins with the time', () => {
+    const before = Date.now()
+    const id = newCallId()
+    expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+    const ms = Number.parseInt(id.slice(0, 13).replace('-', ''), 16)
+    expect(ms).toBeGreaterThanOrEqual(before)
+    expect(ms).toBeLessThanOrEqual(Date.now())
+    expect(newCallId()).not.toBe(id)
+  })
+
+  it('digests of ids with a time sort by it, keep their length and alphabet, and most of themselves', () => {
+    fc.assert(
+      fc.property(timed, timed, (one, other) => {
+        const [left, right] = [inTimeOrder(DIGEST, idAt(one)), inTimeOrder(DIGEST, idAt(other))]
+        expect(left).toMatch(/^[A-Za-z0-9_-]{24}$/)
+        expect(left.slice(7)).toBe(DIGEST.slice(7))
+        expect(Buffer.compare(Buffer.from(left), Buffer.from(right))).toBe(Math.sign(one.ms - other.ms))
+      }),
+    )
+  })
+
+  it('digests of all other ids stay as they are', () => {
+    const others = [
+      '',
+      'order-1',
+      `ffff${crypto.randomUUID().slice(4)}`,
+      newCallId().toUpperCase(),
+      `${newCallId()}\n`,
+    ]
+    for (const id of others) expect(inTimeOrder(DIGEST, id)).toBe(DIGEST)
   })
 })

@@ -8,7 +8,7 @@ import {
   type MissingRequirements,
   ToolError,
 } from '#core/errors'
-import { checkCallKey, checkRunId } from '#core/ids'
+import { checkCallKey, checkRunId, newCallId } from '#core/ids'
 import { Secret } from '#core/secret'
 
 /**
@@ -161,7 +161,7 @@ export function unreadCallHeaders(
   headers: Readonly<Record<string, string | undefined>>,
   code: ErrorCode,
 ): Record<string, string> {
-  const callId = usableKey(readKeyHeader(headers)) ?? crypto.randomUUID()
+  const callId = usableKey(readKeyHeader(headers)) ?? newCallId()
   return { [CALL_ID_HEADER]: callIdToHeader(callId), [ERROR_CODE_HEADER]: code }
 }
 

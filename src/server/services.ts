@@ -1,6 +1,7 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { Settings } from '#config/settings'
 import { openGateway, type RunningGateway } from '#core/calls/gateway'
+import { newCallId } from '#core/ids'
 import type { LimitName } from '#core/limits/settings'
 import type { RecoveryReport, RetentionPolicy, Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
@@ -64,6 +65,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
   const store = await openStore(settings.store, {
     dataFolder: settings.dataFolder,
     masterKey: settings.masterKey,
+    oldMasterKey: settings.oldMasterKey,
     mode: 'server',
     onCommit: options.onCommit,
     onForeign: (row, table) => {
@@ -87,7 +89,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     broker,
     canSignIn: broker.signIn !== undefined,
     approvalRules: settings.approvals,
-    newCallId: randomUUID,
+    newCallId,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
     publicUrl: options.publicUrl,

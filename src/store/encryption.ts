@@ -124,19 +124,26 @@ export function generationOfTag(tag: string): number {
 
 const KEY_BYTES = 32
 
+/** What the key file holds. */
+interface KeyFile {
+  readonly masterKey: Uint8Array
+  readonly oldMasterKey: Uint8Array | undefined
+}
+
 /**
  * The key file's key, made on first use: created exclusively with mode 0600, so two processes cannot make two (rule 14).
  * Never for a database that is in use: it was sealed with another key, and a new one would take that one's place. The
  * database is looked at first, because the process that fills it has made the key before.
  */
-export function readOrCreateKeyFile(path: string, database: string): Uint8Array {
+export function readOrCreateKeyFile(path: string, database: string): KeyFile {
   if (isFilled(database)) return readKeyFile(path)
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   createKeyFile(path)
   return readKeyFile(path)
 }
 
-export function readKeyFile(path: string): Uint8Array {
+/** While the key is being changed the file has two lines: the new key, and the one before. */
+export function readKeyFile(path: string): KeyFile {
   const stat = statSync(path, { throwIfNoEntry: false })
   if (stat === undefined) {
     throw new StoreError(
@@ -151,8 +158,12 @@ export function readKeyFile(path: string): Uint8Array {
       `the key file ${path} can be read by others (mode ${mode.toString(8)}). Run: chmod 600 ${path}`,
     )
   }
-  const key = Buffer.from(readFileSync(path, 'utf8').trim(), 'base64')
-  if (key.length === KEY_BYTES) return key
+  const lines = readFileSync(path, 'utf8').trim().split(/\s+/)
+  const [masterKey, oldMasterKey, ...more] = lines.map((line) => Buffer.from(line, 'base64'))
+  const isKey = (key: Buffer | undefined) => key === undefined || key.length === KEY_BYTES
+  if (masterKey?.length === KEY_BYTES && isKey(oldMasterKey) && more.length === 0) {
+    return { masterKey, oldMasterKey }
+  }
   throw new StoreError(
     'unreadable',
     `the key file ${path} does not hold ${KEY_BYTES} bytes in base64. Restore it from a backup, or set COLLET_KEY.`,

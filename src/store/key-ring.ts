@@ -6,7 +6,7 @@ import { bytes, integer, text, word } from './rows.ts'
 import type { QueryName } from './schema.ts'
 
 /** What `COLLET_KEY` and `COLLET_KEY_OLD` say. The old one is there while the key is being changed, and only opens. */
-export interface MasterKeys {
+interface MasterKeys {
   readonly current: Uint8Array
   readonly old?: Uint8Array | undefined
 }
@@ -30,7 +30,7 @@ type Purpose = (typeof PURPOSES)[number]
 
 /** `announced`: every process can read it, nobody writes it yet. `past`: it opens what cannot be sealed anew. */
 const STATES = ['announced', 'current', 'past'] as const
-export type GenerationState = (typeof STATES)[number]
+type GenerationState = (typeof STATES)[number]
 
 /** The keys that come from one random root. A rotation makes the next one, and moves to it what can be moved. */
 export interface Generation {

@@ -1,10 +1,7 @@
 import { StoreError } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { grantOf, isNothing, NOTHING, perUnit } from '#core/limits/budgets'
 import type {
   BegunRequest,
-  BudgetStore,
-  BudgetWindow,
   CallerRequest,
   CallerSession,
   IdempotentRequestStore,
@@ -16,68 +13,11 @@ import type {
   QuestionAddress,
   RequestAddress,
   SessionRoom,
-  Spending,
 } from '#core/ports/protocol-store'
 import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import type { KeyRing, Resealing } from './key-ring.ts'
 import { bytes, integer, text } from './rows.ts'
 import { checkVaultKey, openSealed, sealBeside, sealUnder, vaultKeyOf } from './vault.ts'
-
-/** Budgets: each lease is one step of a transaction, with no journal event. */
-export function sqlBudgets({ careful, read }: StoreContext): BudgetStore {
-  return {
-    lease: careful(() => '', leaseBudget),
-    giveBack: careful(() => '', giveBack),
-    read: read(readBudget),
-  }
-}
-
-/** A lease that grants nothing writes nothing. */
-function* leaseBudget(
-  _group: CommitGroup,
-  window: BudgetWindow,
-  wanted: Spending,
-  limit: Spending,
-): Steps<Spending> {
-  const granted = grantOf(wanted, limit, yield* readBudget(window))
-  if (isNothing(granted)) return granted
-  yield* write('openBudget', ...windowColumns(window))
-  yield* addToBudget(window, granted)
-  return granted
-}
-
-function* giveBack(_group: CommitGroup, window: BudgetWindow, unspent: Spending): Steps<void> {
-  yield* addToBudget(
-    window,
-    perUnit((unit) => 0 - unspent[unit]),
-  )
-}
-
-function* readBudget(window: BudgetWindow): Steps<Spending> {
-  const row = yield* get('findBudget', ...windowColumns(window))
-  if (row === undefined) return NOTHING
-  return {
-    calls: integer(row, 'calls'),
-    milliseconds: integer(row, 'milliseconds'),
-    cost: integer(row, 'cost'),
-  }
-}
-
-function* addToBudget(window: BudgetWindow, { calls, milliseconds, cost }: Spending): Steps<void> {
-  yield* write('changeBudget', calls, milliseconds, cost, ...windowColumns(window))
-}
-
-/** How long a window that is over is kept: clocks of several machines differ, by less than this. */
-export const BUDGETS_KEPT_MS = 86_400_000
-
-/** No principal's id is empty. */
-const WHOLE_TENANT = ''
-
-/** The columns that name a window, in the order of every query. */
-function windowColumns(window: BudgetWindow): readonly [string, string, number, number] {
-  const { tenant, principal = WHOLE_TENANT, lengthMs, startMs } = window
-  return [tenant, principal, lengthMs, startMs + lengthMs]
-}
 
 type Begun =
   | Exclude<BegunRequest, { readonly kind: 'answered' }>
@@ -301,8 +241,6 @@ function objectOf(json: string): JsonObject {
   return isJsonObject(value) ? value : {}
 }
 
-const WINDOW = 'tenant = ? AND principal = ? AND length_ms = ? AND ends_at = ?'
-
 const REQUEST = 'tenant = ? AND session = ? AND request = ?'
 
 const OWN = 'tenant = ? AND id = ? AND writer = ? AND reply IS NULL'
@@ -328,13 +266,6 @@ export const queries = {
   answeredAfter: `SELECT tenant, id, reply FROM keyed_requests WHERE (tenant, id) > (?, ?) AND reply IS NOT NULL
     ORDER BY tenant, id LIMIT ?`,
   resealReply: 'UPDATE keyed_requests SET reply = ? WHERE tenant = ? AND id = ?',
-  openBudget: `INSERT INTO budgets (tenant, principal, length_ms, ends_at, calls, milliseconds, cost)
-    VALUES (?, ?, ?, ?, 0, 0, 0) ON CONFLICT DO NOTHING`,
-  findBudget: `SELECT calls, milliseconds, cost FROM budgets WHERE ${WINDOW}`,
-  changeBudget: `UPDATE budgets SET calls = max(0, calls + ?), milliseconds = max(0, milliseconds + ?), cost = max(0, cost + ?)
-    WHERE ${WINDOW}`,
-  deleteBudgets: `DELETE FROM budgets WHERE (tenant, principal, length_ms, ends_at) IN
-    (SELECT tenant, principal, length_ms, ends_at FROM budgets WHERE ends_at < ? ORDER BY ends_at LIMIT ?)`,
   openCallerSession: `INSERT INTO caller_sessions (tenant, id, principal, agreed, touched_at) VALUES (?, ?, ?, ?, ?)`,
   findCallerSession: 'SELECT * FROM caller_sessions WHERE tenant = ? AND id = ?',
   callerSessionsOf:
@@ -369,21 +300,8 @@ export const queries = {
   deleteRequests: 'DELETE FROM keyed_requests WHERE expires_at < ?',
 } as const
 
-/** Budgets: `principal` is empty for the tenant as a whole. What people are asked and say is sealed under their tenant's key, replies under a key of their own. */
+/** What people are asked and say is sealed under their tenant's key, replies under a key of their own. */
 export const tables = `
-CREATE TABLE budgets (
-  tenant TEXT NOT NULL,
-  principal TEXT NOT NULL,
-  length_ms INTEGER NOT NULL,
-  ends_at INTEGER NOT NULL,
-  calls INTEGER NOT NULL,
-  milliseconds INTEGER NOT NULL,
-  cost INTEGER NOT NULL,
-  PRIMARY KEY (tenant, principal, length_ms, ends_at)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX budgets_end ON budgets (ends_at);
-
 CREATE TABLE caller_sessions (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,

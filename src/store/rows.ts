@@ -294,7 +294,7 @@ export function rowMac({ no, rows }: Generation, table: DecidingTable, row: Row)
 }
 
 /** One of a generation that is past is not ours any more: everything of ours was given a new one. */
-export function hasOwnMac(keys: KeyRing, table: DecidingTable, row: Row): boolean {
+function hasOwnMac(keys: KeyRing, table: DecidingTable, row: Row): boolean {
   if (typeof row.mac !== 'string') return false
   const generation = keys.find(generationOfTag(row.mac))
   if (generation === undefined || generation.no < keys.current.floor) return false

@@ -12,6 +12,7 @@ import { queries as importQueries, tables as importTables } from './imports.ts'
 import { queries as journalQueries } from './journal.ts'
 import { type KeyRing, queries as ringQueries, tables as ringTables } from './key-ring.ts'
 import { queries as keyQueries, tables as keyTables } from './keys.ts'
+import { queries as limitQueries, tables as limitTables } from './limits.ts'
 import { queries as protocolQueries, tables as protocolTables } from './protocol-state.ts'
 import { queries as rotationQueries, tables as rotationTables } from './rotation.ts'
 import { queries as metaQueries, tables as metaTables, refuseForeignTriggers } from './rows.ts'
@@ -34,6 +35,7 @@ export const QUERIES = {
   ...importQueries,
   ...journalQueries,
   ...keyQueries,
+  ...limitQueries,
   ...protocolQueries,
   ...metaQueries,
   ...ringQueries,
@@ -61,6 +63,7 @@ export const MIGRATIONS: readonly string[] = [
     vaultTables,
     keyTables,
     importTables,
+    limitTables,
     protocolTables,
   ].join(''),
 ]

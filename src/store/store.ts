@@ -15,7 +15,8 @@ import { type CommitGroup, type Engine, type Steps, type StoreContext, write } f
 import { sqlPins, sqlSources } from './imports.ts'
 import { openGroups, readJournal } from './journal.ts'
 import { sqlAudit, sqlKeys } from './keys.ts'
-import { sqlBudgets, sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
+import { sqlBudgets, sqlRates } from './limits.ts'
+import { sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
 import { sqlKeyChange } from './rotation.ts'
 import type { RowGuard } from './rows.ts'
 import { sqlVault } from './vault.ts'
@@ -34,10 +35,12 @@ interface SqlStoreParts {
   readonly chain: Chain
   readonly guard: RowGuard
   readonly nowMs: () => number
+  /** Whether several processes serve from it together. */
+  readonly isShared: boolean
 }
 
 /** Calls and journal in a database: every change durable before it is acknowledged, many in one commit. */
-export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Store {
+export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreParts): Store {
   const { keys } = chain
   const queue = new CommitQueue(engine)
   const sealed = openGroups(keys)
@@ -71,6 +74,7 @@ export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Sto
     get pendingWrites() {
       return queue.size
     },
+    isShared,
     writer: chain.id,
     digest,
     ...sqlCalls(context, () => chain.no),
@@ -82,6 +86,7 @@ export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Sto
     keyChange: sqlKeyChange(context, engine, chain),
     audit: sqlAudit(context),
     budgets: sqlBudgets(context),
+    rates: sqlRates(context, digest),
     vault: sqlVault(context),
     consents: sqlConsents(context),
     callers: sqlProtocolSessions(context, digest),

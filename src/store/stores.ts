@@ -1,5 +1,7 @@
 import { join } from 'node:path'
+import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
+import { connectionAddress, problemOfAddress, shownAddress } from './postgres/address.ts'
 
 /** How a process opens a store. */
 interface OpenStoreOptions {
@@ -7,6 +9,8 @@ interface OpenStoreOptions {
   readonly dataFolder: string
   /** `COLLET_KEY`; without it the key file is used. */
   readonly masterKey: Uint8Array | undefined
+  /** `COLLET_KEY_OLD`: the key before, while it is being changed. */
+  readonly oldMasterKey?: Uint8Array | undefined
   /** Operators' commands never make a key file: a missing one means they look in the wrong place. */
   readonly mode: 'server' | 'operator'
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
@@ -16,14 +20,14 @@ interface OpenStoreOptions {
 
 /** A kind of store. `rest` is what its address has after the scheme; what it needs is loaded when it is used. */
 interface StoreType {
-  readonly scheme: string
+  readonly schemes: readonly string[]
   /** How its address is written. */
   readonly form: string
-  /** Whether calls outlive the process, and other processes can open it. */
-  readonly isKept: boolean
+  /** Where calls live: the first two outlive the process, and other processes can open them. */
+  readonly kind: 'file' | 'server' | 'memory'
   /** What is wrong with an address. */
   problemOf(rest: string): string | undefined
-  /** What the operator reads at the start. */
+  /** What the operator reads at the start; never a password. */
   describe(rest: string): string
   open(rest: string, options: OpenStoreOptions): Promise<Store>
   /** What is broken in its file, in the words of the database. */
@@ -33,13 +37,15 @@ interface StoreType {
 }
 
 const KEY_FILE = 'key'
+const KEY_NEEDED =
+  'a store on PostgreSQL needs COLLET_KEY, the same for every replica: what is stored is sealed with it. "collet keys generate" makes one; keep it as safe as the database'
 export const DEFAULT_STORE = 'sqlite:.collet/collet.db'
 
 const STORE_TYPES: readonly StoreType[] = [
   {
-    scheme: 'sqlite',
+    schemes: ['sqlite'],
     form: 'sqlite:PATH',
-    isKept: true,
+    kind: 'file',
     problemOf(path) {
       if (path === '') return `"sqlite:" needs a path, for example "${DEFAULT_STORE}".`
       if (path === ':memory:') return 'a store without a file is written "memory:".'
@@ -49,12 +55,13 @@ const STORE_TYPES: readonly StoreType[] = [
       return path.includes('\0') ? 'a path cannot contain NUL.' : undefined
     },
     describe: (path) => path,
-    async open(path, { dataFolder, masterKey, mode, ...observers }) {
+    async open(path, { dataFolder, masterKey, oldMasterKey, mode, ...observers }) {
       const { readKeyFile, readOrCreateKeyFile } = await import('./encryption.ts')
       const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
       const file = join(dataFolder, KEY_FILE)
       const read = () => (mode === 'server' ? readOrCreateKeyFile(file, path) : readKeyFile(file))
-      return openSqliteStore({ path, masterKey: masterKey ?? read(), ...observers })
+      const keys = masterKey === undefined ? read() : { masterKey, oldMasterKey }
+      return openSqliteStore({ path, ...keys, ...observers })
     },
     async findDamage(path) {
       const { findDamage } = await import('./sqlite/database.ts')
@@ -66,9 +73,30 @@ const STORE_TYPES: readonly StoreType[] = [
     },
   },
   {
-    scheme: 'memory',
+    schemes: ['postgres', 'postgresql'],
+    form: 'postgres://USER@HOST/DATABASE',
+    kind: 'server',
+    problemOf: (rest) => problemOfAddress(`postgres:${rest}`),
+    describe: (rest) => shownAddress(`postgres:${rest}`),
+    async open(rest, { masterKey, oldMasterKey, onCommit, onForeign }) {
+      if (masterKey === undefined) throw new StoreError('unreadable', KEY_NEEDED)
+      const { openPostgresStore } = await import('./postgres/open.ts')
+      const url = connectionAddress(`postgres:${rest}`)
+      return openPostgresStore({ url, masterKey, oldMasterKey, onCommit, onForeign })
+    },
+    findDamage: () => Promise.resolve(undefined),
+    backUp: (rest, target) =>
+      Promise.reject(
+        new StoreError(
+          'not_written',
+          `a database of PostgreSQL is copied with its own tools, for example: pg_dump --format=custom --file=${target} "${shownAddress(`postgres:${rest}`)}"`,
+        ),
+      ),
+  },
+  {
+    schemes: ['memory'],
     form: 'memory:',
-    isKept: false,
+    kind: 'memory',
     problemOf: (rest) => (rest === '' ? undefined : '"memory:" takes nothing after the colon.'),
     describe: () => 'in memory: gone when the server stops',
     async open(_rest, { onCommit, onForeign }) {
@@ -83,33 +111,35 @@ const STORE_TYPES: readonly StoreType[] = [
 /** How addresses of stores are written, for help texts. */
 export const STORE_FORMS = STORE_TYPES.map(({ form }) => form).join(' or ')
 /** The same for stores that outlive the process. */
-export const KEPT_STORE_FORMS = STORE_TYPES.flatMap(({ form, isKept }) => (isKept ? [form] : [])).join(' or ')
+export const KEPT_STORE_FORMS = STORE_TYPES.flatMap(({ form, kind }) =>
+  kind === 'memory' ? [] : [form],
+).join(' or ')
 const FORMS = `Write ${STORE_TYPES.map(({ form }) => `"${form}"`).join(' or ')}.`
 
-/** What an address names, before its path is made absolute. */
+/** What an address names; a path is not absolute yet. */
 type StoreUrl =
   | { readonly kind: 'invalid'; readonly problem: string }
-  | { readonly kind: 'kept'; readonly scheme: string; readonly path: string }
-  | { readonly kind: 'memory' }
+  | { readonly kind: 'file'; readonly scheme: string; readonly path: string }
+  | { readonly kind: 'server' | 'memory' }
 
 /** Reads an address. Its text is not repeated in problems: it may hold a password. */
 export function parseStoreUrl(text: string): StoreUrl {
   const found = find(text)
-  if (found !== undefined) {
-    const problem = found.type.problemOf(found.rest)
-    if (problem !== undefined) return { kind: 'invalid', problem }
-    const { isKept, scheme } = found.type
-    return isKept ? { kind: 'kept', scheme, path: found.rest } : { kind: 'memory' }
-  }
-  const problem = /^postgres(?:ql)?:/.test(text)
-    ? 'PostgreSQL stores come in a later release.'
-    : 'expected a store address.'
-  return { kind: 'invalid', problem: `${problem} ${FORMS}` }
+  if (found === undefined) return { kind: 'invalid', problem: `expected a store address. ${FORMS}` }
+  const { type, scheme, rest } = found
+  const problem = type.problemOf(rest)
+  if (problem !== undefined) return { kind: 'invalid', problem }
+  return type.kind === 'file' ? { kind: type.kind, scheme, path: rest } : { kind: type.kind }
 }
 
 export function describeStore(url: string): string {
   const { type, rest } = known(url)
   return type.describe(rest)
+}
+
+/** The address as it may be printed. */
+export function shownStoreUrl(url: string): string {
+  return known(url).type.kind === 'server' ? describeStore(url) : url
 }
 
 export async function openStore(url: string, options: OpenStoreOptions): Promise<Store> {
@@ -127,14 +157,14 @@ export async function backUpStore(url: string, target: string): Promise<void> {
   await type.backUp(rest, target)
 }
 
-function find(url: string): { readonly type: StoreType; readonly rest: string } | undefined {
+function find(url: string) {
   const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z0-9+.-]*):(.*)$/s.exec(url) ?? []
-  const type = STORE_TYPES.find((one) => one.scheme === scheme)
-  return type === undefined ? undefined : { type, rest }
+  const type = STORE_TYPES.find(({ schemes }) => schemes.includes(scheme))
+  return type === undefined ? undefined : { type, scheme, rest }
 }
 
 function known(url: string) {
   const found = find(url)
   if (found !== undefined) return found
-  throw new Error(`The store '${url}' is not known. ${FORMS.replaceAll('"', "'")}`)
+  throw new Error(`The store is not known. ${FORMS.replaceAll('"', "'")}`)
 }

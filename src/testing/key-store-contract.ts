@@ -24,8 +24,40 @@ function spending(calls: number, milliseconds = 0, cost = 0): Spending {
   return { calls, milliseconds, cost }
 }
 
-/** What every store promises about budgets, and about calls that a limit refused. */
+/** Three at once, and one more each 100 ms. */
+const rateAt = (nowMs: number) => ({ perMs: 1 / 100, burst: 3, nowMs })
+
+/** What every store promises about shared rates, budgets, and about calls that a limit refused. */
 export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
+  it('a shared bucket gives what it holds, then what time brings, and says when', async ({ rates }) => {
+    assert.deepEqual(await rates.take('a', 2, rateAt(1_000)), { tokens: 2, waitMs: 0 })
+    assert.deepEqual(await rates.take('a', 2, rateAt(1_000)), { tokens: 1, waitMs: 0 })
+    assert.deepEqual(await rates.take('a', 2, rateAt(1_000)), { tokens: 0, waitMs: 100 })
+    assert.deepEqual(await rates.take('a', 2, rateAt(1_060)), { tokens: 0, waitMs: 40 })
+    assert.deepEqual(await rates.take('a', 2, rateAt(1_100)), { tokens: 1, waitMs: 0 })
+    assert.deepEqual(await rates.take('a', 3, rateAt(9_999)), { tokens: 3, waitMs: 0 })
+    assert.deepEqual(await rates.take('b', 3, rateAt(1_100)), { tokens: 3, waitMs: 0 })
+  }),
+  it('a clock that is behind gets nothing out of a shared bucket by it', async ({ rates }) => {
+    assert.deepEqual(await rates.take('a', 3, rateAt(5_000)), { tokens: 3, waitMs: 0 })
+    assert.deepEqual(await rates.take('a', 1, rateAt(4_000)), { tokens: 0, waitMs: 1_100 })
+  }),
+  it('many who take from a shared bucket at once get what it holds', async ({ rates }) => {
+    const taken = await Promise.all(
+      Array.from({ length: 40 }, async () => await rates.take('a', 2, rateAt(1_000))),
+    )
+    assert.equal(
+      taken.reduce((sum, { tokens }) => sum + tokens, 0),
+      3,
+    )
+  }),
+  it('a bucket that is forgotten was full', async (store) => {
+    await store.rates.take('a', 3, rateAt(100_000))
+    await purgeAll(store, 100_000)
+    assert.deepEqual(await store.rates.take('a', 1, rateAt(100_000)), { tokens: 0, waitMs: 100 })
+    await purgeAll(store, 200_000)
+    assert.deepEqual(await store.rates.take('a', 3, rateAt(200_000)), { tokens: 3, waitMs: 0 })
+  }),
   it('a lease takes what is left of each unit and no more', async ({ budgets }) => {
     assert.deepEqual(await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT), spending(6, 4_000, 500))
     assert.deepEqual(await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT), spending(4, 1_000, 500))

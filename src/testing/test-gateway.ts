@@ -3,7 +3,7 @@ import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { type CallReply, type CallRequest, NO_SECRETS, type Outcome } from '#core/call'
 import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#core/calls/gateway'
 import { StoreError } from '#core/errors'
-import { parseToolName } from '#core/ids'
+import { newCallId, parseToolName } from '#core/ids'
 import type { Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { type Clock, SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
@@ -82,7 +82,7 @@ export function openTestGateway(
     fetch,
     hooks: {},
     approvalRules: DEFAULT_APPROVAL_RULES,
-    newCallId: randomUUID,
+    newCallId,
     newChallengeId: randomUUID,
     newSessionId: randomUUID,
     publicUrl: () => 'http://127.0.0.1:4100',

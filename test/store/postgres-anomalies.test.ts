@@ -118,6 +118,17 @@ describe('four writers of one database', () => {
     }
   })
 
+  it('hand out a rate once', async () => {
+    const rate = { perMs: 1e-9, burst: 50, nowMs: 1_000 }
+    for (const round of rounds) {
+      const taken = await each(async ({ rates }) => {
+        const all = await Promise.all([1, 2, 3].map(async () => await rates.take(`of ${round}`, 7, rate)))
+        return all.reduce((sum, { tokens }) => sum + tokens, 0)
+      })
+      expect(taken.reduce((sum, tokens) => sum + tokens, 0)).toBe(50)
+    }
+  })
+
   it('rule 13: forget results at the same time without those that are still young', async () => {
     const end = (atMs: number) => ({ state: 'succeeded' as const, outcome: success('1'), atMs })
     const calls = (name: string) =>

@@ -16,9 +16,10 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
+import { findKeyChange } from '#cli/commands/key'
 import type { Output } from '#cli/output'
 import { CONFIG_OPTION, loadProjectConfig, problemText } from '#cli/store-access'
-import { decodeMasterKey } from '#config/environment'
+import { decodeMasterKey, decodeMasterKeys } from '#config/environment'
 import { ConfigError, type ConfigProblem } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import type { ParsedConfig } from '#config/schema'
@@ -33,7 +34,7 @@ import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import { checkExposure, type Exposure, needsCredential, StartRefused } from '#server/safety'
 import { type Governing, overridesOf } from '#server/sources'
-import { findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
+import { describeStore, findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
 
 const PACKAGE_FILE = new URL('../../../package.json', import.meta.url)
 
@@ -88,6 +89,7 @@ async function examine(
       folder: loaded.folder,
     })
     const { host, port } = loaded.config.server
+    const openStore = () => context.services.openStore(accessTo(location, context))
     const { tools, problems } = await loadTools(loaded)
     if (problems.every(({ severity }) => severity !== 'error')) checkAgainstTools(loaded, tools)
     return [
@@ -97,13 +99,16 @@ async function examine(
       ...checkAccess({ ...loaded.config, tools, sources: Object.entries(loaded.config.sources) }),
       checkKey(location, context.environment.masterKey),
       await checkStore(location, () => context.services.checkWritable(accessTo(location, context))),
+      ...(await findKeyChange(isThere(location), openStore)).map(({ message, advice }) =>
+        warn('key', message, advice),
+      ),
       checkDurability(location),
       ...(await checkSources({
         sources: loaded.config.sources,
         tools,
         approvals: toApprovalRules(loaded.config.approvals),
-        file: location.file,
-        openStore: () => context.services.openStore(accessTo(location, context)),
+        isThere: isThere(location),
+        openStore,
       })),
       await checkPort(host, port),
       checkClock(context.clock, location.file),
@@ -135,7 +140,7 @@ function problemCheck(subject: string, problem: ConfigProblem, { workingFolder }
 }
 
 function accessTo({ store, dataFolder }: StoreLocation, { environment }: CommandContext) {
-  return { url: store, dataFolder, masterKey: decodeMasterKey(environment.masterKey) }
+  return { url: store, dataFolder, ...decodeMasterKeys(environment) }
 }
 
 const MARKS = {
@@ -159,6 +164,7 @@ const SYNCS = 8
 /** The database: whole, readable with our key, and writable. */
 async function checkStore(location: StoreLocation, checkWritable: () => Promise<void>): Promise<Check> {
   const { file } = location
+  if (location.kind === 'server') return checkDatabase(location.store, checkWritable)
   if (file === undefined) {
     return warn(
       'store',
@@ -182,6 +188,19 @@ async function checkStore(location: StoreLocation, checkWritable: () => Promise<
   }
 }
 
+async function checkDatabase(url: string, checkWritable: () => Promise<void>): Promise<Check> {
+  try {
+    await checkWritable()
+    return ok('store', `${describeStore(url)} is reachable and writable`)
+  } catch (error) {
+    return fail(
+      'store',
+      `${describeStore(url)}: ${reasonOf(error)}`,
+      'Check the address, the user and the key.',
+    )
+  }
+}
+
 function checkFolder(folder: string, file: string): Check {
   const nearest = nearestFolder(folder)
   try {
@@ -197,8 +216,9 @@ function checkFolder(folder: string, file: string): Check {
 }
 
 /** Whether what is written reaches a disk before it is acknowledged; as far as can be seen from here. */
-function checkDurability({ file, dataFolder }: StoreLocation): Check {
-  if (file === undefined) return ok('fsync', 'Not needed: the memory store writes nothing')
+function checkDurability({ kind, dataFolder }: StoreLocation): Check {
+  if (kind === 'server') return ok('fsync', 'The database sees to that')
+  if (kind === 'memory') return ok('fsync', 'Not needed: the memory store writes nothing')
   const folder = nearestFolder(dataFolder)
   const { type } = statfsSync(folder)
   if (type === TMPFS || type === RAMFS) {
@@ -240,19 +260,23 @@ function nearestFolder(folder: string): string {
   return existsSync(folder) || dirname(folder) === folder ? folder : nearestFolder(dirname(folder))
 }
 
+function isThere({ kind, file }: StoreLocation): boolean {
+  return kind === 'server' || (file !== undefined && existsSync(file))
+}
+
 interface CheckedSources {
   readonly sources: ParsedConfig['sources']
   readonly approvals: Governing['approvals']
   readonly tools: readonly Tool[]
-  /** `undefined` when the store is in memory. */
-  readonly file: string | undefined
+  /** Whether there is a store to read. */
+  readonly isThere: boolean
   openStore(): Promise<Store>
 }
 
 /** What is said about tools of sources and is for none, as far as their pins tell: no upstream is asked. */
 async function checkSources(checked: CheckedSources): Promise<readonly Check[]> {
-  const { sources, file } = checked
-  if (Object.keys(sources).length === 0 || file === undefined || !existsSync(file)) return []
+  const { sources } = checked
+  if (Object.keys(sources).length === 0 || !checked.isThere) return []
   try {
     const store = await checked.openStore()
     try {
@@ -374,8 +398,14 @@ const OTHERS = 0o077
 
 /** The key everything stored is sealed with (rule 14): `COLLET_KEY`, or the key file beside the database. */
 function checkKey(location: StoreLocation, masterKey: Secret | undefined): Check {
-  if (location.file === undefined) return ok('key', 'Not needed: the memory store does not encrypt')
+  if (location.kind === 'memory') return ok('key', 'Not needed: the memory store does not encrypt')
   if (masterKey !== undefined) return checkVariable(masterKey)
+  if (location.file === undefined)
+    return fail(
+      'key',
+      'COLLET_KEY is not set, which a store on PostgreSQL needs',
+      'Set it to the same key for every replica; collet keys generate makes one.',
+    )
   const file = keyFileIn(location.dataFolder)
   const stat = statSync(file, { throwIfNoEntry: false })
   if (stat === undefined) return checkAbsent(file, location.file)
@@ -407,7 +437,7 @@ function checkAbsent(file: string, database: string): Check {
 
 function checkContents(file: string): Check {
   try {
-    decodeMasterKey(new Secret(readFileSync(file, 'utf8')))
+    for (const line of readFileSync(file, 'utf8').trim().split(/\s+/)) decodeMasterKey(new Secret(line))
     return ok('key', `${file} has 32 bytes and is private`)
   } catch {
     return fail(

@@ -15,7 +15,7 @@ import { type SettingsFlags, toSettings } from '#config/to-settings'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Tool } from '#core/tool'
 import type { RunningServer } from '#server/start-server'
-import { DEFAULT_STORE, describeStore, STORE_FORMS } from '#store/stores'
+import { DEFAULT_STORE, describeStore, STORE_FORMS, shownStoreUrl } from '#store/stores'
 import { keepRestarting, watchFolder } from './watch.ts'
 
 const mcp = defineCommand<'config' | 'store'>({
@@ -223,7 +223,7 @@ function announce(
 ): void {
   const { tools, sources } = counts()
   if (json) {
-    output.json({ url, store: settings.store, tools, sources, startTokenFile, curl })
+    output.json({ url, store: shownStoreUrl(settings.store), tools, sources, startTokenFile, curl })
     return
   }
   const origin = sources === 0 ? '' : ` (${counted(sources, 'source')})`

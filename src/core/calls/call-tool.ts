@@ -108,7 +108,7 @@ function replyOf(
  */
 async function refuseOther(needs: CallNeeds, call: IdentifiedCall): Promise<never> {
   needs.health.checkReady()
-  needs.limits.checkCaller(call.principal)
+  await needs.limits.checkCaller(call.principal)
   const tool = resolveTool(needs.registry, call, undefined)
   await validateInput(tool, adaptInput(needs.store, call, tool).input)
   throw keyConflict()
@@ -156,11 +156,13 @@ async function startCall(
 ): Promise<Started> {
   needs.health.checkReady()
   // A step is part of a call that was let in.
-  if (call.step === undefined) needs.limits.checkCaller(call.principal)
+  const admitted = call.step === undefined ? needs.limits.checkCaller(call.principal) : undefined
+  if (admitted !== undefined) await admitted
   const tool = resolveTool(needs.registry, call, previous)
   const scope = await resolveScope(needs, { call, tool, previous })
   try {
-    needs.limits.checkTool(call.principal, tool)
+    const allowed = needs.limits.checkTool(call.principal, tool)
+    if (allowed !== undefined) await allowed
     const adapted = adaptInput(needs.store, call, tool)
     const input = await validateInput(tool, adapted.input)
     const withCredentials = await checkRequirements(needs, { tool, call: adapted, scope })

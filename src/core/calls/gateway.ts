@@ -4,7 +4,7 @@ import { TokenRefresher } from '#core/credentials/credentials'
 import { type BudgetRule, Budgets } from '#core/limits/budgets'
 import { CallLimits, type Release } from '#core/limits/limits'
 import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
-import type { ChallengeRecord, Store } from '#core/ports/store'
+import type { ChallengeRecord, MaybePromise, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#core/runs/feed'
 import { ConsentEvents, RefusalEvents } from '#core/runs/notices'
@@ -86,6 +86,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
       pendingWrites: () => store.pendingWrites,
       delayMs: options.delayMs ?? (() => 0),
     },
+    sharedRates: store.isShared ? store.rates : undefined,
     onRefused,
   })
   const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
@@ -162,10 +163,10 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     admit: (principal) => limits.checkCaller(principal),
     enterWaiting: (principal) => limits.enterWaiting(principal),
     endRun: (principal, runId) => endOwnRun({ ...needs, sessions }, principal, runId),
-    openSession: (principal, request) => {
+    openSession: async (principal, request) => {
       health.checkReady()
-      limits.checkCaller(principal)
-      return sessions.open(principal, request)
+      await limits.checkCaller(principal)
+      return await sessions.open(principal, request)
     },
     closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
     findChallenge: async (id) => await store.findChallenge(id),
@@ -213,7 +214,7 @@ export interface Gateway {
   /** Events of one of the principal's own runs, waiting for the next if asked; `undefined` for any other run. */
   readRun(principal: Principal, query: RunQuery): Promise<RunPage | undefined>
   /** Counts something that is no call, but costs, towards the load and the caller's own rate; a `ToolError` when that is spent. */
-  admit(principal: Principal): void
+  admit(principal: Principal): MaybePromise<void>
   /** Counts a request that is held open until it is released; a `ToolError` when there are too many. */
   enterWaiting(principal: Principal): Release
   /** Closes the run's sessions and lets nothing new begin in it; `false` when there is no such run. */

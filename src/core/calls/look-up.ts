@@ -1,7 +1,16 @@
 import { hash } from 'node:crypto'
 import type { CallRequest, Failure, Outcome } from '#core/call'
 import { fault, type ToolError } from '#core/errors'
-import { LATEST, ownRunId, parseToolId, plainVersion, runIdOf, type ToolId, type ToolRef } from '#core/ids'
+import {
+  inTimeOrder,
+  LATEST,
+  ownRunId,
+  parseToolId,
+  plainVersion,
+  runIdOf,
+  type ToolId,
+  type ToolRef,
+} from '#core/ids'
 import { canonicalJson, isJsonObject, type JsonValue } from '#core/json'
 import type { CallAddress, CallRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
@@ -434,7 +443,8 @@ function fingerprintOf(
 }
 
 export function recordOf(store: Pick<Store, 'digest'>, principal: Principal, callId: string): string {
-  return store.digest(JSON.stringify(['call', principal.tenant, principal.id, callId]))
+  const digest = store.digest(JSON.stringify(['call', principal.tenant, principal.id, callId]))
+  return inTimeOrder(digest, callId)
 }
 
 /** The call with its input as this tool takes it: what it is found under is what other protocols would send (rule 5). */

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '#testing/test-gateway'
-import { KeyedCounter, Semaphore, TokenBuckets } from './limits.ts'
+import { KeyedCounter, Semaphore } from './limits.ts'
+import { TokenBuckets } from './rates.ts'
 
 const RATE = { perMs: 1 / 100, burst: 3 }
 

@@ -1,12 +1,13 @@
+import type { RateStore } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
-import type { Clock } from '#core/runtime'
+import type { Clock, MaybePromise } from '#core/runtime'
 import type { Tool } from '#core/tool'
+import { type RateBook, SharedBuckets, TokenBuckets, type Tokens } from './rates.ts'
 import {
   type CallLimit,
   type LimitName,
   type LimitSettings,
   limitRefusal,
-  type TokenRate,
   type ToolLimit,
 } from './settings.ts'
 
@@ -33,6 +34,8 @@ interface CallLimitsOptions {
   readonly settings: LimitSettings
   readonly clock: Clock
   readonly signs: LoadSigns
+  /** Where processes that serve together share their rates; absent = this one counts for itself. */
+  readonly sharedRates?: RateStore | undefined
   onRefused(name: LimitName): void
 }
 
@@ -43,10 +46,10 @@ interface CallLimitsOptions {
 export class CallLimits {
   readonly #options: CallLimitsOptions
   readonly #settings: LimitSettings
-  readonly #principals = new TokenBuckets()
-  readonly #tools = new TokenBuckets()
+  readonly #principals: RateBook
+  readonly #tools: RateBook
   /** By tool and principal (OWP-56). */
-  readonly #pairs = new TokenBuckets()
+  readonly #pairs: RateBook
   readonly #running = new RunCounters()
   readonly #waiting = new KeyedCounter()
   /** Which of the settings are for a tool, by whichever of its names: looked for once. */
@@ -55,20 +58,27 @@ export class CallLimits {
   constructor(options: CallLimitsOptions) {
     this.#options = options
     this.#settings = options.settings
+    const { sharedRates, clock } = options
+    const open = (kind: string): RateBook =>
+      sharedRates === undefined ? new TokenBuckets() : new SharedBuckets({ store: sharedRates, clock, kind })
+    this.#principals = open('principal')
+    this.#tools = open('tool')
+    this.#pairs = open('pair')
   }
 
   /** Before the tool is looked for: load, then the caller's own rate. Unknown tools count too. */
-  checkCaller(principal: Principal): void {
+  checkCaller(principal: Principal): MaybePromise<void> {
     this.#checkLoad()
     const { rate } = this.#ofPrincipal(principal)
     if (rate === undefined) return
     const bucket = this.#principals.find(subjectKey(principal), rate, this.#options.clock.monotonicMs())
+    if (bucket.mustAsk) return this.#askAndTake([{ name: 'principal_rate', bucket }])
     this.#checkToken('principal_rate', bucket)
     bucket.take()
   }
 
   /** After the tool was found in the caller's own catalog. All buckets give a token, or none does. */
-  checkTool(principal: Principal, tool: Tool): void {
+  checkTool(principal: Principal, tool: Tool): MaybePromise<void> {
     const { rate, perPrincipal } = this.#ofTool(tool)
     const { base } = tool.parts
     const { rate: total } = this.#settings.total
@@ -77,6 +87,13 @@ export class CallLimits {
     const ofPair = perPrincipal.rate && this.#pairs.find(pairKey(principal, base), perPrincipal.rate, nowMs)
     const ofTool = rate && this.#tools.find(base, rate, nowMs)
     const ofAll = total && this.#tools.find(ALL_TOOLS, total, nowMs)
+    if (ofPair?.mustAsk === true || ofTool?.mustAsk === true || ofAll?.mustAsk === true) {
+      return this.#askAndTake([
+        { name: 'tool_rate', bucket: ofPair },
+        { name: 'tool_rate', bucket: ofTool },
+        { name: 'total_rate', bucket: ofAll },
+      ])
+    }
     this.#checkToken('tool_rate', ofPair)
     this.#checkToken('tool_rate', ofTool)
     this.#checkToken('total_rate', ofAll)
@@ -149,7 +166,18 @@ export class CallLimits {
     }
   }
 
-  #checkToken(name: LimitName, bucket: Bucket | undefined): void {
+  /** Each round asks for what is lacking and learns that it is there or when it will be, so it ends with the rate. */
+  async #askAndTake(wanted: readonly WantedToken[]): Promise<void> {
+    for (;;) {
+      for (const { name, bucket } of wanted) if (bucket?.mustAsk !== true) this.#checkToken(name, bucket)
+      const unknown = wanted.filter(({ bucket }) => bucket?.mustAsk === true)
+      if (unknown.length === 0) break
+      await Promise.all(unknown.map(({ bucket }) => bucket?.ask()))
+    }
+    for (const { bucket } of wanted) bucket?.take()
+  }
+
+  #checkToken(name: LimitName, bucket: Tokens | undefined): void {
     if (bucket !== undefined && bucket.waitMs > 0) this.#refuse(name, bucket.waitMs)
   }
 
@@ -177,6 +205,12 @@ export class CallLimits {
     this.#byTool.set(tool, limit)
     return limit
   }
+}
+
+/** One of the tokens that a call needs, and what it is told when there is none. */
+interface WantedToken {
+  readonly name: LimitName
+  readonly bucket: Tokens | undefined
 }
 
 /** The keys under which one run is counted; what is `undefined` is not limited. */
@@ -256,96 +290,6 @@ function namesOf(principal: Principal): Names {
   const made = { own: `${tenant.length}:${tenant}${id}`, withTool: new Map() }
   known.set(principal, made)
   return made
-}
-
-const MOST_BUCKETS = 100_000
-/** Looked at with every new one, so that those nobody uses go before there are many. */
-const LOOKED_AT = 4
-/** Looked at when there is no room. */
-const LOOKED_AT_WHEN_FULL = 64
-/** No key is empty. */
-const OVERFLOW = ''
-
-/** Tokens of one caller; each call takes one. */
-class Bucket {
-  #rate: TokenRate
-  #tokens: number
-  #atMs: number
-
-  constructor(rate: TokenRate, nowMs: number) {
-    this.#rate = rate
-    this.#tokens = rate.burst
-    this.#atMs = nowMs
-  }
-
-  refill(rate: TokenRate, nowMs: number): void {
-    this.#rate = rate
-    this.#tokens = this.#tokensAt(nowMs)
-    this.#atMs = nowMs
-  }
-
-  /** Until there is a token; 0 = there is one. */
-  get waitMs(): number {
-    return this.#tokens >= 1 ? 0 : (1 - this.#tokens) / this.#rate.perMs
-  }
-
-  take(): void {
-    this.#tokens -= 1
-  }
-
-  /** A full one is worth as much as none. */
-  isFull(nowMs: number): boolean {
-    return this.#tokensAt(nowMs) >= this.#rate.burst
-  }
-
-  #tokensAt(nowMs: number): number {
-    return Math.min(this.#rate.burst, this.#tokens + (nowMs - this.#atMs) * this.#rate.perMs)
-  }
-}
-
-/**
- * Token buckets by key; times are monotonic. There are never more than `mostBuckets`, and only full ones are
- * forgotten, so nobody empties its bucket by making others come: once there is no room, newcomers share one.
- */
-export class TokenBuckets {
-  readonly #mostBuckets: number
-  readonly #byKey = new Map<string, Bucket>()
-  #hand = this.#byKey.entries()
-
-  constructor(mostBuckets = MOST_BUCKETS) {
-    this.#mostBuckets = mostBuckets
-  }
-
-  get size(): number {
-    return this.#byKey.size
-  }
-
-  /** The bucket with what it holds now. */
-  find(key: string, rate: TokenRate, nowMs: number): Bucket {
-    const known = this.#byKey.get(key)
-    if (known !== undefined) {
-      known.refill(rate, nowMs)
-      return known
-    }
-    const isFull = this.#byKey.size >= this.#mostBuckets
-    this.#forgetFullOnes(isFull ? LOOKED_AT_WHEN_FULL : LOOKED_AT, nowMs)
-    if (key !== OVERFLOW && this.#byKey.size >= this.#mostBuckets) return this.find(OVERFLOW, rate, nowMs)
-    const bucket = new Bucket(rate, nowMs)
-    this.#byKey.set(key, bucket)
-    return bucket
-  }
-
-  #forgetFullOnes(most: number, nowMs: number): void {
-    for (let looked = 0; looked < most; looked += 1) {
-      const next = this.#hand.next()
-      if (next.done === true) {
-        this.#hand = this.#byKey.entries()
-        return
-      }
-      const [key, bucket] = next.value
-      if (bucket.isFull(nowMs)) this.#byKey.delete(key)
-    }
-  }
 }
 
 /** Gives back what was taken; again does nothing. */

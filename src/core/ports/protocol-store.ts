@@ -30,6 +30,25 @@ export interface BudgetStore {
   read(window: BudgetWindow): MaybePromise<Spending>
 }
 
+/** How fast a bucket fills, how much it holds, and when it is asked. */
+export interface SharedRate {
+  readonly perMs: number
+  readonly burst: number
+  readonly nowMs: number
+}
+
+/** What was taken, and when nothing was: in how long there will be a token. */
+export interface TakenTokens {
+  readonly tokens: number
+  readonly waitMs: number
+}
+
+/** Buckets of tokens that processes share. A bucket that nobody asked for is full. */
+export interface RateStore {
+  /** Takes as many of `wanted`, which is no more than the bucket holds, as there are, in one step. */
+  take(bucket: string, wanted: number, rate: SharedRate): MaybePromise<TakenTokens>
+}
+
 /** A request that changes something and has a key of its caller's own (OWP-92). */
 export interface RequestAddress {
   readonly tenant: string

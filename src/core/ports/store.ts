@@ -7,7 +7,12 @@ import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { ApprovalStore, EndedParked } from './approval-store.ts'
 import type { PinStore, SourceStore } from './import-store.ts'
 import type { AuditStore, KeyStore } from './key-store.ts'
-import type { BudgetStore, IdempotentRequestStore, ProtocolSessionStore } from './protocol-store.ts'
+import type {
+  BudgetStore,
+  IdempotentRequestStore,
+  ProtocolSessionStore,
+  RateStore,
+} from './protocol-store.ts'
 import type { ConsentStore, VaultStore } from './vault-store.ts'
 
 export type { MaybePromise } from '#core/runtime'
@@ -206,6 +211,10 @@ export interface Store extends RunStore, SessionStore {
   readonly writer: string
   readonly keys: KeyStore
   readonly audit: AuditStore
+  /** Whether processes that serve together have it: they then share rates, and pass on what belongs to another. */
+  readonly isShared: boolean
+  /** Tokens that processes share. */
+  readonly rates: RateStore
   /** What budgets have handed out. */
   readonly budgets: BudgetStore
   /** Changes that wait for their commit. */

@@ -1,5 +1,6 @@
 import { type ErrorCode, isToolError } from '#core/errors'
-import { subjectKey, TokenBuckets } from '#core/limits/limits'
+import { subjectKey } from '#core/limits/limits'
+import { TokenBuckets } from '#core/limits/rates'
 import type { ChallengeNeed, ChallengeRecord, RefusedCall, RunScope, Store } from '#core/ports/store'
 import type { ConsentEnd } from '#core/ports/vault-store'
 import type { Principal } from '#core/principal'

@@ -54,7 +54,7 @@ export class Sessions {
   async open(principal: Principal, request: SessionRequest): Promise<OpenedSession> {
     const tool = this.#toolFor(principal, request.toolId)
     const { store, clock, feed, log, hooks, limits } = this.#options
-    limits.checkTool(principal, tool)
+    await limits.checkTool(principal, tool)
     const isUserProven = await proveUser(hooks, principal, request.userId)
     const sessionId = `ses_${this.newId()}`
     const runId = request.runId ?? `run_${this.newId()}`

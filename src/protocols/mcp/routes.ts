@@ -276,7 +276,7 @@ async function handleInitialize(
   const read = readInitialize(params)
   if (!read.ok) return toReply(errorAnswer(id, read.error))
   try {
-    methods.services.gateway.admit(principal)
+    await methods.services.gateway.admit(principal)
     const session = await sessions.open(principal, read.revision, read.capabilities)
     return toReply(
       resultAnswer(id, methods.initializeResult(read.revision), { [HEADERS.session]: session.id }),

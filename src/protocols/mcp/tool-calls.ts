@@ -1,7 +1,6 @@
-import { randomUUID } from 'node:crypto'
 import type { CallReply, CallRequest, Leaving, Progress } from '#core/call'
 import { type ErrorCode, isToolError } from '#core/errors'
-import { checkCallKey, LATEST, parseToolName } from '#core/ids'
+import { checkCallKey, LATEST, newCallId, parseToolName } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Elicit, ElicitationAnswer, ElicitationMode } from '#core/runtime'
 import {
@@ -108,7 +107,7 @@ export class ToolCalls {
     } catch (error) {
       if (!isToolError(error)) throw error
       const { code, message, canRetry } = error
-      const callId = asked.key ?? randomUUID()
+      const callId = asked.key ?? newCallId()
       const failed = { callId, headers: unreadHeaders(callId, code), target: call.target }
       return encodeFailure({ code, message, canRetry }, failed)
     }
@@ -117,7 +116,7 @@ export class ToolCalls {
   /** A call from the start, or one that goes on under its id after a person did something. */
   #begin(call: StartedCall, key: string | undefined, waitMs?: number): Promise<Answer> {
     const { exchange, asked } = call
-    const callId = key ?? randomUUID()
+    const callId = key ?? newCallId()
     const { principal, channel, onBegun } = exchange
     onBegun?.(() => void this.#parts.services.gateway.cancelCall(principal, callId))
     if (asked.progressToken === undefined || !channel.canSend)
@@ -292,7 +291,7 @@ const refuseToAsk: AskKeyed = async () => DECLINED
 
 /** Rule 6: every reply to a call has an id, also one that was never made. */
 function unreadHeaders(
-  callId: string = randomUUID(),
+  callId: string = newCallId(),
   code: ErrorCode = 'request_invalid',
 ): Record<string, string> {
   return { [CALL_ID_HEADER]: callIdToHeader(callId), [ERROR_CODE_HEADER]: code }

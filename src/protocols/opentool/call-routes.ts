@@ -1,8 +1,7 @@
-import { randomUUID } from 'node:crypto'
 import type { CallReply, CallRequest, Progress } from '#core/call'
 import type { Gateway } from '#core/calls/gateway'
 import { isToolError } from '#core/errors'
-import { checkCallKey, LATEST, parseToolName, type ToolRef } from '#core/ids'
+import { checkCallKey, LATEST, newCallId, parseToolName, type ToolRef } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
 import { createSchemaValidator } from '#core/schema/validator'
@@ -53,7 +52,7 @@ function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
   const read = readFunctionCall(request, parts)
   if ('status' in read) return read
   // The head leaves before the call is recorded, and it names the call (rule 6).
-  const freshId = randomUUID()
+  const freshId = newCallId()
   const key = read.call.key ?? freshId
   const waiting = new FrameQueue(1)
   const { id } = read.request

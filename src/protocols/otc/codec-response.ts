@@ -1,5 +1,6 @@
 import type { CallReply, Outcome } from '#core/call'
 import { type ErrorCode, type ErrorDetails, ToolError } from '#core/errors'
+import { newCallId } from '#core/ids'
 import { isJsonObject, type JsonObject } from '#core/json'
 import {
   CALL_ID_HEADER,
@@ -265,7 +266,7 @@ export function unreadForm(
 
 /** The same for a call, which always has an id: the header's, or a new one (rule 6, OTC-45). */
 export function unreadCallForm(headers: HttpRequest['headers'], answering: Answering): AnswerForm {
-  return { ...unreadForm(headers, answering), callId: knownCallId({}, headers) ?? crypto.randomUUID() }
+  return { ...unreadForm(headers, answering), callId: knownCallId({}, headers) ?? newCallId() }
 }
 
 /** The form of a refusal to a body that could not be decoded: whatever of it can be understood. */
@@ -276,7 +277,7 @@ export function refusedForm(
 ): AnswerForm {
   const { body, headers } = request
   if (!isJsonObject(body)) return unreadCallForm(headers, answering)
-  const callId = knownCallId(body, headers) ?? crypto.randomUUID()
+  const callId = knownCallId(body, headers) ?? newCallId()
   return { schemaId: refusedSchemaId(path, { body, headers }, answering), callId }
 }
 

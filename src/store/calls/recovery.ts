@@ -16,7 +16,7 @@ import {
   write,
 } from '#store/engine'
 import type { Generation } from '#store/key-ring'
-import { BUDGETS_KEPT_MS } from '#store/protocol-state'
+import { BUDGETS_KEPT_MS, forgetFullBuckets } from '#store/limits'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { endParkedIn } from './approval-changes.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, deleteCall, dropReferences } from './call-changes.ts'
@@ -65,10 +65,13 @@ function* purgeStep(group: CommitGroup, nowMs: number, policy: RetentionPolicy):
   const challenges = yield* write('deleteChallenges', nowMs - policy.resultsMs, STEP)
   const denials = yield* write('deleteDenials', nowMs - policy.journalMs, STEP)
   const budgets = yield* write('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
+  const rates = yield* forgetFullBuckets(nowMs, STEP)
   yield* write('deleteConsents', nowMs)
   yield* forgetCallers(nowMs)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
-  return [calls, tombstones, challenges, budgets, groups, runs, denials].some((removed) => removed >= STEP)
+  return [calls, tombstones, challenges, budgets, rates, groups, runs, denials].some(
+    (removed) => removed >= STEP,
+  )
 }
 
 function* forgetCallers(nowMs: number): Steps<void> {

@@ -17,8 +17,8 @@ interface PostgresStoreOptions {
   readonly oldMasterKey?: Uint8Array | undefined
   readonly nowMs?: () => number
   /** Called with a row that decides something and was not written with the key. */
-  readonly onForeign?: (row: string, table: DecidingTable) => void
-  readonly onCommit?: (changes: number, durationMs: number) => void
+  readonly onForeign?: ((row: string, table: DecidingTable) => void) | undefined
+  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
@@ -29,7 +29,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const chain = new Chain(keys, nowMs)
   const guard = new RowGuard(keys, onForeign)
   const engine = new PostgresEngine({ url, chain, guard, onCommit })
-  return createStore({ engine, chain, guard, nowMs })
+  return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
 
 /** Held by the process that makes or changes the tables. */

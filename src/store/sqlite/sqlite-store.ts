@@ -29,7 +29,7 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
   const chain = new Chain(keys, nowMs)
   const guard = new RowGuard(keys, onForeign)
   const engine = new SqliteEngine({ path, chain, guard, mostBytes, onCommit })
-  return createStore({ engine, chain, guard, nowMs })
+  return createStore({ engine, chain, guard, nowMs, isShared: false })
 }
 
 /**

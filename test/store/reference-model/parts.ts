@@ -3,7 +3,7 @@ import { grantOf, NOTHING, perUnit } from '#core/limits/budgets'
 import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/protocol-store'
 import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#core/ports/store'
 import { challengeKey } from '#store/consents'
-import { BUDGETS_KEPT_MS } from '#store/protocol-state'
+import { BUDGETS_KEPT_MS } from '#store/limits'
 
 /** A group an event, without links. */
 export class ReferenceJournal {

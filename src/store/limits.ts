@@ -1,0 +1,146 @@
+import { grantOf, isNothing, NOTHING, perUnit } from '#core/limits/budgets'
+import type {
+  BudgetStore,
+  BudgetWindow,
+  RateStore,
+  SharedRate,
+  Spending,
+  TakenTokens,
+} from '#core/ports/protocol-store'
+import { type CommitGroup, get, type Steps, type StoreContext, write } from './engine.ts'
+import { integer } from './rows.ts'
+
+/** Budgets: each lease is one step of a transaction, with no journal event. */
+export function sqlBudgets({ careful, read }: StoreContext): BudgetStore {
+  return {
+    lease: careful(() => '', leaseBudget),
+    giveBack: careful(() => '', giveBack),
+    read: read(readBudget),
+  }
+}
+
+/** A lease that grants nothing writes nothing. */
+function* leaseBudget(
+  _group: CommitGroup,
+  window: BudgetWindow,
+  wanted: Spending,
+  limit: Spending,
+): Steps<Spending> {
+  const granted = grantOf(wanted, limit, yield* readBudget(window))
+  if (isNothing(granted)) return granted
+  yield* write('openBudget', ...windowColumns(window))
+  yield* addToBudget(window, granted)
+  return granted
+}
+
+function* giveBack(_group: CommitGroup, window: BudgetWindow, unspent: Spending): Steps<void> {
+  yield* addToBudget(
+    window,
+    perUnit((unit) => 0 - unspent[unit]),
+  )
+}
+
+function* readBudget(window: BudgetWindow): Steps<Spending> {
+  const row = yield* get('findBudget', ...windowColumns(window))
+  if (row === undefined) return NOTHING
+  return {
+    calls: integer(row, 'calls'),
+    milliseconds: integer(row, 'milliseconds'),
+    cost: integer(row, 'cost'),
+  }
+}
+
+function* addToBudget(window: BudgetWindow, { calls, milliseconds, cost }: Spending): Steps<void> {
+  yield* write('changeBudget', calls, milliseconds, cost, ...windowColumns(window))
+}
+
+/** Shared rates: one row a bucket, with the time when it will be full again. Keys are digests, for they name principals. */
+export function sqlRates({ lane }: StoreContext, digest: (plain: string) => string): RateStore {
+  const itself = (bucket: string) => bucket
+  const take = lane(itself, itself, takeTokens)
+  return { take: (bucket, wanted, rate) => take(digest(`rate ${bucket}`), wanted, rate) }
+}
+
+const MICROSECONDS = 1_000
+
+/** Every statement is conditional by itself: a process that another one forestalls gets nothing. */
+function* takeTokens(
+  _group: CommitGroup,
+  bucket: string,
+  wanted: number,
+  { perMs, burst, nowMs }: SharedRate,
+): Steps<TakenTokens> {
+  const now = Math.floor(nowMs * MICROSECONDS)
+  /** What one token takes to come back. */
+  const each = Math.max(1, Math.round(MICROSECONDS / perMs))
+  const emptyAt = now + Math.floor(burst * each)
+  if (yield* takeIfThere(bucket, now, wanted * each, emptyAt)) return { tokens: wanted, waitMs: 0 }
+  const row = yield* get('findRate', bucket)
+  const fullAt = row === undefined ? now : Math.max(now, integer(row, 'full_at'))
+  const left = Math.min(wanted, Math.floor((emptyAt - fullAt) / each))
+  if (left > 0 && (yield* takeIfThere(bucket, now, left * each, emptyAt))) return { tokens: left, waitMs: 0 }
+  return { tokens: 0, waitMs: Math.max(1, (fullAt + each - emptyAt) / MICROSECONDS) }
+}
+
+function* takeIfThere(bucket: string, now: number, cost: number, emptyAt: number): Steps<boolean> {
+  return (yield* write('takeTokens', bucket, now + cost, now, cost, now, cost, emptyAt)) > 0
+}
+
+/** How long a full bucket is kept: clocks of several machines differ, by less than this. */
+const FULL_KEPT_MS = 60_000
+
+/** A bucket that is full is worth as much as none. */
+export function* forgetFullBuckets(nowMs: number, most: number): Steps<number> {
+  return yield* write('deleteRates', (nowMs - FULL_KEPT_MS) * MICROSECONDS, most)
+}
+
+/** How long a window that is over is kept: clocks of several machines differ, by less than this. */
+export const BUDGETS_KEPT_MS = 86_400_000
+
+/** No principal's id is empty. */
+const WHOLE_TENANT = ''
+
+/** The columns that name a window, in the order of every query. */
+function windowColumns(window: BudgetWindow): readonly [string, string, number, number] {
+  const { tenant, principal = WHOLE_TENANT, lengthMs, startMs } = window
+  return [tenant, principal, lengthMs, startMs + lengthMs]
+}
+
+const WINDOW = 'tenant = ? AND principal = ? AND length_ms = ? AND ends_at = ?'
+
+export const queries = {
+  openBudget: `INSERT INTO budgets (tenant, principal, length_ms, ends_at, calls, milliseconds, cost)
+    VALUES (?, ?, ?, ?, 0, 0, 0) ON CONFLICT DO NOTHING`,
+  findBudget: `SELECT calls, milliseconds, cost FROM budgets WHERE ${WINDOW}`,
+  changeBudget: `UPDATE budgets SET calls = max(0, calls + ?), milliseconds = max(0, milliseconds + ?), cost = max(0, cost + ?)
+    WHERE ${WINDOW}`,
+  deleteBudgets: `DELETE FROM budgets WHERE (tenant, principal, length_ms, ends_at) IN
+    (SELECT tenant, principal, length_ms, ends_at FROM budgets WHERE ends_at < ? ORDER BY ends_at LIMIT ?)`,
+  takeTokens: `INSERT INTO rates (bucket, full_at) VALUES (?, ?) ON CONFLICT (bucket)
+    DO UPDATE SET full_at = max(rates.full_at, ?) + ? WHERE max(rates.full_at, ?) + ? <= ?`,
+  findRate: 'SELECT full_at FROM rates WHERE bucket = ?',
+  deleteRates: `DELETE FROM rates WHERE bucket IN (SELECT bucket FROM rates WHERE full_at < ? ORDER BY full_at LIMIT ?)`,
+} as const
+
+/** Budgets: `principal` is empty for the tenant as a whole. Rates: times in microseconds. */
+export const tables = `
+CREATE TABLE budgets (
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  length_ms INTEGER NOT NULL,
+  ends_at INTEGER NOT NULL,
+  calls INTEGER NOT NULL,
+  milliseconds INTEGER NOT NULL,
+  cost INTEGER NOT NULL,
+  PRIMARY KEY (tenant, principal, length_ms, ends_at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX budgets_end ON budgets (ends_at);
+
+CREATE TABLE rates (
+  bucket TEXT NOT NULL PRIMARY KEY,
+  full_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX rates_full ON rates (full_at);
+`

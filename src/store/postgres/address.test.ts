@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest'
+import { connectionAddress, problemOfAddress, shownAddress } from './address.ts'
+
+describe('an address of PostgreSQL', () => {
+  it.each([
+    [
+      'postgres://app:hunter2@db.example:5433/collet?sslmode=require',
+      'postgres://app@db.example:5433/collet',
+    ],
+    ['postgresql://app:hunter2@db.example/collet', 'postgres://app@db.example/collet'],
+    ['postgres://db/collet?user=app&password=hunter2', 'postgres://app@db/collet'],
+    ['postgres://a%40b:hunter%402@[::1]:5432/my%20db', 'postgres://a@b@[::1]:5432/my db'],
+    ['postgres:///collet?host=/run/postgresql', 'postgres:///run/postgresql/collet'],
+    ['postgres://', 'postgres://'],
+  ])('%s is shown without what is secret', (address, shown) => {
+    expect(problemOfAddress(address)).toBeUndefined()
+    expect(shownAddress(address)).toBe(shown)
+  })
+
+  it.each([
+    'postgres://app:hunter2@db:port/x',
+    'postgres:app:hunter2@db/x',
+    'postgres://app:hunter2@/x',
+    'postgres://app:hunter2@db/x/y',
+    'postgres://app:hunt#er2@db/x',
+    'postgres://app:hunter2@db/x?options=-c%20fsync=off',
+    'postgres://app@db/x?password=hunter2&password=hunter2',
+    'postgres://app@db/x?sslmode=hunter2',
+  ])('%s is refused without repeating what may be secret', (address) => {
+    const problem = problemOfAddress(address)
+    expect(problem).toBeDefined()
+    expect(problem).not.toContain('hunt')
+    expect(shownAddress(address)).not.toContain('hunter2')
+  })
+
+  it('asks for TLS only with a certificate that is checked, unless it says otherwise', () => {
+    const modeOf = (mode: string) =>
+      URL.parse(connectionAddress(`postgres://u:p@h/d?sslmode=${mode}`))?.searchParams.get('sslmode')
+    expect(['require', 'verify-ca', 'verify-full'].map(modeOf)).toEqual(Array(3).fill('verify-full'))
+    expect(['disable', 'no-verify'].map(modeOf)).toEqual(['disable', 'no-verify'])
+    expect(connectionAddress('postgres://u:p@h/d')).toBe('postgres://u:p@h/d')
+  })
+})

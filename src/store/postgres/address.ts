@@ -1,0 +1,81 @@
+/**
+ * Addresses of PostgreSQL as its own tools write them: `postgres://user:password@host:5432/database?sslmode=…`. What an
+ * address leaves out comes from the variables of those tools (`PGHOST`, `PGUSER`, `PGPASSWORD` …), or from their defaults.
+ */
+
+/** What is wrong with an address. None of its text is repeated: it may hold a password. */
+export function problemOfAddress(text: string): string | undefined {
+  const url = parse(text)
+  if (url === undefined) return `expected ${EXAMPLE}; write "%40" for "@" inside a password.`
+  if (url.hash !== '') return 'a "#" begins nothing here; write "%23" for one inside a password.'
+  if (url.pathname.lastIndexOf('/') > 0) return `expected one name of a database after the host: ${EXAMPLE}.`
+  // A mistyped `sslmode` must not end in a connection that anybody can read.
+  for (const name of new Set(url.searchParams.keys())) {
+    const [value = '', ...others] = url.searchParams.getAll(name)
+    if (!PARAMETERS.includes(name))
+      return `"${name.slice(0, 40)}" is not a known parameter. Known are ${PARAMETERS.join(', ')}.`
+    if (others.length > 0) return `"${name}" is given twice.`
+    if (name === 'sslmode' && !SSL_MODES.has(value))
+      return `sslmode is one of ${[...SSL_MODES.keys()].join(', ')}.`
+  }
+  return undefined
+}
+
+/** Which database, for people: without the password and without parameters. */
+export function shownAddress(text: string): string {
+  const url = parse(text)
+  if (url === undefined) return 'postgres:'
+  const { searchParams, username, hostname, port, pathname } = url
+  const user = searchParams.get('user') ?? decoded(username)
+  const host = searchParams.get('host') ?? decoded(hostname)
+  const place = [host, searchParams.get('port') ?? port].filter((part) => part !== '').join(':')
+  return `postgres://${user === '' ? '' : `${user}@`}${place}${decoded(pathname)}`
+}
+
+/**
+ * The address for the driver. Whoever asks for TLS gets a certificate that is checked: `require` is what most people
+ * write, and without the check it is no protection from anybody between.
+ */
+export function connectionAddress(text: string): string {
+  const url = parse(text)
+  const asked = url?.searchParams.get('sslmode')
+  if (url === undefined || asked === undefined || asked === null) return text
+  url.searchParams.set('sslmode', SSL_MODES.get(asked) ?? asked)
+  return url.href
+}
+
+const EXAMPLE = '"postgres://user:password@host:5432/database"'
+
+const PARAMETERS = [
+  'sslmode',
+  'sslrootcert',
+  'sslcert',
+  'sslkey',
+  'sslnegotiation',
+  'host',
+  'port',
+  'user',
+  'password',
+  'application_name',
+]
+
+/** What each mode means to the driver. */
+const SSL_MODES: ReadonlyMap<string, string> = new Map([
+  ['disable', 'disable'],
+  ['require', 'verify-full'],
+  ['verify-ca', 'verify-full'],
+  ['verify-full', 'verify-full'],
+  ['no-verify', 'no-verify'],
+])
+
+function parse(text: string): URL | undefined {
+  return /^postgres(?:ql)?:\/\//.test(text) ? (URL.parse(text) ?? undefined) : undefined
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
