@@ -74,6 +74,16 @@ export function mcpAddCall(): BenchRequest {
   )
 }
 
+/** The same as FastMCP takes it: an earlier revision, which has no envelope; stateless, so that no handshake comes before it. */
+export function fastmcpAddCall(): BenchRequest {
+  const params = { name: 'Calculator_Add', arguments: { a: 2, b: 3 } }
+  return post(
+    '/mcp',
+    { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+    { accept: 'application/json, text/event-stream' },
+  )
+}
+
 /** The whole catalog. */
 export function listTools(headers: Readonly<Record<string, string>> = {}): BenchRequest {
   return { method: 'GET', path: '/tools', headers: { 'x-api-key': API_KEY, ...headers }, body: undefined }

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { createDatabase } from './database.ts'
 import type { Question } from './servers/announce.ts'
 
 const START_LIMIT_MS = 60_000
@@ -21,6 +22,8 @@ export interface ServerCommand {
   /** File name in `servers/`, without extension. */
   readonly file: string
   readonly args: readonly string[]
+  /** An empty database of PostgreSQL, whose address it finds in `DATABASE_URL`. */
+  readonly needsDatabase?: boolean
 }
 
 /** A server in a process of its own. */
@@ -42,6 +45,7 @@ export async function startBenchServer(
   nodeOptions: readonly string[] = [],
 ): Promise<BenchServer> {
   const file = fileURLToPath(new URL(`servers/${command.file}.ts`, import.meta.url))
+  const database = command.needsDatabase === true ? { DATABASE_URL: await createDatabase() } : {}
   const startedAt = performance.now()
   const child = spawn(
     process.execPath,
@@ -52,7 +56,10 @@ export async function startBenchServer(
       file,
       ...command.args,
     ],
-    { stdio: ['ignore', 'pipe', 'inherit', 'ipc'], env: { ...process.env, NODE_ENV: 'production' } },
+    {
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+      env: { ...process.env, NODE_ENV: 'production', ...database },
+    },
   )
   try {
     const port = await readPort(child)

@@ -1,4 +1,11 @@
-import { addCall, type BenchRequest, CALL_ID_MARK, mcpAddCall, opentoolAddCall } from './bench-request.ts'
+import {
+  addCall,
+  type BenchRequest,
+  CALL_ID_MARK,
+  fastmcpAddCall,
+  mcpAddCall,
+  opentoolAddCall,
+} from './bench-request.ts'
 import type { ServerCommand } from './bench-server.ts'
 import { BUMP_TOOL } from './servers/add-contract.ts'
 
@@ -12,8 +19,9 @@ export interface Contender {
   readonly access?: 'open' | 'own'
 }
 
-function collet(store: 'memory' | 'sqlite', tools = 10): ServerCommand {
-  return { file: 'collet', args: [`--store=${store}`, `--tools=${tools}`] }
+function collet(store: 'memory' | 'sqlite' | 'postgres', tools = 10): ServerCommand {
+  const args = [`--store=${store}`, `--tools=${tools}`]
+  return { file: 'collet', args, needsDatabase: store === 'postgres' }
 }
 
 /** Differs in nothing but how callers are known. */
@@ -25,6 +33,9 @@ function withAuth(auth: 'none' | 'stored-key' | 'jwt'): ServerCommand {
 /** As many as the OpenTool SDK was measured with (OTS-90). */
 const OPENTOOL_CONNECTIONS = 10
 
+/** Enough that commit groups on a database of another process are large. */
+const MANY_CONNECTIONS = 128
+
 const BARE: ServerCommand = { file: 'bare', args: [] }
 
 export const CONTENDERS = {
@@ -32,6 +43,20 @@ export const CONTENDERS = {
   'bare again': { title: 'bare node:http', command: BARE, request: addCall() },
   memory: { title: 'memory store', command: collet('memory'), request: addCall() },
   sqlite: { title: 'SQLite', command: collet('sqlite'), request: addCall() },
+  'sqlite at 128': {
+    title: 'SQLite, 128 connections',
+    command: collet('sqlite'),
+    request: addCall(),
+    connections: MANY_CONNECTIONS,
+  },
+  postgres: { title: 'PostgreSQL', command: collet('postgres'), request: addCall() },
+  'postgres at 128': {
+    title: 'PostgreSQL, 128 connections',
+    command: collet('postgres'),
+    request: addCall(),
+    connections: MANY_CONNECTIONS,
+  },
+  fastify: { title: 'Fastify', command: { file: 'fastify', args: [] }, request: addCall() },
   'no auth': {
     title: 'memory store, no auth',
     command: withAuth('none'),
@@ -75,6 +100,7 @@ export const CONTENDERS = {
     connections: OPENTOOL_CONNECTIONS,
   },
   mcp: { title: 'MCP SDK v2', command: { file: 'mcp', args: [] }, request: mcpAddCall() },
+  fastmcp: { title: 'FastMCP', command: { file: 'fastmcp', args: [] }, request: fastmcpAddCall() },
   'mcp sqlite': { title: 'SQLite, MCP', command: collet('sqlite'), request: mcpAddCall() },
   'tools 1000': { title: '1 000 tools', command: collet('memory', 1_000), request: addCall() },
   'tools 10000': { title: '10 000 tools', command: collet('memory', 10_000), request: addCall() },

@@ -1,5 +1,5 @@
 import type { LoadSlice } from './load.ts'
-import { percentile } from './statistics.ts'
+import { type Figure, percentile } from './statistics.ts'
 
 export interface LoadResult {
   readonly requestsPerSecond: number
@@ -22,4 +22,9 @@ export function summarizeLoad(slices: readonly LoadSlice[]): LoadResult {
     cpuMicroseconds: (sum((slice) => slice.serverCpuMs) * 1000) / sorted.length,
     generatorBusy: sum((slice) => slice.busySeconds) / seconds,
   }
+}
+
+/** The middle time of a request as the figure. */
+export function timeOf({ p50Ms, p99Ms, requestsPerSecond, cpuMicroseconds }: LoadResult): Figure {
+  return { value: p50Ms, p50Ms, p99Ms, requestsPerSecond, cpuMicroseconds }
 }

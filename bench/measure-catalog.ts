@@ -2,24 +2,22 @@ import { type BenchRequest, listTools } from './bench-request.ts'
 import { type BenchServer, startBenchServer } from './bench-server.ts'
 import { LARGE_CATALOG } from './contenders.ts'
 import { applyLoad } from './load.ts'
-import { type LoadResult, summarizeLoad } from './load-result.ts'
+import { summarizeLoad, timeOf } from './load-result.ts'
+import type { Timing } from './measure-round.ts'
 import { RequestBytes } from './request-bytes.ts'
+import type { Figure } from './statistics.ts'
 
-export interface CatalogMeasurement {
-  readonly startUpMs: number
-  readonly plain: LoadResult
-  readonly gzip: LoadResult
-  readonly notModified: LoadResult
-}
+type CatalogFigures = Readonly<Record<'startUp' | 'plain' | 'gzip' | 'notModified', Figure>>
 
 /** Lists the large catalog over one connection, whole answers one after another. */
-export async function measureCatalog(durationMs: number): Promise<CatalogMeasurement> {
+export async function measureCatalog({ sliceMs }: Timing): Promise<CatalogFigures> {
+  const durationMs = 2 * sliceMs
   const server = await startBenchServer(LARGE_CATALOG.command)
   try {
     const etag = await expectWholeCatalog(server)
     const gzip = listTools({ 'accept-encoding': 'gzip' })
     return {
-      startUpMs: server.startUpMs,
+      startUp: { value: server.startUpMs },
       plain: await repeat(server, listTools(), 200, durationMs),
       gzip: await repeat(server, gzip, 200, durationMs),
       notModified: await repeat(server, listTools({ 'if-none-match': etag }), 304, durationMs),
@@ -34,7 +32,7 @@ async function repeat(
   request: BenchRequest,
   expectedStatus: number,
   durationMs: number,
-): Promise<LoadResult> {
+): Promise<Figure> {
   const load = {
     server,
     request: new RequestBytes(request, server.port),
@@ -42,7 +40,7 @@ async function repeat(
     expectedStatus,
   }
   await applyLoad({ ...load, durationMs: durationMs / 4 })
-  return summarizeLoad([await applyLoad({ ...load, durationMs })])
+  return timeOf(summarizeLoad([await applyLoad({ ...load, durationMs })]))
 }
 
 /** Every tool is in the answer, plain and compressed, and compression happens only when asked for. */

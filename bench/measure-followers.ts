@@ -2,27 +2,21 @@ import { addCall } from './bench-request.ts'
 import { startBenchServer } from './bench-server.ts'
 import { CONTENDERS } from './contenders.ts'
 import { EventReader, type ReadEvents } from './event-reader.ts'
-import { percentile } from './statistics.ts'
+import { type Figure, percentile } from './statistics.ts'
 
 const READERS = 1_000
 const CALLS = 100
 const RUN = 'followed'
 const PATH = `/v1/runs/${RUN}`
 
-export interface FollowersMeasurement {
-  /** Events handed to readers per second, while calls are made. */
-  readonly eventsPerSecond: number
-  /** From the reply of a call to the arrival of its last event at a reader. */
-  readonly p50Ms: number
-  readonly p99Ms: number
-  /** Readers that got every event once and in order. */
-  readonly complete: number
-}
+/** Of a run with this many calls, the one before everybody reads among them: two a call. */
+const EVENTS = 2 * (CALLS + 1)
 
-export const FOLLOWERS = { readers: READERS, events: 2 * (CALLS + 1) } as const
+/** From the reply of a call to the arrival of its last event at a reader; beside it the events handed over per second. */
+type FollowersFigures = Readonly<Record<'lag', Figure>>
 
 /** A thousand readers of one run, from before its second call until it has ended. */
-export async function measureFollowers(): Promise<FollowersMeasurement> {
+export async function measureFollowers(): Promise<FollowersFigures> {
   const server = await startBenchServer(CONTENDERS.sqlite.command, [])
   try {
     const { headers, body } = addCall()
@@ -56,21 +50,21 @@ export async function measureFollowers(): Promise<FollowersMeasurement> {
 function summarize(
   read: readonly ReadEvents[],
   { startedMs, repliesMs }: { readonly startedMs: number; readonly repliesMs: readonly number[] },
-): FollowersMeasurement {
+): FollowersFigures {
   // The first call was made before anybody read, so its events tell nothing about time.
   const lags = read.flatMap(({ arrivalsMs }) =>
     repliesMs.map((replyMs, call) => Math.max(0, (arrivalsMs[2 * call + 3] ?? Number.NaN) - replyMs)),
   )
   const sorted = Float64Array.from(lags).sort()
   const lastMs = Math.max(...read.map(({ arrivalsMs }) => arrivalsMs.at(-1) ?? Number.NaN))
-  return {
-    eventsPerSecond: (READERS * 2 * CALLS) / ((lastMs - startedMs) / 1_000),
-    p50Ms: percentile(sorted, 0.5),
-    p99Ms: percentile(sorted, 0.99),
-    complete: read.filter(isComplete).length,
-  }
+  const complete = read.filter(isComplete).length
+  if (complete !== READERS)
+    throw new Error(`Only ${complete} of ${READERS} readers got every event once and in order.`)
+  const [p50Ms, p99Ms] = [percentile(sorted, 0.5), percentile(sorted, 0.99)]
+  const requestsPerSecond = (READERS * 2 * CALLS) / ((lastMs - startedMs) / 1_000)
+  return { lag: { value: p50Ms, p50Ms, p99Ms, requestsPerSecond } }
 }
 
 function isComplete({ sequences }: ReadEvents): boolean {
-  return sequences.length === FOLLOWERS.events && sequences.every((sequence, index) => sequence === index)
+  return sequences.length === EVENTS && sequences.every((sequence, index) => sequence === index)
 }

@@ -1,7 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { type BenchServer, startBenchServer } from './bench-server.ts'
 import { API_KEY } from './servers/add-contract.ts'
-import { percentile } from './statistics.ts'
+import { type Figure, percentile } from './statistics.ts'
 
 const CALLS_PER_TURN = 100
 const TURNS = 12
@@ -12,13 +12,11 @@ interface Times {
   readonly p99Ms: number
 }
 
-export interface HopMeasurement {
-  readonly direct: Times
-  readonly through: Times
-}
+/** `more`: milliseconds of p50 above the direct call. */
+type HopFigures = Readonly<Record<'more' | 'p99Ratio', Figure>>
 
 /** One client calls a tool of an MCP server: by itself, and through us; in turns, one call at a time. */
-export async function measureHop(): Promise<HopMeasurement> {
+export async function measureHop(): Promise<HopFigures> {
   const upstream = await startBenchServer({ file: 'mcp', args: [] })
   try {
     const url = `http://127.0.0.1:${upstream.port}/mcp`
@@ -33,7 +31,7 @@ export async function measureHop(): Promise<HopMeasurement> {
   }
 }
 
-async function compare(upstream: BenchServer, collet: BenchServer): Promise<HopMeasurement> {
+async function compare(upstream: BenchServer, collet: BenchServer): Promise<HopFigures> {
   const ways = {
     direct: { client: await connect(upstream), tool: 'Calculator_Add', times: listOfTimes() },
     through: { client: await connect(collet), tool: 'Upstream_Calculator_Add', times: listOfTimes() },
@@ -45,7 +43,11 @@ async function compare(upstream: BenchServer, collet: BenchServer): Promise<HopM
     }
   }
   for (const { client } of Object.values(ways)) await client.close()
-  return { direct: summarize(ways.direct.times), through: summarize(ways.through.times) }
+  const [direct, through] = [summarize(ways.direct.times), summarize(ways.through.times)]
+  return {
+    more: { ...through, value: through.p50Ms - direct.p50Ms },
+    p99Ratio: { ...through, value: through.p99Ms / direct.p99Ms },
+  }
 }
 
 function listOfTimes(): number[] {

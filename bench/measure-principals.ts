@@ -2,31 +2,30 @@ import { type BenchRequest, describeTools } from './bench-request.ts'
 import { type BenchServer, startBenchServer } from './bench-server.ts'
 import { LARGE_CATALOG, manyPrincipals } from './contenders.ts'
 import { applyLoad, type LoadSlice } from './load.ts'
-import { type LoadResult, summarizeLoad } from './load-result.ts'
+import { summarizeLoad, timeOf } from './load-result.ts'
+import type { Timing } from './measure-round.ts'
 import { RequestBytes } from './request-bytes.ts'
 import { NUMBER_DIGITS } from './servers/add-contract.ts'
 import { DISTINCT_SCOPE_SETS, principalKey } from './servers/principals.ts'
+import type { Figure } from './statistics.ts'
 
 const PRINCIPALS = 1_000
 /** As `process.memoryUsage()` counts only what is reachable after a collection. */
 const WITH_GC = ['--expose-gc']
 
-export interface PrincipalsMeasurement {
-  readonly plain: LoadResult
-  readonly gzip: LoadResult
-  /** What serving the catalog keeps in memory for many callers over what it keeps for one per set of scopes. */
-  readonly memoryRatio: number
-}
+/** `memoryRatio`: what serving the catalog keeps in memory for many callers over what it keeps for one per set of scopes. */
+type PrincipalsFigures = Readonly<Record<'plain' | 'gzip' | 'memoryRatio', Figure>>
 
 const REQUESTS = { plain: describeTools(), gzip: describeTools({ 'accept-encoding': 'gzip' }) } as const
 
 /** Every caller reads the openwop catalog of 10 000 tools, plain and compressed. */
-export async function measurePrincipals(durationMs: number): Promise<PrincipalsMeasurement> {
+export async function measurePrincipals({ sliceMs }: Timing): Promise<PrincipalsFigures> {
+  const durationMs = 2 * sliceMs
   const few = await withServer(DISTINCT_SCOPE_SETS, (server) => measureGrowth(server, DISTINCT_SCOPE_SETS))
   return await withServer(PRINCIPALS, async (server) => ({
-    memoryRatio: (await measureGrowth(server, PRINCIPALS)) / few,
-    plain: summarizeLoad([await readAll(server, REQUESTS.plain, PRINCIPALS, { durationMs })]),
-    gzip: summarizeLoad([await readAll(server, REQUESTS.gzip, PRINCIPALS, { durationMs })]),
+    memoryRatio: { value: (await measureGrowth(server, PRINCIPALS)) / few },
+    plain: timeOf(summarizeLoad([await readAll(server, REQUESTS.plain, PRINCIPALS, { durationMs })])),
+    gzip: timeOf(summarizeLoad([await readAll(server, REQUESTS.gzip, PRINCIPALS, { durationMs })])),
   }))
 }
 

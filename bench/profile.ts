@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { CONTENDERS, isContenderName } from './contenders.ts'
+import { stopDatabase } from './database.ts'
 import { summarizeLoad } from './load-result.ts'
 import { startContender } from './running-contender.ts'
 
@@ -83,6 +84,7 @@ const load = await running
   .load(durationMs)
   .then(() => running.load(durationMs))
   .finally(() => running.stop())
+  .finally(stopDatabase)
 
 console.log(`${contender.title}: ${Math.round(summarizeLoad([load]).requestsPerSecond)} req/s while profiled`)
 for (const file of readdirSync(folder)) {

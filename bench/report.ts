@@ -1,196 +1,111 @@
 import type { ContenderName } from './contenders.ts'
 import type { LoadResult } from './load-result.ts'
-import type { CatalogMeasurement } from './measure-catalog.ts'
-import { FOLLOWERS, type FollowersMeasurement } from './measure-followers.ts'
-import type { HopMeasurement } from './measure-hop.ts'
-import type { ImportMeasurement } from './measure-import.ts'
-import type { PrincipalsMeasurement } from './measure-principals.ts'
-import type {
-  CatalogRow,
-  FollowersRow,
-  HopRow,
-  ImportRow,
-  PrincipalsMemoryRow,
-  PrincipalsRow,
-  RatioRow,
-  Row,
-  RowName,
-  SpreadRow,
-} from './rows.ts'
-import { median } from './statistics.ts'
+import type { FigureRow, Goals, RatioRow, Row, RowName, SpreadRow } from './rows.ts'
+import { type Figure, median } from './statistics.ts'
+import type { SubjectName } from './subjects.ts'
 
-/** One entry a round. */
+/** Everything that was measured. */
 export interface Measurements {
+  /** One entry a round. */
   readonly rounds: readonly ReadonlyMap<ContenderName, LoadResult>[]
-  readonly catalogs: readonly CatalogMeasurement[]
-  readonly principals: readonly PrincipalsMeasurement[]
-  readonly followers: readonly FollowersMeasurement[]
-  readonly imports: readonly ImportMeasurement[]
-  readonly hops: readonly HopMeasurement[]
+  /** One entry a round, or why there is none. */
+  readonly subjects: ReadonlyMap<SubjectName, readonly Readonly<Record<string, Figure>>[] | Error>
 }
 
 /** One line of the table. */
 export interface Line {
   readonly row: RowName
   readonly title: string
+  readonly goals: Goals
+  /** The middle of the rounds, the lowest and the highest; `undefined` when it could not be measured. */
+  readonly figure: { readonly median: number; readonly lowest: number; readonly highest: number } | undefined
+  readonly problem: string | undefined
   readonly requestsPerSecond: number | undefined
   readonly p50Ms: number | undefined
   readonly p99Ms: number | undefined
   readonly cpuMicroseconds: number | undefined
   readonly againstRequestsPerSecond: number | undefined
-  /** Median of the rounds' own ratios, lowest and highest round. */
-  readonly ratio: { readonly median: number; readonly lowest: number; readonly highest: number } | undefined
-  readonly target: string
-  /** `undefined` = the row is for information. */
-  readonly passed: boolean | undefined
+  /** Whether the goals are met; `undefined` where there is none. */
+  readonly must: boolean | undefined
+  readonly aim: boolean | undefined
 }
 
 export function reportLine(name: RowName, row: Row, measured: Measurements): Line {
-  if (row.kind === 'ratio') return { row: name, ...reportRatio(row, measured) }
-  if (row.kind === 'spread') return { row: name, ...reportSpread(row, measured) }
-  if (row.kind === 'principals') return { row: name, ...reportPrincipals(row, measured) }
-  if (row.kind === 'principalsMemory') return { row: name, ...reportMemory(row, measured) }
-  if (row.kind === 'followers') return { row: name, ...reportFollowers(row, measured) }
-  if (row.kind === 'import') return { row: name, ...reportImport(row, measured) }
-  if (row.kind === 'hop') return { row: name, ...reportHop(row, measured) }
-  return { row: name, ...reportCatalog(row, measured) }
-}
-
-type Body = Omit<Line, 'row'>
-
-function reportRatio(row: RatioRow, measured: Measurements): Body {
-  const ratio = ratioOf(measured, row.contender, row.against)
+  const seen = read(row, measured)
+  const figure = seen.values === undefined ? undefined : spreadOf(seen.values)
+  const { title, goals } = row
   return {
-    title: row.title,
-    ...summary(loadsOf(measured, row.contender)),
-    againstRequestsPerSecond: summary(loadsOf(measured, row.against)).requestsPerSecond,
-    ratio,
-    target: row.atLeast === undefined ? '' : `≥ ${row.atLeast.toFixed(2)}`,
-    passed: row.atLeast === undefined ? undefined : ratio.median >= row.atLeast,
+    ...{ row: name, title, goals, figure, problem: seen.problem },
+    requestsPerSecond: middle(seen.beside, 'requestsPerSecond'),
+    p50Ms: middle(seen.beside, 'p50Ms'),
+    p99Ms: middle(seen.beside, 'p99Ms'),
+    cpuMicroseconds: middle(seen.beside, 'cpuMicroseconds'),
+    againstRequestsPerSecond: middle(seen.against ?? [], 'requestsPerSecond'),
+    must: goals.must === undefined ? undefined : isMet(figure?.median, goals.must, goals),
+    aim: goals.aim === undefined ? undefined : isMet(figure?.median, goals.aim, goals),
   }
 }
 
-function reportSpread(row: SpreadRow, measured: Measurements): Body {
-  const pairs = row.contenders.flatMap((left) =>
-    row.contenders.filter((right) => right !== left).map((right) => ratioOf(measured, left, right)),
-  )
-  const ratio = pairs.reduce((worst, pair) => (pair.median < worst.median ? pair : worst))
-  return {
-    title: row.title,
-    ...summary(row.contenders.flatMap((contender) => loadsOf(measured, contender))),
-    againstRequestsPerSecond: undefined,
-    ratio,
-    target: `≥ ${row.atLeast.toFixed(2)}`,
-    passed: ratio.median >= row.atLeast,
-  }
+/** A figure as it is printed. What is compared with a goal is what is printed, so that nobody sees `1.00` fail at 1. */
+export function figureText(value: number, { unit }: Goals): string {
+  if (unit === 'ratio') return value.toFixed(2)
+  if (unit === 'MB') return value.toFixed(value < 20 ? 1 : 0)
+  return Math.abs(value) < 10 ? value.toFixed(2) : value.toFixed(0)
 }
 
-function reportCatalog(row: CatalogRow, measured: Measurements): Body {
-  const { timing } = row
-  const target = `≤ ${row.atMostMs} ms`
-  const rest = { title: row.title, againstRequestsPerSecond: undefined, ratio: undefined, target }
-  if (timing === 'startUp') {
-    const p50Ms = median(measured.catalogs.map((catalog) => catalog.startUpMs))
-    return { ...NO_LOAD, ...rest, p50Ms, passed: p50Ms <= row.atMostMs }
-  }
-  const lists = summary(measured.catalogs.map((catalog) => catalog[timing]))
-  return { ...rest, ...lists, passed: lists.p50Ms <= row.atMostMs }
+function isMet(value: number | undefined, goal: number, goals: Goals): boolean {
+  if (value === undefined) return false
+  const printed = Number(figureText(value, goals))
+  return goals.best === 'high' ? printed >= goal : printed <= goal
 }
 
-function reportPrincipals({ title, timing, atMostMs }: PrincipalsRow, measured: Measurements): Body {
-  const lists = summary(measured.principals.map((round) => round[timing]))
-  const rest = { againstRequestsPerSecond: undefined, ratio: undefined, target: `≤ ${atMostMs} ms` }
-  return { title, ...rest, ...lists, passed: lists.p50Ms <= atMostMs }
+interface Seen {
+  /** One a round. */
+  readonly values?: readonly number[]
+  readonly problem?: string
+  readonly beside: readonly Beside[]
+  readonly against?: readonly Beside[]
 }
 
-function reportMemory({ title, atMost }: PrincipalsMemoryRow, measured: Measurements): Body {
-  const ratio = spreadOf(measured.principals.map(({ memoryRatio }) => memoryRatio))
-  return {
-    title,
-    ...NO_LOAD,
-    p50Ms: undefined,
-    againstRequestsPerSecond: undefined,
-    ratio,
-    target: `≤ ${atMost.toFixed(2)}`,
-    passed: ratio.median <= atMost,
-  }
+type Beside = Partial<Omit<Figure, 'value'>>
+
+function read(row: Row, measured: Measurements): Seen {
+  if (row.kind === 'ratio') return readRatio(row, measured)
+  return row.kind === 'spread' ? readSpread(row, measured) : readFigure(row, measured)
 }
 
-function reportFollowers({ title }: FollowersRow, { followers }: Measurements): Body {
-  return {
-    title,
-    requestsPerSecond: median(followers.map(({ eventsPerSecond }) => eventsPerSecond)),
-    p50Ms: median(followers.map(({ p50Ms }) => p50Ms)),
-    p99Ms: median(followers.map(({ p99Ms }) => p99Ms)),
-    cpuMicroseconds: undefined,
-    againstRequestsPerSecond: undefined,
-    ratio: undefined,
-    target: 'all, once, in order',
-    passed: followers.every(({ complete }) => complete === FOLLOWERS.readers),
-  }
+/** Compares inside each round first, so that a slow minute of the machine slows both sides. */
+function readRatio({ contender, against, of }: RatioRow, measured: Measurements): Seen {
+  const [own, others] = [loadsOf(measured, contender), loadsOf(measured, against)]
+  const values = own.map((load, round) => load[of] / (others[round]?.[of] ?? Number.NaN))
+  return { values, beside: own, against: others }
 }
 
-function reportImport(row: ImportRow, { imports }: Measurements): Body {
-  const own = imports.filter(({ document }) => document === row.document)
-  const cpuMs = median(own.map((each) => each.cpuMs))
-  const stallMs = median(own.map((each) => each.stallMs))
-  const megabytes = Math.max(...own.map(({ extraBytes }) => extraBytes / 1e6))
-  const listMegabytes = Math.max(...own.map(({ listBytes }) => listBytes / 1e6))
-  const isWhole = own.every(({ tools }) => tools >= row.atLeastTools)
-  const isShort = cpuMs <= row.atMostMs && stallMs <= row.atMostStallMs
-  const isSmall = megabytes <= row.atMostMegabytes && listMegabytes <= row.atMostListMegabytes
-  return {
-    title: `${row.title}: cpu ${Math.round(cpuMs)} ms, stall ${Math.round(stallMs)} ms, ${Math.round(megabytes)} MB, list ${listMegabytes.toFixed(1)} MB`,
-    ...NO_LOAD,
-    p50Ms: median(own.map(({ tookMs }) => tookMs)),
-    againstRequestsPerSecond: undefined,
-    ratio: undefined,
-    target: `cpu ≤ ${row.atMostMs} ms, stall ≤ ${row.atMostStallMs} ms, ≤ ${row.atMostMegabytes} MB, list ≤ ${row.atMostListMegabytes} MB`,
-    passed: isWhole && isShort && isSmall,
-  }
+function readSpread({ contenders }: SpreadRow, measured: Measurements): Seen {
+  const values = measured.rounds.map((round) => {
+    const rates = contenders.map((name) => round.get(name)?.requestsPerSecond ?? Number.NaN)
+    return Math.min(...rates) / Math.max(...rates)
+  })
+  return { values, beside: contenders.flatMap((name) => loadsOf(measured, name)) }
 }
 
-function reportHop(row: HopRow, { hops }: Measurements): Body {
-  const more = hops.map(({ direct, through }) => through.p50Ms - direct.p50Ms)
-  const ratios = hops.map(({ direct, through }) => through.p99Ms / direct.p99Ms)
-  const ratio = { median: median(ratios), lowest: Math.min(...ratios), highest: Math.max(...ratios) }
-  return {
-    title: `${row.title} (+${median(more).toFixed(2)} ms)`,
-    requestsPerSecond: undefined,
-    cpuMicroseconds: undefined,
-    p50Ms: median(hops.map(({ through }) => through.p50Ms)),
-    p99Ms: median(hops.map(({ through }) => through.p99Ms)),
-    againstRequestsPerSecond: undefined,
-    ratio,
-    target: `+≤ ${row.atMostMoreMs} ms, p99 ≤ ${row.atMostP99Ratio}`,
-    passed: median(more) <= row.atMostMoreMs && ratio.median <= row.atMostP99Ratio,
-  }
-}
-
-const NO_LOAD = { requestsPerSecond: undefined, p99Ms: undefined, cpuMicroseconds: undefined }
-
-function summary(loads: readonly LoadResult[]) {
-  return {
-    requestsPerSecond: median(loads.map((load) => load.requestsPerSecond)),
-    p50Ms: median(loads.map((load) => load.p50Ms)),
-    p99Ms: median(loads.map((load) => load.p99Ms)),
-    cpuMicroseconds: median(loads.map((load) => load.cpuMicroseconds)),
-  }
+function readFigure({ subject, figure }: FigureRow, { subjects }: Measurements): Seen {
+  const rounds = subjects.get(subject)
+  if (rounds === undefined || rounds instanceof Error)
+    return { problem: rounds?.message ?? 'not measured', beside: [] }
+  const figures = rounds.flatMap((round) => round[figure] ?? [])
+  return { values: figures.map(({ value }) => value), beside: figures }
 }
 
 function loadsOf(measured: Measurements, contender: ContenderName): LoadResult[] {
   return measured.rounds.flatMap((round) => round.get(contender) ?? [])
 }
 
-/** Compares inside each round first, so that a slow minute of the machine slows both sides. */
-function ratioOf(measured: Measurements, contender: ContenderName, against: ContenderName) {
-  const others = loadsOf(measured, against)
-  const ratios = loadsOf(measured, contender).map(
-    (load, round) => load.requestsPerSecond / (others[round]?.requestsPerSecond ?? Number.NaN),
-  )
-  return spreadOf(ratios)
+function middle(beside: readonly Beside[], name: keyof Beside): number | undefined {
+  const values = beside.flatMap((each) => each[name] ?? [])
+  return values.length === 0 ? undefined : median(values)
 }
 
-function spreadOf(ratios: readonly number[]) {
-  return { median: median(ratios), lowest: Math.min(...ratios), highest: Math.max(...ratios) }
+function spreadOf(values: readonly number[]) {
+  return { median: median(values), lowest: Math.min(...values), highest: Math.max(...values) }
 }

@@ -1,30 +1,37 @@
-import { availableParallelism, cpus } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { availableParallelism, cpus, release, totalmem, type } from 'node:os'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { formatTable } from './format-table.ts'
-import { type CatalogMeasurement, measureCatalog } from './measure-catalog.ts'
-import { type FollowersMeasurement, measureFollowers } from './measure-followers.ts'
-import { type HopMeasurement, measureHop } from './measure-hop.ts'
-import { type ImportMeasurement, measureImport } from './measure-import.ts'
-import { measurePrincipals, type PrincipalsMeasurement } from './measure-principals.ts'
+import { z } from 'zod'
+import { stopDatabase } from './database.ts'
+import { formatResults, formatTable, type Setting } from './format-table.ts'
 import { measureRound, type Timing } from './measure-round.ts'
 import { type Measurements, reportLine } from './report.ts'
-import { contendersOf, isRowName, ROWS, type RowName } from './rows.ts'
+import { contendersOf, isRowName, ROWS, type Row, type RowName } from './rows.ts'
+import type { Figure } from './statistics.ts'
+import { SUBJECTS, type SubjectName } from './subjects.ts'
 
 const USAGE = `Usage: npm run bench -- [--quick] [--only ROW]... [--json]
   --quick     shorter measurements: a first look, not a result
   --only ROW  one of: ${Object.keys(ROWS).join(', ')}
-  --json      print the report as JSON`
+  --json      print the report as JSON
+The whole table, not quick, is also written to bench/RESULTS.md.`
 
 const ROUNDS = 3
 const FULL: Timing = { warmUpMs: 3_000, sliceMs: 1_000, slices: 6 }
 const QUICK: Timing = { warmUpMs: 1_000, sliceMs: 500, slices: 4 }
 /** Above this the generator, not the server, may be what limits a fast contender. */
 const GENERATOR_LIMIT = 0.95
+const RESULTS = join(import.meta.dirname, 'RESULTS.md')
+/** Those whose versions decide what a figure means. */
+const PEERS = ['fastify', 'fastmcp', '@modelcontextprotocol/server', '@modelcontextprotocol/client', 'pg']
 
 interface Options {
   readonly timing: Timing
   readonly rows: readonly RowName[]
   readonly json: boolean
+  /** Whether this is the run that is kept. */
+  readonly isWhole: boolean
 }
 
 function readOptions(): Options {
@@ -46,45 +53,34 @@ function readOptions(): Options {
     timing: values.quick ? QUICK : FULL,
     rows: values.only.length === 0 ? rows : values.only.filter(isRowName),
     json: values.json,
+    isWhole: !values.quick && values.only.length === 0,
   }
 }
 
 async function measureAll(options: Options): Promise<Measurements> {
-  const rows = options.rows.map((name) => ROWS[name])
+  const rows: readonly Row[] = options.rows.map((name) => ROWS[name])
   const names = [...new Set(rows.flatMap(contendersOf))]
+  const wanted = new Set(rows.flatMap((row) => (row.kind === 'figure' ? [row.subject] : [])))
   const rounds: Measurements['rounds'][number][] = []
-  const catalogs: CatalogMeasurement[] = []
-  const principals: PrincipalsMeasurement[] = []
-  const followers: FollowersMeasurement[] = []
-  const imports: ImportMeasurement[] = []
-  const hops: HopMeasurement[] = []
+  const subjects = new Map<SubjectName, Readonly<Record<string, Figure>>[] | Error>()
   for (let round = 1; round <= ROUNDS; round += 1) {
     const say = (step: string) => progress(`round ${round} of ${ROUNDS}: ${step}`)
     rounds.push(await measureRound(names, options.timing, say))
-    if (rows.some((row) => row.kind === 'catalog')) {
-      say('catalog')
-      catalogs.push(await measureCatalog(options.timing.sliceMs * 2))
-    }
-    if (rows.some((row) => row.kind === 'principals' || row.kind === 'principalsMemory')) {
-      say('principals')
-      principals.push(await measurePrincipals(options.timing.sliceMs * 2))
-    }
-    if (rows.some((row) => row.kind === 'followers')) {
-      say('followers')
-      followers.push(await measureFollowers())
-    }
-    for (const row of rows) {
-      if (row.kind !== 'import') continue
-      say(`import of ${row.document}`)
-      imports.push(await measureImport(row.document))
-    }
-    if (rows.some((row) => row.kind === 'hop')) {
-      say('hop')
-      hops.push(await measureHop())
+    for (const subject of wanted) {
+      const before = subjects.get(subject) ?? []
+      // One that cannot be measured here is a line that says so; the rest of a long run is not lost with it.
+      if (before instanceof Error) continue
+      say(subject)
+      const measured = await SUBJECTS[subject](options.timing).catch(toError)
+      subjects.set(subject, measured instanceof Error ? measured : [...before, measured])
     }
   }
   progress('')
-  return { rounds, catalogs, principals, followers, imports, hops }
+  return { rounds, subjects }
+}
+
+function toError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error))
 }
 
 /** One line that is written over, and only where somebody watches. */
@@ -99,28 +95,45 @@ function findBusiest(measured: Measurements): number {
   )
 }
 
-const options = readOptions()
-const measured = await measureAll(options)
-const lines = options.rows.map((name) => reportLine(name, ROWS[name], measured))
-const machine = {
-  node: process.version,
-  processor: cpus()[0]?.model ?? 'unknown',
-  cores: availableParallelism(),
+function settingOf({ warmUpMs, sliceMs, slices }: Timing): Setting {
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    processor: cpus()[0]?.model ?? 'unknown',
+    cores: availableParallelism(),
+    memoryGigabytes: Math.round(totalmem() / 1e9),
+    system: `${type()} ${release()}`,
+    versions: {
+      Node: process.versions.node,
+      SQLite: process.versions.sqlite ?? 'unknown',
+      ...Object.fromEntries(PEERS.map((name) => [name, versionOf(name)])),
+    },
+    how: `${ROUNDS} rounds of ${slices} slices of ${sliceMs} ms, after ${warmUpMs} ms of warm-up`,
+  }
 }
+
+const MANIFEST = z.object({ version: z.string() })
+
+function versionOf(name: string): string {
+  const file = join(import.meta.dirname, '..', 'node_modules', name, 'package.json')
+  return MANIFEST.parse(JSON.parse(readFileSync(file, 'utf8'))).version
+}
+
+const options = readOptions()
+const measured = await measureAll(options).finally(stopDatabase)
+const lines = options.rows.map((name) => reportLine(name, ROWS[name], measured))
+const setting = settingOf(options.timing)
 const generatorBusy = findBusiest(measured)
 
 if (options.json) {
-  console.log(
-    JSON.stringify({ machine, timing: options.timing, rounds: ROUNDS, generatorBusy, lines }, null, 2),
-  )
+  console.log(JSON.stringify({ setting, generatorBusy, lines }, null, 2))
 } else {
-  const { warmUpMs, sliceMs, slices } = options.timing
-  console.log(`Node ${machine.node}, ${machine.processor}, ${machine.cores} cores`)
-  console.log(`${ROUNDS} rounds of ${slices} slices of ${sliceMs} ms, after ${warmUpMs} ms of warm-up`)
+  console.log(`${setting.processor}, ${setting.cores} cores, Node ${setting.versions.Node}`)
+  console.log(setting.how)
   console.log(`\n${formatTable(lines)}\n`)
   console.log(`Load generator busy at most ${Math.round(generatorBusy * 100)} % of the time.`)
   if (generatorBusy > GENERATOR_LIMIT) {
     console.log('It was close to its own limit: the fastest contender may be faster than shown.')
   }
 }
-process.exitCode = lines.some((line) => line.passed === false) ? 1 : 0
+if (options.isWhole) writeFileSync(RESULTS, formatResults(lines, setting))
+process.exitCode = lines.some((line) => line.must === false) ? 1 : 0

@@ -1,3 +1,12 @@
+/** One figure of one round, and what else was seen on the way, for the columns beside it. */
+export interface Figure {
+  readonly value: number
+  readonly requestsPerSecond?: number
+  readonly p50Ms?: number
+  readonly p99Ms?: number
+  readonly cpuMicroseconds?: number
+}
+
 /** The middle value; of an even number of values, the mean of the middle two. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((left, right) => left - right)

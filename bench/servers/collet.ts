@@ -107,6 +107,11 @@ function makeDataFolder(): string {
   return mkdtempSync(join(parent, 'bench-'))
 }
 
+function storeOf(kind: string, folder: string): string {
+  if (kind === 'memory') return 'memory:'
+  return kind === 'postgres' ? (process.env.DATABASE_URL ?? '') : `sqlite:${join(folder, 'collet.db')}`
+}
+
 function authOf(method: string): Settings['auth'] {
   const closed = { apiKeys: [], jwt: undefined }
   switch (method) {
@@ -173,9 +178,9 @@ const settings: Settings = {
     allowedOrigins: [],
     maxConnections: 10_000,
   },
-  store: values.store === 'memory' ? 'memory:' : `sqlite:${join(dataFolder, 'collet.db')}`,
+  store: storeOf(values.store, dataFolder),
   dataFolder,
-  masterKey: undefined,
+  masterKey: values.store === 'postgres' ? new Uint8Array(32).fill(7) : undefined,
   auth: authOf(values.auth),
   oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },

@@ -6,6 +6,7 @@ import type { JournalVerification, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import type { RunningServer, StartOptions } from '#server/start-server'
 import type { StdioServing, StdioStart } from '#server/start-stdio'
+import type { migrateStore } from '#store/stores'
 import type { TextStream } from './output.ts'
 
 /** How an operator's command reaches a store. */
@@ -33,6 +34,8 @@ export interface Services {
   openStore(access: StoreAccess): Promise<Store>
   /** Rejects when a server could not read or write this store; writes nothing, not even to the journal. */
   checkWritable(access: StoreAccess): Promise<void>
+  /** Brings the tables of a store up to date, or (`look`) says what would be done. */
+  migrate(access: StoreAccess, mode: 'migrate' | 'look'): ReturnType<typeof migrateStore>
   /** Copies the database to a new file; the store may be in use. */
   backUp(access: StoreAccess, file: string): Promise<void>
   verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
@@ -104,6 +107,10 @@ export const REAL_SERVICES: Services = {
     } finally {
       await store.close()
     }
+  },
+  async migrate({ url, ...key }, mode) {
+    const { migrateStore } = await import('#store/stores')
+    return await migrateStore(url, key, mode)
   },
   async backUp({ url }, file) {
     const { backUpStore } = await import('#store/stores')

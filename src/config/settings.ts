@@ -82,6 +82,8 @@ export interface Settings extends ProtocolSettings {
   readonly server: Section<'server'>
   /** `sqlite:PATH` (absolute), `postgres://…` or `memory:`. */
   readonly store: string
+  /** Whether the server makes and changes the tables of its store; without it that is `collet migrate`'s. Default true. */
+  readonly migrates?: boolean
   /** Folder for the key file and the start token, absolute. */
   readonly dataFolder: string
   /** `COLLET_KEY`, decoded to 32 bytes; `undefined` = the key file in `dataFolder`. */

@@ -34,6 +34,7 @@ export interface SettingsFlags {
   readonly port?: number
   /** Relative to the working folder, unlike the config's own. */
   readonly store?: string
+  readonly migrates?: boolean
 }
 
 interface SettingsSources {
@@ -62,6 +63,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       port: flags.port ?? config.server.port,
     },
     store,
+    migrates: flags.migrates ?? true,
     dataFolder,
     ...decodeMasterKeys(environment),
     auth: {

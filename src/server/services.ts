@@ -67,6 +67,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     masterKey: settings.masterKey,
     oldMasterKey: settings.oldMasterKey,
     mode: 'server',
+    migrates: settings.migrates,
     onCommit: options.onCommit,
     onForeign: (row, table) => {
       log.error({ row }, 'a stored row was changed by someone without the key, and is refused')

@@ -201,8 +201,22 @@ export class Patience {
   }
 }
 
+/** Gives every group a number in the whole store. A place of a chain has one number, however often its commit is tried. */
+export interface GroupIds {
+  idOf(writer: number, n: number): number
+}
+
 /** Far more than one process commits; two million processes then have numbers that are exact. */
 const GROUPS_PER_WRITER = 2 ** 32
+
+/** It says whose a group is and where in the chain, so it needs no look at what others committed. */
+const BY_WRITER: GroupIds = { idOf: (writer, n) => writer * GROUPS_PER_WRITER + n }
+
+interface ChainOptions {
+  readonly ids?: GroupIds
+  /** How long it counts as alive without a sign of life, where that is how a database tells. */
+  readonly leaseMs?: number
+}
 
 /** The newest group of a chain. */
 export interface ChainHead {
@@ -215,16 +229,25 @@ export interface ChainHead {
  * committed is the engine's part.
  */
 export class Chain {
-  readonly id = randomUUID()
   readonly keys: KeyRing
   readonly #nowMs: () => number
+  readonly #ids: GroupIds
+  readonly #leaseMs: number
+  #id: string = randomUUID()
   #writer: { readonly no: number; readonly sealer: Sealer } | undefined
   /** Moved by the engine once a group is committed. */
-  head: ChainHead = { n: -1, link: CHAIN_START }
+  head: ChainHead = BEFORE_FIRST
 
-  constructor(keys: KeyRing, nowMs: () => number) {
+  constructor(keys: KeyRing, nowMs: () => number, { ids = BY_WRITER, leaseMs = 0 }: ChainOptions = {}) {
     this.keys = keys
     this.#nowMs = nowMs
+    this.#ids = ids
+    this.#leaseMs = leaseMs
+  }
+
+  /** Its name in claims, for as long as it lives (rule 17). */
+  get id(): string {
+    return this.#id
   }
 
   get isStarted(): boolean {
@@ -243,7 +266,7 @@ export class Chain {
     const heads = yield* newHeads()
     const dataKey = newDataKey()
     const wrapped = this.keys.seal('data keys', dataKey, dataKeyContext(this.id))
-    const row = (yield* get('insertWriter', this.id, this.#nowMs(), wrapped)) ?? {}
+    const row = (yield* get('insertWriter', this.id, this.#nowMs(), wrapped, this.#leaseMs)) ?? {}
     this.#writer = { no: integer(row, 'no'), sealer: new Sealer(dataKey) }
     yield* write(
       'insertWriterKeys',
@@ -267,9 +290,15 @@ export class Chain {
     this.#writer = undefined
   }
 
-  /** Its id says whose it is and where in the chain, so it needs no look at what others committed. */
+  /** Rule 18: a writer that was taken for dead never comes back. What it left running is not this one's any more. */
+  beginAnew(): void {
+    this.#id = randomUUID()
+    this.#writer = undefined
+    this.head = BEFORE_FIRST
+  }
+
   openGroup(): CommitGroup {
-    const id = this.no * GROUPS_PER_WRITER + this.head.n + 1
+    const id = this.#ids.idOf(this.no, this.head.n + 1)
     return new CommitGroup({ id, writer: this.no, keys: this.keys })
   }
 
@@ -304,6 +333,11 @@ export class Chain {
     yield* write('endWriter', at, this.id)
   }
 }
+
+/** The link before a chain's first group. */
+export const CHAIN_START = ''
+
+const BEFORE_FIRST: ChainHead = { n: -1, link: CHAIN_START }
 
 /** Heads of the chains that grew since a writer last began: what did not grow was recorded by then (rule 15). */
 function* newHeads(): Steps<readonly (JournalHead & { readonly no: number })[]> {
@@ -342,9 +376,10 @@ interface LinkedGroup {
 }
 
 /** Rule 15: one HMAC per commit group, over the group and the link before it. */
-export function linkOf({ no, chain }: Generation, previous: string, linked: LinkedGroup): string {
-  const { id, writer, group, atMs, eventsJson, callers } = linked
-  const facts = JSON.stringify([previous, id, writer, group, atMs, eventsJson])
+export function linkOf({ no, chain }: Generation, previous: string, group: LinkedGroup): string {
+  const { id, writer, group: n, atMs, eventsJson, callers } = group
+  // Its length says where the text of the events ends: it need not be written as a text inside of another.
+  const facts = `${JSON.stringify([previous, id, writer, n, atMs, eventsJson.length])}${eventsJson}`
   return tagOf(no, chain, facts, ...(callers === null ? [] : [callers]))
 }
 
@@ -356,9 +391,6 @@ export function checkpointSignature(
   const { writer, group, link } = checkpoint
   return tagOf(no, chain, JSON.stringify(['checkpoint', writer, group, link]))
 }
-
-/** The link before a chain's first group. */
-export const CHAIN_START = ''
 
 export const resealing: readonly Resealing[] = [
   {
@@ -399,7 +431,10 @@ export const queries = {
   checkpointsAfter: `SELECT w.no, w.id, c.n, c.link, c.signature FROM writers w JOIN checkpoints c ON c.writer = w.no
     WHERE w.no > ? ORDER BY w.no LIMIT ?`,
   resignCheckpoint: 'UPDATE checkpoints SET signature = ? WHERE writer = ?',
-  insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
+  insertWriter:
+    'INSERT INTO writers (id, started_at, data_key, lease_until) VALUES (?, ?, ?, ?) RETURNING no',
+  /** A writer that was taken for dead stays dead, whatever clocks say later (rule 18). */
+  endLease: 'UPDATE writers SET lease_until = 0 WHERE no = ? AND lease_until > 0',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?
     AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.writer = writers.no AND calls.state = 'running')
@@ -426,6 +461,7 @@ CREATE TABLE writers (
   started_at INTEGER NOT NULL,
   ended_at INTEGER,
   data_key BLOB NOT NULL,
+  lease_until INTEGER NOT NULL DEFAULT 0,
   recorded_n INTEGER NOT NULL DEFAULT -1,
   recorded_by INTEGER NOT NULL DEFAULT 0
 ) STRICT;

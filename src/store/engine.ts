@@ -18,12 +18,24 @@ export interface Engine {
    * process holds the write lock: waiting for it here would block the event loop.
    */
   commit(changes: readonly PendingChange[]): MaybePromise<'committed' | 'busy'>
+  /**
+   * Why no run may start now, in words for an operator: others may soon take us for dead, or our clock is wrong (rule 18).
+   * `undefined` when one may.
+   */
+  obstacle(): string | undefined
+  /** Whether what this writer of ours has claimed may still be started (rule 18). */
+  mayStart(writer: string): boolean
   /** Whether a writer may still end what it claimed (rule 17). Asked about our own, it renews what shows others that we live. */
   isAlive(writer: string): MaybePromise<boolean>
   /** A dead writer has nothing left to recover: what was kept to tell whether it lives may go. */
   forgetWriter(writer: string): MaybePromise<void>
   /** Another number than before once another process has committed something; own commits do not count. */
   foreignVersion(): MaybePromise<number>
+  /**
+   * Where the journal is kept in parts by time: makes the next part in time, and drops those older than the journal is
+   * kept; gives how many groups went with them. Groups outside of any part, and elsewhere all, are forgotten one by one.
+   */
+  tendParts?(nowMs: number, keptMs: number): Promise<number>
   /** Throws when a change could not be written now; writes nothing. */
   checkWritable(waitMs: number): MaybePromise<void>
   close(): MaybePromise<void>

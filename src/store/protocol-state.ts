@@ -26,7 +26,7 @@ type Begun =
 /** Requests by the key of their caller; `writer` is who begins them. */
 export function sqlIdempotentRequests(
   { careful, keys }: StoreContext,
-  writer: string,
+  writer: () => string,
 ): IdempotentRequestStore {
   const order = ({ id }: RequestAddress) => `requests ${id}`
   const begin = careful(order, beginRequest)
@@ -34,14 +34,14 @@ export function sqlIdempotentRequests(
   const release = careful(order, releaseRequest)
   return {
     async begin(request) {
-      const begun = await begin(request, writer)
+      const begun = await begin(request, writer())
       // An unreadable answer is the trouble of who asks for it, not of all who are committed together.
       return begun.kind === 'answered'
         ? { kind: 'answered', reply: openReply(keys, begun.sealed, request) }
         : begun
     },
-    answer: (to, reply, expiresAtMs) => answer(to, { reply, expiresAtMs, writer }),
-    release: (address) => release(address, writer),
+    answer: (to, reply, expiresAtMs) => answer(to, { reply, expiresAtMs, writer: writer() }),
+    release: (address) => release(address, writer()),
   }
 }
 

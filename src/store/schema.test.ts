@@ -6,6 +6,7 @@ import { MIGRATIONS, QUERIES } from './schema.ts'
 const SCANS: Readonly<Record<string, string>> = {
   openWriters: 'one row per process that ever wrote, and an index of running calls only',
   allWriters: 'one row per process that ever wrote',
+  oldChains: 'one row per process that ever wrote',
   newHeads: 'one row per process that ever wrote',
   chains: 'one row per process that ever wrote',
   listCalls: 'newest first, stopped by its limit',

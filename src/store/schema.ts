@@ -84,3 +84,19 @@ export function* missingSteps(
   if (version > 0) yield* keys.load()
   return migrations.slice(version)
 }
+
+/** What opening a database may do to its tables: bring them up to date, insist that they are, or only look. */
+export type SchemaMode = 'migrate' | 'require' | 'look'
+
+/** From which version to which a database was brought, or would be. */
+export interface Migration {
+  readonly from: number
+  readonly to: number
+}
+
+/** Commands of operators, and servers whose role may not change tables, leave that to `collet migrate`. */
+export function refuseOutdated({ from, to }: Migration, mode: SchemaMode): void {
+  if (mode !== 'require' || from === to) return
+  const found = from === 0 ? 'it holds no store yet' : `its schema is ${from} and this Collet needs ${to}`
+  throw new StoreError('unreadable', `${found}. Run: collet migrate`)
+}

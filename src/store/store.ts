@@ -75,7 +75,9 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
       return queue.size
     },
     isShared,
-    writer: chain.id,
+    get writer() {
+      return chain.id
+    },
     digest,
     ...sqlCalls(context, () => chain.no),
     ...sqlRuns(context),
@@ -94,10 +96,12 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     pins: sqlPins(context),
     sources: sqlSources(context),
     workflows: sqlWorkflows(context),
-    requests: sqlIdempotentRequests(context, chain.id),
+    requests: sqlIdempotentRequests(context, () => chain.id),
     readJournal: snapshot((after: readonly JournalHead[], limit: number) => readJournal(keys, after, limit)),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
     foreignVersion: () => engine.foreignVersion(),
+    obstacle: () => engine.obstacle(),
+    mayStart: (writer) => engine.mayStart(writer),
     /** Writes a row for real: an empty transaction would not touch the disk. */
     probe: async () => {
       await queue.submit('', () => write('writeMeta', 'probe', String(nowMs())))

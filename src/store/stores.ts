@@ -2,20 +2,29 @@ import { join } from 'node:path'
 import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import { connectionAddress, problemOfAddress, shownAddress } from './postgres/address.ts'
+import type { Migration, SchemaMode } from './schema.ts'
 
 /** How a process opens a store. */
-interface OpenStoreOptions {
+interface OpenStoreOptions extends StoreKey {
+  /**
+   * Operators' commands never make a key file: a missing one means they look in the wrong place. Nor do they change
+   * tables: an older server may be using them.
+   */
+  readonly mode: 'server' | 'operator'
+  /** Whether a server makes and changes tables. Default true. */
+  readonly migrates?: boolean | undefined
+  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
+  /** Called for rows that decide and were changed without the key. */
+  readonly onForeign?: ((row: string, table: string) => void) | undefined
+}
+
+interface StoreKey {
   /** Folder of the key file. */
   readonly dataFolder: string
   /** `COLLET_KEY`; without it the key file is used. */
   readonly masterKey: Uint8Array | undefined
   /** `COLLET_KEY_OLD`: the key before, while it is being changed. */
   readonly oldMasterKey?: Uint8Array | undefined
-  /** Operators' commands never make a key file: a missing one means they look in the wrong place. */
-  readonly mode: 'server' | 'operator'
-  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
-  /** Called for rows that decide and were changed without the key. */
-  readonly onForeign?: ((row: string, table: string) => void) | undefined
 }
 
 /** A kind of store. `rest` is what its address has after the scheme; what it needs is loaded when it is used. */
@@ -30,6 +39,8 @@ interface StoreType {
   /** What the operator reads at the start; never a password. */
   describe(rest: string): string
   open(rest: string, options: OpenStoreOptions): Promise<Store>
+  /** Brings its tables up to date, or says what would be done. */
+  migrate(rest: string, key: StoreKey, mode: SchemaMode): Promise<Migration>
   /** What is broken in its file, in the words of the database. */
   findDamage(rest: string): Promise<string | undefined>
   /** Copies it, also while a server uses it, to a file that must not be there yet. */
@@ -55,13 +66,21 @@ const STORE_TYPES: readonly StoreType[] = [
       return path.includes('\0') ? 'a path cannot contain NUL.' : undefined
     },
     describe: (path) => path,
-    async open(path, { dataFolder, masterKey, oldMasterKey, mode, ...observers }) {
+    async open(path, { dataFolder, masterKey, oldMasterKey, mode, migrates, ...observers }) {
       const { readKeyFile, readOrCreateKeyFile } = await import('./encryption.ts')
       const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
       const file = join(dataFolder, KEY_FILE)
       const read = () => (mode === 'server' ? readOrCreateKeyFile(file, path) : readKeyFile(file))
       const keys = masterKey === undefined ? read() : { masterKey, oldMasterKey }
-      return openSqliteStore({ path, ...keys, ...observers })
+      return openSqliteStore({ path, ...keys, schema: schemaMode({ mode, migrates }), ...observers })
+    },
+    async migrate(path, { dataFolder, masterKey, oldMasterKey }, mode) {
+      const { readKeyFile } = await import('./encryption.ts')
+      const { KeyRing } = await import('./key-ring.ts')
+      const { migrateDatabase } = await import('./sqlite/database.ts')
+      const keys =
+        masterKey === undefined ? readKeyFile(join(dataFolder, KEY_FILE)) : { masterKey, oldMasterKey }
+      return migrateDatabase(path, new KeyRing({ current: keys.masterKey, old: keys.oldMasterKey }), mode)
     },
     async findDamage(path) {
       const { findDamage } = await import('./sqlite/database.ts')
@@ -78,11 +97,21 @@ const STORE_TYPES: readonly StoreType[] = [
     kind: 'server',
     problemOf: (rest) => problemOfAddress(`postgres:${rest}`),
     describe: (rest) => shownAddress(`postgres:${rest}`),
-    async open(rest, { masterKey, oldMasterKey, onCommit, onForeign }) {
-      if (masterKey === undefined) throw new StoreError('unreadable', KEY_NEEDED)
+    async open(rest, { masterKey, oldMasterKey, mode, migrates, onCommit, onForeign }) {
       const { openPostgresStore } = await import('./postgres/open.ts')
-      const url = connectionAddress(`postgres:${rest}`)
-      return openPostgresStore({ url, masterKey, oldMasterKey, onCommit, onForeign })
+      return await openPostgresStore({
+        url: connectionAddress(`postgres:${rest}`),
+        masterKey: needed(masterKey),
+        oldMasterKey,
+        schema: schemaMode({ mode, migrates }),
+        ...{ onCommit, onForeign },
+      })
+    },
+    async migrate(rest, { masterKey, oldMasterKey }, mode) {
+      const { KeyRing } = await import('./key-ring.ts')
+      const { prepareDatabase } = await import('./postgres/open.ts')
+      const keys = new KeyRing({ current: needed(masterKey), old: oldMasterKey })
+      return await prepareDatabase(connectionAddress(`postgres:${rest}`), keys, { mode })
     },
     findDamage: () => Promise.resolve(undefined),
     backUp: (rest, target) =>
@@ -103,6 +132,7 @@ const STORE_TYPES: readonly StoreType[] = [
       const { openMemoryStore } = await import('./sqlite/sqlite-store.ts')
       return openMemoryStore({ onCommit, onForeign })
     },
+    migrate: () => Promise.reject(new Error('A store in memory always has the tables of today.')),
     findDamage: () => Promise.resolve(undefined),
     backUp: () => Promise.reject(new Error('A store in memory has no file to copy.')),
   },
@@ -147,6 +177,12 @@ export async function openStore(url: string, options: OpenStoreOptions): Promise
   return await type.open(rest, options)
 }
 
+/** Brings the tables up to date, or (`look`) says what would be done. */
+export async function migrateStore(url: string, key: StoreKey, mode: SchemaMode): Promise<Migration> {
+  const { type, rest } = known(url)
+  return await type.migrate(rest, key, mode)
+}
+
 export async function findStoreDamage(url: string): Promise<string | undefined> {
   const { type, rest } = known(url)
   return await type.findDamage(rest)
@@ -155,6 +191,15 @@ export async function findStoreDamage(url: string): Promise<string | undefined> 
 export async function backUpStore(url: string, target: string): Promise<void> {
   const { type, rest } = known(url)
   await type.backUp(rest, target)
+}
+
+function schemaMode({ mode, migrates = true }: Pick<OpenStoreOptions, 'mode' | 'migrates'>): SchemaMode {
+  return mode === 'server' && migrates ? 'migrate' : 'require'
+}
+
+function needed(masterKey: Uint8Array | undefined): Uint8Array {
+  if (masterKey === undefined) throw new StoreError('unreadable', KEY_NEEDED)
+  return masterKey
 }
 
 function find(url: string) {

@@ -67,6 +67,7 @@ const NO_SERVICES: Services = {
   startServer: () => unused('startServer'),
   startStdio: () => unused('startStdio'),
   openStore: () => unused('openStore'),
+  migrate: () => unused('migrate'),
   checkWritable: () => unused('checkWritable'),
   backUp: () => unused('backUp'),
   verifyJournal: () => unused('verifyJournal'),

@@ -7,7 +7,8 @@ import { dirname, join } from 'node:path'
 
 /**
  * A PostgreSQL for tests: made in a temporary folder, listening on 127.0.0.1, and gone when the standard input of this
- * process ends. That happens however its parent ends, so no server outlives the tests it was started for.
+ * process ends. That happens however its parent ends, so no server outlives the tests it was started for. Arguments are
+ * settings, `name=value`.
  */
 const folder = mkdtempSync(join(tmpdir(), 'collet-postgres-'))
 const NOBODY = 65_534
@@ -38,6 +39,7 @@ try {
     '-D',
     data,
     ...Object.entries(settings).flatMap(([key, value]) => ['-c', `${key}=${value}`]),
+    ...process.argv.slice(2).flatMap((setting) => ['-c', setting]),
   ])
   await isReady(server)
   process.stdout.write(`${port}\n`)

@@ -10,10 +10,15 @@ export interface PostgresServer {
   stop(): Promise<void>
 }
 
+export interface PostgresOptions {
+  /** `name=value` */
+  readonly settings?: readonly string[]
+}
+
 /** Starts a PostgreSQL of its own for a test file; it ends with that file, however the file ends. */
-export async function startPostgres(): Promise<PostgresServer> {
+export async function startPostgres({ settings = [] }: PostgresOptions = {}): Promise<PostgresServer> {
   const file = fileURLToPath(new URL('postgres-process.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file, ...settings], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const ended = once(child, 'exit')

@@ -1,7 +1,15 @@
+import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServer } from '#server/start-server'
+import { KeyRing } from '#store/key-ring'
+import { openPostgresStore, prepareDatabase } from '#store/postgres/open'
+import { MIGRATIONS } from '#store/schema'
+import { migrateStore, openStore } from '#store/stores'
 import { sampleTool } from '#testing/samples'
 import { testSettings } from '../test-settings.ts'
 import { type PostgresServer, startPostgres } from './postgres-server.ts'
@@ -54,3 +62,92 @@ describe('a server on postgres://', () => {
     }
   })
 })
+
+const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
+  CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;
+  INSERT INTO hosts (name) VALUES ('one');`
+const masterKey = randomBytes(32)
+const keys = new KeyRing({ current: masterKey })
+const [OLD, NEW] = [MIGRATIONS.length, MIGRATIONS.length + 1]
+
+describe('the tables of a database', () => {
+  it('are made and changed once by four processes that start together', async () => {
+    const empty = await postgres.createDatabase('migrate_empty')
+    const old = await postgres.createDatabase('migrate_old')
+    await prepareDatabase(old, keys)
+    const processes = Array.from({ length: 4 }, startMigrating)
+    await Promise.all(processes.map(({ next }) => next()))
+    for (const [url, from] of [[empty, 0] as const, [old, OLD] as const]) {
+      for (const { send } of processes) send(url)
+      const seen = (await Promise.all(processes.map(({ next }) => next()))).sort()
+      expect(seen).toEqual([`${from} ${NEW}`, ...Array(3).fill(`${NEW} ${NEW}`)])
+      expect(await query(url, 'SELECT name FROM hosts')).toEqual([{ name: 'one' }])
+    }
+    for (const { end } of processes) await end()
+  })
+
+  it('are not touched by a look, nor by whoever may not change them', async () => {
+    const url = await postgres.createDatabase('migrate_look')
+    const access = { dataFolder: '.', masterKey }
+    expect(await migrateStore(url, access, 'look')).toEqual({ from: 0, to: OLD })
+    await expect(openStore(url, { ...access, mode: 'operator' })).rejects.toThrow(
+      'holds no store yet. Run: collet migrate',
+    )
+    await expect(openStore(url, { ...access, mode: 'server', migrates: false })).rejects.toThrow(
+      'Run: collet migrate',
+    )
+    expect(await query(url, "SELECT to_regclass('meta') AS found")).toEqual([{ found: null }])
+    expect(await migrateStore(url, access, 'migrate')).toEqual({ from: 0, to: OLD })
+    expect(await migrateStore(url, access, 'migrate')).toEqual({ from: OLD, to: OLD })
+    await (await openStore(url, { ...access, mode: 'server', migrates: false })).close()
+  })
+
+  it('of a later version are refused by an older server', async () => {
+    const url = await postgres.createDatabase('migrate_newer')
+    await prepareDatabase(url, keys, { migrations: [...MIGRATIONS, NEXT] })
+    await expect(openPostgresStore({ url, masterKey })).rejects.toThrow(
+      `written by a newer Collet (schema ${NEW}); this one knows ${OLD}`,
+    )
+  })
+
+  it('can belong to another role than the one that serves', async () => {
+    const url = await postgres.createDatabase('migrate_roles')
+    await prepareDatabase(url, keys)
+    await query(
+      url,
+      `CREATE ROLE served LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO served`,
+    )
+    const access = { dataFolder: '.', masterKey, mode: 'server', migrates: false } as const
+    const store = await openStore(url.replace('postgres@', 'served@'), access)
+    await store.probe()
+    await store.close()
+  })
+})
+
+async function query(url: string, text: string): Promise<unknown[]> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** A process that migrates what it is sent. */
+function startMigrating() {
+  const file = fileURLToPath(new URL('migrate-process.ts', import.meta.url))
+  const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
+  const args = [...flags, file, masterKey.toString('base64'), NEXT]
+  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const ended = new Promise((resolve) => child.once('close', resolve))
+  return {
+    next: async () => String((await lines.next()).value),
+    send: (url: string) => child.stdin.write(`${url}\n`),
+    end: async () => {
+      child.stdin.end()
+      await ended
+    },
+  }
+}

@@ -1,5 +1,3 @@
-import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
 import {
   type Command,
   type CommandContext,
@@ -9,38 +7,9 @@ import {
   UsageError,
 } from '#cli/command'
 import { STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
-import { keyFileIn } from '#config/to-settings'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import { cleanText } from '#core/json'
 import type { JournalVerification, Store } from '#core/ports/store'
-
-const backup = defineCommand<'store' | 'config'>({
-  name: 'backup',
-  summary: 'Copies the database to a new file, even while a server uses it.',
-  details: [
-    'A plain copy of the file would miss what is still in its -wal file. Nothing is overwritten. The key is not copied:',
-    'back it up as well, in another place. To restore, stop the server, put both back and remove any old -wal file beside the database.',
-  ],
-  positionals: [{ name: 'FILE', help: 'The new file; it must not exist yet.' }],
-  options: STORE_OPTIONS,
-  examples: ['collet backup /backups/collet-monday.db'],
-  async run(args, context) {
-    const { output, json, services, workingFolder, environment } = context
-    const [name = ''] = args.positionals
-    const file = resolve(workingFolder, name)
-    if (existsSync(file)) throw new UsageError(`${file} already exists. Name a new file, or move that one.`)
-    const access = await storeAccess(args, context)
-    await output.during('Copying', services.backUp(access, file))
-    const key = environment.masterKey === undefined ? keyFileIn(access.dataFolder) : 'COLLET_KEY'
-    if (json) {
-      output.json({ file, key })
-      return EXIT.ok
-    }
-    output.data(file)
-    output.note(`Back up the key (${key}) as well, in another place: without it the copy cannot be read.`)
-    return EXIT.ok
-  },
-})
 
 const journalVerify = defineCommand<'head' | 'store' | 'config'>({
   name: 'journal verify',
@@ -213,4 +182,4 @@ function parseHead(text: string): JournalHead | undefined {
   return writer === '' ? undefined : { writer, group: Number(group), link }
 }
 
-export const COMMANDS: readonly Command[] = [journal, journalVerify, journalHeads, backup]
+export const COMMANDS: readonly Command[] = [journal, journalVerify, journalHeads]

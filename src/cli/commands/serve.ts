@@ -64,7 +64,7 @@ const mcp = defineCommand<'config' | 'store'>({
 
 const LARGEST_PORT = 65_535
 
-type ServeOption = 'config' | 'host' | 'port' | 'store' | 'watch' | 'allow-anonymous'
+type ServeOption = 'config' | 'host' | 'port' | 'store' | 'watch' | 'allow-anonymous' | 'no-migrate'
 
 const serve = defineCommand<ServeOption>({
   name: 'serve',
@@ -82,6 +82,9 @@ const serve = defineCommand<ServeOption>({
       help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.`,
     },
     watch: { help: 'Restart when a file in the folder of the config, or below it, changes.' },
+    'no-migrate': {
+      help: 'Leave the tables of the store to collet migrate, and refuse to start on old ones.',
+    },
     'allow-anonymous': { help: 'Listen beyond this machine although the config has no auth.' },
   },
   examples: [
@@ -118,6 +121,7 @@ function readFlags(args: Arguments<ServeOption>): SettingsFlags {
     ...(host === undefined ? {} : { host }),
     ...(port === undefined ? {} : { port }),
     ...(store === undefined ? {} : { store }),
+    ...(args.flag('no-migrate') ? { migrates: false } : {}),
   }
 }
 
@@ -127,7 +131,8 @@ function withoutWatch(args: Arguments<ServeOption>): string[] {
     const value = args.text(name)
     return value === undefined ? [] : [`--${name}=${value}`]
   })
-  return ['serve', ...values, ...(args.flag('allow-anonymous') ? ['--allow-anonymous'] : [])]
+  const flags = (['allow-anonymous', 'no-migrate'] as const).filter((name) => args.flag(name))
+  return ['serve', ...values, ...flags.map((name) => `--${name}`)]
 }
 
 interface ServeOptions {

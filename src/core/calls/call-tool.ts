@@ -10,7 +10,7 @@ import type { RefusalEvents } from '#core/runs/notices'
 import { hasUntrustedOutput, type Tool } from '#core/tool'
 import type { StepOrigin } from '#core/workflow/step'
 import { type Blocked, type BlockedNeeds, isStillBlocked } from '#core/workflow/suspend'
-import { type ApprovalNeeds, checkApproval } from './approval.ts'
+import { type ApprovalNeeds, checkApproval, type Grant } from './approval.ts'
 import { refusalOutcome } from './execute.ts'
 import {
   adaptInput,
@@ -31,7 +31,7 @@ import {
   unstarted,
   validateInput,
 } from './resolve.ts'
-import { type GrantedCall, type RunNeeds, type RunResult, runCall } from './run.ts'
+import { type RunNeeds, type RunResult, runCall } from './run.ts'
 
 /** What the story takes: what its stages need, each of which says so itself, and what it uses between them. */
 export type CallNeeds = LookUpNeeds &
@@ -149,7 +149,10 @@ interface Parked {
   readonly runId: string
 }
 
-/** Nothing final is recorded under this key: walk the ladder, then run. */
+/**
+ * Nothing final is recorded under this key: walk the ladder, then run. Most stages know their answer at once, and then nothing is
+ * waited for: every `await` is a promise more and a turn later.
+ */
 async function startCall(
   needs: CallNeeds,
   { call, previous, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
@@ -159,13 +162,16 @@ async function startCall(
   const admitted = call.step === undefined ? needs.limits.checkCaller(call.principal) : undefined
   if (admitted !== undefined) await admitted
   const tool = resolveTool(needs.registry, call, previous)
-  const scope = await resolveScope(needs, { call, tool, previous })
+  const resolving = resolveScope(needs, { call, tool, previous })
+  const scope = resolving instanceof Promise ? await resolving : resolving
   try {
     const allowed = needs.limits.checkTool(call.principal, tool)
     if (allowed !== undefined) await allowed
     const adapted = adaptInput(needs.store, call, tool)
-    const input = await validateInput(tool, adapted.input)
-    const withCredentials = await checkRequirements(needs, { tool, call: adapted, scope })
+    const validating = validateInput(tool, adapted.input)
+    const input = validating instanceof Promise ? await validating : validating
+    const checking = checkRequirements(needs, { tool, call: adapted, scope })
+    const withCredentials = checking instanceof Promise ? await checking : checking
     return await runIfApproved(needs, { call: withCredentials, tool, scope, input, previous })
   } catch (error) {
     if (previous === undefined && isFirst && call.step === undefined)
@@ -175,41 +181,49 @@ async function startCall(
 }
 
 /** Most tools ask nobody: their calls do not wait here, not even for a turn of the event loop. */
-async function runIfApproved(needs: CallNeeds, checked: CheckedCall): Promise<Started> {
-  const { call, tool, scope, previous } = checked
-  if (previous?.waitsFor !== undefined) {
-    const waits = await isStillBlocked(needs, previous, tool.name)
-    if (waits !== undefined) return { kind: 'waiting', waits, runId: previous.runId ?? runIdOf(call, scope) }
-    return await runWithinBudget(needs, { ...checked, grant: undefined })
-  }
+function runIfApproved(needs: CallNeeds, checked: CheckedCall): Promise<Started> {
+  const { tool, previous } = checked
+  if (previous?.waitsFor !== undefined) return runIfFree(needs, checked, previous)
   const asksNobody = tool.policy.approval === 'never' && previous?.state !== 'parked'
-  if (asksNobody) return await runWithinBudget(needs, { ...checked, grant: undefined })
+  return asksNobody ? runWithinBudget(needs, checked) : runIfGranted(needs, checked)
+}
+
+async function runIfFree(needs: CallNeeds, checked: CheckedCall, previous: CallRecord): Promise<Started> {
+  const { call, tool, scope } = checked
+  const waits = await isStillBlocked(needs, previous, tool.name)
+  if (waits === undefined) return await runWithinBudget(needs, checked)
+  return { kind: 'waiting', waits, runId: previous.runId ?? runIdOf(call, scope) }
+}
+
+async function runIfGranted(needs: CallNeeds, checked: CheckedCall): Promise<Started> {
+  const { call, scope, previous } = checked
   const check = await checkApproval(needs, checked)
   if (check.kind === 'changed') return { kind: 'lost' }
   if (check.kind === 'parked') return { ...check, runId: previous?.runId ?? runIdOf(call, scope) }
-  const grant = check.kind === 'granted' ? check.grant : undefined
-  return await runWithinBudget(needs, { ...checked, grant })
+  return await runWithinBudget(needs, checked, check.kind === 'granted' ? check.grant : undefined)
 }
 
 /**
  * Its worst case is set aside before it runs; a request that joins another run, or does not run after all, spends nothing.
  * Of a workflow every step spends for itself.
  */
-function runWithinBudget(needs: CallNeeds, granted: GrantedCall): Promise<RunResult> {
-  const isWorkflow = granted.tool.workflow !== undefined
-  const reserved = isWorkflow ? UNBUDGETED : needs.budgets.reserve(granted.call.principal, granted.tool)
-  if (reserved === UNBUDGETED) return runCall(needs, { ...granted, reservation: UNBUDGETED })
-  return runReserved(needs, granted, reserved)
+function runWithinBudget(needs: CallNeeds, checked: CheckedCall, grant?: Grant): Promise<RunResult> {
+  const { call, tool } = checked
+  const isWorkflow = tool.workflow !== undefined
+  const reserved = isWorkflow ? UNBUDGETED : needs.budgets.reserve(call.principal, tool)
+  if (reserved === UNBUDGETED) return runCall(needs, checked, { grant, reservation: UNBUDGETED })
+  return runReserved(needs, checked, grant, reserved)
 }
 
 async function runReserved(
   needs: CallNeeds,
-  granted: GrantedCall,
+  checked: CheckedCall,
+  grant: Grant | undefined,
   reserved: MaybePromise<Reservation>,
 ): Promise<RunResult> {
   const reservation = reserved instanceof Promise ? await reserved : reserved
   try {
-    return await runCall(needs, { ...granted, reservation })
+    return await runCall(needs, checked, { grant, reservation })
   } finally {
     reservation.cancel()
   }

@@ -10,7 +10,7 @@ import {
 } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { closeState } from '#core/runs/sessions'
-import type { Logger } from '#core/runtime'
+import type { Logger, MaybePromise } from '#core/runtime'
 import { hasEffects, hasUntrustedOutput, ShownValue, type Tool, writeShown } from '#core/tool'
 import { type WorkflowNeeds, WorkflowRun } from '#core/workflow/run'
 import { blockedBy, Suspension } from '#core/workflow/suspend'
@@ -39,41 +39,77 @@ interface Ended {
   readonly late?: Promise<Outcome>
 }
 
-/** Runs the tool until it answers or is interrupted. Never throws: from here on every end is a 200 (rule 11). */
-export async function execute(needs: ExecuteNeeds, running: RunningCall, input: unknown): Promise<Ran> {
+/**
+ * Runs the tool until it answers or is interrupted; one that answers at once is not waited for. Never throws: from here on every
+ * end is a 200 (rule 11).
+ */
+export function execute(needs: ExecuteNeeds, running: RunningCall, input: unknown): MaybePromise<Ran> {
   const { tool, interruption } = running
   if (interruption !== undefined) {
     const error = notStartedError(tool, interruption)
     return { kind: 'ended', outcome: { ok: false, error, durationMs: 0, neverStarted: true } }
   }
+  const started = new StartedRun(needs, running)
   const context = new RunContext(needs, running)
-  const startedMs = needs.clock.monotonicMs()
-  const took = () => Math.max(0, Math.round((needs.clock.monotonicMs() - startedMs) * 1_000) / 1_000)
-  const succeed = (value: unknown): Outcome => outcomeOf(needs, running, { value, durationMs: took() })
-  const fail = (error: unknown): Outcome => ({
-    ok: false,
-    error: errorOfRun(needs, running, error),
-    durationMs: took(),
-  })
   try {
-    const started = runTool(needs, running, { input, context })
-    if (!isThenable(started)) return { kind: 'ended', outcome: succeed(started) }
-    const answer = Promise.resolve(started)
-    const first = await firstOf(answer, running, context)
-    if (first !== INTERRUPTED) return { kind: 'ended', outcome: succeed(first) }
-    const why = running.interruption ?? 'cancel'
-    if (why === 'shutdown' && tool.workflow !== undefined) {
-      return { kind: 'suspended', suspension: new Suspension(blockedBy(tool.name, 'the server shut down.')) }
-    }
-    const error = interruptedError(tool, why)
-    return {
-      kind: 'ended',
-      outcome: { ok: false, error, durationMs: took() },
-      late: answer.then(succeed).catch(fail),
-    }
+    const answer = runTool(needs, running, { input, context })
+    if (isThenable(answer)) return untilEnd(started, running, { answer: Promise.resolve(answer), context })
+    return { kind: 'ended', outcome: started.succeed(answer) }
   } catch (error) {
+    return started.endAfter(error)
+  }
+}
+
+async function untilEnd(
+  started: StartedRun,
+  running: RunningCall,
+  { answer, context }: { readonly answer: Promise<unknown>; readonly context: RunContext },
+): Promise<Ran> {
+  try {
+    const first = await firstOf(answer, running, context)
+    if (first !== INTERRUPTED) return { kind: 'ended', outcome: started.succeed(first) }
+  } catch (error) {
+    return started.endAfter(error)
+  }
+  const { tool, interruption: why = 'cancel' } = running
+  if (why === 'shutdown' && tool.workflow !== undefined) {
+    return { kind: 'suspended', suspension: new Suspension(blockedBy(tool.name, 'the server shut down.')) }
+  }
+  return {
+    kind: 'ended',
+    outcome: { ok: false, error: interruptedError(tool, why), durationMs: started.took() },
+    late: answer.then((value) => started.succeed(value)).catch((error: unknown) => started.fail(error)),
+  }
+}
+
+/** A run from its start, and how it may end. */
+class StartedRun {
+  readonly #needs: ExecuteNeeds
+  readonly #running: RunningCall
+  readonly #startedMs: number
+
+  constructor(needs: ExecuteNeeds, running: RunningCall) {
+    this.#needs = needs
+    this.#running = running
+    this.#startedMs = needs.clock.monotonicMs()
+  }
+
+  took(): number {
+    return Math.max(0, Math.round((this.#needs.clock.monotonicMs() - this.#startedMs) * 1_000) / 1_000)
+  }
+
+  succeed(value: unknown): Outcome {
+    return outcomeOf(this.#needs, this.#running, { value, durationMs: this.took() })
+  }
+
+  fail(error: unknown): Outcome {
+    return { ok: false, error: errorOfRun(this.#needs, this.#running, error), durationMs: this.took() }
+  }
+
+  /** After what was thrown: a failure, or a workflow that cannot go on now. */
+  endAfter(error: unknown): Ran {
     if (error instanceof Suspension) return { kind: 'suspended', suspension: error }
-    return { kind: 'ended', outcome: fail(error) }
+    return { kind: 'ended', outcome: this.fail(error) }
   }
 }
 

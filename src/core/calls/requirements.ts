@@ -13,7 +13,7 @@ import {
 import { type AuthorizationChallenge, fault, type MissingRequirements, type ToolError } from '#core/errors'
 import type { ChallengeNeed, Store } from '#core/ports/store'
 import type { ConsentEvents } from '#core/runs/notices'
-import type { Hooks } from '#core/runtime'
+import type { Hooks, MaybePromise } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
 import type { IdentifiedCall } from './look-up.ts'
@@ -55,15 +55,22 @@ interface Unmet {
  * OTC-73, OTC-74, OTC-79. What the caller sends wins and is never stored; else the vault is asked; else a challenge is
  * stored, and not a call (rule 20). Gives the call with every credential its tool has declared.
  */
-export async function checkRequirements(
+export function checkRequirements(
   needs: RequirementNeeds,
   requiring: Requiring,
-): Promise<IdentifiedCall> {
+): MaybePromise<IdentifiedCall> {
+  const { tool, call } = requiring
+  const { request } = call
+  if (request.tokens.size + request.secrets.size > MOST_SENT)
+    throw fault('request_invalid', `A call takes at most ${MOST_SENT} tokens and secrets.`)
+  const needsNothing = tool.requirements === undefined && !isGiven(request.userId)
+  return needsNothing ? call : meetRequirements(needs, requiring)
+}
+
+async function meetRequirements(needs: RequirementNeeds, requiring: Requiring): Promise<IdentifiedCall> {
   const { tool } = requiring
   const { requirements } = tool
   const { request, principal } = requiring.call
-  if (request.tokens.size + request.secrets.size > MOST_SENT)
-    throw fault('request_invalid', `A call takes at most ${MOST_SENT} tokens and secrets.`)
   const isUserProven = isGiven(request.userId) && (await proveUser(needs.hooks, principal, request.userId))
   const call = isUserProven ? { ...requiring.call, isUserProven } : requiring.call
   if (requirements === undefined) return call

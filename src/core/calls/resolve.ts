@@ -12,8 +12,8 @@ import {
   type Sessions,
   sessionEnded,
 } from '#core/runs/sessions'
-import type { Clock } from '#core/runtime'
-import { hasEffects, type Tool, transportOf } from '#core/tool'
+import type { Clock, MaybePromise } from '#core/runtime'
+import { hasEffects, type ParsedInput, type Tool, transportOf } from '#core/tool'
 import type { Catalog, ToolSet } from '#core/tools/catalog'
 import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './look-up.ts'
 
@@ -102,16 +102,18 @@ function nearestTool(catalog: Catalog, { base, isOtherName }: ToolRef): string |
 }
 
 /** OTC-80: wire check first, then the schema library's own parse, whose result `run` gets. */
-export async function validateInput(tool: Tool, input: JsonValue): Promise<unknown> {
+export function validateInput(tool: Tool, input: JsonValue): MaybePromise<unknown> {
   if (!isJsonObject(input)) {
     throw fault('input_invalid', `The input of ${tool.id} must be a JSON object of parameters.`)
   }
   const issues = tool.checkInput(input)
   if (issues.length > 0) throw invalidInput(tool, issues)
-  const parsed = tool.parseInput(input)
-  const result = parsed instanceof Promise ? await parsed : parsed
-  if (!result.ok) throw invalidInput(tool, result.issues)
-  return result.input
+  const parsing = tool.parseInput(input)
+  const read = (parsed: ParsedInput): unknown => {
+    if (parsed.ok) return parsed.input
+    throw invalidInput(tool, parsed.issues)
+  }
+  return parsing instanceof Promise ? parsing.then(read) : read(parsing)
 }
 
 function invalidInput(tool: Tool, issues: readonly InputIssue[]): ToolError {
@@ -140,15 +142,25 @@ const ALONE: CallScope = { run: undefined, session: undefined, live: undefined }
  * A stateful tool runs in a session: the one its caller named, or one of its own (rule 30). Where state is optional a
  * call outside of sessions is like any other, but in a run that its caller watches its use is bracketed (openwop §7.3).
  */
-export async function resolveScope(
+export function resolveScope(
   needs: ScopeNeeds,
-  { call, tool, previous }: Pick<CheckedCall, 'call' | 'tool' | 'previous'>,
-): Promise<CallScope> {
+  scoped: Pick<CheckedCall, 'call' | 'tool' | 'previous'>,
+): MaybePromise<CallScope> {
+  const { call, tool } = scoped
   const { runId, sessionId } = call.request
   const hasOwn = tool.session !== undefined && (!tool.session.isOptional || runId !== undefined)
   const isPlain = !hasOwn && tool.workflow === undefined && call.step === undefined
   if (runId === undefined && sessionId === undefined && isPlain) return ALONE
-  if (sessionId !== undefined) return await scopeInSession(needs, { call, tool, sessionId })
+  return sessionId === undefined
+    ? scopeInRun(needs, scoped, hasOwn)
+    : scopeInSession(needs, { call, tool, sessionId })
+}
+
+async function scopeInRun(
+  needs: ScopeNeeds,
+  { call, tool, previous }: Pick<CheckedCall, 'call' | 'tool' | 'previous'>,
+  hasOwn: boolean,
+): Promise<CallScope> {
   const run = await runOf(needs, call, tool)
   if (!hasOwn) return { ...ALONE, run }
   // The bracket of an attempt that waits for approval is open already (OWP-45).

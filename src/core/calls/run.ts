@@ -3,7 +3,7 @@ import { fault } from '#core/errors'
 import { runIdOf } from '#core/ids'
 import type { Reservation } from '#core/limits/budgets'
 import type { CallLimits, Slot } from '#core/limits/limits'
-import type { Attempt, CallRecord, ClaimResult, FinishedRun, NewCall } from '#core/ports/store'
+import type { Attempt, CallRecord, ClaimResult, FinishedRun, FinishResult, NewCall } from '#core/ports/store'
 import { runEnded } from '#core/runs/runs'
 import { sessionEnded } from '#core/runs/sessions'
 import { hasEffects } from '#core/tool'
@@ -26,13 +26,9 @@ import { attemptOf, LOST, type RunningCall } from './running.ts'
 /** What claiming, running and recording takes. */
 export type RunNeeds = LookUpNeeds & ExecuteNeeds & RefusalNeeds & { readonly limits: CallLimits }
 
-/** A call when nobody has to be asked, or an approver said yes. */
-export interface GrantedCall extends CheckedCall {
+/** What a checked call may do: what an approver said, unless nobody had to be asked, and what is set aside for it. */
+interface Means {
   readonly grant: Grant | undefined
-}
-
-/** The same with what it may spend set aside. */
-interface FundedCall extends GrantedCall {
   readonly reservation: Reservation
 }
 
@@ -52,60 +48,69 @@ export type RunResult =
   | { readonly kind: 'waiting'; readonly waits: Blocked; readonly runId: string }
 
 /** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
-export async function runCall(needs: RunNeeds, checked: FundedCall): Promise<RunResult> {
-  const joined = join(needs, checked.call)
-  if (joined !== undefined) {
-    const outcome = await joined.done
-    if (outcome === LOST) return { kind: 'lost' }
-    const { scope, tool } = joined
-    return {
-      ...{ kind: 'answer', outcome, joined: true },
-      ...{ runId: runIdOf(checked.call, scope), tool: tool.id, toolId: tool.catalogId },
-    }
-  }
+export function runCall(needs: RunNeeds, checked: CheckedCall, means: Means): Promise<RunResult> {
+  const { call, tool } = checked
+  const joined = join(needs, call)
+  if (joined !== undefined) return answerJoined(call, joined)
   // Again, because checking took time: from here to the entry nothing waits, so that a drain sees every run.
   needs.health.checkReady()
-  if (checked.call.step?.hasWorkflowEnded() === true)
-    throw fault('cancelled', 'The workflow of this step has ended.')
-  if (checked.previous !== undefined) checkPresent(checked.call)
+  if (call.step?.hasWorkflowEnded() === true) throw fault('cancelled', 'The workflow of this step has ended.')
+  if (checked.previous !== undefined) checkPresent(call)
   const scope = recordedScope(needs.store, checked)
   if (scope.live?.closing !== undefined) throw sessionEnded()
-  const slot = needs.limits.enter(checked.call.principal, checked.tool, checked.call.step !== undefined)
-  const running = needs.running.start(checked.call, checked.tool, scope)
+  const slot = needs.limits.enter(call.principal, tool, call.step !== undefined)
+  const running = needs.running.start(call, tool, scope)
   scope.live?.enter(running)
-  try {
-    return await claimAndRun(needs, running, { ...checked, scope, slot })
-  } finally {
-    slot.leave()
-    scope.live?.leave(running)
-    needs.feed.notify(scope.run?.run ?? checked.call.record)
+  const placed = scope === checked.scope ? checked : { ...checked, scope }
+  return claimAndRun(needs, { running, checked: placed, means, slot })
+}
+
+async function answerJoined(call: IdentifiedCall, { done, scope, tool }: RunningCall): Promise<RunResult> {
+  const outcome = await done
+  if (outcome === LOST) return { kind: 'lost' }
+  return {
+    ...{ kind: 'answer', outcome, joined: true },
+    ...{ runId: runIdOf(call, scope), tool: tool.id, toolId: tool.catalogId },
   }
 }
 
-async function claimAndRun(
-  needs: RunNeeds,
-  running: RunningCall,
-  checked: FundedCall & { readonly slot: Slot },
-): Promise<RunResult> {
-  const newCall = toNewCall(needs.clock, checked)
-  const attempt = await claim(needs, { running, newCall, checked })
-  if (attempt === undefined) return { kind: 'lost' }
-  needs.feed.notify(checked.scope.run?.run ?? checked.call.record)
-  if (isClaimed(checked) && checked.call.request.leaving?.left?.aborted === true) running.interrupt('cancel')
-  const end = await execute(needs, running, checked.input)
-  if (end.kind === 'suspended') {
-    const waits = await suspend(needs, { running, attempt, suspension: end.suspension })
-    return { kind: 'waiting', waits, runId: runIdOf(checked.call, checked.scope) }
+interface Starting {
+  readonly running: RunningCall
+  readonly checked: CheckedCall
+  readonly means: Means
+  readonly slot: Slot
+}
+
+async function claimAndRun(needs: RunNeeds, { running, checked, means, slot }: Starting): Promise<RunResult> {
+  const { call, tool, scope } = checked
+  try {
+    const newCall = toNewCall(needs.clock, checked)
+    const claimed = isClaimed(checked)
+    const { writer } = needs.store
+    const attempt = claimed ? await claim(needs, { running, newCall, checked, grant: means.grant }) : 1
+    if (attempt === undefined) return { kind: 'lost' }
+    // Rule 18: others may take us for dead by now, so what was claimed is given back.
+    if (claimed && !needs.store.mayStart(writer)) running.interrupt('shutdown')
+    needs.feed.notify(scope.run?.run ?? call.record)
+    if (claimed && call.request.leaving?.left?.aborted === true) running.interrupt('cancel')
+    const executing = execute(needs, running, checked.input)
+    const end = executing instanceof Promise ? await executing : executing
+    if (end.kind === 'suspended') {
+      const waits = await suspend(needs, { running, attempt, suspension: end.suspension })
+      return { kind: 'waiting', waits, runId: runIdOf(call, scope) }
+    }
+    const { outcome: ran, late } = end
+    if (ran.ok || ran.neverStarted !== true) means.reservation.settle(ran.durationMs ?? 0)
+    const outcome = await recordOutcome(needs, { running, newCall, attempt, outcome: ran, claimed })
+    if (late !== undefined) keepLate(needs, slot, { run: attemptOf(running, attempt), late })
+    if (outcome === LOST) return { kind: 'lost' }
+    const { id, catalogId: toolId } = tool
+    return { kind: 'answer', outcome, runId: runIdOf(call, scope), toolId, tool: id, joined: false }
+  } finally {
+    slot.leave()
+    scope.live?.leave(running)
+    needs.feed.notify(scope.run?.run ?? call.record)
   }
-  const { outcome: ran, late } = end
-  if (ran.ok || ran.neverStarted !== true) checked.reservation.settle(ran.durationMs ?? 0)
-  const claimed = isClaimed(checked)
-  const outcome = await recordOutcome(needs, { running, newCall, attempt, outcome: ran, claimed })
-  if (late !== undefined) keepLate(needs, checked.slot, { run: attemptOf(running, attempt), late })
-  if (outcome === LOST) return { kind: 'lost' }
-  const runId = runIdOf(checked.call, checked.scope)
-  const { id: tool, catalogId: toolId } = checked.tool
-  return { kind: 'answer', outcome, runId, toolId, tool, joined: false }
 }
 
 /** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
@@ -130,14 +135,15 @@ async function recordLate({ store, clock, log }: RunNeeds, run: Attempt, outcome
 interface Claiming {
   readonly running: RunningCall
   readonly newCall: NewCall
-  readonly checked: GrantedCall
+  readonly checked: CheckedCall
+  readonly grant: Grant | undefined
 }
 
 /** The attempt we own, or `undefined` when another request has the key. A claim that fails ends the entry: nothing runs. */
-async function claim(needs: RunNeeds, { running, newCall, checked }: Claiming): Promise<number | undefined> {
-  if (!isClaimed(checked)) return 1
+async function claim(needs: RunNeeds, claiming: Claiming): Promise<number | undefined> {
+  const { running, checked } = claiming
   try {
-    const result = await takeAttempt(needs, newCall, checked)
+    const result = await takeAttempt(needs, claiming)
     if (result.kind === 'claimed') return result.attempt
     if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.scope))
   } catch (error) {
@@ -150,12 +156,9 @@ async function claim(needs: RunNeeds, { running, newCall, checked }: Claiming): 
 }
 
 /** A new call, the next attempt of one, or the attempt that an approver said yes to (rule 20). */
-async function takeAttempt(
-  needs: RunNeeds,
-  newCall: NewCall,
-  { call, previous, grant }: GrantedCall,
-): Promise<ClaimResult> {
+async function takeAttempt(needs: RunNeeds, { newCall, checked, grant }: Claiming): Promise<ClaimResult> {
   const { store } = needs
+  const { call, previous } = checked
   if (previous === undefined) return await store.claim(newCall)
   const { session, atMs, rerunUntilMs } = newCall
   if (previous.waitsFor !== undefined) return await store.workflows.resume(previous, { atMs, rerunUntilMs })
@@ -203,13 +206,11 @@ async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | t
     outcome,
     atMs: needs.clock.nowMs(),
   }
-  const write = () => (claimed ? needs.store.finish(finished) : needs.store.insertFinished(newCall, finished))
+  const write = () => (claimed ? finish(needs, finished) : needs.store.insertFinished(newCall, finished))
   try {
     running.call.request.onRecording?.()
     const result = await write()
     if (result.kind === 'recorded') return end(needs, running, outcome)
-    // Ours was declared dead while it ran: what it did is not forgotten (rule 10).
-    if (claimed) await recordLate(needs, finished.run, outcome)
     return end(needs, running, loserAnswer(needs, running, result.record))
   } catch (error) {
     needs.health.noteFailure(error)
@@ -222,6 +223,13 @@ async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | t
     running.settle(unknown)
     return unknown
   }
+}
+
+/** One that was declared dead while it ran: what it did is not forgotten (rules 10 and 18). */
+async function finish(needs: RunNeeds, finished: FinishedRun): Promise<FinishResult> {
+  const result = await needs.store.finish(finished)
+  if (result.kind === 'found') await recordLate(needs, finished.run, finished.outcome)
+  return result
 }
 
 /** `can_retry` is said only while a repeat can run (rule 9). */

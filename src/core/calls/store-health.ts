@@ -6,6 +6,11 @@ const FIRST_TRY_MS = 250
 const SLOWEST_TRY_MS = 2_000
 const LOG_EVERY_MS = 60_000
 
+interface StoreHealthNeeds {
+  readonly store: Pick<Store, 'probe' | 'obstacle'>
+  readonly log: Logger
+}
+
 /**
  * Whether new calls are taken: not while draining, and not after a store write error. Earlier outcomes are answered even
  * then. While the store is in trouble one loop asks: does a write work, are all unsaved outcomes stored? Then we are
@@ -13,7 +18,7 @@ const LOG_EVERY_MS = 60_000
  */
 export class StoreHealth {
   readonly unsaved: UnsavedOutcomes
-  readonly #store: Pick<Store, 'probe'>
+  readonly #store: Pick<Store, 'probe' | 'obstacle'>
   readonly #log: Logger
   #isDraining = false
   #hasFailed = false
@@ -22,14 +27,17 @@ export class StoreHealth {
   #loggedAtMs = Number.NEGATIVE_INFINITY
   #isClosed = false
 
-  constructor({ store, log }: { readonly store: Pick<Store, 'probe'>; readonly log: Logger }) {
+  constructor({ store, log }: StoreHealthNeeds) {
     this.#store = store
     this.#log = log
     this.unsaved = new UnsavedOutcomes(log, () => this.#watch())
   }
 
   isReady(): boolean {
-    return !this.#isDraining && !this.#hasFailed
+    if (this.#isDraining || this.#hasFailed) return false
+    const obstacle = this.#store.obstacle()
+    if (obstacle !== undefined) this.#complain({ obstacle }, 'the server takes no new calls')
+    return obstacle === undefined
   }
 
   /** OTC-68: no new run while draining, or after a store write error (rule 11). */

@@ -288,6 +288,10 @@ export interface Store extends RunStore, SessionStore {
   purge(nowMs: number, policy: RetentionPolicy): MaybePromise<boolean>
   /** Another number than before once another process has changed something; own changes do not count. */
   foreignVersion(): MaybePromise<number>
+  /** Why no run may start now, in words for an operator; `undefined` when one may (rule 18). */
+  obstacle(): string | undefined
+  /** Whether what was claimed under this name of ours may still be started (rule 18). */
+  mayStart(writer: string): boolean
   /** Rejects while writes do not work. */
   probe(): MaybePromise<void>
   /** Throws when a change could not be written; unlike `probe` it writes nothing, not even to the journal. */

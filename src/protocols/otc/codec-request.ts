@@ -165,10 +165,10 @@ export function decodeVersion(
     })
   }
   if (schema === undefined) return { schemaId: defaultSchema, family: undefined }
-  if (typeof schema !== 'string' || !URL.canParse(schema)) {
+  const family = typeof schema === 'string' ? schemaFamily(schema) : undefined
+  if (typeof schema !== 'string' || (family === undefined && !URL.canParse(schema))) {
     throw fault('request_invalid', '"$schema" must be a URI; leave it out to use the newest version.')
   }
-  const family = schemaFamily(schema)
   if (family === undefined) {
     throw fault('version_unsupported', 'This server does not support the requested protocol version.', {
       developerMessage: `Supported "$schema" values: ${DEFAULT_SCHEMA_ID}, ${OTC_SCHEMA_ID}, ${ARCADE_SCHEMA_ID} and the same document under OpenToolCalling/Specification and OpenExecProtocol/Specification.`,

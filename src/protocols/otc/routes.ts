@@ -273,7 +273,9 @@ async function handleCall(
   let call: CallRequest
   try {
     decoded = decodeCall(path, request, settings)
-    call = { ...bindLoneToken(decoded, request.principal, gateway), ...readWait(request) }
+    const wait = readWait(request)
+    const bound = bindLoneToken(decoded, request.principal, gateway)
+    call = wait === undefined ? bound : { ...bound, ...wait }
   } catch (error) {
     if (error instanceof ToolError) return refusalReply(refusedForm(path, request, settings), error, settings)
     throw error

@@ -31,6 +31,7 @@ export function sqlRecovery(
   const openWriters = read(findOpenWriters)
   const hasEnded = read(writerHasEnded)
   const recoverSome = careful(() => '', recoverWriter)
+  const purgeSome = careful(() => '', purgeStep)
   return {
     async recover(nowMs) {
       await engine.isAlive(chain.id)
@@ -49,15 +50,23 @@ export function sqlRecovery(
       return { deadWriters, ambiguous }
     },
     isWriterAlive: (writer) => engine.isAlive(writer),
-    purge: careful(() => '', purgeStep),
+    async purge(nowMs, policy) {
+      const dropped = (await engine.tendParts?.(nowMs, policy.journalMs)) ?? 0
+      return await purgeSome(nowMs, policy, dropped)
+    },
   }
 }
 
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200
 
-/** One step of rule 13; `true` while there may be more. */
-function* purgeStep(group: CommitGroup, nowMs: number, policy: RetentionPolicy): Steps<boolean> {
+/** One step of rule 13; `true` while there may be more. So many groups of the journal went already, with their parts. */
+function* purgeStep(
+  group: CommitGroup,
+  nowMs: number,
+  policy: RetentionPolicy,
+  dropped: number,
+): Steps<boolean> {
   const calls = yield* forgetResults(nowMs - policy.resultsMs)
   const runs = yield* forgetRuns(nowMs - policy.journalMs)
   const tombstones = yield* forgetTombstones(nowMs - policy.journalMs)
@@ -68,7 +77,8 @@ function* purgeStep(group: CommitGroup, nowMs: number, policy: RetentionPolicy):
   const rates = yield* forgetFullBuckets(nowMs, STEP)
   yield* write('deleteConsents', nowMs)
   yield* forgetCallers(nowMs)
-  if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
+  if (calls + groups + dropped > 0)
+    group.append({ type: 'retention.purged', at: nowMs, calls, groups: groups + dropped })
   return [calls, tombstones, challenges, budgets, rates, groups, runs, denials].some(
     (removed) => removed >= STEP,
   )
@@ -117,7 +127,7 @@ function* forgetRuns(beforeMs: number): Steps<number> {
 /** Cuts old groups off the front of each chain and signs where the cut is (rule 15). */
 function* forgetJournal(beforeMs: number, generation: Generation): Steps<number> {
   let removed = 0
-  for (const writer of yield* all('allWriters')) {
+  for (const writer of yield* all('oldChains', beforeMs)) {
     const no = integer(writer, 'no')
     const last = lastForgettable(yield* all('oldestGroups', no, STEP), beforeMs)
     if (last === undefined) continue
@@ -167,6 +177,7 @@ function* writerHasEnded(writer: string): Steps<boolean> {
  * was lost with its state. Sessions close when nothing runs in them any more (rule 30).
  */
 function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
+  yield* write('endLease', dead.no)
   const rows = yield* all('cutCallsOf', dead.no, nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
   let ambiguous = 0
   for (const row of rows) {
@@ -277,8 +288,12 @@ export const queries = {
       AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.run = runs.key AND calls.state = 'ambiguous')
     ORDER BY touched_at LIMIT ?`,
   deleteSessions: `DELETE FROM sessions WHERE no IN (SELECT no FROM sessions WHERE state = 'closed' AND closed_at < ? LIMIT ?)`,
+  /** Chains whose oldest group is older than the journal is kept. */
+  oldChains: `SELECT w.no, w.id FROM writers w
+    WHERE (SELECT g.at FROM commit_groups g WHERE g.writer = w.no ORDER BY g.n LIMIT 1) < ?`,
   oldestGroups: 'SELECT n, at, live FROM commit_groups WHERE writer = ? ORDER BY n LIMIT ?',
   saveCheckpoint: `INSERT INTO checkpoints (writer, n, link, signature) VALUES (?, ?, ?, ?)
-    ON CONFLICT (writer) DO UPDATE SET n = excluded.n, link = excluded.link, signature = excluded.signature`,
+    ON CONFLICT (writer) DO UPDATE SET n = excluded.n, link = excluded.link, signature = excluded.signature
+    WHERE excluded.n > checkpoints.n`,
   deletePrefix: 'DELETE FROM commit_groups WHERE writer = ? AND n <= ?',
 } as const

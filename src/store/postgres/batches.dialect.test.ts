@@ -4,10 +4,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MIGRATIONS, QUERIES, type QueryName } from '#store/schema'
 import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
 import { numbered, postgresSchema, postgresText, SCALAR_FUNCTIONS } from './batches.ts'
+import { PARTS_TABLES } from './journal-parts.ts'
 
 /** Statements that look at every row of a table, each with its reason. */
 const WALKS: Readonly<Record<string, string>> = {
   allWriters: 'one row per process that ever wrote',
+  oldChains: 'one row per process that ever wrote',
   deleteChallenges: 'a few rows, and stopped by its limit',
   allApprovals: 'a check of the whole store',
   allDecisions: 'a check of the whole store',
@@ -26,6 +28,7 @@ beforeAll(async () => {
   await client.connect()
   await client.query(SCALAR_FUNCTIONS)
   for (const step of MIGRATIONS) await client.query(postgresSchema(step))
+  await client.query(PARTS_TABLES)
 })
 afterAll(async () => {
   await client.end()

@@ -18,7 +18,7 @@ beforeAll(async () => {
   const url = await server.createDatabase('batches')
   await prepareDatabase(url, new KeyRing({ current: randomBytes(32) }))
   connection = await Connection.open(url)
-  await answerAll(connection, [get('insertWriter', 'writer-1', 1_000, Buffer.from('key'))], 'change')
+  await answerAll(connection, [get('insertWriter', 'writer-1', 1_000, Buffer.from('key'), 0)], 'change')
   await answerAll(
     connection,
     BEFORE.map((record) => write('insertCall', ...callValues(record))),

@@ -1,6 +1,7 @@
 import type { Ask, Row, SqlValue } from '#store/engine'
 import { QUERIES, type QueryName } from '#store/schema'
 import type { Connection, Result, Statement } from './connection.ts'
+import { NOW_MS } from './lease.ts'
 
 /**
  * Answers many asks in one write. Asks of the same query become one statement where there is a form for many, which
@@ -184,8 +185,18 @@ export function numbered(sql: string): string {
   })
 }
 
-/** The few statements that ask a database about itself. */
+/** The few statements that ask a database about itself, or about its clock. */
 const OWN_TEXTS: Partial<Record<QueryName, string>> = {
+  insertWriter: `INSERT INTO writers (id, started_at, data_key, lease_until) VALUES (?, ?, ?, ${NOW_MS} + ?) RETURNING no`,
+  /** Rule 18: nothing is committed by a writer whose lease has run out (see `isFenced`). */
+  insertGroup: `INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link)
+    VALUES (?, (SELECT no FROM writers WHERE no = ? AND lease_until > ${NOW_MS}), ?, ?, ?, ?, ?, ?, ?)`,
+  // What is in a part goes with the whole part.
+  oldChains: QUERIES.oldChains.replace('commit_groups', 'commit_groups_rest'),
+  oldestGroups: QUERIES.oldestGroups.replace(
+    ' at,',
+    ` CASE WHEN tableoid = to_regclass('commit_groups_rest') THEN at ELSE ${Number.MAX_SAFE_INTEGER} END AS at,`,
+  ),
   triggers: 'SELECT tgname AS name FROM pg_trigger WHERE NOT tgisinternal',
 }
 
@@ -217,6 +228,7 @@ function lockingText(query: QueryName): string | undefined {
  */
 export function postgresSchema(migration: string): string {
   return migration
+    .replace(/(CREATE TABLE commit_groups \([^;]*)UNIQUE \(writer, n\)(\s*)\) STRICT;/, DIVIDED_GROUPS)
     .replace(/\) STRICT(, WITHOUT ROWID)?;/g, ');')
     .replace(
       /\bno INTEGER PRIMARY KEY( AUTOINCREMENT)?/g,
@@ -226,6 +238,9 @@ export function postgresSchema(migration: string): string {
     .replace(/\bBLOB\b/g, 'BYTEA')
     .replace(/\bTEXT\b/g, 'TEXT COLLATE "C"')
 }
+
+/** Divided by time, with which ids begin; what divides a table must be in each of its keys. */
+const DIVIDED_GROUPS = '$1UNIQUE (writer, n, id)$2) PARTITION BY RANGE (id);'
 
 /** SQLite has `max` and `min` of two values; the planner writes these into the statements that call them. */
 export const SCALAR_FUNCTIONS = `

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net'
 import type { Client, QueryResult } from 'pg'
 import { StoreError, type StoreErrorCode } from '#core/errors'
+import type { MaybePromise } from '#core/runtime'
 import type { Row, SqlValue } from '#store/engine'
 
 /** A text with its values; one with a name is planned once for each connection. */
@@ -28,30 +29,46 @@ const SETTINGS = {
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
   jit: 'off',
-  idle_in_transaction_session_timeout: '5000',
+  idle_in_transaction_session_timeout: '2000',
   lock_timeout: '5000',
 }
 
 /** The type of `BIGINT`, which `pg` gives as text by default. Every number of ours is a safe integer. */
 const INT8 = 20
 
+/** A database that says nothing for so long is not there any more, whatever the network says. */
+const PATIENCE_MS = 30_000
+const CONNECT_MS = 10_000
+
+interface ConnectionOptions {
+  readonly name?: string
+  readonly patienceMs?: number
+}
+
 /** One connection. What is sent together goes out in one write and is answered in order. */
 export class Connection {
   readonly #client: Client
   readonly #socket: Socket
+  readonly #watching: NodeJS.Timeout
   #isLost = false
+  /** Writes that are not answered yet, and when the last answer, or the first of them, was. */
+  #unanswered = 0
+  #aliveAtMs = 0
 
-  private constructor(client: Client, socket: Socket) {
+  private constructor(client: Client, socket: Socket, patienceMs: number) {
     this.#client = client
     this.#socket = socket
+    this.#watching = setInterval(() => this.#watch(patienceMs), patienceMs / 4).unref()
     const lose = () => {
       this.#isLost = true
+      clearInterval(this.#watching)
     }
     client.on('error', lose).on('end', lose)
   }
 
   /** Loads the driver with the first connection: a store in a file needs none of it. */
-  static async open(url: string, name = 'collet'): Promise<Connection> {
+  static async open(url: string, options: ConnectionOptions = {}): Promise<Connection> {
+    const { name = 'collet', patienceMs = PATIENCE_MS } = options
     const { Client, types } = await import('pg')
     const socket = new Socket()
     const client = new Client({
@@ -60,16 +77,18 @@ export class Connection {
       options: Object.entries(SETTINGS)
         .map(([name, value]) => `-c ${name}=${value}`)
         .join(' '),
+      connectionTimeoutMillis: Math.min(CONNECT_MS, patienceMs),
       pipeline: true,
       stream: () => socket,
       types: {
         getTypeParser: (oid, format) => (oid === INT8 ? Number : types.getTypeParser(oid, format)),
       },
     })
-    const connection = new Connection(client, socket)
+    const connection = new Connection(client, socket, patienceMs)
     try {
       await client.connect()
     } catch (error) {
+      connection.#end()
       throw new StoreError(
         failureOf(error)?.code ?? 'full',
         `PostgreSQL cannot be reached: ${messageOf(error)}`,
@@ -98,6 +117,8 @@ export class Connection {
       const results: Result[] = []
       let waiting = statements.length
       let failure: Error | undefined
+      if (this.#unanswered === 0) this.#aliveAtMs = performance.now()
+      this.#unanswered += 1
       this.#socket.cork()
       for (const [index, statement] of statements.entries()) {
         this.#client.query<Row>(statement, (error: Error | null, result: QueryResult<Row>) => {
@@ -105,6 +126,8 @@ export class Connection {
           else results[index] = { rows: result.rows, changed: result.rowCount ?? 0, command: result.command }
           waiting -= 1
           if (waiting > 0) return
+          this.#unanswered -= 1
+          this.#aliveAtMs = performance.now()
           if (failure === undefined) resolve(results)
           else reject(failure)
         })
@@ -114,7 +137,50 @@ export class Connection {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#watching)
     await this.#client.end()
+  }
+
+  /** Those who wait for an answer learn that the connection is lost. */
+  #watch(patienceMs: number): void {
+    if (this.#unanswered > 0 && performance.now() - this.#aliveAtMs > patienceMs) this.#end()
+  }
+
+  #end(): void {
+    this.#isLost = true
+    clearInterval(this.#watching)
+    this.#socket.destroy()
+  }
+}
+
+/** One connection at a time; one that was lost is replaced when it is next needed. */
+export class Line {
+  readonly #open: () => Promise<Connection>
+  #opened: Promise<Connection> | undefined
+  #connection: Connection | undefined
+
+  constructor(open: () => Promise<Connection>) {
+    this.#open = open
+  }
+
+  current(): MaybePromise<Connection> {
+    if (this.#connection !== undefined && !this.#connection.isLost) return this.#connection
+    this.#opened ??= this.#connect()
+    return this.#opened
+  }
+
+  async close(): Promise<void> {
+    await this.#opened?.catch(() => undefined)
+    await this.#connection?.close()
+  }
+
+  async #connect(): Promise<Connection> {
+    try {
+      this.#connection = await this.#open()
+      return this.#connection
+    } finally {
+      this.#opened = undefined
+    }
   }
 }
 
@@ -134,6 +200,21 @@ class ConnectionLost extends Error {
 /** Another process was in the way, or nothing was committed before the connection was lost: the same can be tried again. */
 export function isBusy(error: unknown): boolean {
   return error instanceof ConnectionLost || /^(40001|40P01|55P03)$/.test(stateOf(error) ?? '')
+}
+
+/**
+ * The lease of the writer had run out: the group names the writer by asking for its lease, and finds none. It is an error
+ * because the commit, which is sent with the group, must then undo everything.
+ */
+export function isFenced(error: unknown): boolean {
+  return (
+    stateOf(error) === '23502' && error instanceof Error && 'column' in error && error.column === 'writer'
+  )
+}
+
+/** This role may not do that. */
+export function isRefused(error: unknown): boolean {
+  return stateOf(error) === '42501'
 }
 
 /** Whether the error concerns the whole store, so that trying the changes one by one is pointless. */

@@ -1,27 +1,42 @@
 import { StoreError } from '#core/errors'
-import type { MaybePromise } from '#core/runtime'
 import type { Chain, ChainHead } from '#store/commit-queue'
-import { type Ask, type CommitGroup, type Engine, get, type PendingChange, type Steps } from '#store/engine'
+import { type Ask, type CommitGroup, type Engine, type PendingChange, type Steps, write } from '#store/engine'
 import { integer, type RowGuard } from '#store/rows'
 import { answerAll, type Purpose, statementOf } from './batches.ts'
-import { Connection, isBusy, isStoreWide, type Result, type Statement, storeErrorOf } from './connection.ts'
+import {
+  Connection,
+  isBusy,
+  isFenced,
+  isStoreWide,
+  Line,
+  type Result,
+  type Statement,
+  storeErrorOf,
+} from './connection.ts'
+import { LIST_PARTS, planParts, tendParts, type Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach, driveLanes } from './lanes.ts'
+import { Lease, monotonicMs, NOW_MS } from './lease.ts'
 
 interface PostgresEngineOptions {
   readonly url: string
   readonly chain: Chain
+  readonly volumes: Volumes
   readonly guard: RowGuard
+  readonly leaseMs: number
+  readonly wallMs: () => number
   /** Called after each commit: how many changes, how long. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
 /** Held through the transaction of a careful change, by one writer of the database at a time. */
 const CAREFUL_LOCK = 20_417
-/** Held by the connection of a living writer, together with its number. */
-const WRITER_LOCK = 20_418
+
+const LONGEST_LOOK_MS = 3_600_000
 
 const BEGIN = { text: 'BEGIN' }
 const BEGIN_SNAPSHOT = { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }
+/** A part of the journal that is dropped is gone for earlier moments too, so none goes while somebody looks at one. */
+const KEEP_PARTS = { text: 'LOCK TABLE ONLY commit_groups IN ACCESS SHARE MODE' }
 const BEGIN_CAREFUL = { text: `SELECT pg_advisory_xact_lock(${CAREFUL_LOCK})` }
 const COMMIT = { text: 'COMMIT' }
 const ROLLBACK = { text: 'ROLLBACK' }
@@ -32,6 +47,7 @@ const ROLLBACK = { text: 'ROLLBACK' }
  */
 export class PostgresEngine implements Engine {
   readonly #options: PostgresEngineOptions
+  readonly #lease: Lease
   readonly #writes: Line
   readonly #reads: Line
   readonly #snapshots: Line
@@ -41,7 +57,8 @@ export class PostgresEngine implements Engine {
   constructor(options: PostgresEngineOptions) {
     const { url } = options
     this.#options = options
-    this.#writes = new Line(() => this.#connectWriter())
+    this.#lease = new Lease(options)
+    this.#writes = new Line(() => Connection.open(url))
     this.#reads = new Line(() => Connection.open(url))
     this.#snapshots = new Line(() => Connection.open(url))
   }
@@ -58,7 +75,7 @@ export class PostgresEngine implements Engine {
 
   snapshot<T>(steps: Steps<T>): Promise<T> {
     return this.#inTurn(async (connection) => {
-      await connection.one(BEGIN_SNAPSHOT)
+      await connection.send([BEGIN_SNAPSHOT, KEEP_PARTS])
       try {
         return await driveEach(steps, this.#answerOn(connection, 'read'))
       } finally {
@@ -72,29 +89,55 @@ export class PostgresEngine implements Engine {
     const startedMs = performance.now()
     try {
       const connection = await this.#writes.current()
+      if (this.#lease.isLost) chain.beginAnew()
       if (!chain.isStarted) await this.#beginWriter(connection)
       await this.#apply(connection, changes)
     } catch (error) {
-      if (isBusy(error)) return 'busy'
+      // The same changes are tried again, by another writer: what this one had claimed is not ours any more (rule 18).
+      if (isFenced(error)) this.#lease.noteLost()
+      if (isBusy(error) || isFenced(error)) return 'busy'
       throw isStoreWide(error) ? writeError(error) : error
     }
     onCommit?.(changes.length, performance.now() - startedMs)
     return 'committed'
   }
 
+  obstacle(): string | undefined {
+    // What comes next begins a writer, with a lease of its own.
+    return !this.#options.chain.isStarted || this.#lease.isLost ? undefined : this.#lease.obstacle()
+  }
+
+  mayStart(writer: string): boolean {
+    return writer === this.#options.chain.id && !this.#lease.isLost && this.#lease.obstacle() === undefined
+  }
+
   async isAlive(writer: string): Promise<boolean> {
-    if (writer === this.#options.chain.id) return true
-    const { rows } = await this.#readOne({ name: 'isAlive', text: IS_ALIVE, values: [writer, WRITER_LOCK] })
+    if (writer === this.#options.chain.id) return !this.#lease.isLost
+    if (this.#lease.isQuiet) return true
+    const { rows } = await this.#readOne({ name: 'isAlive', text: IS_ALIVE, values: [writer] })
     return rows.length > 0
   }
 
-  /** The lock of a dead writer ended with its connection. */
+  /** Nothing is kept beside the writer's row. */
   forgetWriter(): void {}
 
   async foreignVersion(): Promise<number> {
     const { no } = this.#options.chain
     const { rows } = await this.#readOne({ name: 'foreignVersion', text: FOREIGN_VERSION, values: [no] })
     return integer(rows[0] ?? {}, 'version')
+  }
+
+  async tendParts(nowMs: number, keptMs: number): Promise<number> {
+    const { rows } = await this.#readOne(LIST_PARTS)
+    const plan = planParts(rows, nowMs, keptMs)
+    if (plan.make === undefined && plan.drop.length === 0) return 0
+    // On a connection of its own: a large part is looked through for as long as that takes.
+    const connection = await Connection.open(this.#options.url, { patienceMs: LONGEST_LOOK_MS })
+    try {
+      return await tendParts(connection, plan, this.#options.chain.keys)
+    } finally {
+      await connection.close()
+    }
   }
 
   checkWritable(waitMs: number): Promise<void> {
@@ -111,16 +154,19 @@ export class PostgresEngine implements Engine {
     }, 'cannot write to the database')
   }
 
-  /** The writer's lock ends with its connection; from then on what is left running counts as cut. */
+  /** Gives the lease back; from then on what is left running counts as cut. */
   async close(): Promise<void> {
     await this.#snapshotTurn
+    await this.#lease.close()
+    if (this.#options.chain.isStarted) await this.#endLease()
     await Promise.all([this.#writes.close(), this.#reads.close(), this.#snapshots.close()])
     this.#options.chain.forgetWriter()
   }
 
   /** One transaction: what happened decides the events, and the events decide the link of the group. */
   async #apply(connection: Connection, changes: readonly PendingChange[]): Promise<void> {
-    const { chain } = this.#options
+    const { chain, volumes } = this.#options
+    if (volumes.isDue(chain.head.n + 1)) await volumes.take(connection, chain.head.n + 1)
     const answer = this.#answerOn(connection, 'change')
     const careful = changes.filter(({ lane }) => lane === undefined)
     let head: ChainHead | undefined
@@ -137,62 +183,84 @@ export class PostgresEngine implements Engine {
       const sealed = group.isEmpty ? undefined : sealedBy(chain, group)
       head = sealed?.head
       isCommitting = true
+      volumes.noteSent(group.isEmpty ? -1 : chain.head.n + 1)
       await commitWith(connection, sealed === undefined ? [] : [sealed.insert])
     } catch (error) {
-      if (!connection.isLost) await connection.one(ROLLBACK)
+      if (!connection.isLost) {
+        await connection.one(ROLLBACK)
+        volumes.noteUndone()
+      }
       if (!connection.isLost || !isCommitting || !(await this.#wasCommitted(head))) throw error
     }
     if (head !== undefined) chain.head = head
   }
 
-  /** Row and lock are one transaction: a row without a lock is a dead writer. */
+  /** Row and lease are one transaction. The lease runs from a moment after `sentAtMs`. */
   async #beginWriter(connection: Connection): Promise<void> {
-    const { chain } = this.#options
+    const { chain, volumes } = this.#options
+    await this.#lease.start()
+    await volumes.take(connection, chain.head.n + 1)
     await connection.send([BEGIN, BEGIN_CAREFUL])
     try {
+      const sentAtMs = monotonicMs()
       const head = await driveEach(chain.begin(), this.#answerOn(connection, 'change'))
-      await commitWith(connection, [writerLock(chain.no)])
+      await commitWith(connection, [])
       chain.head = head
+      this.#lease.hold(chain.no, sentAtMs)
     } catch (error) {
-      // Whether a lost connection committed it shows when the next one is opened.
-      if (!connection.isLost) {
-        chain.forgetWriter()
-        await connection.one(ROLLBACK)
-      }
+      // Whether a lost connection committed it makes no difference: that writer never does anything.
+      chain.beginAnew()
+      if (!connection.isLost) await connection.one(ROLLBACK)
       throw error
     }
   }
 
   /**
-   * A writer has one connection. One that was lost may still be at work at the other end, so it is ended and waited for;
-   * only then is it certain what the chain holds (rule 15).
+   * A connection lost during its commit leaves open whether the group was committed, and what is left of it at the other end
+   * may still do so. An empty group in its place, and with its number, decides it, because only one of the two can be
+   * committed: the database lets the second one wait for the first.
    */
-  async #connectWriter(): Promise<Connection> {
-    const { url, chain } = this.#options
-    const connection = await Connection.open(url, `collet writer ${chain.id}`)
-    const { rows } = await connection.one({ text: END_EARLIER })
-    if (rows.some(({ ended }) => ended !== true)) {
-      await connection.close()
-      throw new StoreError('full', 'an earlier connection of this process does not end')
-    }
-    const answer = this.#answerOn(connection, 'read')
-    if ((await driveEach(get('writerEnd', chain.id), answer)) === undefined) chain.forgetWriter()
-    if (!chain.isStarted) return connection
-    await connection.one(writerLock(chain.no))
-    chain.head = (await driveEach(chain.readHead(), answer)) ?? chain.head
-    return connection
-  }
-
-  /** A connection lost during its commit: the chain knows, which is read when the next one is opened. */
-  async #wasCommitted(head: ChainHead | undefined): Promise<boolean> {
+  async #wasCommitted(lost: ChainHead | undefined): Promise<boolean> {
     const unknown = 'the connection to PostgreSQL was lost during a commit'
     // Nothing in the chain tells of a group without events.
-    if (head === undefined) throw new StoreError('unknown', unknown)
+    if (lost === undefined) throw new StoreError('unknown', unknown)
+    const { chain } = this.#options
     try {
-      await this.#writes.current()
-      return this.#options.chain.head.link === head.link
+      for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+        const head = await this.#fillPlace(lost)
+        if (head === undefined) continue
+        if (head.link === lost.link) return true
+        chain.head = head
+        return false
+      }
     } catch (error) {
       throw new StoreError('unknown', unknown, { cause: error })
+    }
+    throw new StoreError('unknown', unknown)
+  }
+
+  /** What the chain has in the place of a group that may have been lost; `undefined` when the connection was lost again. */
+  async #fillPlace({ n }: ChainHead): Promise<ChainHead | undefined> {
+    const { chain } = this.#options
+    const connection = await this.#writes.current()
+    const { insert } = sealedBy(chain, chain.openGroup())
+    try {
+      await connection.one({ text: `${insert.text} ON CONFLICT DO NOTHING`, values: insert.values ?? [] })
+    } catch (error) {
+      if (!connection.isLost && !isFenced(error)) throw error
+    }
+    if (connection.isLost) return undefined
+    const head = await driveEach(chain.readHead(), this.#answerOn(connection, 'read'))
+    if (head?.n === n) return head
+    throw new StoreError('unknown', 'the lease of this process ran out meanwhile')
+  }
+
+  async #endLease(): Promise<void> {
+    try {
+      const connection = await this.#writes.current()
+      await driveEach(write('endLease', this.#options.chain.no), this.#answerOn(connection, 'change'))
+    } catch {
+      // A database that cannot be reached: the lease runs out by itself.
     }
   }
 
@@ -267,36 +335,8 @@ interface PendingRead {
   reject(error: unknown): void
 }
 
-/** One connection at a time; one that was lost is replaced when it is next needed. */
-class Line {
-  readonly #open: () => Promise<Connection>
-  #opened: Promise<Connection> | undefined
-  #connection: Connection | undefined
-
-  constructor(open: () => Promise<Connection>) {
-    this.#open = open
-  }
-
-  current(): MaybePromise<Connection> {
-    if (this.#connection !== undefined && !this.#connection.isLost) return this.#connection
-    this.#opened ??= this.#connect()
-    return this.#opened
-  }
-
-  async close(): Promise<void> {
-    await this.#opened?.catch(() => undefined)
-    await this.#connection?.close()
-  }
-
-  async #connect(): Promise<Connection> {
-    try {
-      this.#connection = await this.#open()
-      return this.#connection
-    } finally {
-      this.#opened = undefined
-    }
-  }
-}
+/** How often a place in the chain is asked for over connections that are lost again. */
+const MOST_TRIES = 5
 
 /** A group is one statement, so that it goes out together with the commit; the head is known before. */
 function sealedBy(
@@ -322,16 +362,7 @@ function writeError(error: unknown): StoreError {
   return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
 }
 
-function writerLock(no: number): Statement {
-  return { text: 'SELECT pg_advisory_lock($1, $2)', values: [WRITER_LOCK, no] }
-}
-
-const IS_ALIVE = `SELECT 1 AS alive FROM writers w JOIN pg_locks l ON CAST(l.objid AS BIGINT) = w.no
-  WHERE w.id = $1 AND l.locktype = 'advisory' AND l.classid = $2 AND l.objsubid = 2 AND l.granted
-    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
-
-const END_EARLIER = `SELECT pg_terminate_backend(pid, 5000) AS ended FROM pg_stat_activity
-  WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid()`
+const IS_ALIVE = `SELECT 1 AS alive FROM writers WHERE id = $1 AND lease_until > ${NOW_MS}`
 
 /** Moves with every group of another writer, and with its end. */
 const FOREIGN_VERSION = `SELECT CAST(coalesce(sum(CASE WHEN ended_at IS NOT NULL THEN 1000000

@@ -31,7 +31,7 @@ describe('a database', () => {
     const url = await server.createDatabase('steps')
     await Promise.all([prepareDatabase(url, keys), prepareDatabase(url, keys)])
     await run(url, "INSERT INTO meta (name, value) VALUES ('kept', 'yes')")
-    await prepareDatabase(url, keys, [...MIGRATIONS, NEXT])
+    await prepareDatabase(url, keys, { migrations: [...MIGRATIONS, NEXT] })
     expect(await run(url, "SELECT value FROM meta WHERE name = 'kept'")).toEqual([{ value: 'yes' }])
     expect(await run(url, 'SELECT host FROM writers')).toEqual([])
     await expect(prepareDatabase(url, keys)).rejects.toThrow('newer Collet (schema 2); this one knows 1')
@@ -41,9 +41,13 @@ describe('a database', () => {
     const url = await server.createDatabase('fails')
     await prepareDatabase(url, keys)
     const wrong = `${NEXT} CREATE TABLE hosts (name TEXT);`
-    await expect(prepareDatabase(url, keys, [...MIGRATIONS, wrong])).rejects.toThrow('already exists')
+    await expect(prepareDatabase(url, keys, { migrations: [...MIGRATIONS, wrong] })).rejects.toThrow(
+      'already exists',
+    )
     const other = new KeyRing({ current: randomBytes(32) })
-    await expect(prepareDatabase(url, other, [...MIGRATIONS, NEXT])).rejects.toThrow('key does not fit')
+    await expect(prepareDatabase(url, other, { migrations: [...MIGRATIONS, NEXT] })).rejects.toThrow(
+      'key does not fit',
+    )
     await expect(run(url, 'SELECT host FROM writers')).rejects.toThrow('does not exist')
     await prepareDatabase(url, keys)
   })

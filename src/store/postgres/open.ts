@@ -3,11 +3,12 @@ import { Chain } from '#store/commit-queue'
 import { get, type Steps, write } from '#store/engine'
 import { KeyRing } from '#store/key-ring'
 import { type DecidingTable, RowGuard, text } from '#store/rows'
-import { MIGRATIONS, missingSteps } from '#store/schema'
+import { MIGRATIONS, type Migration, missingSteps, refuseOutdated, type SchemaMode } from '#store/schema'
 import { createStore } from '#store/store'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
 import { Connection, storeErrorOf } from './connection.ts'
 import { PostgresEngine } from './engine.ts'
+import { PARTS_TABLES, Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach } from './lanes.ts'
 
 interface PostgresStoreOptions {
@@ -15,7 +16,13 @@ interface PostgresStoreOptions {
   readonly masterKey: Uint8Array
   /** The key before, while it is being changed. */
   readonly oldMasterKey?: Uint8Array | undefined
+  /** Default: the tables are made, or brought up to date. */
+  readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
+  /** How long other replicas wait for a sign of life before they take this process for dead; default ten seconds. */
+  readonly leaseMs?: number
+  /** The clock of this machine, which is compared with that of the database. */
+  readonly wallMs?: () => number
   /** Called with a row that decides something and was not written with the key. */
   readonly onForeign?: ((row: string, table: DecidingTable) => void) | undefined
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
@@ -23,30 +30,45 @@ interface PostgresStoreOptions {
 
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { url, masterKey, oldMasterKey, nowMs = Date.now, onForeign, onCommit } = options
+  const { url, masterKey, oldMasterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
+  const { leaseMs = LEASE_MS, wallMs = Date.now } = options
   const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
-  await prepareDatabase(url, keys)
-  const chain = new Chain(keys, nowMs)
+  await prepareDatabase(url, keys, { mode: schema })
+  const volumes = new Volumes(nowMs)
+  const chain = new Chain(keys, nowMs, { ids: volumes, leaseMs })
   const guard = new RowGuard(keys, onForeign)
-  const engine = new PostgresEngine({ url, chain, guard, onCommit })
+  const engine = new PostgresEngine({ url, chain, volumes, guard, leaseMs, wallMs, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
 
+const LEASE_MS = 10_000
+
 /** Held by the process that makes or changes the tables. */
 const SCHEMA_LOCK = 20_419
+/** How long replicas that start together wait for the one that changes the tables. */
+const LONGEST_MIGRATION_MS = 600_000
+
+interface Preparation {
+  /** Default `migrate`. */
+  readonly mode?: SchemaMode | undefined
+  readonly migrations?: readonly string[]
+}
 
 /** From whatever is there to the tables of today, or to nothing at all when a step fails. */
 export async function prepareDatabase(
   url: string,
   keys: KeyRing,
-  migrations: readonly string[] = MIGRATIONS,
-): Promise<void> {
+  { mode = 'migrate', migrations = MIGRATIONS }: Preparation = {},
+): Promise<Migration> {
   let connection: Connection | undefined
   try {
-    connection = await Connection.open(url)
-    await connection.send([{ text: 'BEGIN' }, { text: `SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})` }])
-    await migrate(connection, keys, migrations)
+    connection = await Connection.open(url, { patienceMs: 2 * LONGEST_MIGRATION_MS })
+    await connection.one(BEGIN)
+    // Who only looks waits for nobody.
+    if (mode === 'migrate') await connection.send(WAIT_FOR_OTHERS)
+    const migration = await migrate(connection, keys, { mode, migrations })
     await connection.one({ text: 'COMMIT' })
+    return migration
   } catch (error) {
     throw storeErrorOf(error, 'cannot open the database')
   } finally {
@@ -55,15 +77,33 @@ export async function prepareDatabase(
   }
 }
 
-async function migrate(connection: Connection, keys: KeyRing, migrations: readonly string[]): Promise<void> {
+const BEGIN = { text: 'BEGIN' }
+
+/** A change of the tables itself waits no longer than any other statement: whatever it waits for also waits behind it. */
+const WAIT_FOR_OTHERS = [
+  { text: `SET LOCAL lock_timeout = ${LONGEST_MIGRATION_MS}` },
+  { text: `SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})` },
+  { text: 'RESET lock_timeout' },
+]
+
+async function migrate(
+  connection: Connection,
+  keys: KeyRing,
+  { mode, migrations }: { readonly mode: SchemaMode; readonly migrations: readonly string[] },
+): Promise<Migration> {
   const answer: AnswerAll = (asks) => answerAll(connection, asks, 'change')
   const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
   const version = rows.length === 0 ? 0 : await driveEach(readVersion(), answer)
   const steps = await driveEach(missingSteps(version, keys, migrations), answer)
+  const migration = { from: version, to: migrations.length }
+  refuseOutdated(migration, mode)
+  if (mode !== 'migrate') return migration
   if (version === 0) await connection.one({ text: SCALAR_FUNCTIONS })
   for (const step of steps) await connection.one({ text: postgresSchema(step) })
+  if (version === 0) await connection.one({ text: PARTS_TABLES })
   if (version === 0) await driveEach(keys.create(Date.now()), answer)
   if (steps.length > 0) await driveEach(write('writeMeta', VERSION, String(migrations.length)), answer)
+  return migration
 }
 
 const VERSION = 'schema_version'

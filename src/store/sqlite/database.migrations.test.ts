@@ -21,7 +21,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 function open(migrations: readonly string[] = MIGRATIONS, openedWith = keys) {
-  return openDatabase(path, openedWith, migrations)
+  return openDatabase(path, openedWith, { migrations })
 }
 
 /** What a database of some version holds, seen without opening it as one. */

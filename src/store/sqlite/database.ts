@@ -4,7 +4,15 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
 import { type Ask, drive, type Row, type SqlValue } from '#store/engine'
 import type { KeyRing } from '#store/key-ring'
-import { MIGRATIONS, missingSteps, QUERIES, type QueryName } from '#store/schema'
+import {
+  MIGRATIONS,
+  type Migration,
+  missingSteps,
+  QUERIES,
+  type QueryName,
+  refuseOutdated,
+  type SchemaMode,
+} from '#store/schema'
 
 /**
  * One consistent copy of a database that may be in use, with what is still only in its write-ahead log. The target is
@@ -144,8 +152,31 @@ export class Database {
   }
 }
 
+interface Preparation {
+  /** Default `migrate`. */
+  readonly mode?: SchemaMode | undefined
+  readonly migrations?: readonly string[]
+}
+
+/** From which version to which the file was brought, or would be. */
+export function migrateDatabase(path: string, keys: KeyRing, mode: SchemaMode): Migration {
+  let database: Database | undefined
+  try {
+    database = connect(path)
+    return migrate(database, keys, { mode, migrations: MIGRATIONS })
+  } catch (error) {
+    throw storeErrorOf(error, `cannot open ${path}`)
+  } finally {
+    database?.close()
+  }
+}
+
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
-export function openDatabase(path: string, keys: KeyRing, migrations = MIGRATIONS): Database {
+export function openDatabase(
+  path: string,
+  keys: KeyRing,
+  { mode = 'migrate', migrations = MIGRATIONS }: Preparation = {},
+): Database {
   if (path !== IN_MEMORY) {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     closeSync(openSync(path, 'a', 0o600))
@@ -153,7 +184,7 @@ export function openDatabase(path: string, keys: KeyRing, migrations = MIGRATION
   let database: Database | undefined
   try {
     database = connect(path)
-    migrate(database, keys, migrations)
+    migrate(database, keys, { mode, migrations })
     // From here on a lock is never waited for on this thread: the group queue tries again later.
     database.exec('PRAGMA busy_timeout = 0')
     return database
@@ -175,15 +206,26 @@ function connect(path: string): Database {
   return new Database(path, connection)
 }
 
-function migrate(database: Database, keys: KeyRing, migrations: readonly string[]): void {
+function migrate(
+  database: Database,
+  keys: KeyRing,
+  { mode, migrations }: { readonly mode: SchemaMode; readonly migrations: readonly string[] },
+): Migration {
   database.begin()
   try {
     const version = Number(database.pragma('user_version')?.user_version ?? 0)
     const steps = drive(missingSteps(version, keys, migrations), (ask) => database.answer(ask))
+    const migration = { from: version, to: migrations.length }
+    refuseOutdated(migration, mode)
+    if (mode !== 'migrate') {
+      database.rollback()
+      return migration
+    }
     for (const step of steps) database.exec(step)
     if (version === 0) drive(keys.create(Date.now()), (ask) => database.answer(ask))
     if (version < migrations.length) database.exec(`PRAGMA user_version = ${migrations.length}`)
     database.commit()
+    return migration
   } catch (error) {
     database.rollback()
     throw error

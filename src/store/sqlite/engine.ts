@@ -6,6 +6,7 @@ import { StoreError } from '#core/errors'
 import type { Chain, ChainHead } from '#store/commit-queue'
 import { type Ask, drive, type Engine, type PendingChange, type Steps } from '#store/engine'
 import { integer, type RowGuard } from '#store/rows'
+import type { SchemaMode } from '#store/schema'
 import {
   type Database,
   IN_MEMORY,
@@ -20,6 +21,7 @@ interface SqliteEngineOptions {
   readonly path: string
   readonly chain: Chain
   readonly guard: RowGuard
+  readonly schema?: SchemaMode | undefined
   /** How large the database may become. */
   readonly mostBytes?: number | undefined
   /** Called after each commit: how many changes, how long. */
@@ -41,7 +43,7 @@ export class SqliteEngine implements Engine {
 
   constructor(options: SqliteEngineOptions) {
     this.#options = options
-    this.#database = openDatabase(options.path, options.chain.keys)
+    this.#database = openDatabase(options.path, options.chain.keys, { mode: options.schema })
     if (options.mostBytes !== undefined) this.#database.limitTo(options.mostBytes)
     if (options.path === IN_MEMORY) return
     this.#checkpointer = new Checkpointer(this.#database)
@@ -90,6 +92,13 @@ export class SqliteEngine implements Engine {
     this.#checkpointer?.noteCommit()
     onCommit?.(changes.length, performance.now() - startedMs)
     return 'committed'
+  }
+
+  /** A process holds its lock as long as it lives, so nobody takes it for dead. */
+  obstacle(): undefined {}
+
+  mayStart(): boolean {
+    return true
   }
 
   /** Our own lock file is put back if anything removed it: others take a writer without one for dead, in time. */

@@ -4,6 +4,7 @@ import type { Store } from '#core/ports/store'
 import { Chain } from '#store/commit-queue'
 import { KeyRing } from '#store/key-ring'
 import { RowGuard } from '#store/rows'
+import type { SchemaMode } from '#store/schema'
 import { createStore } from '#store/store'
 import { IN_MEMORY } from './database.ts'
 import { SqliteEngine } from './engine.ts'
@@ -13,6 +14,8 @@ interface SqliteStoreOptions {
   readonly masterKey: Uint8Array
   /** The key before, while it is being changed. */
   readonly oldMasterKey?: Uint8Array | undefined
+  /** Default: the tables are made, or brought up to date. */
+  readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
   /** How large the database may become. */
   readonly mostBytes?: number
@@ -24,11 +27,11 @@ interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export function openSqliteStore(options: SqliteStoreOptions): Store {
-  const { path, masterKey, oldMasterKey, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
+  const { path, masterKey, oldMasterKey, schema, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
   const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
   const chain = new Chain(keys, nowMs)
   const guard = new RowGuard(keys, onForeign)
-  const engine = new SqliteEngine({ path, chain, guard, mostBytes, onCommit })
+  const engine = new SqliteEngine({ path, chain, guard, schema, mostBytes, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: false })
 }
 

@@ -1,0 +1,6 @@
+// The smallest server on Fastify, in plain JavaScript as its users run it: what a cold start is compared with.
+import { fastify } from 'fastify'
+
+const server = fastify()
+server.get('/', async () => ({ hello: 'world' }))
+await server.listen({ host: '127.0.0.1', port: Number(process.argv[2]) })

@@ -1,0 +1,28 @@
+import { measureCatalog } from './measure-catalog.ts'
+import { measureFollowers } from './measure-followers.ts'
+import { measureHalfLoad } from './measure-half-load.ts'
+import { measureHop } from './measure-hop.ts'
+import { measureImport } from './measure-import.ts'
+import { measureMemory } from './measure-memory.ts'
+import { measurePrincipals } from './measure-principals.ts'
+import type { Timing } from './measure-round.ts'
+import { measureStart } from './measure-start.ts'
+import type { Figure } from './statistics.ts'
+
+type Measure = (timing: Timing) => Promise<Readonly<Record<string, Figure>>>
+
+/** What is measured by itself, once a round, and not as a contender under load. */
+export const SUBJECTS = {
+  hop: measureHop,
+  halfLoad: measureHalfLoad,
+  start: measureStart,
+  memory: measureMemory,
+  catalog: measureCatalog,
+  principals: measurePrincipals,
+  followers: measureFollowers,
+  github: () => measureImport('github'),
+  stripe: () => measureImport('stripe'),
+} as const satisfies Record<string, Measure>
+
+export type SubjectName = keyof typeof SUBJECTS
+export type FigureOf<Subject extends SubjectName> = keyof Awaited<ReturnType<(typeof SUBJECTS)[Subject]>>

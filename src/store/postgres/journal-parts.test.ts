@@ -1,0 +1,150 @@
+import { randomBytes } from 'node:crypto'
+import { Client } from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { Store } from '#core/ports/store'
+import { attemptAt, sampleCall, success } from '#testing/samples'
+import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
+import { openPostgresStore } from './open.ts'
+
+const DAY_MS = 86_400_000
+const START = Date.UTC(2026, 10, 16, 12)
+/** Kept for so long that a part is two days wide. */
+const POLICY = { resultsMs: DAY_MS, journalMs: 24 * DAY_MS }
+const masterKey = randomBytes(32)
+
+let server: PostgresServer
+let database = 0
+let client: Client
+let nowMs = START
+const open: Store[] = []
+
+beforeAll(async () => {
+  server = await startPostgres()
+})
+afterAll(() => server.stop())
+afterEach(async () => {
+  for (const store of open.splice(0)) await store.close()
+  await client.end()
+  nowMs = START
+})
+
+async function newDatabase(): Promise<string> {
+  database += 1
+  const url = await server.createDatabase(`parts${database}`)
+  client = new Client({ connectionString: url })
+  await client.connect()
+  return url
+}
+
+async function openStore(url: string): Promise<Store> {
+  const store = await openPostgresStore({ url, masterKey, nowMs: () => nowMs })
+  open.push(store)
+  return store
+}
+
+async function rowsOf<Found>(text: string): Promise<readonly Found[]> {
+  return (await client.query(text)).rows
+}
+
+/** Which groups are where, by the place in their chains. */
+async function groupsByPart(): Promise<Record<string, readonly number[]>> {
+  const rows = await rowsOf<{ part: string; n: string }>(
+    'SELECT CAST(CAST(tableoid AS regclass) AS text) AS part, n FROM commit_groups ORDER BY writer, n',
+  )
+  const found = Map.groupBy(rows, ({ part }) => part)
+  return Object.fromEntries([...found].map(([part, groups]) => [part, groups.map(({ n }) => Number(n))]))
+}
+
+async function finishedCall(store: Store, record: string): Promise<void> {
+  const call = sampleCall({ record, atMs: nowMs })
+  await store.claim(call)
+  await store.finish({ run: attemptAt(call, 1), state: 'succeeded', outcome: success('1'), atMs: nowMs })
+}
+
+async function purgeAll(store: Store): Promise<void> {
+  while (await store.purge(nowMs, POLICY));
+}
+
+describe('the journal on PostgreSQL', () => {
+  it('is divided by days, and lets go of whole parts but not of what a call needs', async () => {
+    const url = await newDatabase()
+    const store = await openStore(url)
+    await finishedCall(store, 'first')
+    await purgeAll(store)
+    expect(await groupsByPart()).toEqual({ commit_groups_rest: [0, 1, 2] })
+
+    nowMs += DAY_MS
+    await finishedCall(store, 'second')
+    await store.claim(sampleCall({ record: 'runs on', atMs: nowMs }))
+    nowMs += 2 * DAY_MS
+    await purgeAll(store)
+    nowMs += DAY_MS
+    await finishedCall(store, 'third')
+    const { heads } = await store.verify()
+    const parts = await groupsByPart()
+    expect(parts.commit_groups_20261117).toEqual([3, 4, 5])
+    expect(parts.commit_groups_20261120).toHaveLength(2)
+
+    nowMs = START + 28 * DAY_MS
+    await purgeAll(store)
+    const left = await groupsByPart()
+    expect(left.commit_groups_20261117).toBeUndefined()
+    expect(left.commit_groups_20261120).toEqual(parts.commit_groups_20261120)
+    expect(left.commit_groups_rest?.[0]).toBe(5)
+    expect(await store.verify(heads[0])).toMatchObject({ ok: true, chains: 1 })
+    const call = sampleCall({ record: 'runs on' })
+    expect(await store.find(call)).toMatchObject({ state: 'running' })
+    expect(
+      await store.finish({ run: attemptAt(call, 1), state: 'succeeded', outcome: success('2'), atMs: nowMs }),
+    ).toEqual({ kind: 'recorded' })
+    const journal = await store.readJournal([], 1_000)
+    expect(journal.flatMap(({ events }) => events)).toContainEqual(
+      expect.objectContaining({ type: 'retention.purged', groups: 2 + 3 }),
+    )
+
+    // Forgotten with its result, and never a step back of the signed checkpoint.
+    const [before] = await rowsOf<{ n: string }>('SELECT n FROM checkpoints')
+    nowMs += 2 * DAY_MS
+    await purgeAll(store)
+    expect((await groupsByPart()).commit_groups_rest).not.toContain(5)
+    const [after] = await rowsOf<{ n: string }>('SELECT n FROM checkpoints')
+    expect(Number(after?.n)).toBeGreaterThanOrEqual(Number(before?.n))
+    expect(await store.verify()).toMatchObject({ ok: true })
+  })
+
+  it('keeps a part while somebody looks at an earlier moment', async () => {
+    const url = await newDatabase()
+    const store = await openStore(url)
+    await finishedCall(store, 'first')
+    await purgeAll(store)
+    nowMs += DAY_MS
+    await finishedCall(store, 'second')
+    nowMs = START + 40 * DAY_MS
+    await client.query(
+      'BEGIN ISOLATION LEVEL REPEATABLE READ; LOCK TABLE ONLY commit_groups IN ACCESS SHARE MODE',
+    )
+    await purgeAll(store)
+    expect(Object.keys(await groupsByPart())).toContain('commit_groups_20261117')
+    await client.query('COMMIT')
+    await purgeAll(store)
+    expect(Object.keys(await groupsByPart())).not.toContain('commit_groups_20261117')
+    expect(await store.verify()).toMatchObject({ ok: true })
+  })
+
+  it('gives every group of every process a number of its own, also behind numbers from another database', async () => {
+    const url = await newDatabase()
+    const [one, two] = [await openStore(url), await openStore(url)]
+    await Promise.all(
+      ['a', 'b', 'c'].flatMap((name) => [one, two].map((store, at) => finishedCall(store, `${name}${at}`))),
+    )
+    const before = await rowsOf<{ id: string }>('SELECT max(id) AS id FROM commit_groups')
+    await client.query('DELETE FROM journal_volumes')
+    const three = await openStore(url)
+    await finishedCall(three, 'd')
+    const own = await rowsOf<{ id: string }>(
+      'SELECT min(id) AS id FROM commit_groups WHERE writer = (SELECT max(no) FROM writers)',
+    )
+    expect(Number(own[0]?.id)).toBeGreaterThan(Number(before[0]?.id))
+    expect(await three.verify()).toMatchObject({ ok: true, chains: 3 })
+  })
+})

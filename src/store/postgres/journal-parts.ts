@@ -1,0 +1,220 @@
+import { checkpointSignature, type GroupIds } from '#store/commit-queue'
+import { type Row, write } from '#store/engine'
+import type { KeyRing } from '#store/key-ring'
+import { integer, text } from '#store/rows'
+import { statementOf } from './batches.ts'
+import { type Connection, isBusy, isRefused, type Statement } from './connection.ts'
+
+/**
+ * The journal in parts by time. The number of a commit group begins with the day it was made, so the table of groups is
+ * divided by that number: a look-up by number reads one part, and what is older than the journal is kept goes by dropping
+ * whole parts. A day without a part of its own is kept in the rest, and forgotten row by row there.
+ */
+
+const DAY_MS = 86_400_000
+const FIRST_DAY = Date.UTC(2025, 0, 1) / DAY_MS
+/** Groups that one volume has numbers for. */
+const VOLUME = 2 ** 24
+/** Volumes of one day. Days of 22 years are then exact numbers. */
+const VOLUMES_A_DAY = 2 ** 16
+const DAY = VOLUME * VOLUMES_A_DAY
+
+/** Counted from the first day that has a number. */
+function dayOf(ms: number): number {
+  return Math.max(0, Math.floor(ms / DAY_MS) - FIRST_DAY)
+}
+
+/**
+ * Numbers for the groups of this process. It takes a volume of numbers when it begins and on each new day, which no
+ * other process gets, and numbers its groups in that by their place in the chain.
+ */
+export class Volumes implements GroupIds {
+  readonly #nowMs: () => number
+  #current = { no: -1, day: -1, firstN: 0 }
+  /** The place of a group that may be committed: until that is known, whatever is tried in its place has its number. */
+  #sentN = -1
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs
+  }
+
+  /** Whether the group at this place of the chain needs a volume that was not taken yet. */
+  isDue(n: number): boolean {
+    const { day, firstN } = this.#current
+    return n !== this.#sentN && (dayOf(this.#nowMs()) > day || n - firstN >= VOLUME)
+  }
+
+  /** Outside of the commit that needs it: a volume that nobody uses is no loss. */
+  async take(connection: Connection, n: number): Promise<void> {
+    let day = Math.max(dayOf(this.#nowMs()), this.#current.day)
+    for (;;) {
+      const { rows } = await connection.one({ ...TAKE_VOLUME, values: [day, day * DAY, (day + 1) * DAY] })
+      const nth = integer(rows[0] ?? {}, 'nth')
+      if (nth < VOLUMES_A_DAY) {
+        this.#current = { no: day * VOLUMES_A_DAY + nth, day, firstN: n }
+        return
+      }
+      day += 1
+    }
+  }
+
+  /** The commit of the group at this place is on its way. */
+  noteSent(n: number): void {
+    this.#sentN = n
+  }
+
+  /** It was undone for certain. */
+  noteUndone(): void {
+    this.#sentN = -1
+  }
+
+  idOf(_writer: number, n: number): number {
+    const { no, firstN } = this.#current
+    return no * VOLUME + n - firstN
+  }
+}
+
+/** The next of a day; also behind numbers that were copied from another database. */
+const TAKE_VOLUME = {
+  name: 'takeVolume',
+  text: `INSERT INTO journal_volumes (day, next)
+    SELECT $1::bigint, coalesce((max(id) - $2) / ${VOLUME} + 1, 0) FROM commit_groups WHERE id >= $2 AND id < $3
+    ON CONFLICT (day) DO UPDATE SET next = greatest(journal_volumes.next + 1, excluded.next) RETURNING next AS nth`,
+}
+
+/** What PostgreSQL has beside the tables of every engine. */
+export const PARTS_TABLES = `
+CREATE TABLE journal_volumes (day BIGINT PRIMARY KEY, next BIGINT NOT NULL);
+CREATE TABLE commit_groups_rest PARTITION OF commit_groups DEFAULT;
+`
+
+/** A journal has about so many parts, however long it is kept: each costs every look-up a little. */
+const PARTS = 12
+/** A part that so many calls still need is left as it is. */
+const MOST_LIVING = 10_000
+/** Commits wait for whoever makes or drops a part, so it waits for nobody. */
+const LOCK_LIMIT = { text: "SET LOCAL lock_timeout = '200ms'" }
+/** Held by the process that makes or drops a part. */
+const TRY_LOCK = { text: 'SELECT pg_try_advisory_xact_lock(20420) AS mine' }
+const BEGIN = { text: 'BEGIN' }
+const COMMIT = { text: 'COMMIT' }
+
+interface Part {
+  readonly name: string
+  /** The first day in it, and the first after it. */
+  readonly from: number
+  readonly to: number
+}
+
+interface PartsPlan {
+  readonly make: Part | undefined
+  readonly drop: readonly Part[]
+}
+
+/** What is to be done about the parts that are there, as the database lists them (`LIST_PARTS`). */
+export function planParts(listed: readonly Row[], nowMs: number, keptMs: number): PartsPlan {
+  const parts = listed.flatMap(readPart)
+  // A day ahead: nobody commits into it while it is made.
+  const from = dayOf(nowMs) + 1
+  const isThere = parts.some((part) => part.from <= from && from < part.to)
+  const width = Math.max(1, Math.floor(keptMs / DAY_MS / PARTS))
+  const to = Math.min(from + width, ...parts.filter((part) => part.from > from).map((part) => part.from))
+  const oldest = dayOf(nowMs - keptMs)
+  return {
+    make: isThere ? undefined : { name: nameOf(from), from, to },
+    drop: parts.filter((part) => part.to <= oldest).sort((left, right) => left.from - right.from),
+  }
+}
+
+function nameOf(day: number): string {
+  const date = new Date((day + FIRST_DAY) * DAY_MS).toISOString().slice(0, 10)
+  return `commit_groups_${date.replaceAll('-', '')}`
+}
+
+export const LIST_PARTS: Statement = {
+  name: 'listParts',
+  text: `SELECT c.relname AS name, pg_get_expr(c.relpartbound, c.oid) AS bounds FROM pg_inherits i
+    JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = to_regclass('commit_groups')`,
+}
+
+function readPart(row: Row): readonly Part[] {
+  const name = text(row, 'name')
+  const bounds = /FROM \('(\d+)'\) TO \('(\d+)'\)/.exec(text(row, 'bounds'))
+  if (bounds === null || !/^commit_groups_\d{8}$/.test(name)) return []
+  return [{ name, from: Number(bounds[1]) / DAY, to: Number(bounds[2]) / DAY }]
+}
+
+/** Does what was planned, each part in a transaction of its own; what somebody is in the way of is done next time. */
+export async function tendParts(connection: Connection, plan: PartsPlan, keys: KeyRing): Promise<number> {
+  let groups = 0
+  try {
+    if (plan.make !== undefined) await makePart(connection, plan.make)
+    for (const part of plan.drop) groups += await dropPart(connection, part, keys)
+  } catch (error) {
+    // A role that may not make tables keeps everything in the rest.
+    if (!isBusy(error) && !isRefused(error)) throw error
+  }
+  return groups
+}
+
+async function makePart(connection: Connection, { name, from, to }: Part): Promise<void> {
+  await alone(connection, async () => {
+    // Attached, because making it in its place would hold up everybody who commits.
+    await connection.send([
+      { text: `CREATE TABLE IF NOT EXISTS ${name} (LIKE commit_groups INCLUDING ALL)` },
+      {
+        text: `ALTER TABLE commit_groups ATTACH PARTITION ${name} FOR VALUES FROM (${from * DAY}) TO (${to * DAY})`,
+      },
+    ])
+  })
+}
+
+/** Leaves a signed checkpoint of every chain in it (rule 15), and in the rest what a call still needs (rule 13). */
+async function dropPart(connection: Connection, { name }: Part, keys: KeyRing): Promise<number> {
+  // Looked through before anybody has to wait; a group that no call needs is never needed again.
+  const [, counted, living] = await connection.send([
+    { text: 'SET enable_seqscan = on' },
+    { text: `SELECT count(*) AS groups FROM ${name}` },
+    { text: `SELECT id FROM ${name} WHERE live > 0 LIMIT ${MOST_LIVING + 1}` },
+  ])
+  const needed = (living?.rows ?? []).map((row) => integer(row, 'id'))
+  if (needed.length > MOST_LIVING) return 0
+  const isDropped = await alone(connection, async () => {
+    const { rows } = await connection.one({ text: headsIn(name) })
+    const checkpoints = rows.map((row) => {
+      const head = { writer: text(row, 'id'), group: integer(row, 'n'), link: text(row, 'link') }
+      const signature = checkpointSignature(keys.current, head)
+      return write('saveCheckpoint', integer(row, 'no'), head.group, head.link, signature)
+    })
+    await connection.send([
+      ...checkpoints.map((ask) => statementOf(ask, 'change')),
+      { text: `ALTER TABLE commit_groups DETACH PARTITION ${name}` },
+      {
+        text: `INSERT INTO commit_groups SELECT * FROM ${name} WHERE id = ANY($1::bigint[]) AND live > 0`,
+        values: [needed],
+      },
+      { text: `DROP TABLE ${name}` },
+    ])
+  })
+  return isDropped ? integer(counted?.rows[0] ?? {}, 'groups') - needed.length : 0
+}
+
+/** The newest group of each chain in a part. */
+function headsIn(name: string): string {
+  return `SELECT w.no, w.id, g.n, g.link FROM writers w CROSS JOIN LATERAL
+    (SELECT n, link FROM ${name} p WHERE p.writer = w.no ORDER BY n DESC LIMIT 1) g`
+}
+
+/** A transaction, unless another process is at it. */
+async function alone(connection: Connection, work: () => Promise<void>): Promise<boolean> {
+  const [, , tried] = await connection.send([BEGIN, LOCK_LIMIT, TRY_LOCK])
+  const isMine = tried?.rows[0]?.mine === true
+  try {
+    if (isMine) await work()
+    await connection.one(isMine ? COMMIT : { text: 'ROLLBACK' })
+    return isMine
+  } catch (error) {
+    if (!connection.isLost) await connection.one({ text: 'ROLLBACK' })
+    throw error
+  }
+}

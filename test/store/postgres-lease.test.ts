@@ -1,0 +1,192 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { Client } from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { Store } from '#core/ports/store'
+import { openPostgresStore } from '#store/postgres/open'
+import { attemptAt, sampleCall, success } from '#testing/samples'
+import { type DatabaseProxy, startProxy } from './postgres-proxy.ts'
+import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+
+/** Long enough that a busy machine renews in time, short enough that a test can wait for its end. */
+const LEASE_MS = 1_500
+const LIMIT = { timeout: 30_000, interval: 20 }
+
+const masterKey = randomBytes(32)
+const open: Store[] = []
+let server: PostgresServer
+let url: string
+let proxy: DatabaseProxy
+
+beforeAll(async () => {
+  server = await startPostgres()
+  url = await server.createDatabase('lease')
+  proxy = await startProxy(url)
+})
+afterAll(async () => {
+  proxy.close()
+  await server.stop()
+})
+afterEach(async () => {
+  proxy.refuse = false
+  for (const store of open.splice(0)) await store.close()
+  await emptyDatabase(url)
+})
+
+async function openStore(
+  options: { url?: string; wallMs?: () => number; leaseMs?: number } = {},
+): Promise<Store> {
+  const store = await openPostgresStore({ url, masterKey, leaseMs: LEASE_MS, ...options })
+  open.push(store)
+  return store
+}
+
+async function run(text: string): Promise<void> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  await client.query(text)
+  await client.end()
+}
+
+const finishOf = (record: string) => ({
+  run: attemptAt(sampleCall({ record }), 1),
+  state: 'succeeded' as const,
+  outcome: success('1'),
+  atMs: 2_000,
+})
+
+async function stateOf(store: Store, record: string): Promise<string | undefined> {
+  return (await store.find(sampleCall({ record })))?.state
+}
+
+describe('rule 18: a writer whose lease ran out', () => {
+  it('commits nothing; its process goes on as another writer, and what it ran is left to recovery', async () => {
+    const [store, other] = [await openStore(), await openStore()]
+    await store.claim(sampleCall({ record: 'before' }))
+    const { writer } = store
+    await run('UPDATE writers SET lease_until = 1')
+    expect(await store.finish(finishOf('before'))).toMatchObject({
+      kind: 'found',
+      record: { state: 'running' },
+    })
+    expect(store.writer).not.toBe(writer)
+    expect(store.mayStart(writer)).toBe(false)
+    expect(await store.claim(sampleCall({ record: 'after' }))).toMatchObject({ kind: 'claimed' })
+    expect(store.mayStart(store.writer)).toBe(true)
+    await store.recordLate(attemptAt(sampleCall({ record: 'before' }), 1), success('1'), 2_000)
+    // It does not call itself dead at once: others may have missed the same renewal.
+    expect(await store.isWriterAlive(writer)).toBe(true)
+    expect(await other.recover(5_000)).toEqual({ deadWriters: 1, ambiguous: 1 })
+    expect(await stateOf(other, 'before')).toBe('ambiguous')
+    expect(await stateOf(other, 'after')).toBe('running')
+    const late = (await other.readJournal([], 100)).flatMap(({ events }) => events)
+    expect(late.map(({ type }) => type)).toContain('call.late')
+    expect(await other.verify()).toMatchObject({ ok: true, chains: 3 })
+  })
+
+  it('stays dead, although clocks may go back', async () => {
+    const [store, other] = [await openStore(), await openStore()]
+    await store.claim(sampleCall())
+    const { writer } = store
+    await run('UPDATE writers SET lease_until = 1')
+    await other.recover(5_000)
+    expect(await other.isWriterAlive(writer)).toBe(false)
+    expect(await store.finish(finishOf('record-1'))).toMatchObject({ record: { state: 'ambiguous' } })
+  })
+
+  it('is one whose main thread stood still for as long', async () => {
+    const store = await openStore({ leaseMs: 600 })
+    await store.claim(sampleCall())
+    const { writer } = store
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_300)
+    expect(store.mayStart(writer)).toBe(false)
+    expect(await store.finish(finishOf('record-1'))).toMatchObject({ kind: 'found' })
+    expect(store.writer).not.toBe(writer)
+  })
+
+  it('starts nothing from the moment when a renewal is overdue, and is ready again as another', async () => {
+    const store = await openStore({ url: proxy.url })
+    await store.claim(sampleCall())
+    const { writer } = store
+    proxy.refuse = true
+    proxy.drop()
+    await vi.waitUntil(() => !store.mayStart(writer), LIMIT)
+    expect(store.obstacle()).toContain('was not renewed')
+    await new Promise((resolve) => setTimeout(resolve, LEASE_MS / 2))
+    proxy.refuse = false
+    await vi.waitUntil(() => store.obstacle() === undefined, LIMIT)
+    expect(await store.claim(sampleCall({ record: 'after' }))).toMatchObject({ kind: 'claimed' })
+    expect(store.writer).not.toBe(writer)
+  })
+})
+
+it('a machine whose clock is not that of the database takes no calls', async () => {
+  const [fast, slow] = [
+    await openStore({ wallMs: () => Date.now() + 5_000 }),
+    await openStore({ wallMs: () => Date.now() - 5_000 }),
+  ]
+  for (const store of [fast, slow]) await store.claim(sampleCall({ record: store.writer }))
+  expect(fast.obstacle()).toMatch(/clock of this machine is \d+ ms ahead/)
+  expect(slow.obstacle()).toMatch(/clock of this machine is \d+ ms behind/)
+  expect(fast.mayStart(fast.writer)).toBe(false)
+})
+
+describe('another process', () => {
+  const children = new Set<ChildProcess>()
+  afterEach(async () => {
+    for (const child of children) {
+      const gone = once(child, 'exit')
+      if (child.exitCode === null && child.signalCode === null && child.kill('SIGKILL')) await gone
+    }
+    children.clear()
+  })
+
+  async function startWriter(...records: readonly string[]) {
+    const file = fileURLToPath(new URL('postgres-writer-process.ts', import.meta.url))
+    const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
+    const args = [url, masterKey.toString('base64'), String(LEASE_MS), ...records]
+    const child = spawn(process.execPath, [...flags, file, ...args], { stdio: ['pipe', 'pipe', 'inherit'] })
+    children.add(child)
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+    const next = async () => String((await lines.next()).value)
+    expect(await next()).toBe('claimed true')
+    return { child, next }
+  }
+
+  it('that is killed: its calls are recovered within two leases, those of the living are left alone', async () => {
+    const store = await openStore()
+    await store.claim(sampleCall({ record: 'living' }))
+    const records = Array.from({ length: 10 }, (_, index) => `killed-${index}`)
+    const { child } = await startWriter(...records)
+    await store.recover(5_000)
+    expect(await stateOf(store, 'killed-0')).toBe('running')
+    const killedMs = performance.now()
+    child.kill('SIGKILL')
+    let ambiguous = 0
+    await vi.waitUntil(async () => {
+      ambiguous += (await store.recover(5_000)).ambiguous
+      return ambiguous === records.length
+    }, LIMIT)
+    expect(performance.now() - killedMs).toBeLessThan(2 * LEASE_MS)
+    expect(await stateOf(store, 'living')).toBe('running')
+    expect(await store.verify()).toMatchObject({ ok: true })
+  })
+
+  it('that is stopped past its lease: its calls are ambiguous, and what it does later changes nothing', async () => {
+    const store = await openStore()
+    await store.probe()
+    const { child, next } = await startWriter('stopped')
+    child.kill('SIGSTOP')
+    await vi.waitUntil(async () => (await store.recover(5_000)).ambiguous === 1, LIMIT)
+    child.kill('SIGCONT')
+    child.stdin.write('go on\n')
+    expect(JSON.parse(await next())).toEqual({ mayStart: false, states: ['ambiguous'] })
+    expect(await stateOf(store, 'stopped')).toBe('ambiguous')
+    child.stdin.end()
+    await once(child, 'exit')
+    expect(await store.verify()).toMatchObject({ ok: true })
+  })
+})

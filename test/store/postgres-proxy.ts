@@ -1,0 +1,76 @@
+import { once } from 'node:events'
+import { createConnection, createServer, type Server, type Socket } from 'node:net'
+
+/** Stands between a store and its database, and does what networks do. */
+export interface DatabaseProxy {
+  /** The database through this proxy. */
+  readonly url: string
+  /** Cuts one connection before a commit reaches the database, or before its answer comes back. */
+  cut: 'never' | 'before' | 'after'
+  refuse: boolean
+  /** Every piece takes so long, in each direction. */
+  delayMs: number
+  /** Ends what is open. */
+  drop(): void
+  close(): void
+}
+
+export async function startProxy(url: string): Promise<DatabaseProxy> {
+  const { hostname, port } = new URL(url)
+  const sockets = new Set<Socket>()
+  const server: Server = createServer((near) => {
+    if (proxy.refuse) {
+      near.destroy()
+      return
+    }
+    const far = createConnection({ host: hostname, port: Number(port) })
+    const end = () => {
+      near.destroy()
+      far.destroy()
+    }
+    for (const socket of [near, far]) {
+      socket.setNoDelay()
+      sockets.add(socket.on('error', end))
+      socket.on('close', () => {
+        sockets.delete(socket)
+        end()
+      })
+    }
+    let isCut = false
+    far.on('data', (answer) => {
+      if (isCut) end()
+      else pass(answer, near)
+    })
+    near.on('data', (chunk) => {
+      if (proxy.cut === 'never' || !chunk.includes('COMMIT\0')) {
+        pass(chunk, far)
+        return
+      }
+      isCut = true
+      if (proxy.cut === 'before') end()
+      else pass(chunk, far)
+      proxy.cut = 'never'
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  const pass = (chunk: Buffer, to: Socket) => {
+    if (proxy.delayMs === 0) to.write(chunk)
+    else setTimeout(() => to.write(chunk), proxy.delayMs)
+  }
+  const proxy: DatabaseProxy = {
+    url: url.replace(`:${port}/`, `:${address.port}/`),
+    cut: 'never',
+    refuse: false,
+    delayMs: 0,
+    drop() {
+      for (const socket of sockets) socket.destroy()
+    },
+    close() {
+      proxy.drop()
+      server.close()
+    },
+  }
+  return proxy
+}
