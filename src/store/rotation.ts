@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JournalHead } from '#core/journal/events'
-import type { KeyChange, KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#core/ports/store'
+import type { KeyChange, KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#core/ports/key-change'
 import { resealing as approvalResealing } from './calls/approvals.ts'
 import { type Chain, resealing as chainResealing } from './commit-queue.ts'
 import { generationOfTag } from './encryption.ts'

@@ -1,7 +1,8 @@
 import { operatorName } from '#cli/admin-client'
 import { type Command, CommandFailure, defineCommand, EXIT } from '#cli/command'
 import { STORE_OPTIONS, withStore } from '#cli/store-access'
-import type { KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter, Store } from '#core/ports/store'
+import type { KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#core/ports/key-change'
+import type { Store } from '#core/ports/store'
 
 /** How long servers may take to follow before the command gives up; they look every second. */
 const PATIENCE_MS = 30_000

@@ -6,6 +6,7 @@ import type { MaybePromise } from '#core/runtime'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { ApprovalStore, EndedParked } from './approval-store.ts'
 import type { PinStore, SourceStore } from './import-store.ts'
+import type { KeyChange } from './key-change.ts'
 import type { AuditStore, KeyStore } from './key-store.ts'
 import type {
   BudgetStore,
@@ -286,8 +287,8 @@ export interface Store extends RunStore, SessionStore {
 
   /** One small step of forgetting (rule 13); `true` while there is more to do. */
   purge(nowMs: number, policy: RetentionPolicy): MaybePromise<boolean>
-  /** Another number than before once another process has changed something; own changes do not count. */
-  foreignVersion(): MaybePromise<number>
+  /** Tells what other processes change, until it is ended; own changes do not count. It may tell too much, and late. */
+  watch(tell: TellChange): StoreWatcher
   /** Why no run may start now, in words for an operator; `undefined` when one may (rule 18). */
   obstacle(): string | undefined
   /** Whether what was claimed under this name of ours may still be started (rule 18). */
@@ -301,51 +302,14 @@ export interface Store extends RunStore, SessionStore {
   close(): MaybePromise<void>
 }
 
-/** The keys that everything is sealed and signed under come in generations; a change of the master key makes the next. */
-export interface KeyChange {
-  /** Takes up what other processes did, and says what this one has taken up. Asked about once a second. */
-  follow(): Promise<void>
-  status(): Promise<KeyStatus>
-  /** Does what is left to do, beside whatever else runs. It may be cut at any moment and asked for again. */
-  rotate(work: KeyChangeWork): Promise<KeyChangeEnd>
+/** Called with the runs and calls that another process changed; without names when those may be any. */
+export type TellChange = (names: readonly string[] | undefined) => void
+
+export interface StoreWatcher {
+  /** Asks to be told when this run or call changes. Holds for some seconds: who still waits says so again. */
+  want(name: string): void
+  end(): void
 }
-
-export interface KeyStatus {
-  /** What new things are sealed under. */
-  readonly generation: number
-  readonly hasOldKey: boolean
-  /** `none` when no change is under way; `not begun` while the store is under the old key. */
-  readonly step: 'none' | 'not begun' | 'announced' | 'sealing'
-  /** Rows that are under earlier keys and will not stay there. */
-  readonly due: number
-}
-
-interface KeyChangeWork {
-  readonly by: string
-  nowMs(): number
-  tell(progress: KeyProgress): void
-  /** How long other writers may take to follow. */
-  readonly patienceMs: number
-}
-
-export type KeyProgress =
-  | { readonly step: 'announced' }
-  | { readonly step: 'sealing'; readonly what: string; readonly done: number; readonly total: number }
-
-/** A writer that lives and holds up a change of the key. */
-export interface LaggingWriter {
-  readonly writer: string
-  readonly startedMs: number
-}
-
-export type KeyChangeEnd =
-  | { readonly kind: 'done'; readonly generation: number; readonly resealed: number }
-  /** Everything is under the key already. */
-  | { readonly kind: 'nothing' }
-  /** These were started without the new key: nothing was changed. */
-  | { readonly kind: 'lacking'; readonly writers: readonly LaggingWriter[] }
-  /** These have not followed in time; what was done stays done. */
-  | { readonly kind: 'waiting'; readonly writers: readonly LaggingWriter[] }
 
 /** Why a workflow is suspended. */
 export interface Suspending {
@@ -392,6 +356,8 @@ export interface NewSession extends SessionAddress {
   readonly scope: RunScope
   /** Its run was made for it, and ends with it. */
   readonly endsRun?: boolean
+  /** Where the process that holds its state takes calls that reached another one. */
+  readonly address?: string | undefined
   readonly atMs: number
 }
 
@@ -403,6 +369,7 @@ export interface SessionRecord extends SessionAddress {
   readonly state: SessionState
   /** Who holds its state. */
   readonly writer: string
+  readonly address: string | undefined
   readonly outcome: SessionOutcome | undefined
 }
 
