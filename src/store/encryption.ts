@@ -61,7 +61,7 @@ export class Sealer {
     nonce.writeUInt32BE(generation.no, 0)
     nonce.writeBigUInt64BE(this.#counter, NONCE_BYTES - 8)
     this.#counter += 1n
-    return encrypt({ key: this.#groupKey.key, nonce, plain: Buffer.from(plain), context })
+    return encrypt({ key: this.#groupKey.key, nonce, plain, context })
   }
 }
 
@@ -98,12 +98,15 @@ export function unseal(key: Buffer | KeyObject, sealed: Uint8Array, context: str
 function encrypt(sealing: {
   readonly key: Buffer | KeyObject
   readonly nonce: Buffer
-  readonly plain: Buffer
+  readonly plain: string | Buffer
   readonly context: string
 }): Buffer {
   const cipher = createCipheriv(ALGORITHM, sealing.key, sealing.nonce, { authTagLength: TAG_BYTES })
   cipher.setAAD(Buffer.from(sealing.context))
-  return Buffer.concat([sealing.nonce, cipher.update(sealing.plain), cipher.final(), cipher.getAuthTag()])
+  const { nonce, plain } = sealing
+  // A text goes in as it is: as bytes of its own it would be copied once more.
+  const sealed = typeof plain === 'string' ? cipher.update(plain, 'utf8') : cipher.update(plain)
+  return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()])
 }
 
 /** A tag that says which generation made it. */

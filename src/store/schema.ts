@@ -7,7 +7,7 @@ import { queries as runQueries, tables as runTables } from './calls/runs.ts'
 import { queries as workflowQueries } from './calls/workflows.ts'
 import { queries as chainQueries, tables as chainTables } from './commit-queue.ts'
 import { queries as consentQueries, tables as consentTables } from './consents.ts'
-import type { Steps } from './engine.ts'
+import { get, type Steps } from './engine.ts'
 import { queries as importQueries, tables as importTables } from './imports.ts'
 import { queries as journalQueries } from './journal.ts'
 import { type KeyRing, queries as ringQueries, tables as ringTables } from './key-ring.ts'
@@ -81,7 +81,10 @@ export function* missingSteps(
       `it was written by a newer Collet (schema ${version}); this one knows ${migrations.length}`,
     )
   }
-  if (version > 0) yield* keys.load()
+  if (version > 0) {
+    yield* refuseUnfinishedCopy()
+    yield* keys.load()
+  }
   return migrations.slice(version)
 }
 
@@ -99,4 +102,15 @@ export function refuseOutdated({ from, to }: Migration, mode: SchemaMode): void 
   if (mode !== 'require' || from === to) return
   const found = from === 0 ? 'it holds no store yet' : `its schema is ${from} and this Collet needs ${to}`
   throw new StoreError('unreadable', `${found}. Run: collet migrate`)
+}
+
+/** In `meta` while `collet store copy` fills a database: how far it came. */
+export const COPY_MARK = 'copy_of'
+
+function* refuseUnfinishedCopy(): Steps<void> {
+  if ((yield* get('readMeta', COPY_MARK)) === undefined) return
+  throw new StoreError(
+    'unreadable',
+    'the copy into it is not finished. Run the same collet store copy again: it goes on where it was',
+  )
 }

@@ -72,7 +72,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
   let closing: Promise<void> | undefined
   return {
     get pendingWrites() {
-      return queue.size
+      return queue.size + engine.waitingReads
     },
     isShared,
     get writer() {
@@ -99,6 +99,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     requests: sqlIdempotentRequests(context, () => chain.id),
     readJournal: snapshot((after: readonly JournalHead[], limit: number) => readJournal(keys, after, limit)),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
+    takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),
     watch: (tell) => engine.watch(tell),
     obstacle: () => engine.obstacle(),
     mayStart: (writer) => engine.mayStart(writer),

@@ -37,6 +37,8 @@ const LOOK_MS = 500
  * memory has neither locks, because no other process can reach it, nor a log to move.
  */
 export class SqliteEngine implements Engine {
+  /** Each is answered at once. */
+  readonly waitingReads = 0
   readonly #options: SqliteEngineOptions
   readonly #database: Database
   readonly #checkpointer: Checkpointer | undefined
@@ -51,8 +53,7 @@ export class SqliteEngine implements Engine {
     if (options.mostBytes !== undefined) this.#database.limitTo(options.mostBytes)
     if (options.path === IN_MEMORY) return
     this.#checkpointer = new Checkpointer(this.#database)
-    // The same database under another name must have the same locks.
-    this.#lockFolder = `${realpathSync(options.path)}-writers`
+    this.#lockFolder = lockFolderOf(options.path)
     this.#liveness = new WriterLiveness(this.#lockFolder, (writer) => this.#hasEnded(writer))
   }
 
@@ -120,6 +121,11 @@ export class SqliteEngine implements Engine {
 
   forgetWriter(writer: string): void {
     if (this.#lockFolder !== undefined) removeLockFile(this.#lockFolder, writer)
+  }
+
+  /** Processes that share a file are few, and each looks after its own. */
+  takeTurn(): boolean {
+    return true
   }
 
   /** SQLite counts what others commit, and does not say what it was. */
@@ -275,6 +281,16 @@ function lockStateOf(folder: string, writer: string): LockState {
     if (isBusy(error)) return 'locked'
     throw error
   }
+}
+
+/** Whether a process holds the lock of this writer of a database. */
+export function isLocked(path: string, writer: string): boolean {
+  return lockStateOf(lockFolderOf(path), writer) === 'locked'
+}
+
+/** The same database under another name must have the same locks. */
+function lockFolderOf(path: string): string {
+  return `${realpathSync(path)}-writers`
 }
 
 /** For a writer that is dead and has nothing left to recover. */
