@@ -176,6 +176,9 @@ interface Mark {
   readonly rows: number
 }
 
+/** What a database without contents has all the same: its own meta, and keys of its own, which those of the source replace. */
+const PREPARED: ReadonlySet<string> = new Set(['meta', 'key_generations'])
+
 /** In a transaction of the target: where to go on, or from where to begin. */
 async function begin(
   target: StoreTables,
@@ -197,7 +200,7 @@ async function begin(
   if (mark === undefined && version > 0) {
     const found = await contentOf(target, tables)
     if (originOf(found) === fresh.origin) return 'already'
-    if ([...found.counts].some(([name, rows]) => name !== 'meta' && rows > 0))
+    if ([...found.counts].some(([name, rows]) => !PREPARED.has(name) && rows > 0))
       throw new StoreError(
         'not_written',
         'the target holds a store of its own, or a copy that was used since. Nothing is put over it: name an empty database',
