@@ -30,6 +30,13 @@ export interface Engine {
   isAlive(writer: string): MaybePromise<boolean>
   /** A dead writer has nothing left to recover: what was kept to tell whether it lives may go. */
   forgetWriter(writer: string): MaybePromise<void>
+  /** How many reads wait for an answer. */
+  readonly waitingReads: number
+  /**
+   * Whether it is this process's turn at work that one of all processes is to do, once in so long. A turn is a matter of time
+   * and not of a lock: whoever stops in the middle of its turn has had it.
+   */
+  takeTurn(work: string, everyMs: number): MaybePromise<boolean>
   /** Tells what other processes commit, until it is ended; own commits do not count. */
   watch(tell: TellChange): StoreWatcher
   /**

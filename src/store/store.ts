@@ -74,7 +74,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
   let closing: Promise<void> | undefined
   return {
     get pendingWrites() {
-      return queue.size
+      return queue.size + engine.waitingReads
     },
     isShared,
     get writer() {
@@ -102,6 +102,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
       readJournal(keys.reasons, after, limit),
     ),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
+    takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),
     watch: (tell) => engine.watch(tell),
     obstacle: () => engine.obstacle(),
     mayStart: (writer) => engine.mayStart(writer),
