@@ -193,6 +193,9 @@ export function write(query: QueryName, ...values: SqlValue[]): Write {
   return new Write(query, values)
 }
 
+/** Why a text with NUL is not kept: PostgreSQL cannot. */
+export const NUL_REFUSED = 'a text holds NUL (U+0000), which no store keeps. Leave that character out'
+
 /** Steps that have their result already. */
 export function answered<Result>(value: Result): Steps<Result> {
   return { [Symbol.iterator]: () => ({ next: () => ({ done: true, value }) }) }
