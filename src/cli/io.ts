@@ -27,7 +27,7 @@ export interface Services {
       readonly allowAnonymous: boolean
       readonly opentool?: NonNullable<StartOptions['opentool']>
     },
-  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'close'>>
+  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'reload' | 'close'>>
   /** Serves MCP on a pair of streams, without a listener. */
   startStdio(settings: Settings, options: StdioStart): Promise<StdioServing>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
@@ -77,6 +77,8 @@ export interface CliIo {
   readonly services: Services
   /** Calls back at each request to stop (Ctrl-C, SIGTERM, a closed terminal); gives the way to stop listening. */
   onStop(listener: () => void): () => void
+  /** Calls back when the config is to be read again (SIGHUP of a server that has no terminal); gives the way to stop listening. */
+  onReload(listener: () => void): () => void
   /** Calls back for each rejected promise nobody handles, which then does not end the process; gives the way out. */
   onStrayRejection(listener: (reason: unknown) => void): () => void
   /** Calls back for each exception nobody catches, which then does not end the process; gives the way out. */

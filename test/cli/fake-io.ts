@@ -49,6 +49,7 @@ export class FakeIo {
         this.#listeners.add(listener)
         return () => this.#listeners.delete(listener)
       },
+      onReload: () => () => {},
       onStrayRejection: () => () => {},
       onUncaughtException: () => () => {},
       exit: (code) => this.exits.push(code),

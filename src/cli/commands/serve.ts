@@ -8,8 +8,8 @@ import {
   EXIT,
   type ExitCode,
 } from '#cli/command'
-import { CONFIG_OPTION, loadProject } from '#cli/store-access'
-import { findConfig } from '#config/load'
+import { CONFIG_OPTION, loadProject, problemText } from '#cli/store-access'
+import { ConfigError, findConfig, type ImportModule, importAgain } from '#config/load'
 import type { Settings } from '#config/settings'
 import { type SettingsFlags, toSettings } from '#config/to-settings'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
@@ -71,6 +71,7 @@ const serve = defineCommand<ServeOption>({
   summary: 'Starts the server with the tools of a config.',
   details: [
     'Ctrl-C stops it: running calls get some time to finish, then they are cancelled. A second Ctrl-C stops it at once.',
+    'SIGHUP, where there is no terminal, makes it read the config again: credentials, roles, limits, budgets and approval terms change at once; the rest is named.',
   ],
   positionals: [],
   options: {
@@ -106,10 +107,17 @@ const serve = defineCommand<ServeOption>({
         note: (line) => output.note(line),
       })
     }
-    const { loaded, tools } = await loadProject(args.text('config'), context)
-    const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
+    const read = async (load?: ImportModule) => {
+      const { loaded, tools } = await loadProject(args.text('config'), context, load)
+      return toSettings({ loaded, tools, flags, environment, workingFolder })
+    }
+    const settings = await read()
     const allowAnonymous = args.flag('allow-anonymous')
-    return await serveUntilStopped(settings, { allowAnonymous }, context)
+    return await serveUntilStopped(
+      settings,
+      { allowAnonymous, readAgain: () => read(importAgain()) },
+      context,
+    )
   },
 })
 
@@ -137,6 +145,8 @@ function withoutWatch(args: Arguments<ServeOption>): string[] {
 
 interface ServeOptions {
   readonly allowAnonymous: boolean
+  /** The settings as the config says now. */
+  readonly readAgain?: () => Promise<Settings>
   /** Lets callers with a key stop the server over OpenTool (OTS-53). */
   readonly allowStop?: boolean
   /** A call to try. Default: one over OTC. */
@@ -163,11 +173,13 @@ export async function serveUntilStopped(
     isBroken = true
     stop.request()
   })
+  let endReload = () => {}
   try {
     const opentool = options.allowStop === true ? { stop: stop.request } : {}
     const starting = services.startServer(settings, { allowAnonymous, opentool })
     const server = await output.during('Starting', starting)
     for (const warning of server.warnings) output.warn(warning)
+    endReload = followReloads(server, options, context)
     announce(server, settings, { ...context, curl: example(server.url, settings) })
     await stop.requested
     output.note('Stopping: running calls may finish. Press Ctrl-C again to stop at once.')
@@ -177,9 +189,44 @@ export async function serveUntilStopped(
     throw isListenFailure(error) ? new CommandFailure(EXIT.server, error.message, { cause: error }) : error
   } finally {
     stop.end()
+    endReload()
     endRejections()
     endExceptions()
   }
+}
+
+/** Reads the config again when it is asked to. One that is wrong is refused with its reasons, and the old one stays. */
+function followReloads(
+  server: Pick<RunningServer, 'reload'>,
+  { readAgain }: ServeOptions,
+  { onReload, output, workingFolder }: CommandContext,
+): () => void {
+  if (readAgain === undefined) return () => {}
+  const reload = async (): Promise<void> => {
+    try {
+      const { applied, needRestart } = await server.reload(await readAgain())
+      output.note(
+        `Read the config again: ${applied.length === 0 ? 'nothing to change' : `changed ${applied.join(', ')}`}.`,
+      )
+      if (needRestart.length > 0) output.warn(`Needs a restart: ${needRestart.join(', ')}.`)
+    } catch (error) {
+      const problems =
+        error instanceof ConfigError
+          ? error.problems.map((one) => problemText(one, workingFolder))
+          : [reasonOf(error)]
+      for (const problem of problems) output.error(problem)
+      output.warn('The config was refused; the one before stays.')
+    }
+  }
+  // One after another: the last one that was asked for is the one that stays.
+  let turn = Promise.resolve()
+  return onReload(() => {
+    turn = turn.then(reload)
+  })
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 const LISTEN_CODES: ReadonlySet<unknown> = new Set([
