@@ -16,7 +16,7 @@ import { startPostgres } from '../test/store/postgres-server.ts'
  * Writes down a lived-in store of each engine as this version makes it, for test/store/upgrade.test.ts. Run it when a version is
  * released, and before the first one whenever the tables change:
  *
- *     npx node --conditions=collet-source scripts/make-upgrade-fixture.ts
+ *     npx node --conditions=collet-source scripts/make-upgrade-fixture.ts && npx biome check --write test/store/upgrade
  */
 const masterKey = Buffer.alloc(32, 'upgrade')
 const folder = new URL(`../test/store/upgrade/${VERSION}/`, import.meta.url)
