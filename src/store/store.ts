@@ -18,6 +18,7 @@ import { openGroups, readJournal } from './journal.ts'
 import { sqlAudit, sqlKeys } from './keys.ts'
 import { sqlBudgets, sqlRates } from './limits.ts'
 import { sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
+import { sqlKeyChange } from './rotation.ts'
 import type { RowGuard } from './rows.ts'
 import { sqlVault } from './vault.ts'
 import { verifyJournal } from './verify.ts'
@@ -43,7 +44,7 @@ interface SqlStoreParts {
 export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreParts): Store {
   const { keys } = chain
   const queue = new CommitQueue(engine)
-  const sealed = openGroups(keys.wrap)
+  const sealed = openGroups(keys)
   const context: StoreContext = {
     keys,
     sealed,
@@ -87,6 +88,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     ...sqlChallenges(context),
     ...sqlRecovery(context, engine, chain),
     keys: sqlKeys(context),
+    keyChange: sqlKeyChange(context, engine, chain),
     audit: sqlAudit(context),
     budgets: sqlBudgets(context),
     rates: sqlRates(context, digest),
@@ -98,9 +100,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     sources: sqlSources(context),
     workflows: sqlWorkflows(context),
     requests: sqlIdempotentRequests(context, () => chain.id),
-    readJournal: snapshot((after: readonly JournalHead[], limit: number) =>
-      readJournal(keys.reasons, after, limit),
-    ),
+    readJournal: snapshot((after: readonly JournalHead[], limit: number) => readJournal(keys, after, limit)),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
     takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),
     watch: (tell) => engine.watch(tell),

@@ -11,7 +11,7 @@ import type { MaybePromise, Store } from '#core/ports/store'
 import type { NewCredential } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
-import { deriveStoreKeys } from '#store/encryption'
+import { KeyRing } from '#store/key-ring'
 import { openPostgresStore, prepareDatabase } from '#store/postgres/open'
 import { MIGRATIONS } from '#store/schema'
 import { migrateStore, openStore } from '#store/stores'
@@ -75,7 +75,7 @@ const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
   CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;
   INSERT INTO hosts (name) VALUES ('one');`
 const masterKey = randomBytes(32)
-const keys = deriveStoreKeys(masterKey)
+const keys = new KeyRing({ current: masterKey })
 const [OLD, NEW] = [MIGRATIONS.length, MIGRATIONS.length + 1]
 
 describe('the tables of a database', () => {
