@@ -7,7 +7,7 @@ import type { Clock } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import type { RunningServer, StartOptions, WorkerShare } from '#server/start-server'
 import type { StdioServing, StdioStart } from '#server/start-stdio'
-import type { migrateStore } from '#store/stores'
+import type { copyStore, migrateStore } from '#store/stores'
 import type { TextStream } from './output.ts'
 
 /** How an operator's command reaches a store. */
@@ -36,6 +36,8 @@ export interface Services {
   checkWritable(access: StoreAccess): Promise<void>
   /** Brings the tables of a store up to date, or (`look`) says what would be done. */
   migrate(access: StoreAccess, mode: 'migrate' | 'look'): ReturnType<typeof migrateStore>
+  /** Copies a whole store into an empty database, or goes on with it. */
+  copyStore: typeof copyStore
   /** Copies the database to a new file; the store may be in use. */
   backUp(access: StoreAccess, file: string): Promise<void>
   verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
@@ -140,6 +142,10 @@ export const REAL_SERVICES: Services = {
   async migrate({ url, ...key }, mode) {
     const { migrateStore } = await import('#store/stores')
     return await migrateStore(url, key, mode)
+  },
+  async copyStore(...copy) {
+    const { copyStore } = await import('#store/stores')
+    return await copyStore(...copy)
   },
   async backUp({ url }, file) {
     const { backUpStore } = await import('#store/stores')

@@ -4,7 +4,7 @@ import { TokenRefresher } from '#core/credentials/credentials'
 import { type BudgetRule, Budgets } from '#core/limits/budgets'
 import { CallLimits, type Release } from '#core/limits/limits'
 import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
-import type { ChallengeRecord, MaybePromise, Store } from '#core/ports/store'
+import type { ChallengeRecord, MaybePromise, Store, TellChange } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#core/runs/feed'
 import { ConsentEvents, RefusalEvents } from '#core/runs/notices'
@@ -78,7 +78,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const { store, clock, log, registry } = options
   const running = new RunningCalls()
   const health = new StoreHealth({ store, log })
-  const changes = new StoreChanges(() => store.foreignVersion())
+  const changes = new StoreChanges(store)
   const feed = new RunFeed(changes)
   const onRefused = options.onLimitRefused ?? (() => undefined)
   const limits = new CallLimits({
@@ -112,7 +112,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     newCallId: () => options.newCallId(),
     newChallengeId: () => options.newChallengeId(),
     publicUrl: () => options.publicUrl(),
-    ...{ running, health, sessions, feed, waits, limits, budgets, refusals, consents, refresher },
+    ...{ running, health, changes, sessions, feed, waits, limits, budgets, refusals, consents, refresher },
     starting: new StartingCalls(),
     callStep: (principal, request, step) => callTool(needs, principal, request, step),
   }
@@ -134,10 +134,18 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     timers.add(timer.unref())
   }
 
-  every(CANCEL_POLL_MS, 'looking for cancel requests', async () => {
+  async function heedCancels(): Promise<void> {
     if (running.size === 0) return
     for (const { record } of await store.cancelRequests()) running.get(record)?.interrupt('cancel')
-  })
+  }
+
+  every(CANCEL_POLL_MS, 'looking for cancel requests', heedCancels)
+  // Rare changes of other replicas are told without a name.
+  const onChange: TellChange = (names) => {
+    if (names !== undefined) return
+    heedCancels().catch((error: unknown) => log.error({ err: error }, 'looking for cancel requests failed'))
+  }
+  if (store.isShared) changes.listen(onChange)
   every(CANCEL_POLL_MS, 'looking for ended runs', () => sessions.closeEnded())
   every(RECOVERY_POLL_MS, 'recovery', async () => {
     const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
@@ -201,6 +209,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
       .close()
       .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
     for (const timer of timers) clearInterval(timer)
+    changes.ignore(onChange)
   }
 }
 
