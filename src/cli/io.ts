@@ -64,6 +64,15 @@ export interface WorkerReady extends Pick<RunningServer, 'url' | 'startTokenFile
   readonly sources: number
 }
 
+/** What a worker begins with. */
+export interface WorkerBegin {
+  /** From 1. */
+  readonly index: number
+  readonly startToken: Secret
+  /** Where the others listen; absent for the first. */
+  readonly port?: number | undefined
+}
+
 /** One of several processes that are one server, for `serve --workers`. */
 export interface WorkerProcess extends ServerProcess {
   /** `undefined` when it ends before it serves. */
@@ -76,6 +85,8 @@ export interface WorkerProcess extends ServerProcess {
 export interface WorkerSide extends WorkerShare {
   /** From 1. */
   readonly index: number
+  /** Where the others listen; absent for the first. */
+  readonly port: number | undefined
   /** When it is asked to stop, or whoever started it is gone. */
   readonly stopped: Promise<void>
   tellReady(ready: WorkerReady): void
@@ -109,7 +120,7 @@ export interface CliIo {
   /** Starts `collet` again in a child process with these arguments. */
   startProcess(args: readonly string[]): ServerProcess
   /** Starts `collet` once more with the same arguments, on the same port. */
-  startWorker(begin: { readonly index: number; readonly startToken: Secret }): WorkerProcess
+  startWorker(begin: WorkerBegin): WorkerProcess
   /** Present in a process that was started so. */
   readonly worker?: WorkerSide | undefined
   /** Calls back at each request to read the configuration again (SIGHUP); gives the way to stop listening. */

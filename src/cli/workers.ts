@@ -2,11 +2,16 @@ import cluster, { type Worker } from 'node:cluster'
 import { Secret } from '#core/secret'
 import type { ShownMetrics } from '#server/telemetry/metrics'
 import { EXIT } from './command.ts'
-import type { WorkerProcess, WorkerReady, WorkerSide } from './io.ts'
+import type { WorkerBegin, WorkerProcess, WorkerReady, WorkerSide } from './io.ts'
 
 /** What the process that keeps the workers says to one. */
 type ToWorker =
-  | { readonly kind: 'begin'; readonly index: number; readonly startToken: string }
+  | {
+      readonly kind: 'begin'
+      readonly index: number
+      readonly startToken: string
+      readonly port?: number | undefined
+    }
   | { readonly kind: 'stop' }
   | { readonly kind: 'measure'; readonly id: number }
   | { readonly kind: 'gathered'; readonly id: number; readonly texts: readonly WorkerText[] }
@@ -22,11 +27,8 @@ type WorkerText = readonly [index: number, text: string]
 /** A worker that does not answer in time is left out of the metrics. */
 const MEASURE_MS = 2_000
 
-/** The workers of this process, which share its port: connections are handed to each in turn. */
-export function createWorkers(): (begin: {
-  readonly index: number
-  readonly startToken: Secret
-}) => WorkerProcess {
+/** The workers of this process. They share a port; metrics that one is asked for are those of all. */
+export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
   const living = new Map<number, Worker>()
   let asked = 0
   const measured = new Map<number, (from: number, text: string) => void>()
@@ -52,12 +54,12 @@ export function createWorkers(): (begin: {
     return [...texts].toSorted(([one], [other]) => one - other)
   }
 
-  return ({ index, startToken }) => {
+  return ({ index, startToken, port }) => {
     const worker = cluster.fork()
     living.set(index, worker)
     const ready = Promise.withResolvers<WorkerReady | undefined>()
     const ended = Promise.withResolvers<number>()
-    worker.on('online', () => tell(worker, { kind: 'begin', index, startToken: startToken.reveal() }))
+    worker.on('online', () => tell(worker, { kind: 'begin', index, port, startToken: startToken.reveal() }))
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'ready') ready.resolve(message.ready)
       else if (message.kind === 'measured') measured.get(message.id)?.(index, message.text)
@@ -102,9 +104,11 @@ export async function joinWorkers(): Promise<WorkerSide | undefined> {
     else void measure(own, message.id)
   })
   process.once('disconnect', () => stopped.resolve())
-  const { index, startToken } = await begin.promise
+  const { index, startToken, port } = await begin.promise
   return {
     index,
+    port,
+    sharing: port === undefined ? 'first' : 'joining',
     startToken: new Secret(startToken),
     stopped: stopped.promise,
     tellReady: (ready) => say({ kind: 'ready', ready }),

@@ -24,7 +24,7 @@ import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
 import { createPinRoutes } from '#server/admin/pins'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
-import { createHttpApp } from '#server/http/app'
+import { createHttpApp, type PortSharing } from '#server/http/app'
 import type { ServerRoute } from '#server/http/router'
 import { createReplicaHop } from '#server/replicas/hop'
 import { createLog, type ServerLog } from '#server/telemetry/log'
@@ -61,6 +61,7 @@ export interface StartOptions {
 
 /** What the workers of one server have together. */
 export interface WorkerShare {
+  readonly sharing: PortSharing
   /** Lets an operator in at each of them. */
   readonly startToken: Secret
   /** Metrics of all workers, when this one has those of its own. */
@@ -205,6 +206,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       spans,
       challengeFor: metadata?.challengeFor,
       mostBodyBytes: settings.limits.total.bodyBytes,
+      sharing: worker?.sharing,
       admit: admit === undefined ? undefined : (client) => refuseUnlessAdmitted(admit(client)),
     })
     closing.push(app.close)
@@ -217,7 +219,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const metricsApp =
       metricsPort === undefined
         ? undefined
-        : createMetricsListener(metricsPort, settings.server, { log, metrics, clock }, shownMetrics)
+        : createMetricsListener(
+            metricsPort,
+            settings.server,
+            { log, metrics, clock, sharing: worker?.sharing },
+            shownMetrics,
+          )
     if (metricsApp !== undefined) closing.push(metricsApp.close)
     const metricsUrl = await metricsApp?.listen()
     if (metricsUrl !== undefined)

@@ -169,12 +169,14 @@ async function serveWithWorkers(
   const { output, clock } = context
   const startToken = new Secret(randomBytes(START_TOKEN_BYTES).toString('base64url'))
   let startTokenFile: string | undefined
+  let port: number | undefined
   try {
     return await keepWorkers({
       count,
-      start: (index) => context.startWorker({ index, startToken }),
+      start: (index) => context.startWorker({ index, startToken, port }),
       onReady(ready) {
         startTokenFile = ready.startTokenFile
+        port = Number(new URL(ready.url).port)
         for (const warning of ready.warnings) output.warn(warning)
         announce(ready, settings, { ...context, curl: exampleCurl(ready.url, settings), workers: count })
       },
@@ -213,10 +215,11 @@ async function serveAsWorker(
 ): Promise<ExitCode> {
   const { internal } = settings.server
   // Each worker's listener for other replicas is its own: the ports after the first one.
-  const server =
+  const own =
     internal === undefined || internal.port === 0
-      ? settings.server
-      : { ...settings.server, internal: { ...internal, port: internal.port + worker.index - 1 } }
+      ? {}
+      : { internal: { ...internal, port: internal.port + worker.index - 1 } }
+  const server = { ...settings.server, port: worker.port ?? settings.server.port, ...own }
   return await serveUntilStopped({ ...settings, server }, { allowAnonymous, worker }, context)
 }
 

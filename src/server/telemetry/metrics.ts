@@ -301,7 +301,7 @@ const NOBODY: Authenticator = {
 export function createMetricsListener(
   port: number,
   settings: Settings['server'],
-  world: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock'>,
+  world: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock' | 'sharing'>,
   shown: ShownMetrics,
 ): HttpApp {
   const host = settings.metricsHost ?? '127.0.0.1'
