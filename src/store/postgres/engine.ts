@@ -55,6 +55,7 @@ export class PostgresEngine implements Engine {
   readonly #reads: Line
   readonly #snapshots: Line
   #reading: PendingRead[] = []
+  #waitingReads = 0
   #snapshotTurn: Promise<unknown> = Promise.resolve()
 
   constructor(options: PostgresEngineOptions) {
@@ -67,13 +68,20 @@ export class PostgresEngine implements Engine {
     this.#snapshots = new Line(() => Connection.open(url))
   }
 
+  get waitingReads(): number {
+    return this.#waitingReads
+  }
+
   async read<T>(steps: Steps<T>): Promise<T> {
+    this.#waitingReads += 1
     try {
       return await driveEach(steps, async (asks) => {
         for (const ask of asks) await this.#ask(ask)
       })
     } catch (error) {
       throw storeErrorOf(error, 'cannot read the database')
+    } finally {
+      this.#waitingReads -= 1
     }
   }
 
@@ -124,6 +132,15 @@ export class PostgresEngine implements Engine {
 
   /** Nothing is kept beside the writer's row. */
   forgetWriter(): void {}
+
+  async takeTurn(work: string, everyMs: number): Promise<boolean> {
+    const { rows } = await this.#readOne({
+      name: 'takeTurn',
+      text: TAKE_TURN,
+      values: [`turn:${work}`, everyMs],
+    })
+    return rows.length > 0
+  }
 
   watch(tell: TellChange): StoreWatcher {
     return this.#notices.watch(tell)
@@ -314,11 +331,14 @@ export class PostgresEngine implements Engine {
 
   /** One at a time: a transaction has the connection for itself. */
   #inTurn<T>(act: (connection: Connection) => Promise<T>, doing: string): Promise<T> {
+    this.#waitingReads += 1
     const turn = this.#snapshotTurn.then(async () => {
       try {
         return await act(await this.#snapshots.current())
       } catch (error) {
         throw storeErrorOf(error, doing)
+      } finally {
+        this.#waitingReads -= 1
       }
     })
     this.#snapshotTurn = turn.catch(() => undefined)
@@ -377,6 +397,9 @@ const IS_ALIVE = `SELECT 1 AS alive FROM writers WHERE id = $1 AND lease_until >
 /** Moves with every group of another living writer, and with its end. */
 const FOREIGN_VERSION = `SELECT CAST(coalesce(sum(1 + coalesce((SELECT max(n) FROM commit_groups g WHERE g.writer = w.no), 0)), 0)
     + count(*) * 1000003 AS BIGINT) AS version FROM writers w WHERE lease_until > 0 AND ended_at IS NULL AND no <> $1`
+
+const TAKE_TURN = `INSERT INTO meta (name, value) VALUES ($1, CAST(${NOW_MS} + $2 AS TEXT))
+  ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(meta.value AS BIGINT) <= ${NOW_MS} RETURNING name`
 
 const WRITE_CHECK = `INSERT INTO meta (name, value) VALUES ('write_check', '')
   ON CONFLICT (name) DO UPDATE SET value = excluded.value`
