@@ -215,6 +215,11 @@ export function isFenced(error: unknown): boolean {
   )
 }
 
+/** A table is there, or gone, or in its place already: another process did the same at once. */
+export function isDoneAlready(error: unknown): boolean {
+  return /^(42P01|42P07|42809)$/.test(stateOf(error) ?? '')
+}
+
 /** This role may not do that. */
 export function isRefused(error: unknown): boolean {
   return stateOf(error) === '42501'
