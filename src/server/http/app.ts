@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, ServerResponse, STATUS
 import type { AddressInfo, Socket } from 'node:net'
 import type { Authenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import { fault, ToolError } from '#core/errors'
+import { fault, StoreError, ToolError } from '#core/errors'
 import type { MaybePromise } from '#core/ports/store'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import type { ClientInfo, Clock } from '#core/runtime'
@@ -355,7 +355,7 @@ function refuse(
   exchange: Exchange,
   error: unknown,
 ): HttpReply {
-  const shown = error instanceof ToolError ? error : unexpected(services, exchange, error)
+  const shown = error instanceof ToolError ? error : faultOf(services, exchange, error)
   const status = statusOf(shown)
   try {
     if (route !== undefined) return route.refuse(exchange, shown, status)
@@ -373,6 +373,23 @@ function send(services: HttpServices, exchange: Exchange, reply: HttpReply): voi
     unexpected(services, exchange, err)
     exchange.response.destroy()
   }
+}
+
+/** A store that is away or full is no fault of ours: the caller comes again. What cannot be read is for the operator (rule 14). */
+function faultOf(services: HttpServices, exchange: Exchange, error: unknown): ToolError {
+  if (!(error instanceof StoreError) || error.code === 'unreadable') {
+    return unexpected(services, exchange, error)
+  }
+  const { route, trace } = exchange
+  services.log.error(
+    { err: error, route, traceId: trace.traceId },
+    'the store failed while answering a request',
+  )
+  const what =
+    error.code === 'unknown'
+      ? 'It is not known whether this request took effect; look before you repeat it.'
+      : 'Nothing was changed; try again shortly.'
+  return fault('not_ready', `The server cannot use its store right now. ${what}`, { retryAfterMs: 2_000 })
 }
 
 /** Logged with its stack; the caller learns nothing but what to do next (OTC/T-20, OTC/T-26). */
