@@ -13,6 +13,12 @@ import { type AnswerAll, driveEach } from './lanes.ts'
 
 interface PostgresStoreOptions {
   readonly url: string
+  /**
+   * The database itself, when `url` leads to a pooler that gives every transaction another connection (PgBouncer): what
+   * changes, renews the lease and listens connects there. Without it all goes through the pooler, and what other
+   * replicas do is polled.
+   */
+  readonly direct?: string | undefined
   readonly masterKey: Uint8Array
   /** Default: the tables are made, or brought up to date. */
   readonly schema?: SchemaMode | undefined
@@ -29,13 +35,13 @@ interface PostgresStoreOptions {
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { url, masterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
-  const { leaseMs = LEASE_MS, wallMs = Date.now } = options
+  const { direct, leaseMs = LEASE_MS, wallMs = Date.now } = options
   const keys = deriveStoreKeys(masterKey)
-  await prepareDatabase(url, keys, { mode: schema })
+  await prepareDatabase(direct ?? url, keys, { mode: schema })
   const volumes = new Volumes(nowMs)
   const chain = new Chain(keys, nowMs, { ids: volumes, leaseMs })
   const guard = new RowGuard(keys.rows, onForeign)
-  const engine = new PostgresEngine({ url, chain, volumes, guard, leaseMs, wallMs, onCommit })
+  const engine = new PostgresEngine({ url, direct, chain, volumes, guard, leaseMs, wallMs, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
 
