@@ -15,6 +15,8 @@ export interface StoreAccess {
   readonly url: string
   readonly dataFolder: string
   readonly masterKey: Uint8Array | undefined
+  /** The key before, while it is being changed. */
+  readonly oldMasterKey?: Uint8Array | undefined
 }
 
 /** The rooms behind the commands. They are loaded when first used, so that `collet --help` is quick. */
@@ -95,13 +97,13 @@ export const REAL_SERVICES: Services = {
     const { startStdio } = await import('#server/start-stdio')
     return await startStdio(settings, options)
   },
-  async openStore({ url, dataFolder, masterKey }) {
+  async openStore({ url, ...keys }) {
     const { openStore } = await import('#store/stores')
-    return await openStore(url, { dataFolder, masterKey, mode: 'operator' })
+    return await openStore(url, { ...keys, mode: 'operator' })
   },
-  async checkWritable({ url, dataFolder, masterKey }) {
+  async checkWritable({ url, ...keys }) {
     const { openStore } = await import('#store/stores')
-    const store = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
+    const store = await openStore(url, { ...keys, mode: 'operator' })
     try {
       await store.checkWritable()
     } finally {
@@ -120,9 +122,9 @@ export const REAL_SERVICES: Services = {
     const { backUpStore } = await import('#store/stores')
     await backUpStore(url, file)
   },
-  async verifyJournal({ url, dataFolder, masterKey }, kept) {
+  async verifyJournal({ url, ...keys }, kept) {
     const { openStore } = await import('#store/stores')
-    const store = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
+    const store = await openStore(url, { ...keys, mode: 'operator' })
     try {
       const plain = await store.verify()
       if (!plain.ok) return plain

@@ -68,6 +68,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
   const store = await openStore(settings.store, {
     dataFolder: settings.dataFolder,
     masterKey: settings.masterKey,
+    oldMasterKey: settings.oldMasterKey,
     mode: 'server',
     migrates: settings.migrates,
     onCommit: options.onCommit,

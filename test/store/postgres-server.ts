@@ -82,11 +82,11 @@ export async function emptyDatabase(url: string): Promise<void> {
   await client.connect()
   try {
     const { rows } = await client.query<{ name: string }>(
-      "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'meta'",
+      "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename NOT IN ('meta', 'key_generations')",
     )
     const deletes = rows.map(({ name }) => `DELETE FROM ${name};`)
     await client.query(
-      `${deletes.join(' ')} DELETE FROM meta WHERE name NOT IN ('key_check', 'schema_version')`,
+      `${deletes.join(' ')} DELETE FROM meta WHERE name NOT IN ('identity', 'schema_version')`,
     )
   } finally {
     await client.end()

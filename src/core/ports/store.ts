@@ -6,6 +6,7 @@ import type { MaybePromise } from '#core/runtime'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { ApprovalStore, EndedParked } from './approval-store.ts'
 import type { PinStore, SourceStore } from './import-store.ts'
+import type { KeyChange } from './key-change.ts'
 import type { AuditStore, KeyStore } from './key-store.ts'
 import type {
   BudgetStore,
@@ -233,6 +234,8 @@ export interface Store extends RunStore, SessionStore {
   readonly workflows: WorkflowStore
   /** Requests that have a key of their caller's own, and are no calls. */
   readonly requests: IdempotentRequestStore
+  /** The change of `COLLET_KEY`. */
+  readonly keyChange: KeyChange
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 
