@@ -49,11 +49,12 @@ export class FakeIo {
         this.#listeners.add(listener)
         return () => this.#listeners.delete(listener)
       },
-      onReload: () => () => {},
       onStrayRejection: () => () => {},
       onUncaughtException: () => () => {},
       exit: (code) => this.exits.push(code),
       startProcess: () => unused('startProcess'),
+      startWorker: () => unused('startWorker'),
+      onReload: () => () => {},
       ...this.#changes,
     }
   }

@@ -79,7 +79,7 @@ export interface RunningGateway extends Gateway {
 }
 
 /** The rules that may change while calls run. */
-export type Governing = Pick<RunningGatewayOptions, 'approvalRules' | 'maxResultBytes' | 'limits' | 'budgets'>
+type Governing = Pick<RunningGatewayOptions, 'approvalRules' | 'maxResultBytes' | 'limits' | 'budgets'>
 
 export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const { store, clock, log, registry } = options

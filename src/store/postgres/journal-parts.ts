@@ -3,7 +3,7 @@ import { type Row, write } from '#store/engine'
 import type { KeyRing } from '#store/key-ring'
 import { integer, text } from '#store/rows'
 import { statementOf } from './batches.ts'
-import { type Connection, isBusy, isRefused, type Statement } from './connection.ts'
+import { type Connection, isBusy, isDoneAlready, isRefused, type Statement } from './connection.ts'
 
 /**
  * The journal in parts by time. The number of a commit group begins with the day it was made, so the table of groups is
@@ -152,7 +152,7 @@ export async function tendParts(connection: Connection, plan: PartsPlan, keys: K
     for (const part of plan.drop) groups += await dropPart(connection, part, keys)
   } catch (error) {
     // A role that may not make tables keeps everything in the rest.
-    if (!isBusy(error) && !isRefused(error)) throw error
+    if (!isBusy(error) && !isRefused(error) && !isDoneAlready(error)) throw error
   }
   return groups
 }

@@ -13,6 +13,12 @@ import { type AnswerAll, driveEach } from './lanes.ts'
 
 interface PostgresStoreOptions {
   readonly url: string
+  /**
+   * The database itself, when `url` leads to a pooler that gives every transaction another connection (PgBouncer): what
+   * changes, renews the lease and listens connects there. Without it all goes through the pooler, and what other
+   * replicas do is polled.
+   */
+  readonly direct?: string | undefined
   readonly masterKey: Uint8Array
   /** The key before, while it is being changed. */
   readonly oldMasterKey?: Uint8Array | undefined
@@ -31,13 +37,13 @@ interface PostgresStoreOptions {
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { url, masterKey, oldMasterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
-  const { leaseMs = LEASE_MS, wallMs = Date.now } = options
+  const { direct, leaseMs = LEASE_MS, wallMs = Date.now } = options
   const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
-  await prepareDatabase(url, keys, { mode: schema })
+  await prepareDatabase(direct ?? url, keys, { mode: schema })
   const volumes = new Volumes(nowMs)
   const chain = new Chain(keys, nowMs, { ids: volumes, leaseMs })
   const guard = new RowGuard(keys, onForeign)
-  const engine = new PostgresEngine({ url, chain, volumes, guard, leaseMs, wallMs, onCommit })
+  const engine = new PostgresEngine({ url, direct, chain, volumes, guard, leaseMs, wallMs, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
 
