@@ -241,6 +241,8 @@ describe('the house', () => {
       // Talks to the server that the person at the command line named.
       'src/cli/io.ts',
       'src/egress/agent.ts',
+      // Connects to the other replicas, where they said that they are.
+      'src/server/replicas/hop.ts',
       // Sends traces to the operator's own collector.
       'src/server/telemetry/tracing.ts',
       // Wraps the pipe to the server that started it.

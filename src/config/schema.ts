@@ -237,6 +237,15 @@ export const CONFIG_SCHEMA = closed({
     metricsPort: WHOLE.min(0).max(65_535).optional(),
     /** Address of that listener. Default `127.0.0.1`. */
     metricsHost: TEXT.optional(),
+    /** Where other replicas on one PostgreSQL database pass on calls of sessions that this one holds. Default this machine alone. */
+    internal: closed({
+      /** Default `127.0.0.1`; a private address of this machine where replicas run on several. */
+      host: TEXT.default('127.0.0.1'),
+      /** Default 0 = any free port. */
+      port: WHOLE.min(0).max(65_535).default(0),
+      /** How other replicas reach it; default its address and port. */
+      url: HTTP_URL.optional(),
+    }).optional(),
     /** Open connections; further ones are closed at once. Default 10 000. */
     maxConnections: WHOLE.min(1).default(10_000),
   }).prefault({}),

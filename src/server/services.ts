@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Settings } from '#config/settings'
+import type { Hop } from '#core/calls/forward'
 import { openGateway, type RunningGateway } from '#core/calls/gateway'
 import { newCallId } from '#core/ids'
 import type { LimitName } from '#core/limits/settings'
@@ -33,6 +34,8 @@ interface ServicesOptions {
   onCommit(changes: number, durationMs: number): void
   onLimitRefused?(name: LimitName): void
   readonly catalogChanges?: CatalogChanges
+  /** The way to replicas that hold sessions. */
+  readonly hop?: Hop
 }
 
 export interface Services {
@@ -93,6 +96,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
     publicUrl: options.publicUrl,
+    hop: options.hop,
     maxResultBytes: settings.calls.maxResultBytes,
     limits: settings.limits,
     budgets: settings.budgets,

@@ -25,6 +25,7 @@ import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
 import { createHttpApp } from '#server/http/app'
 import type { ServerRoute } from '#server/http/router'
+import { createReplicaHop } from '#server/replicas/hop'
 import { createLog, type ServerLog } from '#server/telemetry/log'
 import { createMetrics, createMetricsListener, createMetricsRoute } from '#server/telemetry/metrics'
 import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
@@ -88,6 +89,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const listeners: Listener[] = []
   const { conformance } = options
   const publicUrl = (): string => settings.server.publicUrl ?? url
+  const { maxResultBytes } = settings.calls
+  const hop = createReplicaHop({ settings: settings.server, maxResultBytes, clock, log })
   const services = await openServices(
     conformance === undefined ? settings : { ...settings, tools: [...settings.tools, ...conformance.tools] },
     {
@@ -97,6 +100,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ownListeners: () => listeners,
       onCommit: metrics.groupCommitted,
       onLimitRefused: metrics.limitRefused,
+      hop,
       ...(options.catalogChanges === undefined ? {} : { catalogChanges: options.catalogChanges }),
     },
   )
@@ -110,6 +114,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   try {
     const { admit } = settings.hooks
     const { store } = gateway
+    if (store.isShared) {
+      const replicas = await hop.open(gateway)
+      closing.push(replicas.close)
+      listeners.push(replicas)
+    }
     const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: services.fetch, log })
     closing.push(authenticator.close)
     await authenticator.refresh()

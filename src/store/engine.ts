@@ -1,4 +1,5 @@
 import type { JournalEvent } from '#core/journal/events'
+import type { StoreWatcher, TellChange } from '#core/ports/store'
 import type { MaybePromise } from '#core/runtime'
 import type { StoreKeys } from './encryption.ts'
 import type { RowGuard, SealedText, Slice } from './rows.ts'
@@ -29,8 +30,8 @@ export interface Engine {
   isAlive(writer: string): MaybePromise<boolean>
   /** A dead writer has nothing left to recover: what was kept to tell whether it lives may go. */
   forgetWriter(writer: string): MaybePromise<void>
-  /** Another number than before once another process has committed something; own commits do not count. */
-  foreignVersion(): MaybePromise<number>
+  /** Tells what other processes commit, until it is ended; own commits do not count. */
+  watch(tell: TellChange): StoreWatcher
   /**
    * Where the journal is kept in parts by time: makes the next part in time, and drops those older than the journal is
    * kept; gives how many groups went with them. Groups outside of any part, and elsewhere all, are forgotten one by one.

@@ -99,7 +99,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
       readJournal(keys.reasons, after, limit),
     ),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
-    foreignVersion: () => engine.foreignVersion(),
+    watch: (tell) => engine.watch(tell),
     obstacle: () => engine.obstacle(),
     mayStart: (writer) => engine.mayStart(writer),
     /** Writes a row for real: an empty transaction would not touch the disk. */

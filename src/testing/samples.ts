@@ -81,6 +81,7 @@ export function sampleSession(sessionId: string, changes: Partial<NewSession> = 
     tool: 'Doorbell.Ring@0.1.0',
     toolId: 'openwop:Doorbell.Ring',
     scope: scopeAt('run-a'),
+    address: 'http://10.0.0.7:4101',
     atMs: 1_000,
     ...changes,
   }

@@ -52,6 +52,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       run: RUN,
       state: 'open',
       writer: store.writer,
+      address: 'http://10.0.0.7:4101',
       outcome: undefined,
     })
     assert.equal(await store.beginSessionClose(SESSION, 2_000), true)

@@ -7,6 +7,7 @@ export interface Asked {
   readonly tool: string
   readonly input?: object
   readonly key?: string
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 export interface Reported {
@@ -28,11 +29,11 @@ function codeOf(response: Response, isOk: boolean): string {
 
 const keyHeader = (key: string | undefined) => (key === undefined ? {} : { 'Idempotency-Key': key })
 
-async function otc(url: string, path: string, { tool, input = {}, key }: Asked): Promise<Reported> {
+async function otc(url: string, path: string, { tool, input = {}, key, headers }: Asked): Promise<Reported> {
   const request = { tool_id: tool, input, ...(key === undefined ? {} : { call_id: key }) }
   const response = await fetch(`${url}${path}`, {
     method: 'POST',
-    headers: JSON_TYPE,
+    headers: { ...JSON_TYPE, ...headers },
     body: JSON.stringify({ $schema: 'otc://1.0', request }),
   })
   const body: Json = await response.json()
@@ -50,10 +51,10 @@ async function otc(url: string, path: string, { tool, input = {}, key }: Asked):
 export const CALL_WAYS = {
   OTC: (url, asked) => otc(url, '/tools/call', asked),
   '/uts': (url, asked) => otc(url, '/uts/tools/call', asked),
-  OpenTool: async (url, { tool, input = {}, key }) => {
+  OpenTool: async (url, { tool, input = {}, key, headers }) => {
     const response = await fetch(`${url}/opentool/call`, {
       method: 'POST',
-      headers: { ...JSON_TYPE, ...keyHeader(key) },
+      headers: { ...JSON_TYPE, ...keyHeader(key), ...headers },
       body: JSON.stringify({ jsonrpc: '2.0', id: '1', method: tool, params: input }),
     })
     const { result, error }: Json = await response.json()
@@ -64,9 +65,13 @@ export const CALL_WAYS = {
       retry: { can_retry: error?.data?.can_retry, retry_after_ms: error?.data?.retry_after_ms },
     }
   },
-  MCP: async (url, { tool, input = {}, key }) => {
+  MCP: async (url, { tool, input = {}, key, headers }) => {
     const params = { name: tool, arguments: input }
-    const response = await ask(url, { method: 'tools/call', params }, { headers: keyHeader(key) })
+    const response = await ask(
+      url,
+      { method: 'tools/call', params },
+      { headers: { ...keyHeader(key), ...headers } },
+    )
     const { result, error }: Json = await response.json()
     return {
       code: codeOf(response, result !== undefined && result.isError !== true),

@@ -228,7 +228,9 @@ describe('a quiet stream', () => {
 
   it('OWP-98: says that it is alive at least every 30 seconds, and ends when the reader leaves', async () => {
     vi.useFakeTimers()
-    const feed = new RunFeed(new StoreChanges(() => 0))
+    const feed = new RunFeed(
+      new StoreChanges({ watch: () => ({ want: () => undefined, end: () => undefined }) }),
+    )
     const page: RunPage = { key: 'k', principal: 'prn_k', events: [], isComplete: false }
     const readRun: Gateway['readRun'] = (_principal, query) => feed.read('k', query, async () => page)
     const [stream] = runRoutes({ ...openTestGateway([]), readRun })

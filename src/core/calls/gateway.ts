@@ -4,7 +4,7 @@ import { TokenRefresher } from '#core/credentials/credentials'
 import { type BudgetRule, Budgets } from '#core/limits/budgets'
 import { CallLimits, type Release } from '#core/limits/limits'
 import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
-import type { ChallengeRecord, MaybePromise, Store } from '#core/ports/store'
+import type { ChallengeRecord, MaybePromise, Store, TellChange } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#core/runs/feed'
 import { ConsentEvents, RefusalEvents } from '#core/runs/notices'
@@ -12,7 +12,8 @@ import { endOwnRun, type RunPage, type RunQuery, readOwnRun } from '#core/runs/r
 import { type OpenedSession, type SessionRequest, Sessions } from '#core/runs/sessions'
 import { type Clock, type Hooks, type Logger, NO_BROKER, type TokenBroker } from '#core/runtime'
 import { type Catalog, CatalogChanges, type ToolSet } from '#core/tools/catalog'
-import { type CallNeeds, callTool } from './call-tool.ts'
+import { callTool } from './call-tool.ts'
+import { callWhereHeld, closeWhereHeld, type ForwardNeeds, type Hop } from './forward.ts'
 import { StartingCalls } from './look-up.ts'
 import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
 import { RunningCalls } from './running.ts'
@@ -46,6 +47,8 @@ export interface RunningGatewayOptions {
   readonly broker?: TokenBroker
   /** Where changes of tools are announced; default one without announcements. */
   readonly catalogChanges?: CatalogChanges
+  /** The way to processes that hold sessions; default none. */
+  readonly hop?: Hop | undefined
   /** Default none. */
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
@@ -63,6 +66,8 @@ export interface RunningGatewayOptions {
 export interface RunningGateway extends Gateway {
   readonly store: Store
   readonly running: RunningCalls
+  /** What others pass on to this process: the same, and never passed on again. */
+  readonly here: Pick<Gateway, 'call' | 'closeSession'>
   /** For consents that end outside of calls. */
   readonly consents: Pick<ConsentEvents, 'resolve'>
   /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
@@ -73,7 +78,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const { store, clock, log, registry } = options
   const running = new RunningCalls()
   const health = new StoreHealth({ store, log })
-  const changes = new StoreChanges(() => store.foreignVersion())
+  const changes = new StoreChanges(store)
   const feed = new RunFeed(changes)
   const onRefused = options.onLimitRefused ?? (() => undefined)
   const limits = new CallLimits({
@@ -92,19 +97,22 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const consents = new ConsentEvents({ store, clock, log, feed })
   const { newSessionId, hooks } = options
   const { unsaved } = health
-  const sessions = new Sessions({ store, clock, log, registry, hooks, feed, unsaved, limits, newSessionId })
+  const { hop } = options
+  const address = () => hop?.address()
+  const parts = { store, clock, log, registry, hooks, feed, unsaved, limits, address, newSessionId }
+  const sessions = new Sessions(parts)
   const { broker = NO_BROKER } = options
   const refresher = new TokenRefresher({ store, clock, log, broker })
   const waits = new ApprovalWaits(changes)
-  const needs: CallNeeds = {
-    ...{ registry, store, clock, log, hooks, broker },
+  const needs: ForwardNeeds = {
+    ...{ registry, store, clock, log, hooks, broker, hop },
     fetch: options.fetch,
     approvalRules: options.approvalRules,
     maxResultBytes: options.maxResultBytes,
     newCallId: () => options.newCallId(),
     newChallengeId: () => options.newChallengeId(),
     publicUrl: () => options.publicUrl(),
-    ...{ running, health, sessions, feed, waits, limits, budgets, refusals, consents, refresher },
+    ...{ running, health, changes, sessions, feed, waits, limits, budgets, refusals, consents, refresher },
     starting: new StartingCalls(),
     callStep: (principal, request, step) => callTool(needs, principal, request, step),
   }
@@ -126,10 +134,18 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     timers.add(timer.unref())
   }
 
-  every(CANCEL_POLL_MS, 'looking for cancel requests', async () => {
+  async function heedCancels(): Promise<void> {
     if (running.size === 0) return
     for (const { record } of await store.cancelRequests()) running.get(record)?.interrupt('cancel')
-  })
+  }
+
+  every(CANCEL_POLL_MS, 'looking for cancel requests', heedCancels)
+  // Rare changes of other replicas are told without a name.
+  const onChange: TellChange = (names) => {
+    if (names !== undefined) return
+    heedCancels().catch((error: unknown) => log.error({ err: error }, 'looking for cancel requests failed'))
+  }
+  if (store.isShared) changes.listen(onChange)
   every(CANCEL_POLL_MS, 'looking for ended runs', () => sessions.closeEnded())
   every(RECOVERY_POLL_MS, 'recovery', async () => {
     const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
@@ -151,7 +167,11 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     catalogChanges: options.catalogChanges ?? new CatalogChanges(),
     toolkits: () => registry.toolkits,
     catalogFor: (principal) => registry.catalogFor(principal),
-    call: (principal, request) => callTool(needs, principal, request),
+    call: (principal, request) => callWhereHeld(needs, principal, request),
+    here: {
+      call: (principal, request) => callTool(needs, principal, request),
+      closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
+    },
     listCalls: (principal, query) => listOwnCalls(needs, principal, query),
     readCall: (principal, callId) => readOwnCall(needs, principal, callId),
     cancelCall: (principal, callId) => cancelOwnCall(needs, principal, callId),
@@ -165,7 +185,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
       await limits.checkCaller(principal)
       return await sessions.open(principal, request)
     },
-    closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
+    closeSession: (principal, sessionId) => closeWhereHeld(needs, principal, sessionId),
     findChallenge: async (id) => await store.findChallenge(id),
     isReady: () => health.isReady(),
     drain(graceMs) {
@@ -189,6 +209,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
       .close()
       .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
     for (const timer of timers) clearInterval(timer)
+    changes.ignore(onChange)
   }
 }
 

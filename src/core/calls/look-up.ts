@@ -14,6 +14,7 @@ import {
 import { canonicalJson, isJsonObject, type JsonValue } from '#core/json'
 import type { CallAddress, CallRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import type { StoreChanges } from '#core/runs/feed'
 import type { Clock } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import type { ToolSet } from '#core/tools/catalog'
@@ -21,9 +22,10 @@ import { type StepOrigin, stepRecord, workflowDiverged } from '#core/workflow/st
 import { redactText } from './redact.ts'
 import { LOST, type RunningCall, type RunningCalls } from './running.ts'
 
-/** A running call of another process is looked at this often. */
-const JOIN_POLL_MS = 50
-const MOST_ROUNDS_ALONE = 100
+/** A running call of another process is looked at this often, at first and later on; a notice of it comes sooner. */
+const FIRST_JOIN_MS = 50
+const SLOWEST_JOIN_MS = 250
+const MOST_ROUNDS_ALONE = 20
 
 export type Found =
   | {
@@ -46,6 +48,7 @@ export interface LookUpNeeds extends Identities {
   readonly store: Store
   readonly clock: Clock
   readonly running: RunningCalls
+  readonly changes: StoreChanges
 }
 
 /** Rule 1: answers or joins what is already under the key. Nothing is validated again, and nothing runs here. */
@@ -74,6 +77,8 @@ export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<
     }
     const found = await judge(needs, call, record)
     if (found !== 'look again') return found
+    const waitMs = Math.min(SLOWEST_JOIN_MS, FIRST_JOIN_MS * (round + 1))
+    await needs.changes.next(record.run ?? record.record, waitMs)
     if (round > MOST_ROUNDS_ALONE && isStray(needs, record)) throw strayCall()
   }
 }
@@ -134,7 +139,6 @@ async function judge(
     if (mayRunAgain(record, nowMs)) return { kind: 'again', previous: record }
     await needs.store.recover(nowMs)
   }
-  await new Promise((resolve) => setTimeout(resolve, JOIN_POLL_MS))
   return 'look again'
 }
 

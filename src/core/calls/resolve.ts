@@ -7,10 +7,11 @@ import type { NamedCall, UnstartedCall } from '#core/runs/notices'
 import { implicitRun, namedRun, namedScope } from '#core/runs/runs'
 import {
   heldElsewhere,
-  isHeldElsewhere,
   type LiveSession,
+  placeOfSession,
   type Sessions,
   sessionEnded,
+  sessionLost,
 } from '#core/runs/sessions'
 import type { Clock, MaybePromise } from '#core/runtime'
 import { hasEffects, type ParsedInput, type Tool, transportOf } from '#core/tool'
@@ -206,7 +207,9 @@ async function sessionNotFound(
   { principal }: IdentifiedCall,
   sessionId: string,
 ): Promise<ToolError> {
-  return (await isHeldElsewhere(store, principal, sessionId)) ? heldElsewhere() : sessionEnded()
+  const { kind } = await placeOfSession(store, principal, sessionId)
+  if (kind === 'held') return heldElsewhere()
+  return kind === 'lost' ? sessionLost() : sessionEnded()
 }
 
 /** A call stays in the run it was first recorded in, whatever its next attempt names. */

@@ -284,8 +284,8 @@ export interface Store extends RunStore, SessionStore {
 
   /** One small step of forgetting (rule 13); `true` while there is more to do. */
   purge(nowMs: number, policy: RetentionPolicy): MaybePromise<boolean>
-  /** Another number than before once another process has changed something; own changes do not count. */
-  foreignVersion(): MaybePromise<number>
+  /** Tells what other processes change, until it is ended; own changes do not count. It may tell too much, and late. */
+  watch(tell: TellChange): StoreWatcher
   /** Why no run may start now, in words for an operator; `undefined` when one may (rule 18). */
   obstacle(): string | undefined
   /** Whether what was claimed under this name of ours may still be started (rule 18). */
@@ -297,6 +297,15 @@ export interface Store extends RunStore, SessionStore {
   /** Checks the whole journal and the rows that decide against the key; `head` is one kept elsewhere (rule 15). */
   verify(head?: JournalHead): MaybePromise<JournalVerification>
   close(): MaybePromise<void>
+}
+
+/** Called with the runs and calls that another process changed; without names when those may be any. */
+export type TellChange = (names: readonly string[] | undefined) => void
+
+export interface StoreWatcher {
+  /** Asks to be told when this run or call changes. Holds for some seconds: who still waits says so again. */
+  want(name: string): void
+  end(): void
 }
 
 /** Why a workflow is suspended. */
@@ -344,6 +353,8 @@ export interface NewSession extends SessionAddress {
   readonly scope: RunScope
   /** Its run was made for it, and ends with it. */
   readonly endsRun?: boolean
+  /** Where the process that holds its state takes calls that reached another one. */
+  readonly address?: string | undefined
   readonly atMs: number
 }
 
@@ -355,6 +366,7 @@ export interface SessionRecord extends SessionAddress {
   readonly state: SessionState
   /** Who holds its state. */
   readonly writer: string
+  readonly address: string | undefined
   readonly outcome: SessionOutcome | undefined
 }
 

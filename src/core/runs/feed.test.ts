@@ -1,18 +1,29 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Store, TellChange } from '#core/ports/store'
 import type { RunEvent } from './events.ts'
 import { RunFeed, StoreChanges } from './feed.ts'
 import type { RunPage } from './runs.ts'
 
 const RUN = 'run-1'
-const POLL_MS = 500
+const LOOK_MS = 5_000
 
 let feed: RunFeed
-/** What the store says when another process wrote. */
-let mark = 0
+/** Those who are told when another process wrote, and what they asked for. */
+const watching = new Set<TellChange>()
+let wanted: string[] = []
+const store: Pick<Store, 'watch'> = {
+  watch(tell) {
+    watching.add(tell)
+    return { want: (name) => wanted.push(name), end: () => watching.delete(tell) }
+  },
+}
+function tellOf(names?: readonly string[]): void {
+  for (const tell of watching) tell(names)
+}
 beforeEach(() => {
   vi.useFakeTimers()
-  mark = 0
-  feed = new RunFeed(new StoreChanges(() => mark))
+  wanted = []
+  feed = new RunFeed(new StoreChanges(store))
 })
 afterEach(() => {
   feed.close()
@@ -98,36 +109,37 @@ describe('a feed', () => {
     const readers = runs.map((run, at) => feed.read(`run-${at}`, { after: -1, waitMs: 60_000 }, run.read))
     await settle()
     expect(vi.getTimerCount()).toBe(1 + readers.length)
-    await vi.advanceTimersByTimeAsync(POLL_MS)
     const before = runs.map(({ reads }) => reads)
-    await vi.advanceTimersByTimeAsync(5 * POLL_MS)
+    await vi.advanceTimersByTimeAsync(LOOK_MS - 1)
     expect(runs.map(({ reads }) => reads)).toEqual(before)
     for (const run of runs) run.add()
-    mark += 1
-    await vi.advanceTimersByTimeAsync(POLL_MS)
+    tellOf()
     expect((await Promise.all(readers)).map(sequencesOf)).toEqual(runs.map(() => [0]))
     expect(runs.map(({ reads }) => reads)).toEqual(before.map((reads) => reads + 1))
-    await vi.advanceTimersByTimeAsync(POLL_MS)
+    await vi.advanceTimersByTimeAsync(LOOK_MS)
     expect(vi.getTimerCount()).toBe(0)
+    expect(watching.size).toBe(0)
+  })
+
+  it('asks to be told of the runs it waits for, and reads again only what it is told of', async () => {
+    const [own, other] = [new FakeRun(), new FakeRun()]
+    const reader = feed.read('own', { after: -1, waitMs: 60_000 }, own.read)
+    feed.read('other', { after: -1, waitMs: 60_000 }, other.read).catch(() => undefined)
+    await settle()
+    expect(wanted).toEqual(['own', 'other'])
+    own.add()
+    tellOf(['own', 'nobody waits for this'])
+    expect(sequencesOf(await reader)).toEqual([0])
+    expect(other.reads).toBe(1)
   })
 
   it('reads again after five seconds without a change, because runs also end by the time alone', async () => {
     const run = new FakeRun()
     const reader = feed.read(RUN, { after: -1, waitMs: 60_000 }, run.read)
-    await vi.advanceTimersByTimeAsync(POLL_MS)
-    run.hasEnded = true
-    await vi.advanceTimersByTimeAsync(10 * POLL_MS)
-    expect(await reader).toMatchObject({ isComplete: true })
-  })
-
-  it('reads the pages themselves when the store cannot say whether it changed', async () => {
-    const run = new FakeRun()
-    feed = new RunFeed(new StoreChanges(() => Promise.reject(new Error('the disk is gone'))))
-    const reader = feed.read(RUN, { after: -1, waitMs: 60_000 }, run.read)
     await settle()
-    run.add()
-    await vi.advanceTimersByTimeAsync(POLL_MS)
-    expect(sequencesOf(await reader)).toEqual([0])
+    run.hasEnded = true
+    await vi.advanceTimersByTimeAsync(LOOK_MS)
+    expect(await reader).toMatchObject({ isComplete: true })
   })
 
   it('OWP-98: answers with nothing when a reader’s patience is over, and not before', async () => {
@@ -177,7 +189,7 @@ describe('a feed', () => {
     const slow = Promise.withResolvers<RunPage>()
     const pages = [slow.promise]
     const reader = feed.read(RUN, { after: -1, waitMs: 60_000 }, (after) => pages.shift() ?? run.read(after))
-    await vi.advanceTimersByTimeAsync(3 * POLL_MS)
+    await vi.advanceTimersByTimeAsync(3 * LOOK_MS)
     slow.resolve({ key: RUN, principal: 'prn_1', events: [], isComplete: false })
     await settle()
     run.add()
@@ -212,7 +224,7 @@ describe('a feed', () => {
     const settled = Promise.allSettled(readers)
     await vi.advanceTimersByTimeAsync(20 * 100)
     await settled
-    await vi.advanceTimersByTimeAsync(2 * POLL_MS)
+    await vi.advanceTimersByTimeAsync(2 * LOOK_MS)
     expect(vi.getTimerCount()).toBe(0)
     const { reads } = run
     feed.notify('run-1')

@@ -1,6 +1,6 @@
 import { fault } from '#core/errors'
 import type { EndedParked } from '#core/ports/approval-store'
-import type { MaybePromise } from '#core/runtime'
+import type { Store, StoreWatcher, TellChange } from '#core/ports/store'
 import type { RunPage, RunQuery } from './runs.ts'
 
 /** Requests that wait for something to happen to a call. */
@@ -49,12 +49,11 @@ export class ApprovalWaits {
 
   close(): void {
     this.#isClosed = true
-    this.#look(true)
+    this.#look(undefined)
   }
 
-  /** What another process decided is not known by name: everybody looks. */
-  readonly #look = (isChanged: boolean): void => {
-    if (isChanged) for (const record of [...this.#waiting.keys()]) this.notify(record)
+  readonly #look: TellChange = (names = [...this.#waiting.keys()]) => {
+    for (const record of names) this.notify(record)
     if (this.#waiting.size === 0) this.#changes.ignore(this.#look)
   }
 
@@ -168,13 +167,17 @@ export class RunFeed {
     const watch: Watch = { wake: new Set(), pages: new Map(), readers: 0 }
     this.#watched.set(run, watch)
     this.#changes.listen(this.#look)
+    this.#changes.want(run)
     return watch
   }
 
-  readonly #look = (isChanged: boolean): void => {
+  readonly #look: TellChange = (names) => {
     for (const [run, { readers }] of this.#watched) if (readers === 0) this.#watched.delete(run)
+    for (const run of names ?? this.#watched.keys()) {
+      this.notify(run)
+      if (this.#watched.has(run)) this.#changes.want(run)
+    }
     if (this.#watched.size === 0) this.#changes.ignore(this.#look)
-    else if (isChanged) this.notifyAll()
   }
 }
 
@@ -212,60 +215,58 @@ function nextChange({ wake }: Watch, mostMs: number, signal: AbortSignal | undef
   })
 }
 
-/** How soon what another process wrote is seen. */
-const LOOK_MS = 500
-/** After so many looks without a change it counts as one all the same: some things end by the time alone. */
-const MOST_IDLE_LOOKS = 10
+/** Some things end by the time alone, and a notice may be lost: so often everybody looks all the same. */
+const LOOK_MS = 5_000
 
-/** Called at every look; `isChanged` when what was read may be old. */
-type OnLook = (isChanged: boolean) => void
-
-/** One look at the store's mark for everybody in this process who waits for what others write. */
+/** One look at the store for everybody in this process who waits for what others write. */
 export class StoreChanges {
-  readonly #foreignVersion: () => MaybePromise<number>
-  readonly #listeners = new Set<OnLook>()
+  readonly #store: Pick<Store, 'watch'>
+  readonly #listeners = new Set<TellChange>()
+  #watcher: StoreWatcher | undefined
   #timer: NodeJS.Timeout | undefined
-  #mark: number | undefined
-  #idleLooks = 0
-  #isLooking = false
 
-  constructor(foreignVersion: () => MaybePromise<number>) {
-    this.#foreignVersion = foreignVersion
+  constructor(store: Pick<Store, 'watch'>) {
+    this.#store = store
   }
 
-  listen(onLook: OnLook): void {
-    this.#listeners.add(onLook)
-    this.#timer ??= setInterval(() => void this.#look(), LOOK_MS).unref()
+  listen(onChange: TellChange): void {
+    this.#listeners.add(onChange)
+    this.#watcher ??= this.#store.watch((names) => this.#tell(names))
+    this.#timer ??= setInterval(() => this.#tell(undefined), LOOK_MS).unref()
   }
 
-  ignore(onLook: OnLook): void {
-    this.#listeners.delete(onLook)
+  /** For a listener: it waits for this run or call. It says so again when it was told of a change and still does. */
+  want(name: string): void {
+    this.#watcher?.want(name)
+  }
+
+  ignore(onChange: TellChange): void {
+    this.#listeners.delete(onChange)
     if (this.#listeners.size > 0) return
     clearInterval(this.#timer)
     this.#timer = undefined
-    this.#mark = undefined
+    this.#watcher?.end()
+    this.#watcher = undefined
   }
 
-  async #look(): Promise<void> {
-    if (this.#isLooking) return
-    this.#isLooking = true
-    const isMoved = await this.#hasMoved()
-    this.#isLooking = false
-    this.#idleLooks = isMoved ? 0 : this.#idleLooks + 1
-    const isChanged = isMoved || this.#idleLooks >= MOST_IDLE_LOOKS
-    if (isChanged) this.#idleLooks = 0
-    for (const tell of [...this.#listeners]) tell(isChanged)
+  /** Resolves when this run or call may have changed, or after `mostMs`. */
+  next(name: string, mostMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer)
+        this.ignore(look)
+        resolve()
+      }
+      const look: TellChange = (names) => {
+        if (names === undefined || names.includes(name)) done()
+      }
+      const timer = setTimeout(done, mostMs)
+      this.listen(look)
+      this.want(name)
+    })
   }
 
-  /** A store that cannot say is asked for the things themselves: those who wait for them learn what is wrong. */
-  async #hasMoved(): Promise<boolean> {
-    try {
-      const mark = await this.#foreignVersion()
-      const isSame = mark === this.#mark
-      this.#mark = mark
-      return !isSame
-    } catch {
-      return true
-    }
+  #tell(names: readonly string[] | undefined): void {
+    for (const tell of [...this.#listeners]) tell(names)
   }
 }

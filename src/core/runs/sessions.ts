@@ -16,7 +16,7 @@ const LONGEST_MS = 24 * 3_600_000
 const MOST_PER_PRINCIPAL = 100
 
 /** Why a session is closed. */
-type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened'
+type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened' | 'lost'
 
 interface UnsavedEnds {
   /** Writes what is kept; gives how many are left. */
@@ -34,6 +34,8 @@ interface SessionsOptions {
   /** Where the end of a session waits that the store refused. */
   readonly unsaved: UnsavedEnds
   readonly limits: Pick<CallLimits, 'checkTool'>
+  /** Where other processes reach this one, to pass on calls of its sessions. */
+  address?(): string | undefined
   newSessionId(): string
 }
 
@@ -66,6 +68,7 @@ export class Sessions {
     this.#checkRoom(principal)
     const session = new LiveSession({
       sessionId,
+      writer: store.writer,
       principal,
       claimedUserId: request.userId,
       userId: isUserProven ? request.userId : undefined,
@@ -79,8 +82,9 @@ export class Sessions {
       const { tenant, id } = principal
       const endsRun = request.runId === undefined
       const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId, endsRun }
-      if ((await store.openSession({ ...ids, scope: run, atMs: clock.nowMs() })) === 'run_ended')
-        throw runEnded(runId)
+      const address = this.#options.address?.()
+      const opened = await store.openSession({ ...ids, scope: run, address, atMs: clock.nowMs() })
+      if (opened === 'run_ended') throw runEnded(runId)
     } catch (error) {
       this.#live.delete(sessionId)
       throw error
@@ -95,7 +99,13 @@ export class Sessions {
     const session = this.#ownedBy(principal, sessionId)
     if (session?.claimedUserId !== userId || !session?.isOpen || session.closing !== undefined)
       return undefined
-    return session
+    return this.#isOurs(session) ? session : undefined
+  }
+
+  /** Whether this process has its state, whosever it is. */
+  holds(sessionId: string): boolean {
+    const session = this.#live.get(sessionId)
+    return session !== undefined && this.#isOurs(session)
   }
 
   /** `false` for any session that is not the principal's or is closed already. */
@@ -103,16 +113,19 @@ export class Sessions {
     const session = this.#ownedBy(principal, sessionId)
     if (session === undefined) {
       const { store } = this.#options
-      if (await isHeldElsewhere(store, principal, sessionId)) throw heldElsewhere()
+      const place = await placeOfSession(store, principal, sessionId)
+      if (place.kind === 'held') throw heldElsewhere()
       return false
     }
     await this.#close(session, 'asked')
     return true
   }
 
-  /** Another process may have ended the run of a session that this one holds. */
+  /** Another process may have ended the run of a session that this one holds, or have taken this one for dead. */
   async closeEnded(): Promise<void> {
     const { store, clock } = this.#options
+    const lost = [...this.#live.values()].filter((session) => !this.#isOurs(session))
+    await Promise.all(lost.map((session) => this.#close(session, 'lost')))
     const runs = new Map([...this.#live.values()].map(({ run }) => [run.run, run]))
     for (const run of runs.values()) {
       const found = await store.findRun(run)
@@ -129,6 +142,11 @@ export class Sessions {
   async closeAll(): Promise<void> {
     this.#isClosed = true
     await Promise.all([...this.#live.values()].map((session) => this.#close(session, 'shutdown')))
+  }
+
+  /** Rule 18: what a process held before it lost its lease, others have closed; its state must not be used any more. */
+  #isOurs({ writer }: LiveSession): boolean {
+    return writer === this.#options.store.writer
   }
 
   #ownedBy({ tenant, id }: Principal, sessionId: string): LiveSession | undefined {
@@ -289,6 +307,8 @@ interface SessionCall {
 /** A session whose state this process holds. */
 export class LiveSession implements SessionContext {
   readonly sessionId: string
+  /** As whom this process opened it. */
+  readonly writer: string
   readonly principal: Principal
   readonly userId: string | undefined
   readonly claimedUserId: string | undefined
@@ -308,6 +328,7 @@ export class LiveSession implements SessionContext {
 
   constructor(parts: {
     readonly sessionId: string
+    readonly writer: string
     readonly principal: Principal
     readonly userId: string | undefined
     readonly claimedUserId: string | undefined
@@ -317,6 +338,7 @@ export class LiveSession implements SessionContext {
     readonly onOver: (why: 'idle' | 'too old') => void
   }) {
     this.sessionId = parts.sessionId
+    this.writer = parts.writer
     this.principal = parts.principal
     this.userId = parts.userId
     this.claimedUserId = parts.claimedUserId
@@ -357,21 +379,50 @@ export class LiveSession implements SessionContext {
   }
 }
 
-/** Whether a living process other than this one holds the state of the principal's session. */
-export async function isHeldElsewhere(
+/** A living process other than this one that holds the state of a session. */
+export interface SessionHolder {
+  readonly writer: string
+  /** Where it takes what belongs to it; `undefined` when it takes nothing. */
+  readonly address: string | undefined
+}
+
+type SessionPlace =
+  | { readonly kind: 'held'; readonly holder: SessionHolder }
+  /** Its state went with the process that held it. */
+  | { readonly kind: 'lost' }
+  /** Of another principal, closed, of this process, or one that never was. */
+  | { readonly kind: 'none' }
+
+/** Where the state of one of the principal's sessions is, when this process does not have it. */
+export async function placeOfSession(
   store: Store,
   { tenant, id }: Principal,
   sessionId: string,
-): Promise<boolean> {
+): Promise<SessionPlace> {
   const found = await store.findSession({ tenant, sessionId })
-  if (found?.state !== 'open' || found.principal !== id || found.writer === store.writer) return false
-  return await store.isWriterAlive(found.writer)
+  if (found?.principal !== id || found.writer === store.writer) return { kind: 'none' }
+  const { state, outcome, writer, address } = found
+  if (state === 'closed') return { kind: outcome === 'failed' ? 'lost' : 'none' }
+  if (!(await store.isWriterAlive(writer))) return { kind: 'lost' }
+  return state === 'open' ? { kind: 'held', holder: { writer, address } } : { kind: 'none' }
+}
+
+/** The same code as for one that never was; but its principal may know that it is not to blame. */
+export function sessionLost(): ToolError {
+  return fault(
+    'session_not_found',
+    'This session has failed: the server that held its state is gone, and the state with it. Open another: POST /v1/sessions.',
+  )
 }
 
 export function heldElsewhere(): ToolError {
-  return fault('not_ready', 'This session is held by another process of this server. Try again there.', {
-    retryAfterMs: 1_000,
-  })
+  return fault(
+    'not_ready',
+    'Another replica of this server holds this session and cannot be reached. Try again shortly.',
+    {
+      retryAfterMs: 1_000,
+    },
+  )
 }
 
 const CLOSE_LIMIT_MS = 10_000

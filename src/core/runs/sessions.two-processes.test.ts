@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
-import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { expect, it, vi } from 'vitest'
+import type { Store } from '#core/ports/store'
+import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 
@@ -37,5 +38,28 @@ it('rule 30: a session of another process is told so, and closes when its run is
       await gateway.store.close()
     }
     rmSync(folder, { recursive: true })
+  }
+})
+
+it('rule 18: a process that lost its lease uses no state that it held before, and lets it go', async () => {
+  const store = openMemoryStore()
+  let writer = store.writer
+  const leased: Store = Object.create(store, { writer: { get: () => writer } })
+  const close = vi.fn()
+  const tool = sampleTool('Counter.Next@1.0.0', () => 1, {
+    session: { open: () => ({}), close, idleMs: 60_000 },
+  })
+  const gateway = openTestGateway([tool], { store: leased })
+  try {
+    const { sessionId } = await gateway.openSession(ALICE, { toolId: 'openwop:Counter.Next' })
+    const call = () => gateway.call(ALICE, callRequest('Counter.Next', { sessionId }))
+    expect(gist(await call())).toBe('ok 1')
+    writer = 'the next'
+    expect(gist(await call())).toBe('not_ready')
+    await vi.waitFor(() => expect(close).toHaveBeenCalledOnce(), { timeout: 5_000 })
+    expect(await store.findSession({ tenant: ALICE.tenant, sessionId })).toMatchObject({ outcome: 'failed' })
+  } finally {
+    await gateway.drain(0)
+    await store.close()
   }
 })

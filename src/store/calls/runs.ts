@@ -224,9 +224,10 @@ export function* openSession(group: CommitGroup, session: NewSession): Steps<'op
 
 /** Its run must be open. A session of a single attempt begins as `closing`: no other call may use it. */
 function* insertSession(group: CommitGroup, session: NewSession, state: 'open' | 'closing'): Steps<void> {
-  const { sessionId, tenant, principal, tool, toolId, scope, endsRun, atMs } = session
+  const { sessionId, tenant, principal, tool, toolId, scope, endsRun, address = null, atMs } = session
   const who = [sessionId, tenant, principal, tool, toolId] as const
-  yield* write('insertSession', ...who, scope.run, endsRun === true ? 1 : 0, group.writer, state, atMs)
+  const where = [group.writer, address] as const
+  yield* write('insertSession', ...who, scope.run, endsRun === true ? 1 : 0, ...where, state, atMs)
   const fact = { type: 'session.opened', sessionId, toolId } as const
   const position = yield* appendFact(scope.run, { fact, caller: undefined, atMs })
   group.append({
@@ -288,6 +289,7 @@ function sessionFromRow(row: Row): SessionRecord {
     run: text(row, 'run'),
     state: word(row, 'state', STATES),
     writer: text(row, 'writer_id'),
+    address: optionalText(row, 'address'),
     outcome: row.outcome === null ? undefined : word(row, 'outcome', OUTCOMES),
   }
 }
@@ -402,8 +404,8 @@ export const queries = {
     AND sequence IN (SELECT sequence FROM run_events WHERE run = ? ORDER BY sequence LIMIT ?)`,
   deleteRun: 'DELETE FROM runs WHERE no = ? AND NOT EXISTS (SELECT 1 FROM run_events WHERE run = runs.no)',
   keepInRun: 'UPDATE calls SET run = record WHERE record = ? AND run IS NULL',
-  insertSession: `INSERT INTO sessions (id, tenant, principal, tool, tool_id, run, ends_run, writer, state, opened_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  insertSession: `INSERT INTO sessions (id, tenant, principal, tool, tool_id, run, ends_run, writer, address, state, opened_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   findSession:
     'SELECT s.*, w.id AS writer_id FROM sessions s JOIN writers w ON w.no = s.writer WHERE s.id = ?',
   beginSessionClose: "UPDATE sessions SET state = 'closing' WHERE id = ? AND tenant = ? AND state = 'open'",
@@ -446,6 +448,7 @@ CREATE TABLE sessions (
   run TEXT NOT NULL,
   ends_run INTEGER NOT NULL,
   writer INTEGER NOT NULL,
+  address TEXT,
   state TEXT NOT NULL,
   outcome TEXT,
   opened_at INTEGER NOT NULL,

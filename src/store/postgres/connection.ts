@@ -43,6 +43,8 @@ const CONNECT_MS = 10_000
 interface ConnectionOptions {
   readonly name?: string
   readonly patienceMs?: number
+  /** Called with what is said on a channel that was listened to. */
+  readonly onNotice?: (said: string) => void
 }
 
 /** One connection. What is sent together goes out in one write and is answered in order. */
@@ -85,6 +87,7 @@ export class Connection {
       },
     })
     const connection = new Connection(client, socket, patienceMs)
+    client.on('notification', ({ payload = '' }) => options.onNotice?.(payload))
     try {
       await client.connect()
     } catch (error) {

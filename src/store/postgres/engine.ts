@@ -1,4 +1,5 @@
 import { StoreError } from '#core/errors'
+import type { StoreWatcher, TellChange } from '#core/ports/store'
 import type { Chain, ChainHead } from '#store/commit-queue'
 import { type Ask, type CommitGroup, type Engine, type PendingChange, type Steps, write } from '#store/engine'
 import { integer, type RowGuard } from '#store/rows'
@@ -16,6 +17,7 @@ import {
 import { LIST_PARTS, planParts, tendParts, type Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach, driveLanes } from './lanes.ts'
 import { Lease, monotonicMs, NOW_MS } from './lease.ts'
+import { Notices } from './notices.ts'
 
 interface PostgresEngineOptions {
   readonly url: string
@@ -48,6 +50,7 @@ const ROLLBACK = { text: 'ROLLBACK' }
 export class PostgresEngine implements Engine {
   readonly #options: PostgresEngineOptions
   readonly #lease: Lease
+  readonly #notices: Notices
   readonly #writes: Line
   readonly #reads: Line
   readonly #snapshots: Line
@@ -58,6 +61,7 @@ export class PostgresEngine implements Engine {
     const { url } = options
     this.#options = options
     this.#lease = new Lease(options)
+    this.#notices = new Notices({ url, foreignVersion: () => this.#foreignVersion() })
     this.#writes = new Line(() => Connection.open(url))
     this.#reads = new Line(() => Connection.open(url))
     this.#snapshots = new Line(() => Connection.open(url))
@@ -121,10 +125,8 @@ export class PostgresEngine implements Engine {
   /** Nothing is kept beside the writer's row. */
   forgetWriter(): void {}
 
-  async foreignVersion(): Promise<number> {
-    const { no } = this.#options.chain
-    const { rows } = await this.#readOne({ name: 'foreignVersion', text: FOREIGN_VERSION, values: [no] })
-    return integer(rows[0] ?? {}, 'version')
+  watch(tell: TellChange): StoreWatcher {
+    return this.#notices.watch(tell)
   }
 
   async tendParts(nowMs: number, keptMs: number): Promise<number> {
@@ -157,7 +159,7 @@ export class PostgresEngine implements Engine {
   /** Gives the lease back; from then on what is left running counts as cut. */
   async close(): Promise<void> {
     await this.#snapshotTurn
-    await this.#lease.close()
+    await Promise.all([this.#lease.close(), this.#notices.close()])
     if (this.#options.chain.isStarted) await this.#endLease()
     await Promise.all([this.#writes.close(), this.#reads.close(), this.#snapshots.close()])
     this.#options.chain.forgetWriter()
@@ -169,13 +171,13 @@ export class PostgresEngine implements Engine {
     if (volumes.isDue(chain.head.n + 1)) await volumes.take(connection, chain.head.n + 1)
     const answer = this.#answerOn(connection, 'change')
     const careful = changes.filter(({ lane }) => lane === undefined)
+    const group = chain.openGroup()
     let head: ChainHead | undefined
     let isCommitting = false
     try {
       // Not waited for: what follows on the same connection comes after it.
       const begun = connection.send(careful.length === 0 ? [BEGIN] : [BEGIN, BEGIN_CAREFUL])
       begun.catch(() => undefined)
-      const group = chain.openGroup()
       const beside = changes.filter(({ lane }) => lane !== undefined)
       await driveLanes(group, beside, answer)
       for (const change of careful) change.keep(await driveEach(change.begin(group), answer))
@@ -192,7 +194,9 @@ export class PostgresEngine implements Engine {
       }
       if (!connection.isLost || !isCommitting || !(await this.#wasCommitted(head))) throw error
     }
-    if (head !== undefined) chain.head = head
+    if (head === undefined) return
+    chain.head = head
+    if (careful.length > 0 || this.#notices.isWanted) this.#notices.tell(group.eventsJson, careful.length > 0)
   }
 
   /** Row and lease are one transaction. The lease runs from a moment after `sentAtMs`. */
@@ -321,6 +325,12 @@ export class PostgresEngine implements Engine {
     return turn
   }
 
+  async #foreignVersion(): Promise<number> {
+    const { no } = this.#options.chain
+    const { rows } = await this.#readOne({ name: 'foreignVersion', text: FOREIGN_VERSION, values: [no] })
+    return integer(rows[0] ?? {}, 'version')
+  }
+
   #answerOn(connection: Connection, purpose: Purpose): AnswerAll {
     return async (asks) => {
       await answerAll(connection, asks, purpose)
@@ -364,10 +374,9 @@ function writeError(error: unknown): StoreError {
 
 const IS_ALIVE = `SELECT 1 AS alive FROM writers WHERE id = $1 AND lease_until > ${NOW_MS}`
 
-/** Moves with every group of another writer, and with its end. */
-const FOREIGN_VERSION = `SELECT CAST(coalesce(sum(CASE WHEN ended_at IS NOT NULL THEN 1000000
-    ELSE 1 + coalesce((SELECT max(n) FROM commit_groups g WHERE g.writer = w.no), 0) END), 0) AS BIGINT) AS version
-  FROM writers w WHERE no <> $1`
+/** Moves with every group of another living writer, and with its end. */
+const FOREIGN_VERSION = `SELECT CAST(coalesce(sum(1 + coalesce((SELECT max(n) FROM commit_groups g WHERE g.writer = w.no), 0)), 0)
+    + count(*) * 1000003 AS BIGINT) AS version FROM writers w WHERE lease_until > 0 AND ended_at IS NULL AND no <> $1`
 
 const WRITE_CHECK = `INSERT INTO meta (name, value) VALUES ('write_check', '')
   ON CONFLICT (name) DO UPDATE SET value = excluded.value`

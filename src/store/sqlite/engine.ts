@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Worker } from 'node:worker_threads'
 import { StoreError } from '#core/errors'
+import type { StoreWatcher, TellChange } from '#core/ports/store'
 import type { Chain, ChainHead } from '#store/commit-queue'
 import { type Ask, drive, type Engine, type PendingChange, type Steps } from '#store/engine'
 import { integer, type RowGuard } from '#store/rows'
@@ -27,6 +28,9 @@ interface SqliteEngineOptions {
   /** Called after each commit: how many changes, how long. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
+
+/** How soon what another process wrote is seen. */
+const LOOK_MS = 500
 
 /**
  * One SQLite file: steps are answered at once, and a commit blocks its thread until it is on the disk. A database in
@@ -118,12 +122,17 @@ export class SqliteEngine implements Engine {
     if (this.#lockFolder !== undefined) removeLockFile(this.#lockFolder, writer)
   }
 
-  foreignVersion(): number {
-    try {
-      return integer(this.#database.pragma('data_version') ?? {}, 'data_version')
-    } catch (error) {
-      throw storeErrorOf(error, 'cannot read the database')
+  /** SQLite counts what others commit, and does not say what it was. */
+  watch(tell: TellChange): StoreWatcher {
+    let version = this.#version()
+    const look = () => {
+      const now = this.#version()
+      // One that cannot be read tells nothing: those who wait look, and learn what is wrong.
+      if (now === undefined || now !== version) tell(undefined)
+      version = now
     }
+    const timer = setInterval(look, LOOK_MS).unref()
+    return { want: () => undefined, end: () => clearInterval(timer) }
   }
 
   checkWritable(waitMs: number): void {
@@ -141,6 +150,14 @@ export class SqliteEngine implements Engine {
     if (chain.isStarted) this.#lock?.release(this.#hasEnded(chain.id))
     chain.forgetWriter()
     this.#database.close()
+  }
+
+  #version(): number | undefined {
+    try {
+      return integer(this.#database.pragma('data_version') ?? {}, 'data_version')
+    } catch {
+      return undefined
+    }
   }
 
   /** Lock first, then the row: a row without a living lock is a dead writer. */

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { JournalHead } from '#core/journal/events'
 import type { Store } from '#core/ports/store'
 import { attemptAt, sampleCall, success } from '#testing/samples'
@@ -353,14 +353,25 @@ describe('verifying the SQLite journal', () => {
     database.close()
   })
 
-  it('its change mark moves with what other processes write, and with nothing else', async () => {
+  it('tells what other processes write, and nothing else', async () => {
     const [own, other] = [openStore(), openStore()]
-    await other.probe()
-    const before = own.foreignVersion()
-    await own.probe()
-    expect(own.foreignVersion()).toBe(before)
-    // Two probes of one millisecond write the same value, which SQLite does not count as a change.
-    await other.claim(sampleCall())
-    expect(own.foreignVersion()).not.toBe(before)
+    await Promise.all([own.probe(), other.probe()])
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    try {
+      let told = 0
+      const watcher = own.watch(() => {
+        told += 1
+      })
+      await own.claim(sampleCall({ record: 'own' }))
+      vi.advanceTimersByTime(5_000)
+      expect(told).toBe(0)
+      await other.claim(sampleCall())
+      vi.advanceTimersByTime(5_000)
+      expect(told).toBe(1)
+      watcher.end()
+      expect(vi.getTimerCount()).toBe(0)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 })

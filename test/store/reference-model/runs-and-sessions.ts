@@ -63,6 +63,7 @@ export class ReferenceSessions {
       run,
       state,
       writer: this.#writer,
+      address: session.address,
       outcome: undefined,
       closedAtMs: undefined,
       endsRun: session.endsRun === true,

@@ -1,0 +1,122 @@
+import { createCipheriv, createDecipheriv, createHmac, type KeyObject, randomBytes } from 'node:crypto'
+import { isSameSecret } from '#core/hash'
+
+const ALGORITHM = 'aes-256-gcm'
+const IV_BYTES = 12
+const TAG_BYTES = 16
+const LENGTH_BYTES = 4
+const NONCE_BYTES = 18
+const SCHEME = 'Collet'
+
+/** What a request between replicas says of itself before its body: for whom, when, and once. */
+export interface Ticket {
+  /** The writer it is for: nobody else takes it. */
+  readonly to: string
+  readonly atMs: number
+  /** Never used twice. */
+  readonly nonce: string
+}
+
+export function newTicket(to: string, atMs: number): Ticket {
+  return { to, atMs, nonce: randomBytes(NONCE_BYTES).toString('base64url') }
+}
+
+/** As the `Authorization` header: checked before a byte of the body is read. */
+export function writeTicket(key: KeyObject, ticket: Ticket): string {
+  const { to, atMs, nonce } = ticket
+  return `${SCHEME} ${to} ${atMs} ${nonce} ${proofOf(key, ticket)}`
+}
+
+/** What the header says, if somebody with the key wrote it. */
+export function readTicket(key: KeyObject, header: string | undefined): Ticket | undefined {
+  const [scheme, to = '', at = '', nonce = '', proof = '', ...more] = (header ?? '').split(' ')
+  if (scheme !== SCHEME || more.length > 0 || !/^[0-9]{1,15}$/.test(at)) return undefined
+  const ticket = { to, atMs: Number(at), nonce }
+  return isSameSecret(proof, proofOf(key, ticket)) ? ticket : undefined
+}
+
+function proofOf(key: KeyObject, { to, atMs, nonce }: Ticket): string {
+  return createHmac('sha256', key)
+    .update(JSON.stringify(['replica ticket', to, atMs, nonce]))
+    .digest('base64url')
+}
+
+/** Which way a frame goes: one that is sent back is none. */
+type Direction = 'there' | 'back'
+
+/**
+ * One direction of one exchange: texts, each sealed with its place, so that nobody without the key reads, changes, drops,
+ * repeats or reorders one. Callers' credentials travel in them.
+ */
+export class FrameWriter {
+  readonly #key: KeyObject
+  readonly #context: string
+  #next = 0
+
+  constructor(key: KeyObject, { nonce }: Ticket, direction: Direction) {
+    this.#key = key
+    this.#context = `${direction} ${nonce}`
+  }
+
+  write(text: string): Buffer {
+    const iv = randomBytes(IV_BYTES)
+    const cipher = createCipheriv(ALGORITHM, this.#key, iv, { authTagLength: TAG_BYTES })
+    cipher.setAAD(Buffer.from(`${this.#context} ${this.#next}`))
+    this.#next += 1
+    const sealed = Buffer.concat([cipher.update(text), cipher.final()])
+    const length = Buffer.alloc(LENGTH_BYTES)
+    length.writeUInt32BE(IV_BYTES + sealed.length + TAG_BYTES)
+    return Buffer.concat([length, iv, sealed, cipher.getAuthTag()])
+  }
+}
+
+export class FrameReader {
+  readonly #key: KeyObject
+  readonly #context: string
+  readonly #longest: number
+  #next = 0
+  #chunks: Buffer[] = []
+  #bytes = 0
+
+  constructor(key: KeyObject, { nonce }: Ticket, direction: Direction, longest: number) {
+    this.#key = key
+    this.#context = `${direction} ${nonce}`
+    this.#longest = longest
+  }
+
+  /** The frames that are complete now. Throws when what came is no frame of this exchange, or one that is too long. */
+  read(chunk: Buffer): readonly string[] {
+    this.#chunks.push(chunk)
+    this.#bytes += chunk.length
+    const found: string[] = []
+    for (let length = this.#lengthOfNext(); length !== undefined; length = this.#lengthOfNext()) {
+      const all = Buffer.concat(this.#chunks)
+      const end = LENGTH_BYTES + length
+      found.push(this.#open(all.subarray(LENGTH_BYTES, end)))
+      this.#chunks = [all.subarray(end)]
+      this.#bytes = all.length - end
+    }
+    return found
+  }
+
+  /** Of the frame that is here as a whole. */
+  #lengthOfNext(): number | undefined {
+    if (this.#bytes < LENGTH_BYTES) return undefined
+    const [first] = this.#chunks
+    const head = first !== undefined && first.length >= LENGTH_BYTES ? first : Buffer.concat(this.#chunks)
+    const length = head.readUInt32BE()
+    if (length < IV_BYTES + TAG_BYTES || length > this.#longest)
+      throw new Error('a frame of no possible length')
+    return this.#bytes >= LENGTH_BYTES + length ? length : undefined
+  }
+
+  #open(sealed: Buffer): string {
+    const iv = sealed.subarray(0, IV_BYTES)
+    const decipher = createDecipheriv(ALGORITHM, this.#key, iv, { authTagLength: TAG_BYTES })
+    decipher.setAAD(Buffer.from(`${this.#context} ${this.#next}`))
+    decipher.setAuthTag(sealed.subarray(-TAG_BYTES))
+    this.#next += 1
+    const plain = Buffer.concat([decipher.update(sealed.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()])
+    return plain.toString('utf8')
+  }
+}

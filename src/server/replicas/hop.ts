@@ -1,0 +1,209 @@
+import { createSecretKey, type KeyObject } from 'node:crypto'
+import { type ClientRequest, request as openRequest } from 'node:http'
+import type { Settings } from '#config/settings'
+import type { CallReply, CallRequest } from '#core/call'
+import { type Hop, HopError } from '#core/calls/forward'
+import type { RunningGateway } from '#core/calls/gateway'
+import { fault } from '#core/errors'
+import type { Principal } from '#core/principal'
+import type { SessionHolder } from '#core/runs/sessions'
+import type { Clock, Logger } from '#core/runtime'
+import { FrameReader, FrameWriter, newTicket, writeTicket } from './frames.ts'
+import { ALIVE_MS, type HopListener, openHopListener } from './listener.ts'
+import { type FromHolder, HOP_PATH, readFromHolder, type ToHolder, toSent } from './messages.ts'
+
+const CONNECT_MS = 2_000
+/** A replica that was silent for this long is not there any more. */
+const SILENCE_MS = 3 * ALIVE_MS
+/** What a body of so many bytes may become: text in JSON takes up to six times its length. */
+const LARGEST_GROWTH = 6
+const ROOM = 262_144
+
+/** Where the listener for other replicas is, when the config says nothing: on this machine alone. */
+const DEFAULT_INTERNAL = { host: '127.0.0.1', port: 0, url: undefined }
+
+export interface ReplicaHop extends Hop {
+  /** Takes what others pass on, and can pass on, from now. */
+  open(gateway: RunningGateway): Promise<HopListener>
+}
+
+interface ReplicaHopOptions {
+  readonly settings: Settings['server']
+  readonly maxResultBytes: number
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Both ends of the way between replicas; it exists where several can serve from one store. */
+export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
+  const { settings, maxResultBytes, clock, log } = options
+  const internal = settings.internal ?? DEFAULT_INTERNAL
+  const longestFrame = LARGEST_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + ROOM
+  let key: KeyObject | undefined
+  let url: string | undefined
+  const ask = (holder: SessionHolder, first: ToHolder, request?: CallRequest): Promise<FromHolder> => {
+    const { address, writer } = holder
+    if (key === undefined || address === undefined || !URL.canParse(address))
+      return Promise.reject(new HopError('The replica that holds the session says not where it is.', false))
+    return new Asked({ key, address, to: writer, longestFrame, atMs: clock.nowMs(), request }).ask(first)
+  }
+  return {
+    address: () => url,
+    async call(holder, principal, request) {
+      const sent: ToHolder = { kind: 'call', principal: plain(principal), request: toSent(request) }
+      return replyOf(await ask(holder, sent, request))
+    },
+    async closeSession(holder, principal, sessionId) {
+      const answer = await ask(holder, { kind: 'close', principal: plain(principal), sessionId })
+      if (answer.kind === 'closed') return answer.isClosed
+      throw refusalOf(answer)
+    },
+    async open(gateway) {
+      key = createSecretKey(Buffer.from(gateway.store.approvals.sign('replicas', 'hop'), 'base64url'))
+      const { host, port } = internal
+      const listener = await openHopListener({ gateway, key, host, port, longestFrame, clock, log })
+      url = internal.url ?? listener.url
+      return listener
+    },
+  }
+}
+
+/** What another replica has to know about who calls. */
+function plain({ id, tenant, scopes, tools }: Principal): Principal {
+  return { id, tenant, scopes, ...(tools === undefined ? {} : { tools }) }
+}
+
+function replyOf(answer: FromHolder): CallReply {
+  if (answer.kind === 'reply') return answer.reply
+  throw refusalOf(answer)
+}
+
+function refusalOf(answer: FromHolder): Error {
+  if (answer.kind !== 'refused') return new HopError('Another replica answered something else.', true)
+  const { code, message, retryAfterMs } = answer
+  return fault(code, message, retryAfterMs === undefined ? {} : { retryAfterMs })
+}
+
+interface AskedParts {
+  readonly key: KeyObject
+  readonly address: string
+  readonly to: string
+  readonly longestFrame: number
+  readonly atMs: number
+  /** Whose progress, questions and signals go with it. */
+  readonly request: CallRequest | undefined
+}
+
+/** One exchange with the replica that holds a session, from this side. */
+class Asked {
+  readonly #parts: AskedParts
+  readonly #writer: FrameWriter
+  readonly #reader: FrameReader
+  readonly #outgoing: ClientRequest
+  readonly #end = Promise.withResolvers<FromHolder>()
+  readonly #over = new AbortController()
+  readonly #questions = new Map<number, AbortController>()
+  #isConnected = false
+  #silence: NodeJS.Timeout | undefined
+
+  constructor(parts: AskedParts) {
+    const { key, address, to, atMs, longestFrame } = parts
+    const ticket = newTicket(to, atMs)
+    this.#parts = parts
+    this.#writer = new FrameWriter(key, ticket, 'there')
+    this.#reader = new FrameReader(key, ticket, 'back', longestFrame)
+    const headers = { authorization: writeTicket(key, ticket), 'content-type': 'application/octet-stream' }
+    // A connection of its own: one that was kept may be closed by the other end just now, and nobody could tell what arrived.
+    this.#outgoing = openRequest(new URL(HOP_PATH, address), { method: 'POST', agent: false, headers })
+  }
+
+  async ask(first: ToHolder): Promise<FromHolder> {
+    const { request } = this.#parts
+    this.#outgoing.on('error', (error) => this.#fail(error))
+    this.#outgoing.on('response', (response) => {
+      if (response.statusCode !== 200) {
+        response.resume()
+        // It has read nothing of the body, and so begun nothing.
+        this.#isConnected = false
+        this.#fail(new Error(`answered ${response.statusCode}`))
+        return
+      }
+      response.on('data', (chunk: Buffer) => this.#read(chunk))
+      response.on('error', (error) => this.#fail(error))
+      response.on('close', () => this.#fail(new Error('broke off')))
+    })
+    this.#outgoing.on('socket', (socket) => {
+      const connected = (): void => {
+        this.#isConnected = true
+        this.#hear()
+      }
+      if (socket.connecting) socket.once('connect', connected)
+      else connected()
+    })
+    this.#silence = setTimeout(() => this.#fail(new Error('does not take connections')), CONNECT_MS)
+    this.#send(first)
+    this.#follow(request?.gone, 'gone')
+    this.#follow(request?.leaving?.left, 'left')
+    try {
+      return await this.#end.promise
+    } finally {
+      clearTimeout(this.#silence)
+      this.#over.abort()
+      this.#outgoing.end()
+    }
+  }
+
+  #send(message: ToHolder): void {
+    if (!this.#outgoing.writableEnded) this.#outgoing.write(this.#writer.write(JSON.stringify(message)))
+  }
+
+  #follow(signal: AbortSignal | undefined, kind: 'gone' | 'left'): void {
+    if (signal?.aborted === true) this.#send({ kind })
+    signal?.addEventListener('abort', () => this.#send({ kind }), { signal: this.#over.signal })
+  }
+
+  #read(chunk: Buffer): void {
+    this.#hear()
+    try {
+      for (const text of this.#reader.read(chunk)) this.#take(readFromHolder(text))
+    } catch (error) {
+      this.#fail(error)
+      this.#outgoing.destroy()
+    }
+  }
+
+  #take(message: FromHolder): void {
+    const { request } = this.#parts
+    if (message.kind === 'alive') return
+    if (message.kind === 'progress') request?.onProgress?.(message.progress)
+    else if (message.kind === 'question') void this.#question(message)
+    else if (message.kind === 'unasked') this.#questions.get(message.id)?.abort()
+    else this.#end.resolve(message)
+  }
+
+  async #question({ id, question }: FromHolder & { readonly kind: 'question' }): Promise<void> {
+    const unasked = new AbortController()
+    this.#questions.set(id, unasked)
+    const signal = AbortSignal.any([unasked.signal, this.#over.signal])
+    const asked = this.#parts.request?.onElicit?.(question, signal)
+    const answer = await asked?.catch(() => undefined)
+    this.#questions.delete(id)
+    this.#send({ kind: 'answer', id, answer: answer ?? { action: 'cancel' } })
+  }
+
+  /** It lives: it has as long again. */
+  #hear(): void {
+    clearTimeout(this.#silence)
+    this.#silence = setTimeout(() => this.#fail(new Error('is silent')), SILENCE_MS)
+  }
+
+  #fail(cause: unknown): void {
+    const { address } = this.#parts
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    const error = new HopError(`The replica at ${address} gave no answer: ${reason}`, this.#isConnected, {
+      cause,
+    })
+    this.#end.reject(error)
+    if (!this.#outgoing.destroyed) this.#outgoing.destroy()
+  }
+}

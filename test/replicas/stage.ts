@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import type { Settings } from '#config/settings'
+import type { Tool } from '#core/tool'
+import { requireTools } from '#core/tools/prepare-tools'
+import { type RunningServer, startServer } from '#server/start-server'
+import { type PostgresServer, startPostgres } from '../store/postgres-server.ts'
+import { testSettings } from '../test-settings.ts'
+
+const GRACE_MS = 200
+
+/** Servers in this process on one PostgreSQL, as a load balancer sees them. */
+export interface Replicas {
+  readonly servers: readonly RunningServer[]
+  /** Of one of them. */
+  url(index: number): string
+  /** Of each in turn. */
+  next(): string
+  /** One more, or a server of another configuration, on the same database. */
+  start(changes?: Partial<Settings>): Promise<RunningServer>
+  close(): Promise<void>
+}
+
+/** Which server of a stage a tool runs in: each has tools of its own. */
+export type ToolsOf = (server: number) => readonly object[]
+
+/** Three servers with the same configuration; `toolsOf` makes the tools of each. */
+export async function startReplicas(
+  postgres: PostgresServer,
+  database: string,
+  toolsOf: ToolsOf,
+  changes: Partial<Settings> = {},
+): Promise<Replicas> {
+  const store = await postgres.createDatabase(database)
+  const masterKey = randomBytes(32)
+  const servers: RunningServer[] = []
+  const folders: string[] = []
+  const start = async (more: Partial<Settings> = {}): Promise<RunningServer> => {
+    const tools: readonly Tool[] = requireTools(toolsOf(servers.length))
+    const settings = testSettings({ store, masterKey, tools, ...changes, ...more })
+    folders.push(settings.dataFolder)
+    const server = await startServer(settings, { graceMs: GRACE_MS })
+    servers.push(server)
+    return server
+  }
+  for (const _ of [0, 1, 2]) await start()
+  let turn = 0
+  const url = (index: number): string => {
+    const server = servers[index % servers.length]
+    if (server === undefined) throw new Error('no such server')
+    return server.url
+  }
+  return {
+    servers,
+    url,
+    next() {
+      turn += 1
+      return url(turn)
+    },
+    start,
+    async close() {
+      await Promise.all(servers.map((server) => server.close()))
+      for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+export { startPostgres }

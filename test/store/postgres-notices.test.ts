@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto'
+import { Client } from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { Store, StoreWatcher } from '#core/ports/store'
+import { openPostgresStore } from '#store/postgres/open'
+import { attemptAt, sampleCall, success } from '#testing/samples'
+import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+
+const LIMIT = { timeout: 20_000, interval: 5 }
+/** Longer than anybody looks by itself after a wish. */
+const AFTER_LOOKS_MS = 700
+
+const masterKey = randomBytes(32)
+const open: Store[] = []
+let server: PostgresServer
+let url: string
+/** Everything that is said in the database. */
+let ear: Client
+const said: string[] = []
+
+beforeAll(async () => {
+  server = await startPostgres()
+  url = await server.createDatabase('notices')
+  ear = new Client({ connectionString: url })
+  await ear.connect()
+  ear.on('notification', ({ payload = '' }) => said.push(payload))
+  await ear.query('LISTEN collet')
+})
+afterAll(async () => {
+  await ear.end()
+  await server.stop()
+})
+afterEach(async () => {
+  for (const store of open.splice(0)) await store.close()
+  await emptyDatabase(url)
+  said.length = 0
+})
+
+/** A store, what it is told, and its watcher; both are connected and know of each other. */
+async function openWatching(): Promise<{
+  store: Store
+  told: (readonly string[] | undefined)[]
+  watcher: StoreWatcher
+}> {
+  const store = await openPostgresStore({ url, masterKey })
+  open.push(store)
+  const told: (readonly string[] | undefined)[] = []
+  const watcher = store.watch((names) => told.push(names))
+  await vi.waitUntil(() => told.length > 0, LIMIT)
+  return { store, told, watcher }
+}
+
+const tellings = () => said.filter((text) => text.includes('told'))
+
+function finish(store: Store, record: string) {
+  const run = attemptAt(sampleCall({ record }), 1)
+  return store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 2_000 })
+}
+
+describe('replicas of one database', () => {
+  it('tell each other of a call when somebody waits for it, and say nothing otherwise', async () => {
+    const [here, there] = [await openWatching(), await openWatching()]
+    for (const record of ['waited', 'other']) await there.store.claim(sampleCall({ record }))
+    here.watcher.want('waited')
+    await new Promise((resolve) => setTimeout(resolve, AFTER_LOOKS_MS))
+    here.told.length = 0
+    await finish(there.store, 'other')
+    await finish(there.store, 'waited')
+    await vi.waitUntil(() => here.told.length > 0, LIMIT)
+    expect(here.told).toEqual([['waited']])
+    expect(tellings()).toHaveLength(1)
+    expect(there.told.slice(1)).toEqual([])
+  })
+
+  it('look again by themselves soon after they began to wait, in case they were not heard in time', async () => {
+    const here = await openWatching()
+    here.told.length = 0
+    here.watcher.want('waited')
+    await vi.waitUntil(() => here.told.length === 2, LIMIT)
+    expect(here.told).toEqual([['waited'], ['waited']])
+  })
+
+  it('tell of rare changes unasked: of a cancellation, for one', async () => {
+    const [here, there] = [await openWatching(), await openWatching()]
+    await here.store.claim(sampleCall())
+    here.told.length = 0
+    await there.store.requestCancel(sampleCall(), 'key:alice', 2_000)
+    await vi.waitUntil(() => here.told.length > 0, LIMIT)
+    expect(here.told).toEqual([undefined])
+    expect(await here.store.cancelRequests()).toHaveLength(1)
+  })
+
+  it('say again what they wait for when somebody comes later', async () => {
+    const here = await openWatching()
+    here.watcher.want('waited')
+    const late = await openWatching()
+    await vi.waitUntil(() => said.filter((text) => text.includes('"want":["waited"]')).length >= 2, LIMIT)
+    await new Promise((resolve) => setTimeout(resolve, AFTER_LOOKS_MS))
+    here.told.length = 0
+    await late.store.claim(sampleCall({ record: 'waited' }))
+    await vi.waitUntil(() => here.told.length > 0, LIMIT)
+    expect(here.told).toEqual([['waited']])
+  })
+
+  it('hear again after their connection was ended, and look at everything then', async () => {
+    const [here, there] = [await openWatching(), await openWatching()]
+    for (const { told } of [here, there]) told.length = 0
+    await ear.query(
+      `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'collet notices'`,
+    )
+    await vi.waitUntil(() => here.told.length > 0, LIMIT)
+    expect(here.told).toEqual([undefined])
+    await vi.waitUntil(() => there.told.includes(undefined), LIMIT)
+    await here.store.claim(sampleCall())
+    here.told.length = 0
+    await there.store.requestCancel(sampleCall(), 'key:alice', 2_000)
+    await vi.waitUntil(() => here.told.length > 0, LIMIT)
+  })
+
+  it('do not stumble over what others say on the same channel', async () => {
+    const here = await openWatching()
+    here.told.length = 0
+    for (const text of [
+      '',
+      'x',
+      '{}',
+      '{"by":1}',
+      '{"by":"a","told":[1]}',
+      '{"by":"a","want":{"length":1}}',
+      'null',
+    ]) {
+      await ear.query("SELECT pg_notify('collet', $1)", [text])
+    }
+    await ear.query("SELECT pg_notify('collet', $1)", ['{"by":"a","told":["end"]}'])
+    await vi.waitUntil(() => here.told.length > 0, LIMIT)
+    expect(here.told).toEqual([['end']])
+  })
+})
