@@ -6,7 +6,7 @@ import type { JournalVerification, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import type { RunningServer, StartOptions } from '#server/start-server'
 import type { StdioServing, StdioStart } from '#server/start-stdio'
-import type { migrateStore } from '#store/stores'
+import type { copyStore, migrateStore } from '#store/stores'
 import type { TextStream } from './output.ts'
 
 /** How an operator's command reaches a store. */
@@ -34,6 +34,8 @@ export interface Services {
   checkWritable(access: StoreAccess): Promise<void>
   /** Brings the tables of a store up to date, or (`look`) says what would be done. */
   migrate(access: StoreAccess, mode: 'migrate' | 'look'): ReturnType<typeof migrateStore>
+  /** Copies a whole store into an empty database, or goes on with it. */
+  copyStore: typeof copyStore
   /** Copies the database to a new file; the store may be in use. */
   backUp(access: StoreAccess, file: string): Promise<void>
   verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
@@ -109,6 +111,10 @@ export const REAL_SERVICES: Services = {
   async migrate({ url, ...key }, mode) {
     const { migrateStore } = await import('#store/stores')
     return await migrateStore(url, key, mode)
+  },
+  async copyStore(...copy) {
+    const { copyStore } = await import('#store/stores')
+    return await copyStore(...copy)
   },
   async backUp({ url }, file) {
     const { backUpStore } = await import('#store/stores')

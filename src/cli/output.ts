@@ -54,6 +54,20 @@ const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '
 const FRAME_MS = 100
 const CLEAR_LINE = '\r\u001b[K'
 
+interface Progress {
+  /** `share` is between 0 and 1. */
+  show(share: number, text: string): void
+  /** The bar goes. */
+  end(): void
+}
+
+const BAR_WIDTH = 30
+
+function barOf(share: number): string {
+  const full = Math.round(Math.min(1, Math.max(0, share)) * BAR_WIDTH)
+  return `${'█'.repeat(full)}${'░'.repeat(BAR_WIDTH - full)}`
+}
+
 /** What the CLI says: data on stdout, everything else on stderr, colours and motion only on a terminal. */
 export class Output {
   readonly #stdout: TextStream
@@ -112,6 +126,28 @@ export class Output {
     } finally {
       clearInterval(timer)
       if (frame > 0) this.#stderr.write(CLEAR_LINE)
+    }
+  }
+
+  /** How far long work has come: a bar on a terminal, elsewhere a line for each tenth. */
+  progress(): Progress {
+    const stream = this.#stderr
+    const isTerminal = stream.isTTY === true
+    let shown = ''
+    return {
+      show: (share, text) => {
+        const tenth = Math.floor(share * 10)
+        const line = isTerminal
+          ? `${CLEAR_LINE}${this.#paint(stream, 'cyan', barOf(share))} ${text}`
+          : `${tenth * 10} % ${text}\n`
+        const what = isTerminal ? line : String(tenth)
+        if (what === shown) return
+        shown = what
+        stream.write(line)
+      },
+      end: () => {
+        if (isTerminal && shown !== '') stream.write(CLEAR_LINE)
+      },
     }
   }
 

@@ -38,6 +38,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['opentool', () => import('#cli/commands/opentool')],
   ['backup', () => import('#cli/commands/store')],
   ['migrate', () => import('#cli/commands/store')],
+  ['store', () => import('#cli/commands/store')],
   ['doctor', () => import('#cli/commands/doctor')],
   ['keys', () => import('#cli/commands/keys')],
   ['version', () => import('#cli/commands/doctor')],

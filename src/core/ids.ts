@@ -38,8 +38,14 @@ export function checkRunId(runId: string): string {
  * by chance alone would scatter the records of busy seconds over a whole index.
  */
 export function newCallId(): string {
-  const time = Date.now().toString(16).padStart(12, '0')
-  return `${time.slice(0, 8)}-${time.slice(8)}${crypto.randomUUID().slice(13)}`
+  const ms = Date.now()
+  // In two halves that are small integers: as one it is a number that takes V8 longer to write than all the rest.
+  const high = Math.floor(ms / 0x1_0000)
+  return `${hex(high, 8)}-${hex(ms - high * 0x1_0000, 4)}${crypto.randomUUID().slice(13)}`
+}
+
+function hex(value: number, digits: number): string {
+  return value.toString(16).padStart(digits, '0')
 }
 
 const UUID = /^([0-9a-f]{8})-([0-9a-f]{4})-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/

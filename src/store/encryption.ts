@@ -85,7 +85,7 @@ export class Sealer {
     const nonce = Buffer.alloc(NONCE_BYTES)
     nonce.writeBigUInt64BE(this.#counter, NONCE_BYTES - 8)
     this.#counter += 1n
-    return encrypt({ key: this.#key, nonce, plain: Buffer.from(plain), context })
+    return encrypt({ key: this.#key, nonce, plain, context })
   }
 }
 
@@ -136,12 +136,15 @@ export function unseal(key: Buffer, sealed: Uint8Array, context: string): Buffer
 function encrypt(sealing: {
   readonly key: Buffer | KeyObject
   readonly nonce: Buffer
-  readonly plain: Buffer
+  readonly plain: string | Buffer
   readonly context: string
 }): Buffer {
   const cipher = createCipheriv(ALGORITHM, sealing.key, sealing.nonce, { authTagLength: TAG_BYTES })
   cipher.setAAD(Buffer.from(sealing.context))
-  return Buffer.concat([sealing.nonce, cipher.update(sealing.plain), cipher.final(), cipher.getAuthTag()])
+  const { nonce, plain } = sealing
+  // A text goes in as it is: as bytes of its own it would be copied once more.
+  const sealed = typeof plain === 'string' ? cipher.update(plain, 'utf8') : cipher.update(plain)
+  return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()])
 }
 
 /** Marks what is sealed: an event may also give a reason in our own words, such as a timeout. */

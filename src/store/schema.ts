@@ -77,7 +77,10 @@ export function* missingSteps(
       `it was written by a newer Collet (schema ${version}); this one knows ${migrations.length}`,
     )
   }
-  if (version > 0) yield* refuseOtherKey(keys)
+  if (version > 0) {
+    yield* refuseUnfinishedCopy()
+    yield* refuseOtherKey(keys)
+  }
   return migrations.slice(version)
 }
 
@@ -95,6 +98,17 @@ export function refuseOutdated({ from, to }: Migration, mode: SchemaMode): void 
   if (mode !== 'require' || from === to) return
   const found = from === 0 ? 'it holds no store yet' : `its schema is ${from} and this Collet needs ${to}`
   throw new StoreError('unreadable', `${found}. Run: collet migrate`)
+}
+
+/** In `meta` while `collet store copy` fills a database: how far it came. */
+export const COPY_MARK = 'copy_of'
+
+function* refuseUnfinishedCopy(): Steps<void> {
+  if ((yield* get('readMeta', COPY_MARK)) === undefined) return
+  throw new StoreError(
+    'unreadable',
+    'the copy into it is not finished. Run the same collet store copy again: it goes on where it was',
+  )
 }
 
 function* refuseOtherKey({ check }: StoreKeys): Steps<void> {

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
+import type { CopyProgress, StoreTables } from './copy.ts'
 import { connectionAddress, problemOfAddress, shownAddress } from './postgres/address.ts'
 import type { Migration, SchemaMode } from './schema.ts'
 
@@ -39,6 +40,8 @@ interface StoreType {
   open(rest: string, options: OpenStoreOptions): Promise<Store>
   /** Brings its tables up to date, or says what would be done. */
   migrate(rest: string, key: StoreKey, mode: SchemaMode): Promise<Migration>
+  /** Its tables as such; made when there are none. */
+  tables(rest: string): Promise<StoreTables>
   /** What is broken in its file, in the words of the database. */
   findDamage(rest: string): Promise<string | undefined>
   /** Copies it, also while a server uses it, to a file that must not be there yet. */
@@ -78,6 +81,10 @@ const STORE_TYPES: readonly StoreType[] = [
       const key = masterKey ?? readKeyFile(join(dataFolder, KEY_FILE))
       return migrateDatabase(path, deriveStoreKeys(key), mode)
     },
+    async tables(path) {
+      const { openSqliteTables } = await import('./sqlite/tables.ts')
+      return openSqliteTables(path)
+    },
     async findDamage(path) {
       const { findDamage } = await import('./sqlite/database.ts')
       return findDamage(path)
@@ -108,6 +115,10 @@ const STORE_TYPES: readonly StoreType[] = [
       const keys = deriveStoreKeys(needed(masterKey))
       return await prepareDatabase(connectionAddress(`postgres:${rest}`), keys, { mode })
     },
+    async tables(rest) {
+      const { openPostgresTables } = await import('./postgres/tables.ts')
+      return await openPostgresTables(connectionAddress(`postgres:${rest}`))
+    },
     findDamage: () => Promise.resolve(undefined),
     backUp: (rest, target) =>
       Promise.reject(
@@ -128,6 +139,7 @@ const STORE_TYPES: readonly StoreType[] = [
       return openMemoryStore({ onCommit, onForeign })
     },
     migrate: () => Promise.reject(new Error('A store in memory always has the tables of today.')),
+    tables: () => Promise.reject(new Error('A store in memory cannot be copied.')),
     findDamage: () => Promise.resolve(undefined),
     backUp: () => Promise.reject(new Error('A store in memory has no file to copy.')),
   },
@@ -176,6 +188,35 @@ export async function openStore(url: string, options: OpenStoreOptions): Promise
 export async function migrateStore(url: string, key: StoreKey, mode: SchemaMode): Promise<Migration> {
   const { type, rest } = known(url)
   return await type.migrate(rest, key, mode)
+}
+
+/** Copies a whole store into an empty database, or goes on with it. The key is that of the source. */
+export async function copyStore(
+  from: string,
+  to: string,
+  { onProgress, ...key }: StoreKey & { readonly onProgress: (progress: CopyProgress) => void },
+) {
+  const [source, target] = [known(from), known(to)]
+  const masterKey = key.masterKey ?? (await keyOfFile(source.type, key.dataFolder))
+  const { deriveStoreKeys } = await import('./encryption.ts')
+  const { copyTables } = await import('./copy.ts')
+  await source.type.migrate(source.rest, { ...key, masterKey }, 'require')
+  const tables = await source.type.tables(source.rest)
+  try {
+    const filled = await target.type.tables(target.rest)
+    try {
+      return await copyTables(tables, filled, { keys: deriveStoreKeys(masterKey), onProgress })
+    } finally {
+      await filled.close()
+    }
+  } finally {
+    await tables.close()
+  }
+}
+
+async function keyOfFile({ kind }: StoreType, dataFolder: string): Promise<Uint8Array> {
+  const { readKeyFile } = await import('./encryption.ts')
+  return kind === 'file' ? readKeyFile(join(dataFolder, KEY_FILE)) : needed(undefined)
 }
 
 export async function findStoreDamage(url: string): Promise<string | undefined> {

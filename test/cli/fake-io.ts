@@ -68,6 +68,7 @@ const NO_SERVICES: Services = {
   startStdio: () => unused('startStdio'),
   openStore: () => unused('openStore'),
   migrate: () => unused('migrate'),
+  copyStore: () => unused('copyStore'),
   checkWritable: () => unused('checkWritable'),
   backUp: () => unused('backUp'),
   verifyJournal: () => unused('verifyJournal'),

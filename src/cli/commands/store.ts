@@ -2,8 +2,9 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Command, defineCommand, EXIT, UsageError } from '#cli/command'
 import { STORE_OPTIONS, storeAccess } from '#cli/store-access'
-import { keyFileIn } from '#config/to-settings'
-import { describeStore } from '#store/stores'
+import { decodeMasterKey } from '#config/environment'
+import { keyFileIn, locateStore } from '#config/to-settings'
+import { describeStore, KEPT_STORE_FORMS } from '#store/stores'
 
 const backup = defineCommand<'store' | 'config'>({
   name: 'backup',
@@ -63,4 +64,64 @@ const migrate = defineCommand<'dry-run' | 'store' | 'config'>({
   },
 })
 
-export const COMMANDS: readonly Command[] = [backup, migrate]
+const storeCopy = defineCommand<never>({
+  name: 'store copy',
+  summary: 'Copies a whole store into an empty database of any kind: from SQLite to PostgreSQL, or back.',
+  details: [
+    'Stop the servers of FROM first. Everything comes along: calls and their outcomes, parked calls, approvals, keys, vault, pins, sources, journal.',
+    'Sealed data stays sealed, so TO has the key of FROM: COLLET_KEY, or the key file beside FROM. A copy that was cut goes on when it is',
+    'run again, and no server opens TO before every row is there and the journal in it is checked. FROM is left as it is.',
+  ],
+  positionals: [
+    { name: 'FROM', help: `${KEPT_STORE_FORMS}, up to date (collet migrate).` },
+    { name: 'TO', help: 'The same forms; there must be nothing in it.' },
+  ],
+  options: {},
+  examples: ['collet store copy sqlite:.collet/collet.db postgres://collet@db.example/collet'],
+  async run(args, context) {
+    const { output, json, services, environment, workingFolder } = context
+    const [from = '', to = ''] = args.positionals
+    const source = locateStore(from, workingFolder, 'FROM')
+    const target = locateStore(to, workingFolder, 'TO')
+    if (source.kind === 'memory' || target.kind === 'memory')
+      throw new UsageError('A store in memory cannot be copied: it is seen by its server only.')
+    if (source.store === target.store) throw new UsageError('FROM and TO are the same store.')
+    if (source.file !== undefined && !existsSync(source.file))
+      throw new UsageError(`There is no database at ${source.file}.`)
+    const masterKey = decodeMasterKey(environment.masterKey)
+    const progress = output.progress()
+    const { kind, tables, chains } = await services
+      .copyStore(source.store, target.store, {
+        dataFolder: source.dataFolder,
+        masterKey,
+        onProgress: ({ table, rows, total }) =>
+          progress.show(rows / Math.max(1, total), `${rows} of ${total} rows (${table})`),
+      })
+      .finally(progress.end)
+    const rows = tables.reduce((sum, table) => sum + table.rows, 0)
+    if (json) {
+      output.json({ kind, rows, chains, tables })
+      return EXIT.ok
+    }
+    const [name, size] = [
+      describeStore(target.store),
+      `${rows} rows in ${tables.length} tables, ${chains} chains of the journal`,
+    ]
+    output.data(
+      kind === 'already'
+        ? `${name} is that copy already: ${size}`
+        : `Copied to ${name}: ${size}, counted and checked`,
+    )
+    if (masterKey === undefined) {
+      const keyFile = keyFileIn(source.dataFolder)
+      output.note(
+        target.file === undefined
+          ? `Start servers with the same key: COLLET_KEY="$(cat ${keyFile})"`
+          : `Copy the key as well, unless it is there: ${keyFile} to ${keyFileIn(target.dataFolder)}`,
+      )
+    }
+    return EXIT.ok
+  },
+})
+
+export const COMMANDS: readonly Command[] = [backup, migrate, storeCopy]

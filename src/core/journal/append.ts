@@ -96,14 +96,13 @@ export function endedEvent(
   },
 ): CallEnded {
   const { state, outcome, atMs } = ended
-  const base = {
-    type: `call.${state}`,
-    ...subject(call, attempt, atMs),
-    ...(outcome.durationMs === undefined ? {} : { durationMs: outcome.durationMs }),
-  } as const
-  if (outcome.ok) return base
+  const { record, tenant, principal, tool } = call
+  const { durationMs } = outcome
+  const base = { type: `call.${state}`, at: atMs, record, tenant, principal, tool, attempt } as const
+  const timed = durationMs === undefined ? base : { ...base, durationMs }
+  if (outcome.ok) return timed
   const { code, effect } = outcome.error
-  return effect === undefined ? { ...base, code } : { ...base, code, effect }
+  return effect === undefined ? { ...timed, code } : { ...timed, code, effect }
 }
 
 export function suspendedEvent(call: Subject, waitsFor: string, atMs: number): CallSuspended {

@@ -151,6 +151,8 @@ interface BodyBudgetOptions {
  */
 export class BodyBudget {
   readonly #options: BodyBudgetOptions
+  /** Where any number of bytes may come, nobody asks how many did. */
+  readonly #isBounded: boolean
   #taken = 0
   readonly #byPrincipal = new Map<string, number>()
   readonly #byTenant = new Map<string, number>()
@@ -159,6 +161,7 @@ export class BodyBudget {
 
   constructor(options: BodyBudgetOptions) {
     this.#options = options
+    this.#isBounded = Number.isFinite(options.most)
   }
 
   open(): BodyShare {
@@ -167,6 +170,7 @@ export class BodyBudget {
 
   /** What arrives is counted, not what is announced: a slow sender takes no room it does not use. */
   add(bytes: number, principal: Principal): ToolError | undefined {
+    if (!this.#isBounded) return undefined
     const name = this.#whyNot(bytes, principal)
     if (name !== undefined) {
       this.#options.onRefused(name)
@@ -177,7 +181,7 @@ export class BodyBudget {
   }
 
   free(bytes: number, principal: Principal): void {
-    this.#count(-bytes, principal)
+    if (this.#isBounded) this.#count(-bytes, principal)
   }
 
   #whyNot(bytes: number, principal: Principal): LimitName | undefined {

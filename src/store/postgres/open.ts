@@ -90,18 +90,33 @@ async function migrate(
   { mode, migrations }: { readonly mode: SchemaMode; readonly migrations: readonly string[] },
 ): Promise<Migration> {
   const answer: AnswerAll = (asks) => answerAll(connection, asks, 'change')
-  const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
-  const version = rows.length === 0 ? 0 : await driveEach(readVersion(), answer)
+  const version = await readSchemaVersion(connection)
   const steps = await driveEach(missingSteps(version, keys, migrations), answer)
   const migration = { from: version, to: migrations.length }
   refuseOutdated(migration, mode)
   if (mode !== 'migrate') return migration
-  if (version === 0) await connection.one({ text: SCALAR_FUNCTIONS })
-  for (const step of steps) await connection.one({ text: postgresSchema(step) })
-  if (version === 0) await connection.one({ text: PARTS_TABLES })
+  if (steps.length > 0) await takeSteps(connection, steps, migration)
   if (version === 0) await driveEach(write('writeMeta', 'key_check', keys.check), answer)
-  if (steps.length > 0) await driveEach(write('writeMeta', VERSION, String(migrations.length)), answer)
   return migration
+}
+
+/** Inside a transaction: makes or changes the tables, and notes their version. */
+export async function takeSteps(
+  connection: Connection,
+  steps: readonly string[],
+  { from, to }: Migration,
+): Promise<void> {
+  if (from === 0) await connection.one({ text: SCALAR_FUNCTIONS })
+  for (const step of steps) await connection.one({ text: postgresSchema(step) })
+  if (from === 0) await connection.one({ text: PARTS_TABLES })
+  await driveEach(write('writeMeta', VERSION, String(to)), (asks) => answerAll(connection, asks, 'change'))
+}
+
+/** 0 when there are no tables. */
+export async function readSchemaVersion(connection: Connection): Promise<number> {
+  const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
+  if (rows.length === 0) return 0
+  return await driveEach(readVersion(), (asks) => answerAll(connection, asks, 'read'))
 }
 
 const VERSION = 'schema_version'

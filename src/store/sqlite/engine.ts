@@ -51,8 +51,7 @@ export class SqliteEngine implements Engine {
     if (options.mostBytes !== undefined) this.#database.limitTo(options.mostBytes)
     if (options.path === IN_MEMORY) return
     this.#checkpointer = new Checkpointer(this.#database)
-    // The same database under another name must have the same locks.
-    this.#lockFolder = `${realpathSync(options.path)}-writers`
+    this.#lockFolder = lockFolderOf(options.path)
     this.#liveness = new WriterLiveness(this.#lockFolder, (writer) => this.#hasEnded(writer))
   }
 
@@ -275,6 +274,16 @@ function lockStateOf(folder: string, writer: string): LockState {
     if (isBusy(error)) return 'locked'
     throw error
   }
+}
+
+/** Whether a process holds the lock of this writer of a database. */
+export function isLocked(path: string, writer: string): boolean {
+  return lockStateOf(lockFolderOf(path), writer) === 'locked'
+}
+
+/** The same database under another name must have the same locks. */
+function lockFolderOf(path: string): string {
+  return `${realpathSync(path)}-writers`
 }
 
 /** For a writer that is dead and has nothing left to recover. */

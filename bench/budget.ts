@@ -1,0 +1,113 @@
+import { relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+
+/** The members of V8's profile format that are read here. */
+const PROFILE = z.object({
+  nodes: z.array(
+    z.object({
+      id: z.number(),
+      callFrame: z.object({ functionName: z.string(), url: z.string(), lineNumber: z.number() }),
+      children: z.array(z.number()).default([]),
+    }),
+  ),
+  samples: z.array(z.number()),
+  timeDeltas: z.array(z.number()),
+})
+
+type Frame = z.infer<typeof PROFILE>['nodes'][number]['callFrame']
+
+/** A part of the time that was measured. */
+export interface Share {
+  readonly name: string
+  readonly share: number
+}
+
+/** What one thread did with its time, idle left out. */
+export interface ReadProfile {
+  /** By the function itself, largest first. */
+  readonly functions: readonly Share[]
+  /** By the stage of a call that it worked for, in the order of a call. */
+  readonly stages: readonly Share[]
+}
+
+const OUTERMOST = 'socket and HTTP'
+
+/** The stages of a call, and the files and functions that belong to each; the first that matches a frame counts. */
+const STAGES: readonly (readonly [stage: string, frames: RegExp])[] = [
+  ['routing', /^src\/server\/http\/(app|router|host-guard)\.ts |^src\/server\/http\/exchange\.ts Exchange$/],
+  ['body', /^src\/server\/http\/read-body\.ts /],
+  ['codec', /^src\/protocols\//],
+  [
+    'identity',
+    /^src\/(auth\/|store\/store\.ts digest$|core\/(ids|json|hash)\.ts |core\/calls\/look-up\.ts )/,
+  ],
+  ['limits', /^src\/core\/limits\//],
+  ['validation', /^src\/core\/(schema\/|calls\/resolve\.ts (validateInput|read)$)/],
+  ['story of the call', /^src\/core\/(?!journal)|^src\/server\/(telemetry|services)/],
+  ['statements', /^src\/store\/sqlite\/database\.ts (answer|run|get|#statement)$/],
+  ['commit', /^src\/store\/sqlite\/(database\.ts (begin|commit)$|checkpoint-worker)/],
+  ['seal and link', /^src\/store\/(encryption\.ts |commit-queue\.ts (insert|seal|linkOf)$)/],
+  ['records', /^src\/(store|core\/journal)\//],
+  ['reply', /^src\/server\/http\/exchange\.ts /],
+  ['tool', /^bench\/servers\//],
+  ['garbage collection', /^ \(garbage collector\)$/],
+]
+
+/**
+ * Reads the last `lastMs` of a `.cpuprofile`: what came before was start and warm-up. A sample belongs to the innermost of its frames that
+ * has a stage, so that what Node and SQLite do for us counts where we asked for it; what nobody of ours asked for is HTTP.
+ */
+export function readProfile(json: unknown, lastMs: number): ReadProfile {
+  const { nodes, samples, timeDeltas } = PROFILE.parse(json)
+  const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]))
+  const stages = new Map<number, string>()
+  // A node stands before its children.
+  for (const { id, callFrame, children } of nodes) {
+    const stage = stageOf(callFrame) ?? stages.get(id) ?? OUTERMOST
+    for (const each of [id, ...children]) stages.set(each, stage)
+  }
+  const byFunction = new Map<string, number>()
+  const byStage = new Map<string, number>()
+  let leftMicroseconds = lastMs * 1_000
+  for (let index = samples.length - 1; index >= 0 && leftMicroseconds > 0; index -= 1) {
+    const id = samples[index] ?? 0
+    const time = timeDeltas[index] ?? 0
+    leftMicroseconds -= time
+    const site = describe(frames.get(id))
+    if (site === '(idle)') continue
+    add(byFunction, site, time)
+    add(byStage, stages.get(id) ?? OUTERMOST, time)
+  }
+  const order = [OUTERMOST, ...STAGES.map(([stage]) => stage)]
+  return {
+    functions: sharesOf(byFunction).toSorted((left, right) => right.share - left.share),
+    stages: sharesOf(byStage).toSorted((left, right) => order.indexOf(left.name) - order.indexOf(right.name)),
+  }
+}
+
+function stageOf(frame: Frame): string | undefined {
+  const named = `${pathOf(frame)} ${frame.functionName}`
+  return STAGES.find(([, frames]) => frames.test(named))?.[0]
+}
+
+function describe(frame: Frame | undefined): string {
+  if (frame === undefined) return '(unknown)'
+  const name = frame.functionName === '' ? '(anonymous)' : frame.functionName
+  return frame.url === '' ? name : `${name}  ${pathOf(frame)}:${frame.lineNumber + 1}`
+}
+
+function pathOf({ url }: Frame): string {
+  if (!url.startsWith('file:')) return url
+  const root = fileURLToPath(new URL('..', import.meta.url))
+  return relative(root, fileURLToPath(url)).replace(/^.*node_modules\//, '')
+}
+
+function add(times: Map<string, number>, name: string, time: number): void {
+  times.set(name, (times.get(name) ?? 0) + time)
+}
+
+function sharesOf(times: ReadonlyMap<string, number>): readonly Share[] {
+  const total = [...times.values()].reduce((sum, time) => sum + time, 0)
+  return [...times].map(([name, time]) => ({ name, share: time / total }))
+}

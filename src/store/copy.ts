@@ -1,0 +1,347 @@
+import { hash } from 'node:crypto'
+import { DatabaseSync } from 'node:sqlite'
+import { StoreError } from '#core/errors'
+import type { StoreKeys } from './encryption.ts'
+import type { Row, SqlValue, Steps } from './engine.ts'
+import { integer, RowGuard, text } from './rows.ts'
+import { COPY_MARK, MIGRATIONS } from './schema.ts'
+import { verifyJournal } from './verify.ts'
+
+/** The tables of a store as such, below everything that gives them a meaning. */
+export interface StoreTables {
+  /** Of the schema; 0 when there is no table. */
+  version(): Promise<number>
+  /** Inside a transaction: the tables of today, empty. */
+  makeTables(): Promise<void>
+  /** Writers whose process lives, as far as can be told. */
+  livingWriters(): Promise<readonly string[]>
+  /** From now on nobody else can change anything, until this is closed. */
+  freeze(tables: readonly TableShape[]): Promise<void>
+  /** `?` stands for a value. */
+  query(text: string, ...values: SqlValue[]): Promise<readonly Row[]>
+  insert(table: TableShape, rows: readonly Row[]): Promise<void>
+  /** The highest number that a table with numbers of its own ever gave, where that is kept apart from its rows. */
+  lastNumber(table: TableShape): Promise<number | undefined>
+  /** The next row gets a higher number than this one, and than every row there is. */
+  raiseNumber(table: TableShape, last: number): Promise<void>
+  transaction<T>(work: () => Promise<T>): Promise<T>
+  run<T>(steps: Steps<T>): Promise<T>
+  close(): Promise<void>
+}
+
+export interface TableShape {
+  readonly name: string
+  readonly columns: readonly { readonly name: string; readonly type: ColumnType }[]
+  /** Columns of the primary key, in its order. */
+  readonly key: readonly string[]
+  /** Which rows are copied, where not all of them are. */
+  readonly condition: string
+}
+
+type ColumnType = 'INTEGER' | 'TEXT' | 'BLOB'
+
+export interface CopyProgress {
+  readonly table: string
+  readonly rows: number
+  readonly total: number
+}
+
+interface CopyResult {
+  /** `already` when nothing was left to do. */
+  readonly kind: 'copied' | 'already'
+  readonly tables: readonly { readonly name: string; readonly rows: number }[]
+  readonly chains: number
+}
+
+interface CopyOptions {
+  readonly keys: StoreKeys
+  onProgress(progress: CopyProgress): void
+}
+
+/**
+ * Copies every row of a store into an empty database. Sealed bytes stay as they are, so both have the same key. How far it
+ * came stands in the target, committed with the rows themselves: whoever runs it again goes on from there, and no
+ * server opens the target before it is whole.
+ */
+export async function copyTables(
+  source: StoreTables,
+  target: StoreTables,
+  options: CopyOptions,
+): Promise<CopyResult> {
+  const tables = tablesOfToday()
+  await refuseLiving(source)
+  await source.freeze(tables)
+  // One may have begun between the look and the freeze.
+  await refuseLiving(source)
+  const content = await contentOf(source, tables)
+  const begun = await target.transaction(() => begin(target, tables, content))
+  if (begun === 'already') return resultOf('already', content)
+  const copy = new RunningCopy(source, target, begun)
+  const total = [...content.counts.values()].reduce((sum, rows) => sum + rows, 0)
+  for (const table of tables) {
+    await copy.take(table, (rows) => options.onProgress({ table: table.name, rows, total }))
+  }
+  await verifyCopy(target, tables, content, options.keys)
+  await target.transaction(async () => {
+    for (const table of tables) await target.raiseNumber(table, (await source.lastNumber(table)) ?? 0)
+    await copy.end()
+  })
+  return resultOf('copied', content)
+}
+
+function resultOf(kind: CopyResult['kind'], { counts, heads }: Content): CopyResult {
+  return { kind, tables: [...counts].map(([name, rows]) => ({ name, rows })), chains: heads.length }
+}
+
+/** What the schema makes, from the schema itself; the table that says how far a copy came is the last one. */
+function tablesOfToday(): readonly TableShape[] {
+  const database = new DatabaseSync(':memory:')
+  try {
+    for (const step of MIGRATIONS) database.exec(step)
+    const names = database
+      .prepare(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
+      )
+      .all()
+      .map((row) => text(row, 'name'))
+    const info = database.prepare('SELECT name, type, pk FROM pragma_table_info(?)')
+    return [...names.filter((name) => name !== 'meta'), 'meta'].map((name) => {
+      const columns = info.all(name)
+      const key = columns.filter((row) => integer(row, 'pk') > 0)
+      return {
+        name,
+        columns: columns.map((row) => ({ name: text(row, 'name'), type: typeOf(text(row, 'type')) })),
+        key: key
+          .sort((left, right) => integer(left, 'pk') - integer(right, 'pk'))
+          .map((row) => text(row, 'name')),
+        condition: name === 'meta' ? OTHERS_OF_META : 'TRUE',
+      }
+    })
+  } finally {
+    database.close()
+  }
+}
+
+/** What each database says about itself. */
+const OTHERS_OF_META = `name NOT IN ('schema_version', 'probe', '${COPY_MARK}')`
+
+function typeOf(declared: string): ColumnType {
+  if (declared === 'INTEGER' || declared === 'TEXT' || declared === 'BLOB') return declared
+  throw new Error(`a column of the type ${declared}`)
+}
+
+async function refuseLiving(source: StoreTables): Promise<void> {
+  const living = await source.livingWriters()
+  if (living.length === 0) return
+  throw new StoreError(
+    'not_written',
+    'a server still uses the source. Stop it first, so that nothing runs that the copy would not know of; after a crash or a kill, wait ten seconds',
+  )
+}
+
+/** What a store holds, in short. */
+interface Content {
+  readonly counts: ReadonlyMap<string, number>
+  readonly heads: readonly string[]
+}
+
+/** Whoever writes to a store begins a chain of its own first, so the same heads are the same contents. */
+async function contentOf(tables: StoreTables, shapes: readonly TableShape[]): Promise<Content> {
+  const counts = new Map<string, number>()
+  for (const { name, condition } of shapes) {
+    const [row = {}] = await tables.query(`SELECT count(*) AS n FROM ${name} WHERE ${condition}`)
+    counts.set(name, integer(row, 'n'))
+  }
+  const heads =
+    await tables.query(`SELECT w.id, g.n, g.link FROM writers w JOIN commit_groups g ON g.writer = w.no
+    WHERE g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no) ORDER BY w.id`)
+  return {
+    counts,
+    heads: heads.map((row) => headText(text(row, 'id'), integer(row, 'n'), text(row, 'link'))),
+  }
+}
+
+function headText(writer: string, group: number, link: string): string {
+  return `${writer}:${group}:${link}`
+}
+
+/** How far a copy came. */
+interface Mark {
+  /** The contents it began with. */
+  readonly origin: string
+  /** Tables that are whole. */
+  readonly done: readonly string[]
+  /** The key of the last row of the table after those. */
+  readonly after: readonly SqlValue[] | null
+  readonly rows: number
+}
+
+/** In a transaction of the target: where to go on, or from where to begin. */
+async function begin(
+  target: StoreTables,
+  tables: readonly TableShape[],
+  content: Content,
+): Promise<Mark | 'already'> {
+  const fresh: Mark = { origin: originOf(content), done: [], after: null, rows: 0 }
+  const version = await target.version()
+  if (version === 0) await target.makeTables()
+  else if (version !== MIGRATIONS.length) {
+    const advice = version < MIGRATIONS.length ? 'Run: collet migrate' : 'Use the Collet that wrote it'
+    throw new StoreError(
+      'unreadable',
+      `the schema of the target is ${version}, not ${MIGRATIONS.length}. ${advice}`,
+    )
+  }
+  const mark = await readMark(target)
+  if (mark?.origin === fresh.origin) return mark
+  if (mark === undefined && version > 0) {
+    const found = await contentOf(target, tables)
+    if (originOf(found) === fresh.origin) return 'already'
+    if ([...found.counts].some(([name, rows]) => name !== 'meta' && rows > 0))
+      throw new StoreError(
+        'not_written',
+        'the target holds a store of its own, or a copy that was used since. Nothing is put over it: name an empty database',
+      )
+  }
+  // Half a copy of what the source was before it was used again, or the meta of a store without contents.
+  for (const { name, condition } of tables) await target.query(`DELETE FROM ${name} WHERE ${condition}`)
+  await target.query('DELETE FROM meta WHERE name = ?', COPY_MARK)
+  await target.query('INSERT INTO meta (name, value) VALUES (?, ?)', COPY_MARK, JSON.stringify(fresh))
+  return fresh
+}
+
+function originOf({ counts, heads }: Content): string {
+  return hash('sha256', JSON.stringify([...counts, ...heads]), 'base64url')
+}
+
+async function readMark(target: StoreTables): Promise<Mark | undefined> {
+  const [row] = await target.query('SELECT value FROM meta WHERE name = ?', COPY_MARK)
+  return row === undefined ? undefined : JSON.parse(text(row, 'value'))
+}
+
+/** Few enough for one statement, and bytes enough to be worth a commit. */
+const PAGE_ROWS = 1_000
+const PAGE_BYTES = 4 * 1024 * 1024
+
+/** A copy under way: each page is committed together with the mark that says so. */
+class RunningCopy {
+  readonly #source: StoreTables
+  readonly #target: StoreTables
+  #mark: Mark
+
+  constructor(source: StoreTables, target: StoreTables, mark: Mark) {
+    this.#source = source
+    this.#target = target
+    this.#mark = mark
+  }
+
+  async take(table: TableShape, onPage: (rows: number) => void): Promise<void> {
+    const { done } = this.#mark
+    if (done.includes(table.name)) return
+    for (;;) {
+      const rows = await this.#page(table)
+      const last = rows.at(-1)
+      const mark =
+        last === undefined
+          ? { ...this.#mark, done: [...done, table.name], after: null }
+          : { ...this.#mark, after: keyOf(table, last), rows: this.#mark.rows + rows.length }
+      await this.#target.transaction(async () => {
+        await this.#target.insert(table, rows)
+        await this.#move(mark)
+      })
+      onPage(mark.rows)
+      if (last === undefined) return
+    }
+  }
+
+  /** The target is a store from here on. */
+  async end(): Promise<void> {
+    await this.#change('DELETE FROM meta WHERE name = ? AND value = ? RETURNING name', COPY_MARK)
+  }
+
+  async #move(mark: Mark): Promise<void> {
+    await this.#change(
+      'UPDATE meta SET value = ? WHERE name = ? AND value = ? RETURNING name',
+      JSON.stringify(mark),
+      COPY_MARK,
+    )
+    this.#mark = mark
+  }
+
+  async #change(statement: string, ...values: SqlValue[]): Promise<void> {
+    const changed = await this.#target.query(statement, ...values, JSON.stringify(this.#mark))
+    if (changed.length !== 1)
+      throw new StoreError(
+        'not_written',
+        'another process copies into the same target. Let one of them end first',
+      )
+  }
+
+  /** The next rows by their key. Their sizes are asked for first: a group may hold megabytes, and a thousand of them too many. */
+  async #page({ name, columns, key, condition }: TableShape): Promise<readonly Row[]> {
+    const order = key.join(', ')
+    const { after } = this.#mark
+    const rest =
+      after === null ? condition : `${condition} AND (${order}) > (${after.map(() => '?').join(', ')})`
+    const bytes = columns
+      .filter(({ type }) => type !== 'INTEGER')
+      .map((column) => `coalesce(octet_length(${column.name}), 0)`)
+    const sizes = await this.#source.query(
+      `SELECT ${order}, ${['0', ...bytes].join(' + ')} AS bytes FROM ${name} WHERE ${rest} ORDER BY ${order} LIMIT ${PAGE_ROWS}`,
+      ...(after ?? []),
+    )
+    const last = lastThatFits(sizes)
+    if (last === undefined) return []
+    return await this.#source.query(
+      `SELECT ${columns.map((column) => column.name).join(', ')} FROM ${name}
+        WHERE ${rest} AND (${order}) <= (${key.map(() => '?').join(', ')}) ORDER BY ${order}`,
+      ...(after ?? []),
+      ...key.map((column) => sqlValue(last[column])),
+    )
+  }
+}
+
+function lastThatFits(sizes: readonly Row[]): Row | undefined {
+  let bytes = 0
+  const tooFar = sizes.findIndex((row, index) => {
+    bytes += integer(row, 'bytes')
+    return index > 0 && bytes > PAGE_BYTES
+  })
+  return tooFar === -1 ? sizes.at(-1) : sizes[tooFar - 1]
+}
+
+function keyOf({ key }: TableShape, row: Row): readonly SqlValue[] {
+  return key.map((column) => sqlValue(row[column]))
+}
+
+/** A value as it came out of one database, for another. */
+export function sqlValue(value: unknown): SqlValue {
+  if (value === null || typeof value === 'string' || typeof value === 'number' || value instanceof Uint8Array)
+    return value
+  throw new StoreError('unreadable', `a stored value is neither text, number nor bytes`)
+}
+
+/** The same rows in every table, the same heads, and every link and MAC right under the key. */
+async function verifyCopy(
+  target: StoreTables,
+  tables: readonly TableShape[],
+  expected: Content,
+  keys: StoreKeys,
+): Promise<void> {
+  const { counts, heads } = await contentOf(target, tables)
+  const wrong = [...expected.counts].find(([name, rows]) => counts.get(name) !== rows)
+  if (wrong !== undefined) {
+    const [name, rows] = wrong
+    throw new StoreError(
+      'unknown',
+      `the copy has ${counts.get(name)} rows in ${name}, and the source ${rows}`,
+    )
+  }
+  const verified = await target.run(verifyJournal({ keys, guard: new RowGuard(keys.rows) }, undefined))
+  const linked = new Set(verified.heads.map(({ writer, group, link }) => headText(writer, group, link)))
+  if (verified.ok && heads.join() === expected.heads.join() && heads.every((head) => linked.has(head))) return
+  throw new StoreError(
+    'unreadable',
+    'the journal in the copy is not intact, so it is not put into use. See what collet journal verify says of the source',
+  )
+}

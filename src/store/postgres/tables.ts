@@ -1,0 +1,99 @@
+import { StoreError } from '#core/errors'
+import { type StoreTables, sqlValue, type TableShape } from '#store/copy'
+import type { Row, SqlValue } from '#store/engine'
+import { integer, optionalInteger, text } from '#store/rows'
+import { MIGRATIONS } from '#store/schema'
+import { answerAll, numbered } from './batches.ts'
+import { Connection, storeErrorOf } from './connection.ts'
+import { driveEach } from './lanes.ts'
+import { NOW_MS } from './lease.ts'
+import { readSchemaVersion, takeSteps } from './open.ts'
+
+const TYPES = { INTEGER: 'bigint', TEXT: 'text', BLOB: 'bytea' } as const
+
+/** Counting the rows of a large table takes its time. */
+const COUNTING_MS = 3_600_000
+
+export async function openPostgresTables(url: string): Promise<StoreTables> {
+  const connection = await Connection.open(url, { patienceMs: COUNTING_MS })
+  const query = async (statement: string, ...values: SqlValue[]): Promise<readonly Row[]> => {
+    try {
+      return (await connection.one({ text: numbered(statement), values })).rows
+    } catch (error) {
+      throw storeErrorOf(error, 'cannot copy')
+    }
+  }
+  return {
+    version: () => readSchemaVersion(connection),
+    makeTables: () => takeSteps(connection, MIGRATIONS, { from: 0, to: MIGRATIONS.length }),
+    async livingWriters() {
+      const rows = await query(`SELECT id FROM writers WHERE ended_at IS NULL AND lease_until > ${NOW_MS}`)
+      return rows.map((row) => text(row, 'id'))
+    },
+    async freeze(tables) {
+      await query('BEGIN')
+      await query('SET LOCAL idle_in_transaction_session_timeout = 0')
+      await query(`LOCK TABLE ${tables.map(({ name }) => name).join(', ')} IN SHARE MODE`)
+    },
+    query,
+    async insert(table, rows) {
+      if (rows.length === 0) return
+      const { name, columns } = table
+      const arrays = columns.map((column) => rows.map((row) => sqlValue(row[column.name])))
+      refuseNul(table, arrays)
+      const types = columns.map(({ type }, index) => `$${index + 1}::${TYPES[type]}[]`)
+      try {
+        await connection.one({
+          name: `copy ${name}`,
+          text: `INSERT INTO ${name} (${columns.map((column) => column.name).join(', ')}) OVERRIDING SYSTEM VALUE
+            SELECT * FROM unnest(${types.join(', ')})`,
+          values: arrays,
+        })
+      } catch (error) {
+        throw storeErrorOf(error, `cannot copy ${name}`)
+      }
+    },
+    async lastNumber(table) {
+      if (!isNumbered(table)) return undefined
+      const [row = {}] = await query(
+        `SELECT CASE WHEN is_called THEN last_value END AS last FROM ${table.name}_no_seq`,
+      )
+      return optionalInteger(row, 'last')
+    },
+    async raiseNumber(table, last) {
+      if (!isNumbered(table)) return
+      const [row = {}] = await query(`SELECT coalesce(max(no), 0) AS last FROM ${table.name}`)
+      const highest = Math.max(last, integer(row, 'last'))
+      if (highest > 0) await query(`SELECT setval('${table.name}_no_seq', ?)`, highest)
+    },
+    async transaction(work) {
+      await query('BEGIN')
+      try {
+        const result = await work()
+        await query('COMMIT')
+        return result
+      } catch (error) {
+        if (!connection.isLost) await query('ROLLBACK')
+        throw error
+      }
+    },
+    run: (steps) => driveEach(steps, (asks) => answerAll(connection, asks, 'read')),
+    close: () => connection.close(),
+  }
+}
+
+/** Whether the database gives its rows their numbers. */
+function isNumbered({ key }: TableShape): boolean {
+  return key.join() === 'no'
+}
+
+function refuseNul({ name, columns }: TableShape, arrays: readonly (readonly SqlValue[])[]): void {
+  const at = arrays.findIndex((values) =>
+    values.some((value) => typeof value === 'string' && value.includes('\0')),
+  )
+  if (at === -1) return
+  throw new StoreError(
+    'not_written',
+    `a text in ${name}.${columns[at]?.name} holds NUL, which PostgreSQL cannot keep`,
+  )
+}

@@ -1,0 +1,63 @@
+import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { type StoreTables, sqlValue, type TableShape } from '#store/copy'
+import { drive } from '#store/engine'
+import { integer, optionalInteger, text } from '#store/rows'
+import { MIGRATIONS } from '#store/schema'
+import { Database } from './database.ts'
+import { isLocked } from './engine.ts'
+
+/** The file is made when it is not there; a copy is as private as the database it is made from. */
+export function openSqliteTables(path: string): StoreTables {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  closeSync(openSync(path, 'a', 0o600))
+  const connection = new DatabaseSync(path, { timeout: 5_000 })
+  connection.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
+  const database = new Database(path, connection)
+  const numbers = (table: TableShape) =>
+    connection.prepare('SELECT seq FROM sqlite_sequence WHERE name = ?').get(table.name)
+  return {
+    version: async () => integer(database.pragma('user_version') ?? {}, 'user_version'),
+    async makeTables() {
+      for (const step of MIGRATIONS) connection.exec(step)
+      connection.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
+    },
+    livingWriters: async () =>
+      connection
+        .prepare('SELECT id FROM writers WHERE ended_at IS NULL')
+        .all()
+        .map((row) => text(row, 'id'))
+        .filter((writer) => isLocked(path, writer)),
+    /** The write lock of the file: readers go on, and there is one writer at most. */
+    freeze: async () => database.begin(),
+    query: async (statement, ...values) => connection.prepare(statement).all(...values),
+    async insert({ name, columns }, rows) {
+      const names = columns.map((column) => column.name)
+      const insert = connection.prepare(
+        `INSERT INTO ${name} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`,
+      )
+      for (const row of rows) insert.run(...names.map((column) => sqlValue(row[column])))
+    },
+    lastNumber: async (table) => optionalInteger(numbers(table) ?? { seq: null }, 'seq'),
+    async raiseNumber(table, last) {
+      // Other tables count on from their last row.
+      const row = numbers(table)
+      if (row === undefined || integer(row, 'seq') >= last) return
+      connection.prepare('UPDATE sqlite_sequence SET seq = ? WHERE name = ?').run(last, table.name)
+    },
+    async transaction(work) {
+      database.begin()
+      try {
+        const result = await work()
+        database.commit()
+        return result
+      } catch (error) {
+        database.rollback()
+        throw error
+      }
+    },
+    run: async (steps) => drive(steps, (ask) => database.answer(ask)),
+    close: async () => database.close(),
+  }
+}

@@ -1,0 +1,162 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { DatabaseSync } from 'node:sqlite'
+import { fileURLToPath } from 'node:url'
+import { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { JournalHead } from '#core/journal/events'
+import type { Store } from '#core/ports/store'
+import { copyStore, migrateStore, openStore } from '#store/stores'
+import { runThrough, sampleCall } from '#testing/samples'
+import { sized } from '../size.ts'
+import { goOn, liveIn, lookAround } from './lived-in.ts'
+import { type PostgresServer, startPostgres } from './postgres-server.ts'
+
+const masterKey = Buffer.alloc(32, 7)
+let postgres: PostgresServer
+let dataFolder: string
+let lived: string
+let heads: readonly JournalHead[]
+let before: Awaited<ReturnType<typeof lookAround>>
+
+const open = (url: string) => openStore(url, { dataFolder, masterKey, mode: 'server' })
+const sqlite = (name: string) => `sqlite:${join(dataFolder, name)}`
+
+async function withStore<T>(url: string, use: (store: Store) => Promise<T>): Promise<T> {
+  const store = await open(url)
+  try {
+    return await use(store)
+  } finally {
+    await store.close()
+  }
+}
+
+async function copy(from: string, to: string, key = masterKey) {
+  return await copyStore(from, to, { dataFolder, masterKey: key, onProgress: () => undefined })
+}
+
+beforeAll(async () => {
+  postgres = await startPostgres()
+  dataFolder = mkdtempSync(join(tmpdir(), 'collet-copy-'))
+  lived = sqlite('lived.db')
+  await liveIn(() => open(lived))
+  await withStore(lived, async (store) => {
+    before = await lookAround(store)
+    heads = (await store.verify()).heads
+  })
+})
+afterAll(async () => {
+  await postgres.stop()
+  rmSync(dataFolder, { recursive: true })
+})
+
+describe('a copy of a store', () => {
+  it('in PostgreSQL answers as the original, goes on where it stood, and its journal has the old heads', async () => {
+    expect(before.states).toEqual(['succeeded', 'succeeded', 'parked', 'parked', 'ambiguous'])
+    const target = await postgres.createDatabase('copy_lived')
+    expect(await copy(lived, target)).toMatchObject({ kind: 'copied', chains: 3 })
+    expect(await copy(lived, target)).toMatchObject({ kind: 'already', chains: 3 })
+    await withStore(target, async (store) => {
+      expect(await lookAround(store)).toEqual(before)
+      expect(await goOn(store, heads)).toEqual(['found', 'claimed', 'settled', true])
+      await runThrough(store, sampleCall({ record: 'record-6', callId: 'call-6' }))
+    })
+    // It was used since, so it is nobody's copy any more.
+    await expect(copy(lived, target)).rejects.toThrow('holds a store of its own')
+    await expect(copy(lived, sqlite('other.db'), Buffer.alloc(32, 8))).rejects.toThrow('key does not fit')
+    const back = sqlite('back.db')
+    expect(await copy(target, back)).toMatchObject({ kind: 'copied', chains: 4 })
+    const ends = await withStore(target, lookAround)
+    expect(await withStore(back, lookAround)).toEqual(ends)
+  })
+
+  it('is not made while a server uses the source, which can go on afterwards', async () => {
+    for (const source of [sqlite('used.db'), await postgres.createDatabase('copy_used')]) {
+      const store = await open(source)
+      await store.claim(sampleCall())
+      await expect(copy(source, sqlite('never.db'))).rejects.toThrow('a server still uses the source')
+      await runThrough(store, sampleCall({ record: 'record-2', callId: 'call-2' }))
+      await store.close()
+    }
+  })
+
+  it('takes what an emptied source numbered into account, and a target that is only prepared', async () => {
+    const [source, target] = [sqlite('numbers.db'), await postgres.createDatabase('copy_numbers')]
+    await withStore(source, async (store) => {
+      await store.probe()
+    })
+    const database = new DatabaseSync(join(dataFolder, 'numbers.db'))
+    const columns = '(at, tenant, principal, action, resource, reason, count)'
+    database.exec(
+      `INSERT INTO denials ${columns} VALUES ${Array(9).fill("(1, 't', 'p', 'a', 'r', 'w', 1)").join()}`,
+    )
+    database.exec('DELETE FROM denials')
+    database.close()
+    await migrateStore(target, { dataFolder, masterKey }, 'migrate')
+    await copy(source, target)
+    const added = await query(
+      target,
+      `INSERT INTO denials ${columns} VALUES (1, 't', 'p', 'a', 'r', 'w', 1) RETURNING no`,
+    )
+    expect(added).toEqual([{ no: '10' }])
+  })
+
+  it('goes on after each kill, is opened by nobody until then, and begins anew when the source was used', async () => {
+    const [source, target] = [sqlite('large.db'), await postgres.createDatabase('copy_killed')]
+    const calls = sized(1_500, 60_000)
+    await withStore(source, async (store) => {
+      for (let n = 0; n < calls; n += 500)
+        await Promise.all(
+          Array.from({ length: 500 }, (_, at) =>
+            runThrough(store, sampleCall({ record: `record-${n + at}`, callId: `call-${n + at}` })),
+          ),
+        )
+    })
+    const cut = await copyUntil(source, target, 1)
+    // It goes on with what it has, and comes further.
+    expect((await copyUntil(source, target, cut.last + 1)).first).toBeGreaterThanOrEqual(cut.last)
+    await expect(open(target)).rejects.toThrow(
+      'the copy into it is not finished. Run the same collet store copy again',
+    )
+    await withStore(source, async (store) => {
+      await runThrough(store, sampleCall({ record: 'one-more', callId: 'one-more' }))
+    })
+    expect((await copyUntil(source, target, 1)).first).toBe(0)
+    const { tables } = await copy(source, target)
+    expect(tables.find(({ name }) => name === 'calls')?.rows).toBe(calls + 1)
+    const found = await withStore(target, async (store) => await store.findByRecord(`record-${calls - 1}`))
+    expect(found?.state).toBe('succeeded')
+    expect((await withStore(target, async (store) => await store.verify())).ok).toBe(true)
+  })
+})
+
+/** Kills a copy that has come to so many rows; gives how many it began with, and with how many it was last seen. */
+async function copyUntil(from: string, to: string, leastRows: number) {
+  const file = fileURLToPath(new URL('copy-process.ts', import.meta.url))
+  const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
+  const args = [...flags, file, from, to, masterKey.toString('base64')]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const ended = once(child, 'close')
+  const rows: number[] = []
+  for await (const line of createInterface({ input: child.stdout })) {
+    rows.push(Number(line.split(' ')[0]))
+    if ((rows.at(-1) ?? 0) >= leastRows) break
+  }
+  child.kill('SIGKILL')
+  await ended
+  return { first: rows[0] ?? -1, last: rows.at(-1) ?? -1 }
+}
+
+async function query(url: string, text: string): Promise<unknown[]> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query(text)).rows
+  } finally {
+    await client.end()
+  }
+}
