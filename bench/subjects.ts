@@ -7,6 +7,7 @@ import { measureMemory } from './measure-memory.ts'
 import { measurePrincipals } from './measure-principals.ts'
 import type { Timing } from './measure-round.ts'
 import { measureStart } from './measure-start.ts'
+import { measureWorkers } from './measure-workers.ts'
 import type { Figure } from './statistics.ts'
 
 type Measure = (timing: Timing) => Promise<Readonly<Record<string, Figure>>>
@@ -20,6 +21,7 @@ export const SUBJECTS = {
   catalog: measureCatalog,
   principals: measurePrincipals,
   followers: measureFollowers,
+  workers: measureWorkers,
   github: () => measureImport('github'),
   stripe: () => measureImport('stripe'),
 } as const satisfies Record<string, Measure>

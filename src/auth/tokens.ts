@@ -172,6 +172,8 @@ export function principalOfToken(
   // It becomes part of an id that is stored and shown to operators.
   if (subject.length > LONGEST_SUBJECT || hasControlCharacter(subject) || !subject.isWellFormed())
     throw refusedToken("The token's `sub` claim is too long or has characters that no name has.")
+  if (hasControlCharacter(issuer))
+    throw refusedToken("The token's `iss` claim has characters that no name has.")
   return makePrincipal({ id: `jwt:${withoutHash(issuer)}#${subject}`, tenant, scopes })
 }
 

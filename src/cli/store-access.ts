@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { relative } from 'node:path'
-import { decodeMasterKey } from '#config/environment'
+import { decodeMasterKeys } from '#config/environment'
 import { ConfigError, type ConfigProblem, findConfig, type LoadedConfig, loadConfig } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import { locateStore, type StoreLocation } from '#config/to-settings'
@@ -46,7 +46,7 @@ export async function storeAccess(
   // Opening would make an empty database, and an empty answer would look like a true one.
   if (file !== undefined && !existsSync(file))
     throw problem(`There is no database at ${file}. Name the right one with --store or --config.`)
-  return { url: store, dataFolder, masterKey: decodeMasterKey(context.environment.masterKey) }
+  return { url: store, dataFolder, ...decodeMasterKeys(context.environment) }
 }
 
 /** Opens the chosen store for one piece of work, and closes it whatever happens. */

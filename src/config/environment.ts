@@ -5,6 +5,8 @@ import { ConfigError } from './load.ts'
 export interface Environment {
   /** `COLLET_KEY` as written; `decodeMasterKey` reads it. */
   readonly masterKey: Secret | undefined
+  /** `COLLET_KEY_OLD`: the key before, while `collet key rotate` changes it. */
+  readonly oldMasterKey: Secret | undefined
   /** `COLLET_CONFIG`: the config file when no `--config` is given. */
   readonly configFile: string | undefined
   readonly logLevel: string | undefined
@@ -32,6 +34,7 @@ export function readEnvironment(
   }
   return {
     masterKey: secret('COLLET_KEY'),
+    oldMasterKey: secret('COLLET_KEY_OLD'),
     configFile: text('COLLET_CONFIG'),
     logLevel: text('COLLET_LOG_LEVEL'),
     noColor: text('NO_COLOR') !== undefined,
@@ -46,8 +49,19 @@ export function readEnvironment(
 const KEY_BYTES = 32
 const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/
 
+/** What a store is opened with; without `COLLET_KEY` it reads its key file. */
+export function decodeMasterKeys({
+  masterKey,
+  oldMasterKey,
+}: Pick<Environment, 'masterKey' | 'oldMasterKey'>) {
+  return {
+    masterKey: decodeMasterKey(masterKey),
+    oldMasterKey: decodeMasterKey(oldMasterKey, 'COLLET_KEY_OLD'),
+  }
+}
+
 /** The 32 bytes of `COLLET_KEY` (rule 14). Problems give its length, never its text. */
-export function decodeMasterKey(key: Secret | undefined): Uint8Array | undefined {
+export function decodeMasterKey(key: Secret | undefined, where = 'COLLET_KEY'): Uint8Array | undefined {
   if (key === undefined) return undefined
   const text = key.reveal().trim()
   const bytes = Buffer.from(text, 'base64')
@@ -56,7 +70,7 @@ export function decodeMasterKey(key: Secret | undefined): Uint8Array | undefined
   throw new ConfigError([
     {
       severity: 'error',
-      where: 'COLLET_KEY',
+      where,
       message: `expected ${KEY_BYTES} bytes in base64; ${came}. "collet keys generate" makes one.`,
     },
   ])

@@ -88,6 +88,8 @@ export interface Settings extends ProtocolSettings {
   readonly dataFolder: string
   /** `COLLET_KEY`, decoded to 32 bytes; `undefined` = the key file in `dataFolder`. */
   readonly masterKey: Uint8Array | undefined
+  /** The key before, while it is being changed. */
+  readonly oldMasterKey?: Uint8Array | undefined
   readonly auth: {
     readonly apiKeys: readonly ApiKeySettings[]
     readonly jwt: JwtSettings | undefined

@@ -8,7 +8,7 @@ import { DEFAULT_TENANT } from '#core/principal'
 import type { Hooks } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import { parseStoreUrl } from '#store/stores'
-import { decodeMasterKey, type Environment } from './environment.ts'
+import { decodeMasterKeys, type Environment } from './environment.ts'
 import { ConfigError, type ConfigProblem, type LoadedConfig } from './load.ts'
 import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS } from './schema.ts'
 import { type ParsedOAuth, toApprovalRules } from './schema-policies.ts'
@@ -65,7 +65,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     store,
     migrates: flags.migrates ?? true,
     dataFolder,
-    masterKey: decodeMasterKey(environment.masterKey),
+    ...decodeMasterKeys(environment),
     auth: {
       apiKeys: config.auth.apiKeys,
       jwt: jwt === undefined ? undefined : { ...jwt, tenant: DEFAULT_TENANT },

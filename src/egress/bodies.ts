@@ -145,6 +145,17 @@ export function outgoingHeaders(given: Headers): Headers {
   return headers
 }
 
+/** The same for headers that are no object of `fetch`. No encoding is asked for: what is small gains nothing by it. */
+export function plainHeaders(given: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const headers: Record<string, string> = { 'user-agent': DEFAULTS['user-agent'] }
+  for (const name of Object.keys(given)) {
+    const value = given[name]
+    if (name === 'upgrade') throw denied('Connection upgrades are refused.')
+    if (value !== undefined && !NOT_SENT.has(name)) headers[name] = value
+  }
+  return headers
+}
+
 /** Rule 33: credentials do not go along to another origin. */
 export function headersForOtherOrigin(headers: Headers): Headers {
   return new Headers([...headers].filter(([name]) => SENT_ANYWHERE.has(name)))

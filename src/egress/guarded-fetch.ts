@@ -1,8 +1,16 @@
 import { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { isToolError } from '#core/errors'
+import type { PlainAnswer, SendRequest } from '#core/ports/source'
 import type { EgressAgent } from './agent.ts'
-import { headersForOtherOrigin, incomingHeaders, limitBody, outgoingHeaders, tooLarge } from './bodies.ts'
+import {
+  headersForOtherOrigin,
+  incomingHeaders,
+  limitBody,
+  outgoingHeaders,
+  plainHeaders,
+  tooLarge,
+} from './bodies.ts'
 import {
   type CheckedTarget,
   checkTarget,
@@ -20,6 +28,8 @@ import {
 /** `fetch` that reaches only what its policy lets it reach, and never sends a request twice. */
 export interface GuardedFetch {
   (input: FetchInput, init?: FetchInit): Promise<Response>
+  /** The same guard without the objects of `fetch`. */
+  readonly send: SendRequest
   /** Cuts every connection. */
   close(): Promise<void>
 }
@@ -52,11 +62,22 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
       throw toFailure(error, head.signal, exchange)
     }
   }
+  const sendPlain: SendRequest = async ({ url, method, headers, body = null, signal }) => {
+    const deadline = startDeadline(rules.timeoutMs, signal)
+    const exchange: Exchange = { rules, openAgent, deadline, hops: 0 }
+    try {
+      const answer = await send({ url, method, headers: plainHeaders(headers), body }, exchange)
+      return toPlainAnswer(answer, exchange, signal)
+    } catch (error) {
+      deadline.clear()
+      throw toFailure(error, signal, exchange)
+    }
+  }
   const close = async (): Promise<void> => {
     isClosed = true
     await (await opened)?.close()
   }
-  return Object.assign(guardedFetch, { close })
+  return Object.assign(guardedFetch, { send: sendPlain, close })
 }
 
 type Answer = Dispatcher.ResponseData<unknown>
@@ -72,7 +93,7 @@ interface Exchange {
 async function follow(first: OutgoingRequest, exchange: Exchange): Promise<Response> {
   let request = first
   for (;;) {
-    const answer = await send(request, exchange)
+    const answer = await send({ ...request, headers: Object.fromEntries(request.headers) }, exchange)
     const next = nextRequest(request, answer)
     if (next === undefined) return toResponse(request, answer, exchange)
     answer.body.on('error', () => undefined).destroy()
@@ -83,7 +104,14 @@ async function follow(first: OutgoingRequest, exchange: Exchange): Promise<Respo
   }
 }
 
-async function send(request: OutgoingRequest, exchange: Exchange): Promise<Answer> {
+interface Sending {
+  readonly url: URL
+  readonly method: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer | Readable | string | null
+}
+
+async function send(request: Sending, exchange: Exchange): Promise<Answer> {
   const { openAgent, deadline, rules } = exchange
   const { url, method, headers, body } = request
   const target: CheckedTarget = await deadline.race(checkTarget(url, rules))
@@ -92,7 +120,7 @@ async function send(request: OutgoingRequest, exchange: Exchange): Promise<Answe
     origin: url.origin,
     path: `${url.pathname}${url.search}`,
     method,
-    headers: Object.fromEntries(headers),
+    headers,
     body,
     signal: deadline.signal,
   })
@@ -131,6 +159,40 @@ function toResponse(request: OutgoingRequest, answer: Answer, exchange: Exchange
   } catch (error) {
     body.on('error', () => undefined).destroy()
     throw error
+  }
+}
+
+function toPlainAnswer(answer: Answer, exchange: Exchange, caller: AbortSignal): PlainAnswer {
+  const { statusCode: status, headers } = answer
+  return { status, headers, body: plainBody(answer, exchange, caller) }
+}
+
+/** Within the limits of `limitBody`, which also knows the encodings that nobody asked for here. */
+async function* plainBody(
+  { headers, body }: Answer,
+  exchange: Exchange,
+  caller: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const { deadline, rules } = exchange
+  const toReaders = (error: unknown): unknown => toFailure(error, caller, { ...exchange, hops: 1 })
+  try {
+    const contentEncoding = String(headers['content-encoding'] ?? '')
+    if (contentEncoding !== '') {
+      const limits = { contentEncoding, maxResponseBytes: rules.maxResponseBytes }
+      yield* limitBody(body, limits, { toFailure: toReaders, settled: deadline.clear })
+      return
+    }
+    let bytes = 0
+    const chunks: AsyncIterable<Uint8Array> = body
+    for await (const chunk of chunks) {
+      bytes += chunk.length
+      if (bytes > rules.maxResponseBytes) throw tooLarge(rules.maxResponseBytes)
+      yield chunk
+    }
+  } catch (error) {
+    throw toReaders(error)
+  } finally {
+    deadline.clear()
   }
 }
 

@@ -93,8 +93,11 @@ function readPairs(
 function readUser(header: string): string {
   // A comma stands for a second header, which another caller could have sent.
   const user = header.includes(',') ? undefined : percentDecoded(header.trim())
-  if (user !== undefined) return user
-  throw fault('request_invalid', 'Collet-User must be sent once, with one user id in percent-encoded UTF-8.')
+  if (user?.includes('\0') === false) return user
+  throw fault(
+    'request_invalid',
+    'Collet-User must be sent once, with one user id in percent-encoded UTF-8, without NUL.',
+  )
 }
 
 function percentDecoded(text: string): string | undefined {

@@ -68,6 +68,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
   const store = await openStore(settings.store, {
     dataFolder: settings.dataFolder,
     masterKey: settings.masterKey,
+    oldMasterKey: settings.oldMasterKey,
     mode: 'server',
     migrates: settings.migrates,
     onCommit: options.onCommit,
@@ -226,6 +227,7 @@ export function startRetention(
 ): { stop(): void } {
   let timer: NodeJS.Timeout | undefined
   let stopped = false
+  let isOurs = false
   const next = (delayMs: number): void => {
     if (stopped) return
     timer = setTimeout(step, delayMs)
@@ -233,9 +235,12 @@ export function startRetention(
   }
   const step = async (): Promise<void> => {
     try {
-      const more = await store.purge(world.clock.nowMs(), policy)
-      next(more ? PAUSE_BETWEEN_STEPS_MS : ROUND_MS)
+      // A round has many steps; another replica takes the next one.
+      isOurs ||= await store.takeTurn('retention', ROUND_MS / 2)
+      isOurs &&= await store.purge(world.clock.nowMs(), policy)
+      next(isOurs ? PAUSE_BETWEEN_STEPS_MS : ROUND_MS)
     } catch (error) {
+      isOurs = false
       world.log.error({ err: error }, 'retention failed; it goes on later')
       next(ROUND_MS)
     }

@@ -82,6 +82,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
     const opened = await openSource(key, source, {
       fetch: calls,
       fetchDescription: descriptions,
+      send: calls.send,
       clock,
       log: boundLogger(log, { source: key }),
       folder: settings.folder,

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { StoreError } from '#core/errors'
 import { CommitQueue } from './commit-queue.ts'
-import { deriveStoreKeys } from './encryption.ts'
 import { answered, CommitGroup, drive, type PendingChange } from './engine.ts'
+import { KeyRing } from './key-ring.ts'
 
-const KEYS = deriveStoreKeys(new Uint8Array(32))
+const KEYS = KeyRing.fresh({ current: new Uint8Array(32) })
 
 /** Applies changes as a database would, or does what the test says instead. */
 class Committer {

@@ -1,10 +1,20 @@
-import { createHmac, type KeyObject, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { StoreError } from '#core/errors'
 import type { JournalHead } from '#core/journal/events'
 import type { MaybePromise } from '#core/runtime'
-import { newDataKey, Sealer, type StoreKeys, wrapDataKey } from './encryption.ts'
-import { all, CommitGroup, type Engine, get, type PendingChange, type Steps, write } from './engine.ts'
-import { integer, text } from './rows.ts'
+import { generationOfTag, newDataKey, Sealer, tagOf } from './encryption.ts'
+import {
+  all,
+  CommitGroup,
+  type Engine,
+  get,
+  type PendingChange,
+  type Row,
+  type Steps,
+  write,
+} from './engine.ts'
+import type { Generation, KeyRing, Resealing } from './key-ring.ts'
+import { bytes, integer, text } from './rows.ts'
 
 const BUSY_RETRY_MS = 2
 const LONGEST_BUSY_MS = 10_000
@@ -219,7 +229,7 @@ export interface ChainHead {
  * committed is the engine's part.
  */
 export class Chain {
-  readonly keys: StoreKeys
+  readonly keys: KeyRing
   readonly #nowMs: () => number
   readonly #ids: GroupIds
   readonly #leaseMs: number
@@ -228,7 +238,7 @@ export class Chain {
   /** Moved by the engine once a group is committed. */
   head: ChainHead = BEFORE_FIRST
 
-  constructor(keys: StoreKeys, nowMs: () => number, { ids = BY_WRITER, leaseMs = 0 }: ChainOptions = {}) {
+  constructor(keys: KeyRing, nowMs: () => number, { ids = BY_WRITER, leaseMs = 0 }: ChainOptions = {}) {
     this.keys = keys
     this.#nowMs = nowMs
     this.#ids = ids
@@ -251,11 +261,20 @@ export class Chain {
 
   /** The writer's row and its first group, which names the heads of the other chains; gives the head to be. */
   *begin(): Steps<ChainHead> {
+    // Under the keys of this moment: a rotation waits for every writer that began with earlier ones.
+    yield* this.keys.load()
     const heads = yield* newHeads()
     const dataKey = newDataKey()
-    const wrapped = wrapDataKey(this.keys.wrap, dataKey, this.id)
+    const wrapped = this.keys.seal('data keys', dataKey, dataKeyContext(this.id))
     const row = (yield* get('insertWriter', this.id, this.#nowMs(), wrapped, this.#leaseMs)) ?? {}
     this.#writer = { no: integer(row, 'no'), sealer: new Sealer(dataKey) }
+    yield* write(
+      'insertWriterKeys',
+      this.no,
+      this.keys.holds.join(' '),
+      this.keys.newest.no,
+      this.keys.current.no,
+    )
     for (const { no, group } of heads) yield* write('recordHead', group, this.no, no)
     const group = this.openGroup()
     group.append({
@@ -289,13 +308,14 @@ export class Chain {
     const { no, sealer } = this.#writer
     const n = this.head.n + 1
     const atMs = this.#nowMs()
+    const { current } = this.keys
     const seal = (segment: Segment, plain: string) =>
-      plain === '' ? null : sealer.seal(plain, sealContext(segment, this.id, n))
+      plain === '' ? null : sealer.seal(plain, sealContext(segment, this.id, n), current)
     const callers = seal('callers', group.callers)
     const payload = seal('payload', group.payload)
     const { id, eventsJson, live } = group
     const linked = { id, writer: this.id, group: n, atMs, eventsJson, callers }
-    const link = linkOf(this.keys.chain, this.head.link, linked)
+    const link = linkOf(current, this.head.link, linked)
     yield* write('insertGroup', id, no, n, atMs, eventsJson, callers, payload, live, link)
     return { n, link }
   }
@@ -337,6 +357,11 @@ export function sealContext(segment: Segment, writer: string, group: number): st
   return `commit_groups ${segment} ${writer} ${group}`
 }
 
+/** What a wrapped data key is bound to. */
+export function dataKeyContext(writer: string): string {
+  return `writer ${writer}`
+}
+
 /** What one link of the chain covers: everything of a group that stays as long as the journal. */
 interface LinkedGroup {
   /** Number of the group in the whole store: what call rows point to. */
@@ -351,27 +376,61 @@ interface LinkedGroup {
 }
 
 /** Rule 15: one HMAC per commit group, over the group and the link before it. */
-export function linkOf(chainKey: KeyObject, previous: string, group: LinkedGroup): string {
+export function linkOf({ no, chain }: Generation, previous: string, group: LinkedGroup): string {
   const { id, writer, group: n, atMs, eventsJson, callers } = group
-  const hmac = createHmac('sha256', chainKey)
   // Its length says where the text of the events ends: it need not be written as a text inside of another.
-  hmac.update(`${JSON.stringify([previous, id, writer, n, atMs, eventsJson.length])}${eventsJson}`)
-  if (callers !== null) hmac.update(callers)
-  return hmac.digest('base64url')
+  const facts = `${JSON.stringify([previous, id, writer, n, atMs, eventsJson.length])}${eventsJson}`
+  return tagOf(no, chain, facts, ...(callers === null ? [] : [callers]))
 }
 
 /** What retention leaves behind in place of the groups it removed. */
 export function checkpointSignature(
-  chainKey: KeyObject,
+  { no, chain }: Generation,
   checkpoint: { readonly writer: string; readonly group: number; readonly link: string },
 ): string {
   const { writer, group, link } = checkpoint
-  return createHmac('sha256', chainKey)
-    .update(JSON.stringify(['checkpoint', writer, group, link]))
-    .digest('base64url')
+  return tagOf(no, chain, JSON.stringify(['checkpoint', writer, group, link]))
+}
+
+export const resealing: readonly Resealing[] = [
+  {
+    ...{ what: 'data keys', page: 'writersAfter', start: [0] },
+    after: (row) => [integer(row, 'no')],
+    isDue: (row, keys) => keys.isDue('data keys', bytes(row, 'data_key'), dataKeyContext(text(row, 'id'))),
+    *reseal({ keys }, row) {
+      const wrapped = keys.reseal('data keys', bytes(row, 'data_key'), dataKeyContext(text(row, 'id')))
+      yield* write('rewrapDataKey', wrapped, integer(row, 'no'))
+    },
+  },
+  {
+    ...{ what: 'checkpoints of the journal', page: 'checkpointsAfter', start: [0] },
+    after: (row) => [integer(row, 'no')],
+    isDue(row, keys) {
+      const signature = text(row, 'signature')
+      const generation = keys.find(generationOfTag(signature))
+      if (generation === undefined || generation.no === keys.current.no) return false
+      return checkpointSignature(generation, checkpointFrom(row)) === signature
+    },
+    *reseal({ keys }, row) {
+      yield* write(
+        'resignCheckpoint',
+        checkpointSignature(keys.current, checkpointFrom(row)),
+        integer(row, 'no'),
+      )
+    },
+  },
+]
+
+function checkpointFrom(row: Row) {
+  return { writer: text(row, 'id'), group: integer(row, 'n'), link: text(row, 'link') }
 }
 
 export const queries = {
+  writersAfter: 'SELECT no, id, data_key FROM writers WHERE no > ? ORDER BY no LIMIT ?',
+  rewrapDataKey: 'UPDATE writers SET data_key = ? WHERE no = ?',
+  checkpointsAfter: `SELECT w.no, w.id, c.n, c.link, c.signature FROM writers w JOIN checkpoints c ON c.writer = w.no
+    WHERE w.no > ? ORDER BY w.no LIMIT ?`,
+  resignCheckpoint: 'UPDATE checkpoints SET signature = ? WHERE writer = ?',
   insertWriter:
     'INSERT INTO writers (id, started_at, data_key, lease_until) VALUES (?, ?, ?, ?) RETURNING no',
   /** A writer that was taken for dead stays dead, whatever clocks say later (rule 18). */

@@ -12,6 +12,7 @@ import { isRunEnded } from '#core/runs/runs'
 import { Secret } from '#core/secret'
 import { appendFact, findRun, IN_CALLER_TEXT, openRun } from './calls/runs.ts'
 import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import type { KeyRing } from './key-ring.ts'
 import { boundText, callerToText, integer, text, word } from './rows.ts'
 import { checkVaultKey, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
 
@@ -92,7 +93,7 @@ function challengeFromRow(row: Row): ChallengeRecord {
 /** Consents under way: any process may take the one that another began. */
 export function sqlConsents(context: StoreContext): ConsentStore {
   const { careful, read, keys } = context
-  const checkKey = read((tenant: string) => checkVaultKey(keys.vault, tenant))
+  const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
   const begin = careful(({ id }: Consent) => id, beginConsent)
   return {
     runs: sqlConsentRuns(context),
@@ -100,7 +101,7 @@ export function sqlConsents(context: StoreContext): ConsentStore {
       await checkKey(consent.tenant)
       await begin(consent, most)
     },
-    find: read((id: string) => findConsent(keys.vault, id)),
+    find: read((id: string) => findConsent(keys, id)),
     take: careful((id) => id, takeConsent),
     purge: careful(() => '', purgeConsents),
   }
@@ -114,7 +115,7 @@ function* beginConsent(group: CommitGroup, consent: Consent, most: number): Step
   yield* write('trimConsents', challenge, stage, challenge, stage, most)
 }
 
-function* findConsent(wrapKey: Buffer, id: string): Steps<Consent | undefined> {
+function* findConsent(keys: KeyRing, id: string): Steps<Consent | undefined> {
   const row = yield* get('findConsent', id)
   if (row === undefined) return undefined
   const facts = {
@@ -126,7 +127,7 @@ function* findConsent(wrapKey: Buffer, id: string): Steps<Consent | undefined> {
     expiresAtMs: integer(row, 'expires_at'),
   }
   const at = { column: 'held', tenant: facts.tenant, context: sealContext(facts) }
-  return { ...facts, held: new Secret(openSealed(wrapKey, row, at)) }
+  return { ...facts, held: new Secret(openSealed(keys, row, at)) }
 }
 
 function* takeConsent(_group: CommitGroup, id: string): Steps<boolean> {

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '#core/errors'
-import type { StoreKeys } from './encryption.ts'
 import type { Row, SqlValue, Steps } from './engine.ts'
+import type { KeyRing } from './key-ring.ts'
 import { integer, RowGuard, text } from './rows.ts'
 import { COPY_MARK, MIGRATIONS } from './schema.ts'
 import { verifyJournal } from './verify.ts'
@@ -54,7 +54,7 @@ interface CopyResult {
 }
 
 interface CopyOptions {
-  readonly keys: StoreKeys
+  readonly keys: KeyRing
   onProgress(progress: CopyProgress): void
 }
 
@@ -176,6 +176,9 @@ interface Mark {
   readonly rows: number
 }
 
+/** What a database without contents has all the same: its own meta, and keys of its own, which those of the source replace. */
+const PREPARED: ReadonlySet<string> = new Set(['meta', 'key_generations'])
+
 /** In a transaction of the target: where to go on, or from where to begin. */
 async function begin(
   target: StoreTables,
@@ -197,7 +200,7 @@ async function begin(
   if (mark === undefined && version > 0) {
     const found = await contentOf(target, tables)
     if (originOf(found) === fresh.origin) return 'already'
-    if ([...found.counts].some(([name, rows]) => name !== 'meta' && rows > 0))
+    if ([...found.counts].some(([name, rows]) => !PREPARED.has(name) && rows > 0))
       throw new StoreError(
         'not_written',
         'the target holds a store of its own, or a copy that was used since. Nothing is put over it: name an empty database',
@@ -326,7 +329,7 @@ async function verifyCopy(
   target: StoreTables,
   tables: readonly TableShape[],
   expected: Content,
-  keys: StoreKeys,
+  keys: KeyRing,
 ): Promise<void> {
   const { counts, heads } = await contentOf(target, tables)
   const wrong = [...expected.counts].find(([name, rows]) => counts.get(name) !== rows)
@@ -337,7 +340,7 @@ async function verifyCopy(
       `the copy has ${counts.get(name)} rows in ${name}, and the source ${rows}`,
     )
   }
-  const verified = await target.run(verifyJournal({ keys, guard: new RowGuard(keys.rows) }, undefined))
+  const verified = await target.run(verifyJournal({ keys, guard: new RowGuard(keys) }, undefined))
   const linked = new Set(verified.heads.map(({ writer, group, link }) => headText(writer, group, link)))
   if (verified.ok && heads.join() === expected.heads.join() && heads.every((head) => linked.has(head))) return
   throw new StoreError(

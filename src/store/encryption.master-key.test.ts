@@ -32,7 +32,7 @@ describe('the key file', () => {
       linkSync(from, to)
     })
     syncBuiltinESMExports()
-    expect(readOrCreateKeyFile(path, database())).toHaveLength(32)
+    expect(readOrCreateKeyFile(path, database()).masterKey).toHaveLength(32)
     expect(steps).toEqual(['sync key', 'name it', 'sync folder'])
   })
 

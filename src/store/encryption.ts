@@ -21,90 +21,52 @@ import {
 import { dirname } from 'node:path'
 import { StoreError } from '#core/errors'
 
-/** Keys derived from `COLLET_KEY`, one per purpose, so that no two uses can be played against each other. */
-export interface StoreKeys {
-  /** Wraps each writer's random data key (rule 14). */
-  readonly wrap: Buffer
-  /** Wraps the data key of each tenant's vault. */
-  readonly vault: Buffer
-  /** Seals the options of stored sources. */
-  readonly sources: Buffer
-  /** Seals what was answered to requests with keys. */
-  readonly requests: Buffer
-  /** Seals what approvers gave as their reasons. */
-  readonly reasons: Buffer
-  /** Links the journal (rule 15). */
-  readonly chain: KeyObject
-  /** Prefix of keyed digests. */
-  readonly digest: string
-  /** Signs links and binds grants (rules 21 and 23). */
-  readonly approvals: KeyObject
-  /** Authenticates rows that decide. */
-  readonly rows: KeyObject
-  /** Kept in the store: a process with another key refuses to start. */
-  readonly check: string
-}
-
-export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
-  return {
-    wrap: derive(masterKey, 'collet/wrap/v1'),
-    vault: derive(masterKey, 'collet/vault-wrap/v1'),
-    sources: derive(masterKey, 'collet/sources/v1'),
-    requests: derive(masterKey, 'collet/requests/v1'),
-    reasons: derive(masterKey, 'collet/approval-reasons/v1'),
-    chain: createSecretKey(derive(masterKey, 'collet/journal-chain/v1')),
-    digest: derive(masterKey, 'collet/digest/v1').toString('base64url'),
-    approvals: createSecretKey(derive(masterKey, 'collet/approvals/v1')),
-    rows: createSecretKey(derive(masterKey, 'collet/rows/v1')),
-    check: checkOf(masterKey, 'collet/key-check/v2'),
-  }
-}
-
-function checkOf(masterKey: Uint8Array, purpose: string): string {
-  return createHmac('sha256', derive(masterKey, purpose)).update('collet').digest('base64url')
-}
-
-function derive(masterKey: Uint8Array, purpose: string): Buffer {
-  return Buffer.from(hkdfSync('sha256', masterKey, '', purpose, 32))
-}
-
 const ALGORITHM = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** Encrypts under one writer's data key. The nonce is a counter, so a key never sees one twice. */
+/** A key that groups are sealed under, and the number of the generation it belongs to. */
+export interface GroupKey {
+  readonly generation: number
+  readonly key: KeyObject
+}
+
+/** Of one writer and one generation: neither a data key nor a generation opens anything without the other. */
+export function groupKeyOf(
+  { no, groups }: { readonly no: number; readonly groups: Buffer },
+  dataKey: Buffer,
+): GroupKey {
+  const key = hkdfSync('sha256', dataKey, groups, 'collet/group/v1', 32)
+  return { generation: no, key: createSecretKey(Buffer.from(key)) }
+}
+
+/** Which generation a group was sealed under. */
+export function groupGeneration(sealed: Uint8Array): number {
+  return Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength).readUInt32BE(0)
+}
+
+/** Encrypts a writer's groups. The nonce is the generation and a counter, so a key never sees one twice. */
 export class Sealer {
-  readonly #key: KeyObject
+  readonly #dataKey: Buffer
+  #groupKey: GroupKey | undefined
   #counter = 0n
 
-  constructor(key: Buffer) {
-    this.#key = createSecretKey(key)
+  constructor(dataKey: Buffer) {
+    this.#dataKey = dataKey
   }
 
-  seal(plain: string, context: string): Buffer {
+  seal(plain: string, context: string, generation: { readonly no: number; readonly groups: Buffer }): Buffer {
+    if (this.#groupKey?.generation !== generation.no) this.#groupKey = groupKeyOf(generation, this.#dataKey)
     const nonce = Buffer.alloc(NONCE_BYTES)
+    nonce.writeUInt32BE(generation.no, 0)
     nonce.writeBigUInt64BE(this.#counter, NONCE_BYTES - 8)
     this.#counter += 1n
-    return encrypt({ key: this.#key, nonce, plain, context })
+    return encrypt({ key: this.#groupKey.key, nonce, plain, context })
   }
 }
 
 export function newDataKey(): Buffer {
   return randomBytes(32)
-}
-
-/** The data key as the store keeps it. The wrapping nonce is random: one key wraps few keys. */
-export function wrapDataKey(wrapKey: Buffer, dataKey: Buffer, writer: string): Buffer {
-  return encrypt({
-    key: wrapKey,
-    nonce: randomBytes(NONCE_BYTES),
-    plain: dataKey,
-    context: `writer ${writer}`,
-  })
-}
-
-export function unwrapDataKey(wrapKey: Buffer, wrapped: Uint8Array, writer: string): Buffer {
-  return unseal(wrapKey, wrapped, `writer ${writer}`)
 }
 
 /** Under a random nonce: for keys that seal few things. */
@@ -113,7 +75,7 @@ export function sealOnce(key: Buffer, plain: Buffer, context: string): Buffer {
 }
 
 /** Throws `unreadable` when the bytes, the key or the context do not fit together (rule 14). */
-export function unseal(key: Buffer, sealed: Uint8Array, context: string): Buffer {
+export function unseal(key: Buffer | KeyObject, sealed: Uint8Array, context: string): Buffer {
   try {
     const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
     const decipher = createDecipheriv(ALGORITHM, key, bytes.subarray(0, NONCE_BYTES), {
@@ -147,56 +109,44 @@ function encrypt(sealing: {
   return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()])
 }
 
-/** Marks what is sealed: an event may also give a reason in our own words, such as a timeout. */
-const SEALED = 'sealed:'
-const UNREADABLE = '[unreadable]'
-
-/**
- * Reasons of approvers speak about people and customers, so they are sealed wherever they are stored: beside the
- * decision, in the events of a run and in the journal. Each is a text of its own and goes with what holds it.
- */
-export function sealReason(key: Buffer, approval: string, reason: string): string {
-  return SEALED + sealOnce(key, Buffer.from(reason), reasonContext(approval)).toString('base64url')
+/** A tag that says which generation made it. */
+export function tagOf(
+  generation: number,
+  key: KeyObject,
+  ...parts: readonly (string | Uint8Array)[]
+): string {
+  const hmac = createHmac('sha256', key)
+  for (const part of parts) hmac.update(part)
+  return `${generation}.${hmac.digest('base64url')}`
 }
 
-/** One that was changed is shown as such: it must not keep anybody from reading the others. */
-export function openReason(key: Buffer, approval: string, stored: string): string {
-  if (!stored.startsWith(SEALED)) return stored
-  try {
-    const sealed = Buffer.from(stored.slice(SEALED.length), 'base64url')
-    return unseal(key, sealed, reasonContext(approval)).toString('utf8')
-  } catch {
-    return UNREADABLE
-  }
-}
-
-/** An event or a fact about an approval as its readers see it; most have no reason, and some one of our own words. */
-export function openReasonIn<T extends object>(key: Buffer, event: T): T {
-  if (!('approval' in event && 'reason' in event)) return event
-  const { approval, reason } = event
-  if (typeof approval !== 'string' || typeof reason !== 'string') return event
-  return { ...event, reason: openReason(key, approval, reason) }
-}
-
-function reasonContext(approval: string): string {
-  return JSON.stringify(['approval reason', approval])
+/** Which generation made a tag; 0, which no generation is, when none did. */
+export function generationOfTag(tag: string): number {
+  return Number(/^(\d{1,9})\./.exec(tag)?.[1] ?? 0)
 }
 
 const KEY_BYTES = 32
+
+/** What the key file holds. */
+interface KeyFile {
+  readonly masterKey: Uint8Array
+  readonly oldMasterKey: Uint8Array | undefined
+}
 
 /**
  * The key file's key, made on first use: created exclusively with mode 0600, so two processes cannot make two (rule 14).
  * Never for a database that is in use: it was sealed with another key, and a new one would take that one's place. The
  * database is looked at first, because the process that fills it has made the key before.
  */
-export function readOrCreateKeyFile(path: string, database: string): Uint8Array {
+export function readOrCreateKeyFile(path: string, database: string): KeyFile {
   if (isFilled(database)) return readKeyFile(path)
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   createKeyFile(path)
   return readKeyFile(path)
 }
 
-export function readKeyFile(path: string): Uint8Array {
+/** While the key is being changed the file has two lines: the new key, and the one before. */
+export function readKeyFile(path: string): KeyFile {
   const stat = statSync(path, { throwIfNoEntry: false })
   if (stat === undefined) {
     throw new StoreError(
@@ -211,8 +161,12 @@ export function readKeyFile(path: string): Uint8Array {
       `the key file ${path} can be read by others (mode ${mode.toString(8)}). Run: chmod 600 ${path}`,
     )
   }
-  const key = Buffer.from(readFileSync(path, 'utf8').trim(), 'base64')
-  if (key.length === KEY_BYTES) return key
+  const lines = readFileSync(path, 'utf8').trim().split(/\s+/)
+  const [masterKey, oldMasterKey, ...more] = lines.map((line) => Buffer.from(line, 'base64'))
+  const isKey = (key: Buffer | undefined) => key === undefined || key.length === KEY_BYTES
+  if (masterKey?.length === KEY_BYTES && isKey(oldMasterKey) && more.length === 0) {
+    return { masterKey, oldMasterKey }
+  }
   throw new StoreError(
     'unreadable',
     `the key file ${path} does not hold ${KEY_BYTES} bytes in base64. Restore it from a backup, or set COLLET_KEY.`,

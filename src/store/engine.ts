@@ -1,7 +1,7 @@
 import type { JournalEvent } from '#core/journal/events'
 import type { StoreWatcher, TellChange } from '#core/ports/store'
 import type { MaybePromise } from '#core/runtime'
-import type { StoreKeys } from './encryption.ts'
+import type { KeyRing } from './key-ring.ts'
 import type { RowGuard, SealedText, Slice } from './rows.ts'
 import type { QueryName } from './schema.ts'
 
@@ -30,6 +30,13 @@ export interface Engine {
   isAlive(writer: string): MaybePromise<boolean>
   /** A dead writer has nothing left to recover: what was kept to tell whether it lives may go. */
   forgetWriter(writer: string): MaybePromise<void>
+  /** How many reads wait for an answer. */
+  readonly waitingReads: number
+  /**
+   * Whether it is this process's turn at work that one of all processes is to do, once in so long. A turn is a matter of time
+   * and not of a lock: whoever stops in the middle of its turn has had it.
+   */
+  takeTurn(work: string, everyMs: number): MaybePromise<boolean>
   /** Tells what other processes commit, until it is ended; own commits do not count. */
   watch(tell: TellChange): StoreWatcher
   /**
@@ -58,7 +65,7 @@ export interface PendingChange<Result = unknown> {
 
 /** How a part of the store turns steps into the methods of its port. */
 export interface StoreContext {
-  readonly keys: StoreKeys
+  readonly keys: KeyRing
   readonly sealed: SealedText
   readonly guard: RowGuard
   /** A change that reads before it writes. Nothing of any process comes between its steps. */
@@ -86,7 +93,7 @@ export class CommitGroup {
   readonly id: number
   /** The number of the writer whose commit it is. */
   readonly writer: number
-  readonly keys: StoreKeys
+  readonly keys: KeyRing
   readonly #events: string[] = []
   readonly #callers = new Segment()
   readonly #payload = new Segment()
@@ -185,6 +192,9 @@ export function all(query: QueryName, ...values: SqlValue[]): All {
 export function write(query: QueryName, ...values: SqlValue[]): Write {
   return new Write(query, values)
 }
+
+/** Why a text with NUL is not kept: PostgreSQL cannot. */
+export const NUL_REFUSED = 'a text holds NUL (U+0000), which no store keeps. Leave that character out'
 
 /** Steps that have their result already. */
 export function answered<Result>(value: Result): Steps<Result> {

@@ -26,7 +26,7 @@ describe('stored sources in SQLite', () => {
   })
 
   it.each([
-    ['changed options', "UPDATE sources SET options = CAST(x'00' || substr(options, 2) AS BLOB)"],
+    ['changed options', "UPDATE sources SET options = CAST(x'ff' || substr(options, 2) AS BLOB)"],
     ['options moved to another source', "UPDATE sources SET key = 'Other'"],
   ])('rule 14: %s are an error for the operator, and can be removed', async (_title, sql) => {
     const folder = openStoreFolder(Date.now)

@@ -15,30 +15,30 @@ import {
   type WaitingChange,
 } from '#core/ports/import-store'
 import { Breather } from '#core/runtime'
-import { sealOnce, unseal } from './encryption.ts'
 import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
-import { bytes, integer, optionalText, readEpoch, rowMac, text } from './rows.ts'
+import type { KeyRing, Resealing } from './key-ring.ts'
+import { bytes, integer, optionalText, readEpoch, resealingOf, rowMac, text } from './rows.ts'
 
 /** Stored sources; each change and its epoch are one transaction with the journal. */
 export function sqlSources({ careful, read, keys }: StoreContext): SourceStore {
   const order = ({ key }: { readonly key: string }) => `sources ${key}`
   return {
-    list: read(() => listSources(keys.sources)),
+    list: read(() => listSources(keys)),
     put: careful(order, putSource),
     remove: careful(order, removeSource),
     epoch: read(() => readEpoch('source_epoch')),
   }
 }
 
-function* listSources(key: Buffer): Steps<readonly StoredSource[]> {
-  return (yield* all('listSources')).map((row) => sourceFromRow(row, key))
+function* listSources(keys: KeyRing): Steps<readonly StoredSource[]> {
+  return (yield* all('listSources')).map((row) => sourceFromRow(row, keys))
 }
 
 function* putSource(group: CommitGroup, source: NewSource): Steps<'added' | 'replaced' | 'exists'> {
   const { key, options, addedBy, addedMs, replace } = source
   const isReplaced = (yield* get('hasSource', key)) !== undefined
   if (isReplaced && !replace) return 'exists'
-  const sealed = sealOnce(group.keys.sources, Buffer.from(JSON.stringify(options)), sealContext(key))
+  const sealed = group.keys.seal('sources', Buffer.from(JSON.stringify(options)), sealContext(key))
   yield* write('putSource', key, sealed, addedBy, addedMs)
   yield* write('raiseSourceEpoch')
   const result = isReplaced ? 'replaced' : 'added'
@@ -53,11 +53,11 @@ function* removeSource(group: CommitGroup, removal: SourceRemoval): Steps<boolea
   return true
 }
 
-function sourceFromRow(row: Row, sealingKey: Buffer): StoredSource {
+function sourceFromRow(row: Row, keys: KeyRing): StoredSource {
   const key = text(row, 'key')
   return {
     key,
-    options: readOptions(key, unseal(sealingKey, bytes(row, 'options'), sealContext(key))),
+    options: readOptions(key, keys.open('sources', bytes(row, 'options'), sealContext(key))),
     addedBy: text(row, 'added_by'),
     addedMs: integer(row, 'added_at'),
   }
@@ -143,7 +143,7 @@ function* writePin(group: CommitGroup, source: string, pin: PinRecord): Steps<vo
     accepted: accepted === undefined ? null : JSON.stringify(accepted),
     waiting: waiting === undefined ? null : JSON.stringify(waiting),
   }
-  yield* write('writePin', ...Object.values(row), rowMac(group.keys.rows, 'pins', row))
+  yield* write('writePin', ...Object.values(row), rowMac(group.keys.current, 'pins', row))
 }
 
 function* pinSources(): Steps<readonly string[]> {
@@ -188,6 +188,22 @@ function isKept(value: unknown): value is KeptDefinition {
   return 'nativeName' in offered && 'inputSchema' in offered && 'binding' in offered && 'policy' in offered
 }
 
+export const resealing: readonly Resealing[] = [
+  resealingOf('pins', {
+    ...{ what: 'pins', page: 'allPinsAfter', start: ['', ''] },
+    after: (row) => [text(row, 'source'), text(row, 'native_name')],
+  }),
+  {
+    ...{ what: 'options of sources', page: 'sourcesAfter', start: [''] },
+    after: (row) => [text(row, 'key')],
+    isDue: (row, keys) => keys.isDue('sources', bytes(row, 'options'), sealContext(text(row, 'key'))),
+    *reseal({ keys }, row) {
+      const key = text(row, 'key')
+      yield* write('resealSource', keys.reseal('sources', bytes(row, 'options'), sealContext(key)), key)
+    },
+  },
+]
+
 export const queries = {
   pinRevision: 'SELECT revision FROM pin_sources WHERE source = ?',
   insertPinSource: 'INSERT INTO pin_sources (source, revision) VALUES (?, ?) ON CONFLICT (source) DO NOTHING',
@@ -200,6 +216,12 @@ export const queries = {
   raisePinEpoch: `INSERT INTO meta (name, value) VALUES ('pin_epoch', '1')
     ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
   allPins: 'SELECT * FROM pins',
+  pinRow: 'SELECT * FROM pins WHERE source = ? AND native_name = ?',
+  sealPin: 'UPDATE pins SET mac = ? WHERE source = ? AND native_name = ?',
+  allPinsAfter:
+    'SELECT * FROM pins WHERE (source, native_name) > (?, ?) ORDER BY source, native_name LIMIT ?',
+  sourcesAfter: 'SELECT key, options FROM sources WHERE key > ? ORDER BY key LIMIT ?',
+  resealSource: 'UPDATE sources SET options = ? WHERE key = ?',
   listSources: 'SELECT * FROM sources ORDER BY key',
   hasSource: 'SELECT 1 FROM sources WHERE key = ?',
   putSource: `INSERT INTO sources (key, options, added_by, added_at) VALUES (?, ?, ?, ?)

@@ -1,16 +1,17 @@
 import { BoundedMap } from '#core/bounded-map'
 import { StoreError } from '#core/errors'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
-import { type Segment, sealContext } from './commit-queue.ts'
-import { openReasonIn, unseal, unwrapDataKey } from './encryption.ts'
+import { dataKeyContext, type Segment, sealContext } from './commit-queue.ts'
+import { type GroupKey, groupGeneration, groupKeyOf, unseal } from './encryption.ts'
 import { all, get, type Row, type Steps } from './engine.ts'
+import { type KeyRing, openReasonIn } from './key-ring.ts'
 import { bytes, integer, optionalInteger, type SealedText, text } from './rows.ts'
 
 const MOST_BYTES = 16 * 1024 * 1024
 
 /** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
-export function openGroups(wrapKey: Buffer): SealedText {
-  const dataKeys = new Map<number, DataKey>()
+export function openGroups(keys: KeyRing): SealedText {
+  const writers = new Map<number, WriterKeys>()
   const opened = new BoundedMap<string, Buffer>({ weight: MOST_BYTES })
 
   return function* read(segment, { group, at, length }) {
@@ -19,19 +20,21 @@ export function openGroups(wrapKey: Buffer): SealedText {
     if (plain === undefined) {
       const row = yield* sealedGroup(segment, group)
       const writer = integer(row, 'writer')
-      const { id, key } = dataKeys.get(writer) ?? (yield* readDataKey(wrapKey, writer))
-      dataKeys.set(writer, { id, key })
-      plain = unseal(key, bytes(row, segment), sealContext(segment, id, integer(row, 'n')))
+      const known = writers.get(writer) ?? (yield* readWriter(keys, writer))
+      writers.set(writer, known)
+      const sealed = bytes(row, segment)
+      const key = known.keyOf(groupGeneration(sealed))
+      plain = unseal(key, sealed, sealContext(segment, known.id, integer(row, 'n')))
       if (plain.length <= MOST_BYTES) opened.set(name, plain, plain.length)
     }
     return plain.toString('utf8', at, at + length)
   }
 }
 
-interface DataKey {
+interface WriterKeys {
   /** The writer's id, which its groups are bound to. */
   readonly id: string
-  readonly key: Buffer
+  keyOf(generation: number): GroupKey['key']
 }
 
 function* sealedGroup(segment: Segment, group: number): Steps<Row> {
@@ -43,11 +46,20 @@ function* sealedGroup(segment: Segment, group: number): Steps<Row> {
   )
 }
 
-function* readDataKey(wrapKey: Buffer, writerNo: number): Steps<DataKey> {
+function* readWriter(keys: KeyRing, writerNo: number): Steps<WriterKeys> {
   const row = yield* get('writerByNo', writerNo)
   if (row === undefined) throw new StoreError('unreadable', `writer ${writerNo} of a commit group is unknown`)
   const id = text(row, 'id')
-  return { id, key: unwrapDataKey(wrapKey, bytes(row, 'data_key'), id) }
+  const dataKey = keys.open('data keys', bytes(row, 'data_key'), dataKeyContext(id))
+  const known = new Map<number, GroupKey['key']>()
+  return {
+    id,
+    keyOf(generation) {
+      const key = known.get(generation) ?? groupKeyOf(keys.of(generation), dataKey).key
+      known.set(generation, key)
+      return key
+    },
+  }
 }
 
 /** What of a chain a reader has not seen. */
@@ -68,7 +80,7 @@ const GROUPS_AT_ONCE = 100
  * (rule 16), so chains are merged by the time of their groups; each keeps its own order whatever the clocks said.
  */
 export function* readJournal(
-  reasonKey: Buffer,
+  keys: KeyRing,
   after: readonly JournalHead[],
   limit: number,
 ): Steps<readonly JournalGroup[]> {
@@ -81,7 +93,7 @@ export function* readJournal(
       chain.rows = yield* all('groupsOf', chain.no, chain.position, GROUPS_AT_ONCE)
       if (chain.rows.length === 0) chains = chains.filter((other) => other !== chain)
     } else {
-      groups.push(groupFromRow(row, chain.writer, reasonKey))
+      groups.push(groupFromRow(row, chain.writer, keys))
       chain.position = integer(row, 'n')
       chain.rows = rest
     }
@@ -104,14 +116,14 @@ function* unreadChains(after: readonly JournalHead[]): Steps<readonly UnreadChai
   })
 }
 
-function groupFromRow(row: Row, writer: string, reasonKey: Buffer): JournalGroup {
+function groupFromRow(row: Row, writer: string, keys: KeyRing): JournalGroup {
   const events: readonly JournalEvent[] = JSON.parse(text(row, 'events'))
   return {
     writer,
     group: integer(row, 'n'),
     link: text(row, 'link'),
     atMs: integer(row, 'at'),
-    events: events.map((event) => openReasonIn(reasonKey, event)),
+    events: events.map((event) => openReasonIn(keys, event)),
   }
 }
 

@@ -17,7 +17,17 @@ import {
   type StoredKey,
 } from '#core/ports/key-store'
 import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
-import { integer, optionalInteger, optionalText, readEpoch, sealRow, text, word } from './rows.ts'
+import type { Resealing } from './key-ring.ts'
+import {
+  integer,
+  optionalInteger,
+  optionalText,
+  readEpoch,
+  resealingOf,
+  sealRow,
+  text,
+  word,
+} from './rows.ts'
 
 /** API keys; each change and its epoch are one transaction with the journal. */
 export function sqlKeys({ careful, read }: StoreContext): KeyStore {
@@ -40,7 +50,7 @@ function* createKey(group: CommitGroup, key: NewKey): Steps<'created' | 'exists'
   const owner = yield* get('findKeyOwner', tenant, name)
   if (owner !== undefined) return owner.ended_at === null ? 'exists' : 'ended'
   yield* write('insertKeyOwner', tenant, name, atMs)
-  yield* sealRow(group.keys.rows, 'key_owners', tenant, name)
+  yield* sealRow(group.keys, 'key_owners', tenant, name)
   yield* insertKey(group, key)
   group.append(keyEvent('key.created', key))
   return 'created'
@@ -56,7 +66,7 @@ function* rotateKey(group: CommitGroup, rotation: KeyRotation): Steps<'rotated' 
   if (model === undefined) return 'not_found'
   if (oldEndAtMs !== undefined) {
     yield* write('shortenKeys', oldEndAtMs, oldEndAtMs, tenant, name)
-    for (const { keyId } of mine) yield* sealRow(group.keys.rows, 'api_keys', keyId)
+    for (const { keyId } of mine) yield* sealRow(group.keys, 'api_keys', keyId)
   }
   yield* insertKey(group, { ...rotation, scopes: model.scopes, roles: model.roles, tools: model.tools })
   group.append(keyEvent('key.rotated', rotation))
@@ -69,7 +79,7 @@ function* revokeKey(
 ): Steps<boolean> {
   const row = yield* get('revokeKey', key.atMs, key.keyId, key.tenant)
   if (row === undefined) return false
-  yield* sealRow(group.keys.rows, 'api_keys', key.keyId)
+  yield* sealRow(group.keys, 'api_keys', key.keyId)
   yield* write('raiseKeyEpoch')
   group.append(keyEvent('key.revoked', { ...key, name: text(row, 'name') }))
   return true
@@ -78,7 +88,7 @@ function* revokeKey(
 function* endPrincipal(group: CommitGroup, owner: KeyOwner & KeyChange): Steps<boolean> {
   const { tenant, name, by, atMs } = owner
   if ((yield* write('endKeyOwner', atMs, tenant, name)) === 0) return false
-  yield* sealRow(group.keys.rows, 'key_owners', tenant, name)
+  yield* sealRow(group.keys, 'key_owners', tenant, name)
   for (const row of yield* all('keysOf', tenant, name)) {
     yield* revokeKey(group, { tenant, keyId: text(row, 'id'), by, atMs })
   }
@@ -102,7 +112,7 @@ function* insertKey(group: CommitGroup, key: NewKey): Steps<void> {
     atMs,
     expiresAtMs ?? null,
   )
-  yield* sealRow(group.keys.rows, 'api_keys', keyId)
+  yield* sealRow(group.keys, 'api_keys', keyId)
   yield* write('raiseKeyEpoch')
 }
 
@@ -203,6 +213,17 @@ function denialFromRow(row: Row): RecordedDenial {
   }
 }
 
+export const resealing: readonly Resealing[] = [
+  resealingOf('key_owners', {
+    ...{ what: 'owners of keys', page: 'ownersAfter', start: ['', ''] },
+    after: (row) => [text(row, 'tenant'), text(row, 'name')],
+  }),
+  resealingOf('api_keys', {
+    ...{ what: 'API keys', page: 'keysAfter', start: [0] },
+    after: (row) => [integer(row, 'no')],
+  }),
+]
+
 export const queries = {
   insertKeyOwner: 'INSERT INTO key_owners (tenant, name, created_at) VALUES (?, ?, ?)',
   findKeyOwner: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
@@ -210,6 +231,7 @@ export const queries = {
   ownerRow: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
   sealOwner: 'UPDATE key_owners SET mac = ? WHERE tenant = ? AND name = ?',
   allOwners: 'SELECT * FROM key_owners',
+  ownersAfter: 'SELECT * FROM key_owners WHERE (tenant, name) > (?, ?) ORDER BY tenant, name LIMIT ?',
   insertKey: `INSERT INTO api_keys (id, digest, tenant, name, label, scopes, roles, tools, created_at, expires_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   findKey: 'SELECT * FROM api_keys WHERE id = ?',
@@ -225,6 +247,7 @@ export const queries = {
   keyRow: 'SELECT * FROM api_keys WHERE id = ?',
   sealKey: 'UPDATE api_keys SET mac = ? WHERE id = ?',
   allKeys: 'SELECT * FROM api_keys',
+  keysAfter: 'SELECT * FROM api_keys WHERE no > ? ORDER BY no LIMIT ?',
   deleteDenial: 'DELETE FROM denials WHERE no = ?',
   insertDenial: `INSERT INTO denials (at, tenant, principal, action, resource, reason, count)
     VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no`,

@@ -14,8 +14,8 @@ import type {
   RequestAddress,
   SessionRoom,
 } from '#core/ports/protocol-store'
-import { type StoreKeys, sealOnce, unseal } from './encryption.ts'
 import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import type { KeyRing, Resealing } from './key-ring.ts'
 import { bytes, integer, text } from './rows.ts'
 import { checkVaultKey, openSealed, sealBeside, sealUnder, vaultKeyOf } from './vault.ts'
 
@@ -37,7 +37,7 @@ export function sqlIdempotentRequests(
       const begun = await begin(request, writer())
       // An unreadable answer is the trouble of who asks for it, not of all who are committed together.
       return begun.kind === 'answered'
-        ? { kind: 'answered', reply: openReply(keys.requests, begun.sealed, request) }
+        ? { kind: 'answered', reply: openReply(keys, begun.sealed, request) }
         : begun
     },
     answer: (to, reply, expiresAtMs) => answer(to, { reply, expiresAtMs, writer: writer() }),
@@ -62,7 +62,7 @@ function* answerRequest(
   answer: { readonly reply: KeptReply; readonly expiresAtMs: number; readonly writer: string },
 ): Steps<void> {
   const plain = Buffer.from(JSON.stringify(answer.reply))
-  const sealed = sealOnce(group.keys.requests, plain, replyContext(to))
+  const sealed = group.keys.seal('requests', plain, replyContext(to))
   yield* write('answerRequest', sealed, answer.expiresAtMs, to.tenant, to.id, answer.writer)
 }
 
@@ -70,8 +70,8 @@ function* releaseRequest(_group: CommitGroup, { tenant, id }: RequestAddress, wr
   yield* write('releaseRequest', tenant, id, writer)
 }
 
-function openReply(key: Buffer, sealed: Uint8Array, address: RequestAddress): KeptReply {
-  const plain: JsonValue = JSON.parse(unseal(key, sealed, replyContext(address)).toString('utf8'))
+function openReply(keys: KeyRing, sealed: Uint8Array, address: RequestAddress): KeptReply {
+  const plain: JsonValue = JSON.parse(keys.open('requests', sealed, replyContext(address)).toString('utf8'))
   if (isJsonObject(plain) && typeof plain.status === 'number' && isJsonObject(plain.headers)) {
     const { status, body } = plain
     const headers = Object.fromEntries(
@@ -93,7 +93,7 @@ export function sqlProtocolSessions(
   digest: (plain: string) => string,
 ): ProtocolSessionStore {
   const none = () => ''
-  const checkKey = read((tenant: string) => checkVaultKey(keys.vault, tenant))
+  const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
   const ask = careful(none, askQuestion)
   const begin = careful(none, beginCallerRequest)
   const cancel = careful(none, cancelCallerRequest)
@@ -195,17 +195,17 @@ function* answerQuestion(
   const row = yield* get('findQuestion', tenant, id)
   if (row === undefined) return false
   const plain = JSON.stringify(answer)
-  const sealed = sealBeside(group.keys.vault, row, { plain, tenant, context: sealContext('answer', to) })
+  const sealed = sealBeside(group.keys, row, { plain, tenant, context: sealContext('answer', to) })
   return (yield* write('answerQuestion', sealed, tenant, id, principal)) > 0
 }
 
-function* findAnswer(keys: StoreKeys, to: QuestionAddress): Steps<JsonObject | undefined> {
+function* findAnswer(keys: KeyRing, to: QuestionAddress): Steps<JsonObject | undefined> {
   const row = yield* get('findQuestion', to.tenant, to.id)
   return row === undefined || row.answer === null ? undefined : openText(keys, row, 'answer', to)
 }
 
 function* openQuestions(
-  keys: StoreKeys,
+  keys: KeyRing,
   { tenant, principal, call }: { readonly tenant: string; readonly principal: string; readonly call: string },
 ): Steps<readonly OpenQuestion[]> {
   return (yield* all('openQuestions', tenant, call, principal)).map((row) => {
@@ -223,13 +223,13 @@ function* spendMark(_group: CommitGroup, tenant: string, mark: string, expiresAt
 }
 
 function openText(
-  keys: StoreKeys,
+  keys: KeyRing,
   row: Row,
   column: 'question' | 'answer',
   address: QuestionAddress,
 ): JsonObject {
   const context = sealContext(column, address)
-  return objectOf(openSealed(keys.vault, row, { column, tenant: address.tenant, context }))
+  return objectOf(openSealed(keys, row, { column, tenant: address.tenant, context }))
 }
 
 function sealContext(what: 'question' | 'answer', { tenant, id }: QuestionAddress): readonly string[] {
@@ -245,7 +245,27 @@ const REQUEST = 'tenant = ? AND session = ? AND request = ?'
 
 const OWN = 'tenant = ? AND id = ? AND writer = ? AND reply IS NULL'
 
+export const resealing: readonly Resealing[] = [
+  {
+    ...{ what: 'answers to requests', page: 'answeredAfter', start: ['', ''] },
+    after: (row) => [text(row, 'tenant'), text(row, 'id')],
+    isDue: (row, keys) => keys.isDue('requests', bytes(row, 'reply'), replyContext(addressOf(row))),
+    *reseal({ keys }, row) {
+      const address = addressOf(row)
+      const reply = keys.reseal('requests', bytes(row, 'reply'), replyContext(address))
+      yield* write('resealReply', reply, address.tenant, address.id)
+    },
+  },
+]
+
+function addressOf(row: Row): RequestAddress {
+  return { tenant: text(row, 'tenant'), id: text(row, 'id') }
+}
+
 export const queries = {
+  answeredAfter: `SELECT tenant, id, reply FROM keyed_requests WHERE (tenant, id) > (?, ?) AND reply IS NOT NULL
+    ORDER BY tenant, id LIMIT ?`,
+  resealReply: 'UPDATE keyed_requests SET reply = ? WHERE tenant = ? AND id = ?',
   openCallerSession: `INSERT INTO caller_sessions (tenant, id, principal, agreed, touched_at) VALUES (?, ?, ?, ?, ?)`,
   findCallerSession: 'SELECT * FROM caller_sessions WHERE tenant = ? AND id = ?',
   callerSessionsOf:

@@ -1,11 +1,12 @@
-import { createHmac, type KeyObject } from 'node:crypto'
 import { CALL_PROTOCOLS, type Failure, type Outcome } from '#core/call'
 import { StoreError } from '#core/errors'
 import { isSameSecret } from '#core/hash'
 import type { CallRecord, NewCall, RefusedCall } from '#core/ports/store'
 import type { AskedConsent } from '#core/ports/vault-store'
 import type { CallLabel } from '#core/runs/events'
+import { generationOfTag, tagOf } from './encryption.ts'
 import { type Ask, all, answered, get, type Row, type Steps, write } from './engine.ts'
+import type { Generation, KeyRing, Resealing } from './key-ring.ts'
 
 const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
@@ -283,20 +284,21 @@ const DECIDING = {
 export type DecidingTable = keyof typeof DECIDING
 
 /** Lengths before texts, so that no two rows have one text. */
-export function rowMac(key: KeyObject, table: DecidingTable, row: Row): string {
-  const hmac = createHmac('sha256', key).update(table)
-  for (const column of DECIDING[table]) {
+export function rowMac({ no, rows }: Generation, table: DecidingTable, row: Row): string {
+  const parts = DECIDING[table].flatMap((column) => {
     const value = row[column]
     const written = value === null || value === undefined ? '' : String(value)
-    hmac
-      .update(`\n${column} ${value === null ? 'null' : typeof value} ${Buffer.byteLength(written)} `)
-      .update(written)
-  }
-  return hmac.digest('base64url')
+    return [`\n${column} ${value === null ? 'null' : typeof value} ${Buffer.byteLength(written)} `, written]
+  })
+  return tagOf(no, rows, table, ...parts)
 }
 
-function hasOwnMac(key: KeyObject, table: DecidingTable, row: Row): boolean {
-  return typeof row.mac === 'string' && isSameSecret(text(row, 'mac'), rowMac(key, table, row))
+/** One of a generation that is past is not ours any more: everything of ours was given a new one. */
+function hasOwnMac(keys: KeyRing, table: DecidingTable, row: Row): boolean {
+  if (typeof row.mac !== 'string') return false
+  const generation = keys.find(generationOfTag(row.mac))
+  if (generation === undefined || generation.no < keys.current.floor) return false
+  return isSameSecret(row.mac, rowMac(generation, table, row))
 }
 
 /** What a row is, for the operator: by what names it, never by what it says. */
@@ -313,12 +315,12 @@ export function nameOfRow(table: DecidingTable, row: Row): string {
 
 /** Checks the rows that decide on their way in; a store has one. */
 export class RowGuard {
-  readonly #key: KeyObject
+  readonly #keys: KeyRing
   readonly #reported = new Set<string>()
   readonly #onForeign: (row: string, table: DecidingTable) => void
 
-  constructor(key: KeyObject, onForeign: (row: string, table: DecidingTable) => void = () => undefined) {
-    this.#key = key
+  constructor(keys: KeyRing, onForeign: (row: string, table: DecidingTable) => void = () => undefined) {
+    this.#keys = keys
     this.#onForeign = onForeign
   }
 
@@ -342,7 +344,7 @@ export class RowGuard {
 
   /** Reports a row that is not ours once. */
   isOwn(table: DecidingTable, row: Row): boolean {
-    if (hasOwnMac(this.#key, table, row)) return true
+    if (hasOwnMac(this.#keys, table, row)) return true
     const name = nameOfRow(table, row)
     if (!this.#reported.has(name)) {
       this.#reported.add(name)
@@ -353,21 +355,32 @@ export class RowGuard {
 }
 
 /** Gives a row that was just changed its new MAC; its writer has read it, and so checked it, before. */
-export function* sealRow(
-  key: KeyObject,
-  table: keyof typeof SEALS,
-  ...names: readonly string[]
-): Steps<void> {
+export function* sealRow(keys: KeyRing, table: keyof typeof SEALS, ...names: readonly string[]): Steps<void> {
   yield* refuseForeignTriggers()
   const row = yield* get(SEALS[table].read, ...names)
-  if (row !== undefined) yield* write(SEALS[table].seal, rowMac(key, table, row), ...names)
+  if (row !== undefined) yield* write(SEALS[table].seal, rowMac(keys.current, table, row), ...names)
+}
+
+/** Rows that decide get the MAC of the next generation; one that is not ours gets none. */
+export function resealingOf(
+  table: keyof typeof SEALS,
+  { what, page, start, after }: Pick<Resealing, 'what' | 'page' | 'start' | 'after'>,
+): Resealing {
+  return {
+    ...{ what, page, start, after },
+    isDue: (row, keys) => generationOfTag(String(row.mac)) !== keys.current.no && hasOwnMac(keys, table, row),
+    *reseal({ keys }, row) {
+      yield* sealRow(keys, table, ...SEALS[table].names.map((column) => text(row, column)))
+    },
+  }
 }
 
 const SEALS = {
-  approvals: { read: 'approvalRow', seal: 'sealApproval' },
-  approval_decisions: { read: 'decisionRow', seal: 'sealDecision' },
-  key_owners: { read: 'ownerRow', seal: 'sealOwner' },
-  api_keys: { read: 'keyRow', seal: 'sealKey' },
+  approvals: { read: 'approvalRow', seal: 'sealApproval', names: ['id'] },
+  approval_decisions: { read: 'decisionRow', seal: 'sealDecision', names: ['approval', 'principal'] },
+  key_owners: { read: 'ownerRow', seal: 'sealOwner', names: ['tenant', 'name'] },
+  api_keys: { read: 'keyRow', seal: 'sealKey', names: ['id'] },
+  pins: { read: 'pinRow', seal: 'sealPin', names: ['source', 'native_name'] },
 } as const
 
 /** What would change rows behind our back: Collet has no trigger of its own. */

@@ -23,6 +23,9 @@ const SCANS: Readonly<Record<string, string>> = {
   allOwners: 'a check of the whole store',
   allKeys: 'a check of the whole store',
   allPins: 'a check of the whole store',
+  keyGenerations: 'one row per change of the key',
+  newestGeneration: 'one row per change of the key, the newest first',
+  unendedWriters: 'one row per process that ever wrote',
   triggers: 'some ten rows that describe the tables',
   listSources: 'one row per source, and all of them are wanted',
 }

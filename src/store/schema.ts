@@ -1,5 +1,4 @@
 import { StoreError } from '#core/errors'
-import { isSameSecret } from '#core/hash'
 import { queries as approvalQueries, tables as approvalTables } from './calls/approvals.ts'
 import { queries as callChangeQueries } from './calls/call-changes.ts'
 import { queries as callQueries, tables as callTables } from './calls/calls.ts'
@@ -8,14 +7,15 @@ import { queries as runQueries, tables as runTables } from './calls/runs.ts'
 import { queries as workflowQueries } from './calls/workflows.ts'
 import { queries as chainQueries, tables as chainTables } from './commit-queue.ts'
 import { queries as consentQueries, tables as consentTables } from './consents.ts'
-import type { StoreKeys } from './encryption.ts'
 import { get, type Steps } from './engine.ts'
 import { queries as importQueries, tables as importTables } from './imports.ts'
 import { queries as journalQueries } from './journal.ts'
+import { type KeyRing, queries as ringQueries, tables as ringTables } from './key-ring.ts'
 import { queries as keyQueries, tables as keyTables } from './keys.ts'
 import { queries as limitQueries, tables as limitTables } from './limits.ts'
 import { queries as protocolQueries, tables as protocolTables } from './protocol-state.ts'
-import { queries as metaQueries, tables as metaTables, refuseForeignTriggers, text } from './rows.ts'
+import { queries as rotationQueries, tables as rotationTables } from './rotation.ts'
+import { queries as metaQueries, tables as metaTables, refuseForeignTriggers } from './rows.ts'
 import { queries as vaultQueries, tables as vaultTables } from './vault.ts'
 import { queries as verifyQueries } from './verify.ts'
 
@@ -38,6 +38,8 @@ export const QUERIES = {
   ...limitQueries,
   ...protocolQueries,
   ...metaQueries,
+  ...ringQueries,
+  ...rotationQueries,
   ...vaultQueries,
   ...verifyQueries,
 } as const
@@ -51,6 +53,8 @@ export type QueryName = keyof typeof QUERIES
 export const MIGRATIONS: readonly string[] = [
   [
     metaTables,
+    ringTables,
+    rotationTables,
     chainTables,
     callTables,
     runTables,
@@ -67,7 +71,7 @@ export const MIGRATIONS: readonly string[] = [
 /** What a database of some version still lacks, once it is certain that it is ours to change (rule 14). */
 export function* missingSteps(
   version: number,
-  keys: StoreKeys,
+  keys: KeyRing,
   migrations: readonly string[],
 ): Steps<readonly string[]> {
   yield* refuseForeignTriggers()
@@ -79,7 +83,7 @@ export function* missingSteps(
   }
   if (version > 0) {
     yield* refuseUnfinishedCopy()
-    yield* refuseOtherKey(keys)
+    yield* keys.load()
   }
   return migrations.slice(version)
 }
@@ -108,14 +112,5 @@ function* refuseUnfinishedCopy(): Steps<void> {
   throw new StoreError(
     'unreadable',
     'the copy into it is not finished. Run the same collet store copy again: it goes on where it was',
-  )
-}
-
-function* refuseOtherKey({ check }: StoreKeys): Steps<void> {
-  const row = yield* get('readMeta', 'key_check')
-  if (isSameSecret(row === undefined ? '' : text(row, 'value'), check)) return
-  throw new StoreError(
-    'unreadable',
-    'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',
   )
 }

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { StoreError } from '#core/errors'
 import type { JournalHead } from '#core/journal/events'
 import type { SessionAddress, SessionStore, Store } from '#core/ports/store'
 import type { SessionOutcome } from '#core/runs/events'
@@ -11,12 +12,13 @@ import { sqlRuns } from './calls/runs.ts'
 import { sqlWorkflows } from './calls/workflows.ts'
 import { type Chain, CommitQueue } from './commit-queue.ts'
 import { sqlChallenges, sqlConsents } from './consents.ts'
-import { type CommitGroup, type Engine, type Steps, type StoreContext, write } from './engine.ts'
+import { type CommitGroup, type Engine, NUL_REFUSED, type Steps, type StoreContext, write } from './engine.ts'
 import { sqlPins, sqlSources } from './imports.ts'
 import { openGroups, readJournal } from './journal.ts'
 import { sqlAudit, sqlKeys } from './keys.ts'
 import { sqlBudgets, sqlRates } from './limits.ts'
 import { sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
+import { sqlKeyChange } from './rotation.ts'
 import type { RowGuard } from './rows.ts'
 import { sqlVault } from './vault.ts'
 import { verifyJournal } from './verify.ts'
@@ -42,7 +44,7 @@ interface SqlStoreParts {
 export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreParts): Store {
   const { keys } = chain
   const queue = new CommitQueue(engine)
-  const sealed = openGroups(keys.wrap)
+  const sealed = openGroups(keys)
   const context: StoreContext = {
     keys,
     sealed,
@@ -50,7 +52,9 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     careful:
       (keyOf, change) =>
       (first, ...rest) =>
-        queue.submit(keyOf(first), (group) => change(group, first, ...rest)),
+        holdsNul(first) || rest.some((each) => holdsNul(each))
+          ? Promise.reject(new StoreError('not_written', NUL_REFUSED))
+          : queue.submit(keyOf(first), (group) => change(group, first, ...rest)),
     lane:
       (keyOf, laneOf, change) =>
       (first, ...rest) =>
@@ -71,7 +75,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
   let closing: Promise<void> | undefined
   return {
     get pendingWrites() {
-      return queue.size
+      return queue.size + engine.waitingReads
     },
     isShared,
     get writer() {
@@ -84,6 +88,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     ...sqlChallenges(context),
     ...sqlRecovery(context, engine, chain),
     keys: sqlKeys(context),
+    keyChange: sqlKeyChange(context, engine, chain),
     audit: sqlAudit(context),
     budgets: sqlBudgets(context),
     rates: sqlRates(context, digest),
@@ -95,10 +100,9 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     sources: sqlSources(context),
     workflows: sqlWorkflows(context),
     requests: sqlIdempotentRequests(context, () => chain.id),
-    readJournal: snapshot((after: readonly JournalHead[], limit: number) =>
-      readJournal(keys.reasons, after, limit),
-    ),
+    readJournal: snapshot((after: readonly JournalHead[], limit: number) => readJournal(keys, after, limit)),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
+    takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),
     watch: (tell) => engine.watch(tell),
     obstacle: () => engine.obstacle(),
     mayStart: (writer) => engine.mayStart(writer),
@@ -112,6 +116,16 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
       return closing
     },
   }
+}
+
+/**
+ * PostgreSQL cannot keep NUL in a text and SQLite can, so no store takes it: what is written here must fit there. Whoever
+ * takes text from people says so before it comes here; texts of calls are checked where they arrive.
+ */
+function holdsNul(value: unknown, depth = 3): boolean {
+  if (typeof value === 'string') return value.includes('\0')
+  if (depth === 0 || typeof value !== 'object' || value === null || value instanceof Uint8Array) return false
+  return Object.values(value).some((member) => holdsNul(member, depth - 1))
 }
 
 function sqlSessions({ careful, read }: StoreContext): SessionStore {

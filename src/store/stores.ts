@@ -24,6 +24,8 @@ interface StoreKey {
   readonly dataFolder: string
   /** `COLLET_KEY`; without it the key file is used. */
   readonly masterKey: Uint8Array | undefined
+  /** `COLLET_KEY_OLD`: the key before, while it is being changed. */
+  readonly oldMasterKey?: Uint8Array | undefined
 }
 
 /** A kind of store. `rest` is what its address has after the scheme; what it needs is loaded when it is used. */
@@ -67,19 +69,21 @@ const STORE_TYPES: readonly StoreType[] = [
       return path.includes('\0') ? 'a path cannot contain NUL.' : undefined
     },
     describe: (path) => path,
-    async open(path, { dataFolder, masterKey, mode, migrates, ...observers }) {
+    async open(path, { dataFolder, masterKey, oldMasterKey, mode, migrates, ...observers }) {
       const { readKeyFile, readOrCreateKeyFile } = await import('./encryption.ts')
       const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
       const file = join(dataFolder, KEY_FILE)
       const read = () => (mode === 'server' ? readOrCreateKeyFile(file, path) : readKeyFile(file))
-      const schema = schemaMode({ mode, migrates })
-      return openSqliteStore({ path, masterKey: masterKey ?? read(), schema, ...observers })
+      const keys = masterKey === undefined ? read() : { masterKey, oldMasterKey }
+      return openSqliteStore({ path, ...keys, schema: schemaMode({ mode, migrates }), ...observers })
     },
-    async migrate(path, { dataFolder, masterKey }, mode) {
-      const { deriveStoreKeys, readKeyFile } = await import('./encryption.ts')
+    async migrate(path, { dataFolder, masterKey, oldMasterKey }, mode) {
+      const { readKeyFile } = await import('./encryption.ts')
+      const { KeyRing } = await import('./key-ring.ts')
       const { migrateDatabase } = await import('./sqlite/database.ts')
-      const key = masterKey ?? readKeyFile(join(dataFolder, KEY_FILE))
-      return migrateDatabase(path, deriveStoreKeys(key), mode)
+      const keys =
+        masterKey === undefined ? readKeyFile(join(dataFolder, KEY_FILE)) : { masterKey, oldMasterKey }
+      return migrateDatabase(path, new KeyRing({ current: keys.masterKey, old: keys.oldMasterKey }), mode)
     },
     async tables(path) {
       const { openSqliteTables } = await import('./sqlite/tables.ts')
@@ -100,19 +104,20 @@ const STORE_TYPES: readonly StoreType[] = [
     kind: 'server',
     problemOf: (rest) => problemOfAddress(`postgres:${rest}`),
     describe: (rest) => shownAddress(`postgres:${rest}`),
-    async open(rest, { masterKey, mode, migrates, onCommit, onForeign }) {
+    async open(rest, { masterKey, oldMasterKey, mode, migrates, onCommit, onForeign }) {
       const { openPostgresStore } = await import('./postgres/open.ts')
       return await openPostgresStore({
         url: connectionAddress(`postgres:${rest}`),
         masterKey: needed(masterKey),
+        oldMasterKey,
         schema: schemaMode({ mode, migrates }),
         ...{ onCommit, onForeign },
       })
     },
-    async migrate(rest, { masterKey }, mode) {
-      const { deriveStoreKeys } = await import('./encryption.ts')
+    async migrate(rest, { masterKey, oldMasterKey }, mode) {
+      const { KeyRing } = await import('./key-ring.ts')
       const { prepareDatabase } = await import('./postgres/open.ts')
-      const keys = deriveStoreKeys(needed(masterKey))
+      const keys = new KeyRing({ current: needed(masterKey), old: oldMasterKey })
       return await prepareDatabase(connectionAddress(`postgres:${rest}`), keys, { mode })
     },
     async tables(rest) {
@@ -197,15 +202,16 @@ export async function copyStore(
   { onProgress, ...key }: StoreKey & { readonly onProgress: (progress: CopyProgress) => void },
 ) {
   const [source, target] = [known(from), known(to)]
-  const masterKey = key.masterKey ?? (await keyOfFile(source.type, key.dataFolder))
-  const { deriveStoreKeys } = await import('./encryption.ts')
+  const { masterKey, oldMasterKey } = await keysFor(source.type, key)
+  const { KeyRing } = await import('./key-ring.ts')
   const { copyTables } = await import('./copy.ts')
-  await source.type.migrate(source.rest, { ...key, masterKey }, 'require')
+  await source.type.migrate(source.rest, { ...key, masterKey, oldMasterKey }, 'require')
   const tables = await source.type.tables(source.rest)
   try {
     const filled = await target.type.tables(target.rest)
     try {
-      return await copyTables(tables, filled, { keys: deriveStoreKeys(masterKey), onProgress })
+      const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
+      return await copyTables(tables, filled, { keys, onProgress })
     } finally {
       await filled.close()
     }
@@ -214,9 +220,10 @@ export async function copyStore(
   }
 }
 
-async function keyOfFile({ kind }: StoreType, dataFolder: string): Promise<Uint8Array> {
+async function keysFor({ kind }: StoreType, { masterKey, oldMasterKey, dataFolder }: StoreKey) {
+  if (masterKey !== undefined || kind !== 'file') return { masterKey: needed(masterKey), oldMasterKey }
   const { readKeyFile } = await import('./encryption.ts')
-  return kind === 'file' ? readKeyFile(join(dataFolder, KEY_FILE)) : needed(undefined)
+  return readKeyFile(join(dataFolder, KEY_FILE))
 }
 
 export async function findStoreDamage(url: string): Promise<string | undefined> {

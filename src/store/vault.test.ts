@@ -54,7 +54,7 @@ describe('the vault in SQLite', () => {
     ],
     ['a key that is gone', 'DELETE FROM vault_keys'],
     ['a key of another tenant', "UPDATE vault_keys SET tenant = 'other'"],
-    ['a changed key', "UPDATE vault_keys SET wrapped = CAST(x'00' || substr(wrapped, 2) AS BLOB)"],
+    ['a changed key', "UPDATE vault_keys SET wrapped = CAST(x'ff' || substr(wrapped, 2) AS BLOB)"],
   ])('rule 14: %s is an error for the operator, not "not found"', async (_title, sql) => {
     const folder = openStoreFolder(Date.now)
     const store = folder.open()

@@ -12,6 +12,7 @@ import type {
 import { Secret } from '#core/secret'
 import { newDataKey, sealOnce, unseal } from './encryption.ts'
 import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import type { KeyRing, Resealing } from './key-ring.ts'
 import { bytes, integer, optionalBytes, optionalInteger, text, word } from './rows.ts'
 
 const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
@@ -19,7 +20,7 @@ const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
 /** The vault. Every change is one conditional statement with its event, durable before it is announced. */
 export function sqlVault({ careful, read, keys }: StoreContext): VaultStore {
   const order = ({ ref }: { readonly ref: string }) => ref
-  const checkKey = read((tenant: string) => checkVaultKey(keys.vault, tenant))
+  const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
   const put = careful(order, putCredential)
   const renew = careful(order, renewCredential)
   return {
@@ -27,7 +28,7 @@ export function sqlVault({ careful, read, keys }: StoreContext): VaultStore {
       await checkKey(credential.tenant)
       await put(credential)
     },
-    find: read((address: VaultAddress) => findCredential(keys.vault, address)),
+    find: read((address: VaultAddress) => findCredential(keys, address)),
     lease: careful(order, leaseCredential),
     unlease: careful(order, unleaseCredential),
     async renew(previous, renewed) {
@@ -51,10 +52,10 @@ function* putCredential(group: CommitGroup, credential: NewCredential): Steps<vo
   group.append(vaultChanged('vault.set', credential, atMs))
 }
 
-function* findCredential(wrapKey: Buffer, address: VaultAddress): Steps<VaultEntry | undefined> {
+function* findCredential(keys: KeyRing, address: VaultAddress): Steps<VaultEntry | undefined> {
   const row = yield* get('findCredential', ...columnsOf(address))
   if (row === undefined) return undefined
-  const value = row.value === null ? undefined : new Secret(openValue(wrapKey, row))
+  const value = row.value === null ? undefined : new Secret(openValue(keys, row))
   return { ...factsOf(row), value }
 }
 
@@ -125,26 +126,41 @@ function* rotateKeys(
 ): Steps<{ readonly tenants: number; readonly entries: number }> {
   const tenants = (yield* all('vaultTenants')).map((row) => text(row, 'tenant'))
   let entries = 0
-  for (const tenant of tenants) {
-    const rows = yield* all('credentialsOfTenant', tenant)
-    const key = yield* makeVaultKey(group, tenant, atMs)
-    for (const row of rows) {
-      const plain = openValue(group.keys.vault, row)
-      const sealed = sealUnder(key, plain, sealContext(factsOf(row)))
-      yield* write('resealCredential', key.no, sealed, integer(row, 'no'))
-    }
-    yield* write('deleteConsentsOfTenant', tenant)
-    yield* write('deleteQuestionsOfTenant', tenant)
-    yield* write('deleteVaultKeys', tenant, key.no)
-    entries += rows.length
-  }
+  for (const tenant of tenants) entries += yield* rotateTenant(group, tenant, atMs)
   group.append({ type: 'vault.rotated', at: atMs, by, tenants: tenants.length, entries })
   return { tenants: tenants.length, entries }
 }
 
-function openValue(wrapKey: Buffer, row: Row): string {
+/** How many entries of the tenant have a new key. */
+function* rotateTenant(group: CommitGroup, tenant: string, atMs: number): Steps<number> {
+  const rows = yield* all('credentialsOfTenant', tenant)
+  const key = yield* makeVaultKey(group, tenant, atMs)
+  for (const row of rows) {
+    const plain = openValue(group.keys, row)
+    const sealed = sealUnder(key, plain, sealContext(factsOf(row)))
+    yield* write('resealCredential', key.no, sealed, integer(row, 'no'))
+  }
+  yield* write('deleteConsentsOfTenant', tenant)
+  yield* write('deleteQuestionsOfTenant', tenant)
+  yield* write('deleteVaultKeys', tenant, key.no)
+  return rows.length
+}
+
+/** A tenant's values get a new data key, because whoever had the old master key may have the old ones. */
+export const resealing: readonly Resealing[] = [
+  {
+    ...{ what: 'vaults', page: 'vaultsAfter', start: [''] },
+    after: (row) => [text(row, 'tenant')],
+    isDue: (row, keys) => !keys.isCurrent(bytes(row, 'wrapped')),
+    *reseal(group, row, atMs) {
+      yield* rotateTenant(group, text(row, 'tenant'), atMs)
+    },
+  },
+]
+
+function openValue(keys: KeyRing, row: Row): string {
   const facts = factsOf(row)
-  return openSealed(wrapKey, row, { column: 'value', tenant: facts.tenant, context: sealContext(facts) })
+  return openSealed(keys, row, { column: 'value', tenant: facts.tenant, context: sealContext(facts) })
 }
 
 type AddressColumns = readonly [string, string, string, string, string]
@@ -203,18 +219,18 @@ export function* vaultKeyOf(group: CommitGroup, tenant: string, atMs: number): S
   const row = yield* get('newestVaultKey', tenant)
   return row === undefined
     ? yield* makeVaultKey(group, tenant, atMs)
-    : { no: integer(row, 'no'), key: unwrap(group.keys.vault, row, tenant) }
+    : { no: integer(row, 'no'), key: unwrap(group.keys, row, tenant) }
 }
 
 /** Outside a commit: an unreadable key is the trouble of its own tenant, not of all who are committed together. */
-export function* checkVaultKey(wrapKey: Buffer, tenant: string): Steps<void> {
+export function* checkVaultKey(keys: KeyRing, tenant: string): Steps<void> {
   const row = yield* get('newestVaultKey', tenant)
-  if (row !== undefined) unwrap(wrapKey, row, tenant)
+  if (row !== undefined) unwrap(keys, row, tenant)
 }
 
 function* makeVaultKey(group: CommitGroup, tenant: string, atMs: number): Steps<VaultKey> {
   const key = newDataKey()
-  const wrapped = sealOnce(group.keys.vault, key, keyContext(tenant))
+  const wrapped = group.keys.seal('vault keys', key, keyContext(tenant))
   const row = (yield* get('insertVaultKey', tenant, wrapped, atMs)) ?? {}
   return { no: integer(row, 'no'), key }
 }
@@ -225,7 +241,7 @@ export function sealUnder({ key }: VaultKey, plain: string, context: readonly st
 
 /** Under the key of something that is sealed already. */
 export function sealBeside(
-  wrapKey: Buffer,
+  keys: KeyRing,
   row: Row,
   {
     plain,
@@ -233,12 +249,12 @@ export function sealBeside(
     context,
   }: { readonly plain: string; readonly tenant: string; readonly context: readonly string[] },
 ): Buffer {
-  return sealOnce(unwrap(wrapKey, row, tenant), Buffer.from(plain), JSON.stringify(context))
+  return sealOnce(unwrap(keys, row, tenant), Buffer.from(plain), JSON.stringify(context))
 }
 
 /** `row` holds the sealed column and its key; what does not fit its context is unreadable (rule 14). */
 export function openSealed(
-  wrapKey: Buffer,
+  keys: KeyRing,
   row: Row,
   {
     column,
@@ -246,14 +262,14 @@ export function openSealed(
     context,
   }: { readonly column: string; readonly tenant: string; readonly context: readonly string[] },
 ): string {
-  return unseal(unwrap(wrapKey, row, tenant), bytes(row, column), JSON.stringify(context)).toString('utf8')
+  return unseal(unwrap(keys, row, tenant), bytes(row, column), JSON.stringify(context)).toString('utf8')
 }
 
-function unwrap(wrapKey: Buffer, row: Row, tenant: string): Buffer {
+function unwrap(keys: KeyRing, row: Row, tenant: string): Buffer {
   const wrapped = optionalBytes(row, 'wrapped')
   if (wrapped === null)
     throw new StoreError('unreadable', `the data key of something in the vault of tenant ${tenant} is gone`)
-  return unseal(wrapKey, wrapped, keyContext(tenant))
+  return keys.open('vault keys', wrapped, keyContext(tenant))
 }
 
 function keyContext(tenant: string): string {
@@ -266,6 +282,8 @@ export const queries = {
   insertVaultKey: 'INSERT INTO vault_keys (tenant, wrapped, created_at) VALUES (?, ?, ?) RETURNING no',
   newestVaultKey: 'SELECT no, wrapped FROM vault_keys WHERE tenant = ? ORDER BY no DESC LIMIT 1',
   vaultTenants: 'SELECT DISTINCT tenant FROM vault_keys',
+  vaultsAfter: `SELECT k.tenant, k.wrapped FROM vault_keys k WHERE k.tenant > ?
+    AND k.no = (SELECT max(n.no) FROM vault_keys n WHERE n.tenant = k.tenant) ORDER BY k.tenant LIMIT ?`,
   deleteVaultKeys: 'DELETE FROM vault_keys WHERE tenant = ? AND no <> ?',
   putCredential: `INSERT INTO vault (ref, tenant, principal, user_id, provider, kind, version, data_key, value, scopes, expires_at,
       lease_until, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, 0, ?, ?)

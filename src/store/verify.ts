@@ -1,8 +1,10 @@
-import type { KeyObject } from 'node:crypto'
 import type { JournalHead } from '#core/journal/events'
 import type { BadGroup, BadRow, JournalVerification } from '#core/ports/store'
 import { CHAIN_START, checkpointSignature, linkOf } from './commit-queue.ts'
+import { generationOfTag } from './encryption.ts'
 import { all, get, type Row, type Steps, type StoreContext } from './engine.ts'
+import type { KeyRing } from './key-ring.ts'
+import { type Closing, readClosings } from './rotation.ts'
 import {
   type DecidingTable,
   foreignTriggers,
@@ -21,18 +23,21 @@ export function* verifyJournal(
   { keys, guard }: Pick<StoreContext, 'keys' | 'guard'>,
   kept: JournalHead | undefined,
 ): Steps<JournalVerification> {
+  yield* keys.load()
+  const closings = yield* readClosings(keys)
   const walks: ChainWalk[] = []
   for (const row of yield* all('allWriters')) {
-    const walk = new ChainWalk(keys.chain, row)
+    const walk = new ChainWalk(keys, row)
     yield* walk.toHead()
     walks.push(walk)
   }
   const chains = new Map(walks.map((walk) => [walk.writer, walk]))
-  const promised = walks.flatMap((walk) => walk.promises)
+  const promised = [...walks.flatMap((walk) => walk.promises), ...closings.flatMap(({ heads }) => heads)]
   const firstBad =
     walks.find((walk) => walk.bad !== undefined)?.bad ??
     (yield* firstBroken([...promised, ...(kept === undefined ? [] : [kept])], chains)) ??
-    firstUnrecorded(walks)
+    firstUnrecorded(walks) ??
+    firstUnderPastKeys(walks, closings)
   const { rows, badRows } = yield* verifyRows(guard, new Map(walks.flatMap((walk) => [...walk.ends])))
   return {
     ok: firstBad === undefined && badRows.length === 0,
@@ -128,6 +133,19 @@ function firstUnrecorded(walks: readonly ChainWalk[]): BadGroup | undefined {
   return undefined
 }
 
+/** Once a generation is past nothing more is written under it, whoever still has its keys. */
+function firstUnderPastKeys(walks: readonly ChainWalk[], closings: readonly Closing[]): BadGroup | undefined {
+  for (const { generation, heads } of closings) {
+    const ends = new Map(heads.map(({ writer, group }) => [writer, group]))
+    for (const { writer, lastUnder } of walks) {
+      const group = lastUnder.get(generation)
+      if (group !== undefined && group > (ends.get(writer) ?? -1))
+        return { writer, group, reason: 'it was written under keys that were no longer in use' }
+    }
+  }
+  return undefined
+}
+
 /** A head that was recorded elsewhere must still be in its chain. */
 function* firstBroken(
   promised: readonly JournalHead[],
@@ -158,11 +176,13 @@ class ChainWalk {
   readonly no: number
   /** Up to where another writer recorded this chain when it began, as the writer's row says. */
   readonly recorded: { readonly n: number; readonly by: number }
-  readonly #chainKey: KeyObject
+  /** Its last group under each generation of keys. */
+  readonly lastUnder = new Map<number, number>()
+  readonly #keys: KeyRing
   #checkpoint = -1
 
-  constructor(chainKey: KeyObject, row: Row) {
-    this.#chainKey = chainKey
+  constructor(keys: KeyRing, row: Row) {
+    this.#keys = keys
     this.no = integer(row, 'no')
     this.recorded = { n: integer(row, 'recorded_n'), by: integer(row, 'recorded_by') }
     this.writer = text(row, 'id')
@@ -202,8 +222,12 @@ class ChainWalk {
     if (row === undefined) return { n: -1, link: CHAIN_START }
     const group = integer(row, 'n')
     const link = text(row, 'link')
+    const signature = text(row, 'signature')
+    const generation = this.#keys.find(generationOfTag(signature))
     if (
-      checkpointSignature(this.#chainKey, { writer: this.writer, group, link }) !== text(row, 'signature')
+      generation === undefined ||
+      generation.no < this.#keys.current.floor ||
+      checkpointSignature(generation, { writer: this.writer, group, link }) !== signature
     ) {
       this.#fail(group, 'the checkpoint left by retention has a wrong signature')
     }
@@ -226,9 +250,14 @@ class ChainWalk {
       callers: optionalBytes(row, 'callers'),
     }
     const link = text(row, 'link')
-    if (linkOf(this.#chainKey, previous, linked) !== link) {
+    const generation = this.#keys.find(generationOfTag(link))
+    if (generation === undefined || linkOf(generation, previous, linked) !== link) {
       return this.#fail(group, 'its contents or the link before it were changed')
     }
+    if (generation.no < generationOfTag(previous)) {
+      return this.#fail(group, 'it was written under earlier keys than the group before it')
+    }
+    this.lastUnder.set(generation.no, group)
     this.#note(group, link)
     this.groups += 1
     this.#readEvents(eventsJson)

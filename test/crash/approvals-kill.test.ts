@@ -8,9 +8,10 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { approverKeyOf } from './approver-key.ts'
 import { checkJournal } from './check-journal.ts'
+import { CRASH_PACE } from './crash-stage.ts'
 import { readEffects } from './effect-log.ts'
 import { exchange } from './exchange.ts'
-import { ServerProcess } from './server-process.ts'
+import { crashServer, ServerProcess } from './server-process.ts'
 
 const LIMIT_MS = 60_000
 const APPROVED = 'Effect.Approved@1.0.0'
@@ -38,7 +39,7 @@ describe('approvals on a server that is killed', { timeout: LIMIT_MS }, () => {
   const masterKey = randomBytes(32).toString('base64')
   const apiKey = randomBytes(32).toString('hex')
   const approver = approverKeyOf(apiKey)
-  const servers = [0, 1].map(() => new ServerProcess({ folder, masterKey, apiKey, seed: 7 }))
+  const servers = [0, 1].map(() => new ServerProcess(crashServer({ folder, masterKey, apiKey, seed: 7 })))
   const [server, other] = servers as [ServerProcess, ServerProcess]
 
   beforeAll(() => {
@@ -50,7 +51,7 @@ describe('approvals on a server that is killed', { timeout: LIMIT_MS }, () => {
   })
 
   async function ask(path: string, body?: object, as = apiKey, from = server) {
-    const address = { url: await from.url(), apiKey: as }
+    const address = { url: await from.url(), apiKey: as, limitMs: CRASH_PACE.replyLimitMs }
     const question =
       body === undefined
         ? ({ method: 'GET' } as const)
@@ -59,7 +60,7 @@ describe('approvals on a server that is killed', { timeout: LIMIT_MS }, () => {
   }
   async function call(protocol: Protocol, tool: string, key: string, from = server) {
     const { path, body } = PROTOCOLS[protocol]
-    const address = { url: await from.url(), apiKey }
+    const address = { url: await from.url(), apiKey, limitMs: CRASH_PACE.replyLimitMs }
     const headers = { 'idempotency-key': key }
     const answer = await exchange(address, path, {
       method: 'POST',
@@ -168,7 +169,7 @@ describe('approvals on a server that is killed', { timeout: LIMIT_MS }, () => {
     const key = 'rejected'
     await call('OTC', HELD, key)
     const { id } = await newest(key)
-    const address = { url: await other.url(), apiKey }
+    const address = { url: await other.url(), apiKey, limitMs: CRASH_PACE.replyLimitMs }
     const { path, body } = PROTOCOLS.OTC
     const waiting = exchange(address, path, {
       method: 'POST',
@@ -183,6 +184,6 @@ describe('approvals on a server that is killed', { timeout: LIMIT_MS }, () => {
   })
 
   it('rule 15: the journal still fits together', async () => {
-    expect(await checkJournal(folder, masterKey)).toMatchObject({ ok: true })
+    expect(await checkJournal(`sqlite:${folder}/collet.db`, masterKey, folder)).toMatchObject({ ok: true })
   })
 })

@@ -30,8 +30,7 @@ async function decide(stage: CrashStage, id: string): Promise<void> {
 }
 
 async function ask(stage: CrashStage, server: number, path: string, body?: string) {
-  const { url } = await addressOf(stage, server)
-  const address = { url, apiKey: approverKeyOf(stage.apiKey) }
+  const address = { ...(await addressOf(stage, server)), apiKey: approverKeyOf(stage.apiKey) }
   const question = body === undefined ? ({ method: 'GET' } as const) : ({ method: 'POST', body } as const)
   return await exchange(address, `/admin/approvals${path}`, question)
 }

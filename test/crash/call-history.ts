@@ -1,8 +1,14 @@
 import type { Effect, EffectTool } from './effect-log.ts'
 import type { DrivenSession } from './session-history.ts'
 
+/** The protocols that carry calls; openwop has the runs and sessions that calls are in. */
+export const WAYS = ['otc', 'opentool', 'mcp'] as const
+export type Way = (typeof WAYS)[number]
+
 /** What the server answered to one call, read from the wire. */
 export interface Reply {
+  readonly way: Way
+  /** As OTC answers the same end, whatever protocol it came over. */
   readonly status: number
   /** The server says that nothing ran and the same request may come again. */
   readonly comeAgain: boolean
@@ -11,7 +17,7 @@ export interface Reply {
   readonly runId: string | undefined
   readonly success: boolean
   readonly canRetry: boolean
-  /** The whole body: what must never change, not in one byte, once it is final. */
+  /** The whole body: what must never change over one protocol, not in one byte, once it is final. */
   readonly body: string
   readonly value: string | undefined
 }
@@ -23,6 +29,8 @@ export interface PlannedCall {
   readonly runId: string | undefined
   /** Sent as `Collet-Session`. */
   readonly session: DrivenSession | undefined
+  /** What the tool is given; absent: the call's key. */
+  readonly input?: { readonly key: string }
 }
 
 /** One request of one call, whatever became of it. Times are the driver's own, in milliseconds. */
@@ -35,10 +43,20 @@ export interface Sending {
   readonly reply: Reply | undefined
 }
 
+/** A server ended, or could not do its work for a while. */
 export interface Kill {
   readonly server: number
   /** Taken before the signal is sent. */
   readonly atMs: number
+  /** Of a pause, an outage or a restart: when it was over. */
+  untilMs?: number
+  /** `pause`: the process lived on and may have lost its lease. `restart`: it was asked to leave. Absent: it was killed. */
+  readonly kind?: 'pause' | 'restart'
+}
+
+/** Whether a kill, or a pause that may have cost the lease, was under way then or came later. */
+export function isCutSince({ kind, atMs, untilMs }: Kill, sinceMs: number): boolean {
+  return kind !== 'restart' && (untilMs ?? atMs) >= sinceMs
 }
 
 /** How a call looks after the last restart, seen once from each server. */

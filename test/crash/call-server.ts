@@ -1,30 +1,33 @@
 import { z } from 'zod'
-import type { PlannedCall, Reply } from './call-history.ts'
-import { type Address, type Answer, exchange } from './exchange.ts'
-
-const RESULT = z.object({
-  result: z.object({
-    success: z.boolean(),
-    value: z.string().optional(),
-    error: z.object({ can_retry: z.boolean().optional() }).optional(),
-  }),
-})
+import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES } from '#core/errors'
+import { OTC_ANSWERS } from '#protocols/otc/codec-response'
+import type { PlannedCall, Reply, Way } from './call-history.ts'
+import { type Address, type Answer, exchange, type Question } from './exchange.ts'
 
 const CALL_VIEW = z.object({ state: z.string() })
+
+type SentCall = Omit<PlannedCall, 'tool'> & { readonly tool: string }
 
 /** Sends one call; `undefined` when the connection broke before a whole answer came. */
 export async function sendCall(
   address: Address,
   key: string,
-  { tool, runId, session }: Omit<PlannedCall, 'tool'> & { readonly tool: string },
+  call: SentCall,
+  way: Way = 'otc',
 ): Promise<Reply | undefined> {
-  const body = JSON.stringify({ request: { tool_id: tool, call_id: key, input: { key } } })
-  const headers = {
-    ...(runId === undefined ? {} : { 'collet-run': runId }),
-    ...(session === undefined ? {} : { 'collet-session': session.sessionId }),
+  const { path, ask, read } = WIRES[way]
+  const { headers, body } = ask(key, call)
+  const inside = {
+    ...(call.runId === undefined ? {} : { 'collet-run': call.runId }),
+    ...(call.session === undefined ? {} : { 'collet-session': call.session.sessionId }),
   }
-  const answer = await exchange(address, '/tools/call', { method: 'POST', body, headers })
-  return answer === undefined ? undefined : readReply(answer)
+  const question: Question = {
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers: { ...headers, ...inside },
+  }
+  const answer = await exchange(address, path, question)
+  return answer === undefined ? undefined : { ...readHeaders(answer), way, ...read(answer) }
 }
 
 /** The state of a call; `undefined` when the server does not know it. */
@@ -34,22 +37,118 @@ export async function readState(address: Address, key: string): Promise<string |
   return answer.status === 200 ? CALL_VIEW.parse(JSON.parse(answer.text)).state : undefined
 }
 
-function readReply({ status, headers, text }: Answer): Reply {
-  const common = {
-    status,
-    comeAgain: headers.get('x-should-retry') === 'true',
-    errorCode: headers.get('collet-error-code') ?? undefined,
-    runId: headers.get('collet-run') ?? undefined,
-  }
-  if (status !== 200) {
-    return { ...common, success: false, canRetry: false, body: text, value: undefined }
-  }
-  const { result } = RESULT.parse(JSON.parse(text))
+type Ending = Pick<Reply, 'success' | 'canRetry' | 'value'>
+
+/** How a protocol carries a call. */
+interface Wire {
+  readonly path: string
+  ask(key: string, call: SentCall): { readonly headers: Record<string, string>; readonly body: unknown }
+  read(answer: Answer): Ending
+}
+
+const FAILED: Ending = { success: false, canRetry: false, value: undefined }
+const OTC_RESULT = z.object({
+  result: z.object({
+    success: z.boolean(),
+    value: z.string().optional(),
+    error: z.object({ can_retry: z.boolean().optional() }).optional(),
+  }),
+})
+const OPENTOOL_ANSWER = z.object({
+  result: z.unknown(),
+  error: z.object({ data: z.object({ can_retry: z.boolean().optional() }).optional() }).nullable(),
+})
+/** What is no object is wrapped into one (OTS-38). */
+const OPENTOOL_VALUE = z.object({ result: z.string() })
+const MCP_RESULT = z.object({
+  isError: z.boolean().optional(),
+  content: z.array(z.object({ text: z.string() })),
+})
+const MCP_ANSWER = z.object({ result: MCP_RESULT.optional() })
+const META = 'io.modelcontextprotocol/'
+
+const WIRES: Readonly<Record<Way, Wire>> = {
+  otc: {
+    path: '/tools/call',
+    ask: (key, { tool, input = { key } }) => ({
+      headers: {},
+      body: { request: { tool_id: tool, call_id: key, input } },
+    }),
+    read({ status, text }) {
+      if (status !== 200) return FAILED
+      const { success, value, error } = OTC_RESULT.parse(JSON.parse(text)).result
+      return { success, canRetry: error?.can_retry ?? false, value }
+    },
+  },
+  opentool: {
+    path: '/opentool/call',
+    ask: (key, { tool, input = { key } }) => ({
+      headers: { 'idempotency-key': key },
+      body: { jsonrpc: '2.0', method: functionName(tool), params: input, id: 'o-1' },
+    }),
+    read({ text }) {
+      const { result, error } = OPENTOOL_ANSWER.parse(JSON.parse(text))
+      if (error === null)
+        return { success: true, canRetry: false, value: OPENTOOL_VALUE.parse(result).result }
+      return { ...FAILED, canRetry: error.data?.can_retry ?? false }
+    },
+  },
+  mcp: {
+    path: '/mcp',
+    ask: (key, { tool, input = { key } }) => ({
+      headers: {
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tools/call',
+        'mcp-name': functionName(tool),
+        accept: 'application/json, text/event-stream',
+      },
+      body: {
+        ...{ jsonrpc: '2.0', id: 'm-1', method: 'tools/call' },
+        params: {
+          name: functionName(tool),
+          arguments: input,
+          _meta: {
+            'collet/idempotencyKey': key,
+            [`${META}protocolVersion`]: '2026-07-28',
+            [`${META}clientCapabilities`]: {},
+          },
+        },
+      },
+    }),
+    read({ headers, text }) {
+      const { result } = MCP_ANSWER.parse(JSON.parse(text))
+      if (result !== undefined && result.isError !== true) {
+        return {
+          success: true,
+          canRetry: false,
+          value: z.string().parse(JSON.parse(result.content[0]?.text ?? '')),
+        }
+      }
+      // MCP has no member for it: whether another attempt is left is said in the text alone (rule 9).
+      const isLast = text.includes('It cannot be tried again under this call id')
+      return { ...FAILED, canRetry: headers.get('collet-error-code') === 'tool_failed' && !isLast }
+    },
+  },
+}
+
+function functionName(tool: string): string {
+  return tool.replace(/@.*$/, '').replace('.', '_')
+}
+
+const CODES: ReadonlySet<string> = new Set([...REFUSAL_CODES, ...FAILURE_CODES])
+
+function isCode(text: string | null): text is ErrorCode {
+  return text !== null && CODES.has(text)
+}
+
+function readHeaders({ status, headers, text }: Answer) {
+  const code = headers.get('collet-error-code')
+  const { status: meant, retry } = isCode(code) ? OTC_ANSWERS[code] : { status, retry: false }
   return {
-    ...common,
-    success: result.success,
-    canRetry: result.error?.can_retry ?? false,
+    status: meant,
+    comeAgain: retry,
+    errorCode: code ?? undefined,
+    runId: headers.get('collet-run') ?? undefined,
     body: text,
-    value: result.value,
   }
 }

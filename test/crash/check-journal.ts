@@ -11,9 +11,9 @@ export interface JournalCheck {
 }
 
 /** Verifies the journal as an operator does: offline, by the command, in a process of its own. */
-export function checkJournal(folder: string, masterKey: string): Promise<JournalCheck> {
+export function checkJournal(store: string, masterKey: string, folder: string): Promise<JournalCheck> {
   const nodeOptions = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
-  const command = [CLI, 'journal', 'verify', '--store', `sqlite:${folder}/collet.db`]
+  const command = [CLI, 'journal', 'verify', '--store', store]
   const options = { cwd: folder, timeout: LIMIT_MS, env: { ...process.env, COLLET_KEY: masterKey } }
   return new Promise((resolve) => {
     execFile(process.execPath, [...nodeOptions, ...command], options, (error, stdout, stderr) => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { approveCalls } from './approve-calls.ts'
 import { checkJournal, type JournalCheck } from './check-journal.ts'
-import type { CrashStage } from './crash-stage.ts'
+import { CRASH_PACE, type CrashStage } from './crash-stage.ts'
 import { readEffects } from './effect-log.ts'
 import type { Finding } from './finding.ts'
 import { type ApprovalVerdict, judgeApprovals, readSteps } from './judge-approvals.ts'
@@ -19,12 +19,18 @@ import { makeCalls } from './make-calls.ts'
 import { readStoredRuns } from './read-stored-runs.ts'
 import { finishFlows, runFlows } from './run-flows.ts'
 import { seededRandom } from './seeded-random.ts'
-import { ServerProcess } from './server-process.ts'
+import { crashServer, ServerProcess } from './server-process.ts'
+import { type ReadRows, sqliteRows } from './stored-rows.ts'
 import { useSessions } from './use-sessions.ts'
 
-const CALLERS = 12
-const SESSION_CALLERS = 6
-const FLOW_CALLERS = 4
+/** How many of each call at once. */
+export interface Callers {
+  readonly calls: number
+  readonly sessions: number
+  readonly flows: number
+}
+
+const CALLERS: Callers = { calls: 12, sessions: 6, flows: 4 }
 
 export interface CrashOptions extends KillPlan {
   /** Server processes on the one SQLite file; only the first is killed. */
@@ -41,57 +47,48 @@ export interface CrashResult {
   readonly journal: JournalCheck
 }
 
-export function findingsOf({ verdict, sessions, runs, approvals, flows }: CrashResult): readonly Finding[] {
-  return [verdict, sessions, runs, approvals, flows].flatMap(({ findings }) => findings)
+export function findingsOf(result: CrashResult & { readonly neighbours?: Judged }): readonly Finding[] {
+  const { verdict, sessions, runs, approvals, flows, neighbours } = result
+  return [verdict, sessions, runs, approvals, flows, neighbours].flatMap((judged) => judged?.findings ?? [])
+}
+
+interface Judged {
+  readonly findings: readonly Finding[]
 }
 
 /** Calls, kills, restarts, looks, and judges. Leaves no process and no file behind. */
 export async function runCrashScenario(options: CrashOptions): Promise<CrashResult> {
+  const { writers, seed } = options
   const folder = mkdtempSync(join(tmpdir(), 'collet-crash-'))
   const masterKey = randomBytes(32).toString('base64')
-  const stage = setStage(options, folder, masterKey)
-  const approving = new AbortController()
+  const apiKey = randomBytes(32).toString('hex')
+  const servers = Array.from(
+    { length: writers },
+    (_, index) => new ServerProcess(crashServer({ folder, masterKey, apiKey, seed: seed + index * 1_000 })),
+  )
+  const stage = setStage({ servers, apiKey, ways: ['otc'], pace: CRASH_PACE, random: seededRandom(seed) })
+  const file = join(folder, 'collet.db')
+  const scene = {
+    stage,
+    folder,
+    masterKey,
+    store: `sqlite:${file}`,
+    rows: sqliteRows(file),
+    callers: CALLERS,
+  }
   try {
-    for (const server of stage.servers) server.start()
-    const approver = approveCalls(stage, approving.signal)
-    // A server that broke is reported by whoever waits for it.
-    approver.catch(() => {})
-    await callAndKill(stage, options, folder)
-    const finished = await finishFlows(stage, folder)
-    const lastLooks = await lookLast(stage)
-    approving.abort()
-    await approver
-    const polled = await pollRuns(stage, lastLooks)
-    const readings = await endReadings(stage, polled)
-    await stopAll(stage)
-    const effects = readEffects(join(folder, 'effects.log'))
-    const stored = readStoredRuns(join(folder, 'collet.db'))
-    return {
-      verdict: judgeHistory({ ...stage, effects, lastLooks }),
-      sessions: judgeSessions({ ...stage, effects, polled, stored }),
-      runs: judgeRuns({ polled, readings, stored, lastLooks }),
-      approvals: judgeApprovals(readSteps(join(folder, 'collet.db'))),
-      flows: judgeFlows({ ...stage, finished, effects }),
-      journal: await checkJournal(folder, masterKey),
-    }
+    return await play(scene, (stop) => killRepeatedly(stage, options, stop))
   } finally {
-    approving.abort()
-    stage.leave.abort()
-    await stopAll(stage)
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-function setStage(options: CrashOptions, folder: string, masterKey: string): CrashStage {
-  const apiKey = randomBytes(32).toString('hex')
-  const servers = Array.from(
-    { length: options.writers },
-    (_, index) => new ServerProcess({ folder, masterKey, apiKey, seed: options.seed + index * 1_000 }),
-  )
+type Cast = Pick<CrashStage, 'servers' | 'apiKey' | 'ways' | 'pace' | 'random'>
+
+/** A stage on which nothing has happened yet. */
+export function setStage(cast: Cast): CrashStage {
   return {
-    servers,
-    apiKey,
-    random: seededRandom(options.seed),
+    ...cast,
     calls: new Map(),
     sendings: [],
     kills: [],
@@ -100,19 +97,67 @@ function setStage(options: CrashOptions, folder: string, masterKey: string): Cra
     flows: new Map(),
     settled: [],
     readings: new Map(),
+    ended: new Set(),
     leave: new AbortController(),
   }
 }
 
+/** Where a scenario plays. */
+export interface Scene {
+  readonly stage: CrashStage
+  /** Holds the log of effects. */
+  readonly folder: string
+  readonly masterKey: string
+  readonly store: string
+  readonly rows: ReadRows
+  readonly callers: Callers
+}
+
+/** Starts the servers, calls until `disturb` says stop, looks, and judges. Leaves no server behind. */
+export async function play(
+  { stage, folder, masterKey, store, rows, callers }: Scene,
+  disturb: (stop: AbortController) => Promise<void>,
+): Promise<CrashResult> {
+  const approving = new AbortController()
+  try {
+    for (const server of stage.servers) server.start()
+    const approver = approveCalls(stage, approving.signal)
+    // A server that broke is reported by whoever waits for it.
+    approver.catch(() => {})
+    const stop = new AbortController()
+    await allOrNone(stop, [
+      disturb(stop),
+      ...Array.from({ length: callers.calls }, () => makeCalls(stage, stop.signal)),
+      ...Array.from({ length: callers.sessions }, () => useSessions(stage, stop.signal)),
+      ...Array.from({ length: callers.flows }, () => runFlows(stage, folder, stop.signal)),
+    ])
+    const finished = await finishFlows(stage, folder)
+    const lastLooks = await lookLast(stage)
+    approving.abort()
+    await approver
+    const polled = await pollRuns(stage, lastLooks)
+    const readings = await endReadings(stage, polled)
+    await stopAll(stage)
+    const effects = readEffects(join(folder, 'effects.log'))
+    const stored = await readStoredRuns(rows)
+    return {
+      verdict: judgeHistory({ ...stage, effects, lastLooks }),
+      sessions: judgeSessions({ ...stage, effects, polled, stored }),
+      runs: judgeRuns({ polled, readings, stored, lastLooks }),
+      approvals: judgeApprovals(await readSteps(rows)),
+      flows: judgeFlows({ ...stage, finished, effects }),
+      journal: await checkJournal(store, masterKey, folder),
+    }
+  } finally {
+    approving.abort()
+    stage.leave.abort()
+    await stopAll(stage)
+  }
+}
+
 /** The first failure stops everyone, and nobody is left running when it is reported. */
-async function callAndKill(stage: CrashStage, plan: KillPlan, folder: string): Promise<void> {
-  const stop = new AbortController()
-  const callers = [
-    ...Array.from({ length: CALLERS }, () => makeCalls(stage, stop.signal)),
-    ...Array.from({ length: SESSION_CALLERS }, () => useSessions(stage, stop.signal)),
-    ...Array.from({ length: FLOW_CALLERS }, () => runFlows(stage, folder, stop.signal)),
-  ]
-  const ends = [killRepeatedly(stage, plan, stop), ...callers].map((end) =>
+async function allOrNone(stop: AbortController, all: readonly Promise<void>[]): Promise<void> {
+  const ends = all.map((end) =>
     end.catch((error: unknown) => {
       stop.abort()
       throw error

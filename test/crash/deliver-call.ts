@@ -1,10 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { isFinal, isParked, type PlannedCall, type Reply } from './call-history.ts'
 import { sendCall } from './call-server.ts'
-import { addressOf, type CrashStage, pickServer } from './crash-stage.ts'
+import { addressOf, type CrashStage, pickServer, pickWay } from './crash-stage.ts'
 
-const MOST_SENDINGS = 500
-const COME_AGAIN_MS = 20
 /** As often as the server runs a released call (rule 9). */
 const MOST_RELEASES = 3
 
@@ -26,20 +24,21 @@ export interface Delivery {
 export async function deliverCall(stage: CrashStage, { key, server, stop }: Delivery): Promise<void> {
   const call = stage.calls.get(key)
   if (call === undefined) throw new Error(`${key} was never planned.`)
+  const { comeAgainMs, mostSendings } = stage.pace
   let releases = 0
-  for (let sending = 0; sending < MOST_SENDINGS; sending += 1) {
+  for (let sending = 0; sending < mostSendings; sending += 1) {
     const target = pickServer(stage, server)
     const address = await addressOf(stage, target)
     if (stop.aborted) return
     const sentAtMs = performance.now()
-    const reply = await sendCall(address, key, call)
+    const reply = await sendCall(address, key, call, pickWay(stage))
     stage.sendings.push({ key, server: target, sentAtMs, endedAtMs: performance.now(), reply })
     if (reply === undefined) continue
     if (reply.canRetry) releases += 1
     if (isAnswered(reply) || releases === MOST_RELEASES) return
-    await wait(COME_AGAIN_MS)
+    await wait(comeAgainMs)
   }
-  throw new Error(`${key} had no answer after ${MOST_SENDINGS} sendings.`)
+  throw new Error(`${key} had no answer after ${mostSendings} sendings.`)
 }
 
 /** A wrong status ends the delivery too: it is on record, and the judge will name it. */

@@ -5,8 +5,6 @@ import { followRun } from './follow-run.ts'
 const OPEN_RUNS = 4
 /** Calls after which the oldest of them takes no more. */
 const CALLS_PER_RUN = 40
-/** One run in so many has a reader. */
-const READER_EVERY = 3
 
 /** A run to put the next call or session in; the first one there brings a reader for some. */
 export function enterRun(stage: CrashStage): string {
@@ -15,7 +13,7 @@ export function enterRun(stage: CrashStage): string {
   const runId = `run-${number}`
   if (stage.runs.has(runId)) return runId
   stage.runs.add(runId)
-  if (number % READER_EVERY === 0) {
+  if (number % stage.pace.readerEvery === 0) {
     const reading = followRun(stage, runId)
     // Looked at when the run is ended; until then a failure is nobody's unhandled rejection.
     reading.catch(() => {})

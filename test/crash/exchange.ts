@@ -1,8 +1,8 @@
-const REPLY_LIMIT_MS = 30_000
-
 export interface Address {
   readonly url: string
   readonly apiKey: string
+  /** How long an answer may take before its asker gives up. */
+  readonly limitMs: number
 }
 
 export interface Answer {
@@ -19,7 +19,7 @@ export interface Question {
 
 /** One request; `undefined` when the connection broke before a whole answer came. */
 export async function exchange(
-  { url, apiKey }: Address,
+  { url, apiKey, limitMs }: Address,
   path: string,
   { headers, ...request }: Question,
 ): Promise<Answer | undefined> {
@@ -31,7 +31,7 @@ export async function exchange(
         'x-api-key': apiKey,
         ...(request.body === undefined ? {} : { 'content-type': 'application/json' }),
       },
-      signal: AbortSignal.timeout(REPLY_LIMIT_MS),
+      signal: AbortSignal.timeout(limitMs),
     })
     return { status: response.status, headers: response.headers, text: await response.text() }
   } catch {

@@ -1,5 +1,5 @@
 /** A promise that was broken. */
-export type Breach = CallBreach | SessionBreach | RunBreach | ApprovalBreach | FlowBreach
+export type Breach = CallBreach | SessionBreach | RunBreach | ApprovalBreach | FlowBreach | TenantBreach
 
 export type CallBreach =
   | 'effect twice'
@@ -30,6 +30,8 @@ export type RunBreach =
 export type FlowBreach = 'workflow not finished' | 'step not exactly once' | 'workflow tells another end'
 
 export type ApprovalBreach = 'approval used twice' | 'run without a grant'
+
+export type TenantBreach = 'tenants mixed'
 
 export interface Finding {
   readonly breach: Breach

@@ -22,8 +22,8 @@ export async function followRun(stage: CrashStage, runId: string): Promise<Readi
         : [AbortSignal.timeout(Math.ceil(between(stage.random, 0, LONGEST_STAY_MS)))]
     const signal = AbortSignal.any([stage.leave.signal, ...stay])
     const end = await readStream(address, { runId, events, signal })
-    if (end === 'ended') return { runId, events, resumes, ended: true }
-    if (end === 'broken' && events.length > 0) resumes += 1
+    if (end === 'ended' && stage.ended.has(runId)) return { runId, events, resumes, ended: true }
+    if (end !== 'not there' && events.length > 0) resumes += 1
     await wait(COME_AGAIN_MS)
   }
   return { runId, events, resumes, ended: false }

@@ -30,11 +30,19 @@ const PROMISES = {
   'workflow not finished': 'workflows not finished (must be 0)',
   'step not exactly once': 'steps not exactly once (must be 0)',
   'workflow tells another end': 'workflows that tell another end (must be 0)',
+  'tenants mixed': 'tenants mixed (must be 0)',
 } as const satisfies Record<Breach, string>
 
-/** One column a scenario. */
-export function formatSummary(results: readonly (readonly [name: string, result: CrashResult])[]) {
-  const lines: [string, (result: CrashResult) => string | number][] = [
+/** What a line says of a scenario. */
+export type Line<Result> = readonly [label: string, read: (result: Result) => string | number]
+
+/** One column a scenario; `more` are lines of a test's own. */
+export function formatSummary<Result extends CrashResult>(
+  results: readonly (readonly [name: string, result: Result])[],
+  more: readonly Line<Result>[] = [],
+) {
+  const lines: readonly Line<Result>[] = [
+    ...more,
     ['calls', ({ verdict }) => verdict.calls],
     ['requests sent', ({ verdict }) => verdict.sendings],
     ['acknowledged', ({ verdict }) => verdict.acknowledged],
@@ -57,10 +65,12 @@ export function formatSummary(results: readonly (readonly [name: string, result:
     ['approvals used', ({ approvals }) => approvals.used],
     ['workflows', ({ flows }) => flows.flows],
     ['steps settled', ({ flows }) => flows.settled],
-    ...Object.entries(PROMISES).map(([breach, label]): [string, (result: CrashResult) => number] => [
-      label,
-      (result) => findingsOf(result).filter((finding) => finding.breach === breach).length,
-    ]),
+    ...Object.entries(PROMISES).map(
+      ([breach, label]): Line<Result> => [
+        label,
+        (result) => findingsOf(result).filter((finding) => finding.breach === breach).length,
+      ],
+    ),
     ['journal', ({ journal }) => (journal.ok ? 'ok' : 'BROKEN')],
   ]
   const table = [

@@ -1,6 +1,6 @@
-import { DatabaseSync } from 'node:sqlite'
 import { z } from 'zod'
-import type { Finding } from './finding.ts'
+import type { ApprovalBreach, Finding } from './finding.ts'
+import type { ReadRows } from './stored-rows.ts'
 
 const TOOL = 'Effect.Approved@1.0.0'
 const GROUP_ROW = z.object({ events: z.string() })
@@ -24,41 +24,54 @@ export interface ApprovalVerdict {
 }
 
 /** The journal in the order of its commits, past the code that wrote it. */
-export function readSteps(file: string): readonly StoredStep[] {
-  const database = new DatabaseSync(file, { readOnly: true })
-  try {
-    const groups = database.prepare('SELECT events FROM commit_groups ORDER BY at, id').all()
-    return groups.flatMap((row) => JOURNAL.parse(JSON.parse(GROUP_ROW.parse(row).events)))
-  } finally {
-    database.close()
+export async function readSteps(rows: ReadRows): Promise<readonly StoredStep[]> {
+  const groups = await rows('SELECT events FROM commit_groups ORDER BY at, id')
+  return groups.flatMap((row) => JOURNAL.parse(JSON.parse(GROUP_ROW.parse(row).events)))
+}
+
+/**
+ * Rules 20 and 21: nothing runs without a grant of its own, and no grant serves twice. The order of the steps is not
+ * asked: with clocks that differ, the journals of several processes cannot be merged in it.
+ */
+export function judgeApprovals(steps: readonly StoredStep[]): ApprovalVerdict {
+  const approvalsOf = (...types: readonly string[]) =>
+    new Set(steps.flatMap(({ type, approval }) => (types.includes(type) ? (approval ?? []) : [])))
+  const granted = approvalsOf('approval.granted', 'approval.overridden')
+  const closed = approvalsOf('approval.rejected', 'approval.expired', 'approval.cancelled')
+  const uses = steps.filter(({ type }) => type === 'approval.used')
+  const used = new Set(uses.map(attemptOf))
+  const begun = steps.filter(({ type, tool }) => type === 'call.claimed' && tool === TOOL).map(attemptOf)
+  return {
+    asked: steps.filter(({ type }) => type === 'call.parked').length,
+    granted: granted.size,
+    rejected: closed.size,
+    used: approvalsOf('approval.used').size,
+    findings: [
+      ...repeated(uses.map(({ approval }) => approval ?? '')).map((key) =>
+        finding('approval used twice', key),
+      ),
+      ...repeated(begun).map((key) => finding('approval used twice', key, 'it began twice')),
+      ...uses.flatMap((use) => {
+        const approval = use.approval ?? ''
+        if (granted.has(approval) && !closed.has(approval)) return []
+        return [finding('run without a grant', attemptOf(use), `on ${approval}`)]
+      }),
+      ...begun
+        .filter((key) => !used.has(key))
+        .map((key) => finding('run without a grant', key, 'no grant was used')),
+    ],
   }
 }
 
-/** Rules 20 and 21: nothing runs without a grant of its own, and no grant serves twice. */
-export function judgeApprovals(steps: readonly StoredStep[]): ApprovalVerdict {
-  const granted = new Set<string>()
-  const closed = new Set<string>()
-  const used = new Map<string, string>()
-  const begun = new Set<string>()
-  const findings: Finding[] = []
-  for (const { type, record = '', attempt = 0, approval = '', tool } of steps) {
-    const name = `${record} attempt ${attempt}`
-    if (type === 'approval.granted' || type === 'approval.overridden') granted.add(approval)
-    if (type === 'approval.rejected' || type === 'approval.expired' || type === 'approval.cancelled')
-      closed.add(approval)
-    if (type === 'approval.used') {
-      if (used.has(approval)) findings.push({ breach: 'approval used twice', key: approval, detail: name })
-      if (!granted.has(approval) || closed.has(approval)) {
-        findings.push({ breach: 'run without a grant', key: name, detail: `on ${approval}` })
-      }
-      used.set(approval, name)
-    }
-    if (type !== 'call.claimed' || tool !== TOOL) continue
-    const isGranted = [...used.values()].includes(name)
-    if (!isGranted) findings.push({ breach: 'run without a grant', key: name, detail: 'no grant was used' })
-    if (begun.has(name)) findings.push({ breach: 'approval used twice', key: name, detail: 'it began twice' })
-    begun.add(name)
-  }
-  const asked = steps.filter(({ type }) => type === 'call.parked').length
-  return { asked, granted: granted.size, rejected: closed.size, used: used.size, findings }
+function attemptOf({ record = '', attempt = 0 }: StoredStep): string {
+  return `${record} attempt ${attempt}`
+}
+
+function repeated(names: readonly string[]): readonly string[] {
+  const seen = new Set<string>()
+  return names.filter((name) => seen.size === seen.add(name).size)
+}
+
+function finding(breach: ApprovalBreach, key: string, detail = 'it served twice'): Finding {
+  return { breach, key, detail }
 }

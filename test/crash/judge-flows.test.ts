@@ -9,6 +9,7 @@ const EFFECTS = effectKeys(KEY).map((key, index) => ({ key, nonce: `n${index}` }
 function reply(changes: Partial<Reply> = {}): Reply {
   const value = 'n0 n1 n2 n3'
   return {
+    way: 'otc',
     status: 200,
     comeAgain: false,
     errorCode: undefined,

@@ -13,6 +13,7 @@ function success(nonce: string): Reply {
 }
 
 const FAILURE: Reply = {
+  way: 'otc',
   status: 200,
   comeAgain: false,
   errorCode: 'ambiguous',

@@ -1,5 +1,6 @@
 import {
   type CallHistory,
+  isCutSince,
   isFinal,
   isParked,
   isRejected,
@@ -11,7 +12,7 @@ import {
 } from './call-history.ts'
 import { EFFECT_TOOLS, type Effect } from './effect-log.ts'
 import type { Finding } from './finding.ts'
-import { mayHaveEnded } from './session-history.ts'
+import { type DrivenSession, mayHaveEnded } from './session-history.ts'
 
 /** How often one call runs at most, whoever cut it. */
 const MOST_ATTEMPTS = 3
@@ -111,8 +112,11 @@ function judgeOutcomes(story: CallStory): Finding[] {
   const { key } = story
   const acknowledged = finalReplies(story.sendings)
   const seenLast = finalReplies(story.lastLooks)
-  const [first] = [...acknowledged, ...seenLast]
-  const changed = [...acknowledged, ...seenLast].find((reply) => reply.body !== first?.body)
+  const told = [...acknowledged, ...seenLast]
+  const [first] = told
+  const changed = told.find(
+    (reply) => !isSameEnd(reply, first) || reply.body !== told.find(({ way }) => way === reply.way)?.body,
+  )
   const lost = acknowledged.length > 0 && seenLast.length < story.lastLooks.length
   return [
     ...(changed === undefined || first === undefined
@@ -126,6 +130,13 @@ function judgeOutcomes(story: CallStory): Finding[] {
         ]),
     ...(lost ? [{ breach: 'outcome lost', key, detail: acknowledged[0]?.body ?? '' } as const] : []),
   ]
+}
+
+/** One key is one call over every protocol (rule 5). */
+function isSameEnd(reply: Reply, first: Reply | undefined): boolean {
+  return (
+    reply.success === first?.success && reply.value === first.value && reply.errorCode === first.errorCode
+  )
 }
 
 /** After the last restart every call is final, ambiguous, or released by its author's word. */
@@ -161,7 +172,9 @@ function judgeAmbiguity(story: CallStory, history: CallHistory): Finding[] {
   if (stateful !== isSessionLost(story)) {
     return [{ breach: 'ambiguous in a session', key, detail: story.lastLooks[0]?.reply.body ?? '' }]
   }
-  const cuts = new Set(story.sendings.flatMap((sending) => cutBy(sending, history.kills) ?? []))
+  const cuts = new Set(
+    story.sendings.flatMap((sending) => cutBy(sending, history.kills, story.session) ?? []),
+  )
   if (cuts.size === 0) {
     return [{ breach: 'ambiguous without a kill', key, detail: `${story.sendings.length} sendings` }]
   }
@@ -171,9 +184,16 @@ function judgeAmbiguity(story: CallStory, history: CallHistory): Finding[] {
   return []
 }
 
-/** The kill that found a sending in flight. A run outlives a broken connection, so it ends with its server. */
-function cutBy(sending: Sending, kills: readonly Kill[]): Kill | undefined {
-  const next = kills.find((kill) => kill.server === sending.server && kill.atMs >= sending.sentAtMs)
+/**
+ * What found a sending in flight. A run outlives a broken connection, so it ends with its server; a call of a session
+ * runs where the session is held, wherever it was sent.
+ */
+function cutBy(sending: Sending, kills: readonly Kill[], session?: DrivenSession): Kill | undefined {
+  const next = kills.find(
+    (kill) =>
+      (kill.server === sending.server || kill.server === session?.server) &&
+      isCutSince(kill, sending.sentAtMs),
+  )
   if (next === undefined) return undefined
   return sending.reply === undefined || sending.endedAtMs >= next.atMs ? next : undefined
 }

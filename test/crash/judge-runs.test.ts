@@ -17,6 +17,7 @@ function kept(type: keyof typeof NAMES, sequence: number, attempt = 1): StoredEv
 }
 
 const SUCCESS: Reply = {
+  way: 'otc',
   status: 200,
   comeAgain: false,
   errorCode: undefined,

@@ -3,7 +3,7 @@ import { counterNonce, EFFECT_TOOLS, type Effect } from './effect-log.ts'
 import type { Finding } from './finding.ts'
 import type { PolledRuns } from './look-at-runs.ts'
 import type { StoredEvent, StoredRuns } from './run-history.ts'
-import { type DrivenSession, endOf, killOf } from './session-history.ts'
+import { type DrivenSession, disturbanceOf, endOf, killOf } from './session-history.ts'
 
 export interface SessionHistory {
   readonly sessions: readonly DrivenSession[]
@@ -80,7 +80,9 @@ function tellStories({ sessions, stored }: SessionHistory): SessionStory[] {
 /** One opening and one close, in the run, in the journal, and in the session's row (OWP-41). */
 function judgeBrackets({ sessionId, events, journaled, outcome }: SessionStory): Finding[] {
   const reported = events.filter(({ type }) => type.startsWith('session.'))
-  const types = [reported.map(({ type }) => type), journaled].map((list) => list.join(', '))
+  // The run has an order of its own; the journals of several processes, whose clocks may differ, have none.
+  const inJournal = journaled.toSorted().toReversed()
+  const types = [reported.map(({ type }) => type), inJournal].map((list) => list.join(', '))
   const isOnce = types.every((list) => list === 'session.opened, session.closed')
   const runs = new Set(events.map(({ run }) => run))
   if (isOnce && runs.size === 1 && reported.at(-1)?.outcome === outcome) return []
@@ -128,7 +130,8 @@ function judgeOutcome(
 /** Without a kill, whoever closes an open session is told so. */
 function judgeClose(session: DrivenSession, kills: readonly Kill[]): Finding[] {
   const { sessionId, closeSentAtMs, closeStatus } = session
-  if (closeSentAtMs === undefined || closeStatus === 204 || killOf(session, kills) !== undefined) return []
+  if (closeSentAtMs === undefined || closeStatus === 204) return []
+  if (disturbanceOf(session, kills) !== undefined) return []
   return [{ breach: 'unexpected reply', key: sessionId, detail: `closing: ${closeStatus}` }]
 }
 

@@ -30,6 +30,7 @@ export async function pollRuns(
 
 /** Ends the runs that have readers, in every server, and waits for the streams to end by themselves. */
 export async function endReadings(stage: CrashStage, polled: PolledRuns): Promise<readonly Reading[]> {
+  for (const runId of stage.readings.keys()) stage.ended.add(runId)
   for (const [server] of stage.servers.entries()) {
     const address = await addressOf(stage, server)
     for (const runId of stage.readings.keys()) await endRun(address, runId)

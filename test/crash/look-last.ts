@@ -1,25 +1,25 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { isParked, type LastLook, type PlannedCall, type Reply } from './call-history.ts'
 import { readState, sendCall } from './call-server.ts'
-import { addressOf, type CrashStage } from './crash-stage.ts'
+import { addressOf, type CrashStage, pickWay } from './crash-stage.ts'
 import type { Address } from './exchange.ts'
 
 const LOOKERS = 16
-const MOST_TRIES = 250
-const COME_AGAIN_MS = 20
 /** As often as the server runs a released call (rule 9). */
 const MOST_RELEASES = 3
 
-/** After the last restart: sends every call once more to each server, and asks for its state. */
+/** After the last restart: sends every call once more, to each server or to some, and asks for its state. */
 export async function lookLast(stage: CrashStage): Promise<Map<string, readonly LastLook[]>> {
   const looks = new Map<string, readonly LastLook[]>()
   const addresses = await Promise.all(stage.servers.map((_, server) => addressOf(stage, server)))
   const calls = stage.calls.entries()
+  let next = 0
   const look = async (): Promise<void> => {
     for (const [key, call] of calls) {
       const seen: LastLook[] = []
-      for (const address of inOrder(addresses, call)) {
-        const reply = await sendOften(address, key, call)
+      next += 1
+      for (const address of inOrder(addresses, call, next).slice(0, stage.pace.looks)) {
+        const reply = await sendOften(stage, address, { key, call })
         seen.push({ reply, state: await readState(address, key) })
       }
       looks.set(key, seen)
@@ -29,30 +29,36 @@ export async function lookLast(stage: CrashStage): Promise<Map<string, readonly 
   return looks
 }
 
-/** First the server that holds the session: another would only point there until the call is recorded. */
-function inOrder(addresses: readonly Address[], { session }: PlannedCall): readonly Address[] {
-  const holder = addresses[session?.server ?? -1]
-  return holder === undefined ? addresses : [holder, ...addresses.filter((address) => address !== holder)]
+/** First the server that holds the session: another would only point there until the call is recorded. Else each in its turn. */
+function inOrder(addresses: readonly Address[], { session }: PlannedCall, turn: number): readonly Address[] {
+  const first = (session?.server ?? turn) % addresses.length
+  return [...addresses.slice(first), ...addresses.slice(0, first)]
+}
+
+interface Look {
+  readonly key: string
+  readonly call: PlannedCall
 }
 
 /** Inside a session a released call is sent until it has used its attempts, because no other server could. */
-async function sendOften(address: Address, key: string, call: PlannedCall): Promise<Reply> {
-  let reply = await sendOnce(address, key, call)
-  for (let more = 1; more < MOST_RELEASES && call.session !== undefined && reply.canRetry; more += 1) {
-    reply = await sendOnce(address, key, call)
+async function sendOften(stage: CrashStage, address: Address, look: Look): Promise<Reply> {
+  let reply = await sendOnce(stage, address, look)
+  for (let more = 1; more < MOST_RELEASES && look.call.session !== undefined && reply.canRetry; more += 1) {
+    reply = await sendOnce(stage, address, look)
   }
   return reply
 }
 
 /** Nothing is killed any more, so a broken connection is an error; only "come again" is waited for. */
-async function sendOnce(address: Address, key: string, call: PlannedCall): Promise<Reply> {
+async function sendOnce(stage: CrashStage, address: Address, { key, call }: Look): Promise<Reply> {
+  const { comeAgainMs, mostSendings } = stage.pace
   let last = ''
-  for (let attempt = 0; attempt < MOST_TRIES; attempt += 1) {
-    const reply = await sendCall(address, key, call)
+  for (let attempt = 0; attempt < mostSendings; attempt += 1) {
+    const reply = await sendCall(address, key, call, pickWay(stage))
     if (reply === undefined) throw new Error(`The connection broke at the last look at ${key}.`)
     if (!reply.comeAgain && !isParked(reply)) return reply
     last = reply.body
-    await wait(COME_AGAIN_MS)
+    await wait(comeAgainMs)
   }
-  throw new Error(`The server still asks to come again for ${key} after ${MOST_TRIES} tries: ${last}`)
+  throw new Error(`The server still asks to come again for ${key} after ${mostSendings} tries: ${last}`)
 }

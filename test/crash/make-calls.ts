@@ -24,10 +24,10 @@ function pickTool({ random }: CrashStage): EffectTool {
   return dice < 0.85 ? 'Effect.Idempotent@1.0.0' : 'Effect.Flaky@1.0.0'
 }
 
-/** With one server some calls are sent twice at once; with two, most calls reach both. */
+/** With one server some calls are sent twice at once; with more, most calls reach two. */
 function pickTargets({ servers, random }: CrashStage): readonly number[] {
   const dice = random()
   if (servers.length === 1) return dice < 0.1 ? [0, 0] : [0]
-  if (dice < 0.6) return [0, 1]
-  return dice < 0.8 ? [0] : [1]
+  const first = Math.floor(random() * servers.length)
+  return dice < 0.6 ? [first, (first + 1) % servers.length] : [first]
 }

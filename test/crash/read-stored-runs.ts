@@ -1,6 +1,6 @@
-import { DatabaseSync } from 'node:sqlite'
 import { z } from 'zod'
 import type { StoredEvent, StoredRuns, StoredSession } from './run-history.ts'
+import type { ReadRows } from './stored-rows.ts'
 
 const FACT = z.object({
   type: z.enum([
@@ -14,30 +14,22 @@ const FACT = z.object({
   code: z.string().optional(),
   outcome: z.string().optional(),
 })
-const EVENT_ROW = z.object({ run: z.string(), sequence: z.int(), fact: z.string() })
+const EVENT_ROW = z.object({ run: z.string(), sequence: z.coerce.number(), fact: z.string() })
 const SESSION_ROW = z.object({ id: z.string(), state: z.string(), outcome: z.string().nullable() })
 const GROUP_ROW = z.object({ events: z.string() })
 const JOURNAL = z.array(z.object({ type: z.string(), session: z.string().optional() }))
 
-/** Looks into the file itself, past the code that wrote it. */
-export function readStoredRuns(file: string): StoredRuns {
-  const database = new DatabaseSync(file, { readOnly: true })
-  try {
-    const events = database
-      .prepare(
-        'SELECT r.key AS run, e.sequence, e.fact FROM run_events e JOIN runs r ON r.no = e.run ORDER BY 1, 2',
-      )
-      .all()
-      .map(storedEvent)
-    const sessions = database.prepare('SELECT id, state, outcome FROM sessions').all().map(storedSession)
-    const groups = database.prepare('SELECT events FROM commit_groups ORDER BY at, id').all()
-    return {
-      events: Map.groupBy(events, ({ run }) => run),
-      sessions,
-      journal: groups.flatMap(sessionEvents),
-    }
-  } finally {
-    database.close()
+/** Looks into the database itself, past the code that wrote it. */
+export async function readStoredRuns(rows: ReadRows): Promise<StoredRuns> {
+  const events = await rows(
+    'SELECT r.key AS run, e.sequence, e.fact FROM run_events e JOIN runs r ON r.no = e.run ORDER BY 1, 2',
+  )
+  const sessions = await rows('SELECT id, state, outcome FROM sessions')
+  const groups = await rows('SELECT events FROM commit_groups ORDER BY at, id')
+  return {
+    events: Map.groupBy(events.map(storedEvent), ({ run }) => run),
+    sessions: sessions.map(storedSession),
+    journal: groups.flatMap(sessionEvents),
   }
 }
 

@@ -9,8 +9,6 @@ import { readEffects } from './effect-log.ts'
 import { exchange } from './exchange.ts'
 import { effectKey, FLOW, type FlowStep } from './flow-steps.ts'
 
-const MOST_SENDINGS = 1_000
-const COME_AGAIN_MS = 20
 const CALLS = z.object({
   calls: z.array(z.object({ record: z.string(), call_id: z.string(), state: z.string() })),
 })
@@ -47,7 +45,8 @@ interface Flow {
 
 /** Sends it again with the same key until it has an outcome; settles steps that were cut, as an operator would. */
 async function finishFlow(stage: CrashStage, { folder, key, stop }: Flow): Promise<Reply | undefined> {
-  for (let sending = 0; sending < MOST_SENDINGS; sending += 1) {
+  const { comeAgainMs, mostSendings } = stage.pace
+  for (let sending = 0; sending < 2 * mostSendings; sending += 1) {
     const server = pickServer(stage, Math.floor(stage.random() * stage.servers.length))
     const address = await addressOf(stage, server)
     if (stop?.aborted === true) return undefined
@@ -55,9 +54,9 @@ async function finishFlow(stage: CrashStage, { folder, key, stop }: Flow): Promi
     const reply = await sendCall(address, key, call)
     if (reply?.errorCode === 'ambiguous') await settleSteps(stage, folder, key)
     else if (reply !== undefined && isFinal(reply)) return reply
-    await wait(COME_AGAIN_MS)
+    await wait(comeAgainMs)
   }
-  throw new Error(`${key} had no outcome after ${MOST_SENDINGS} sendings.`)
+  throw new Error(`${key} had no outcome after ${2 * mostSendings} sendings.`)
 }
 
 function isFinal({ status, comeAgain, errorCode }: Reply): boolean {
@@ -81,8 +80,8 @@ async function settleSteps(stage: CrashStage, folder: string, flow: string): Pro
 }
 
 async function ask(stage: CrashStage, path: string, body?: string) {
-  const { url } = await addressOf(stage, pickServer(stage, 0))
-  const address = { url, apiKey: approverKeyOf(stage.apiKey) }
+  const server = await addressOf(stage, pickServer(stage, 0))
+  const address = { ...server, apiKey: approverKeyOf(stage.apiKey) }
   const question = body === undefined ? ({ method: 'GET' } as const) : ({ method: 'POST', body } as const)
   return await exchange(address, `/admin/calls${path}`, question)
 }

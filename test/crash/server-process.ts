@@ -5,9 +5,22 @@ import { fileURLToPath } from 'node:url'
 
 const START_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 20_000
+const SUPERVISOR_MS = 250
+const READY = /(?:^ready |http:\/\/127\.0\.0\.1:)(\d+)/
 const SERVER_FILE = fileURLToPath(new URL('server.ts', import.meta.url))
 
-export interface ServerOptions {
+/** The program of a server. */
+export interface Program {
+  /** What node is started with in one of its lives; port 0 in the first. */
+  args(port: number, life: number): readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  /** Where it says what went wrong: a file, or the terminal of the driver. */
+  readonly errors: number | 'inherit'
+  /** Whether it is started again when it ends before it listens, as a supervisor does while the database is away. */
+  readonly isSupervised: boolean
+}
+
+export interface CrashServerOptions {
   /** Store and effects live here. */
   readonly folder: string
   readonly seed: number
@@ -16,9 +29,19 @@ export interface ServerOptions {
   readonly apiKey: string
 }
 
+/** The server of the crash test, on a SQLite file. */
+export function crashServer({ folder, seed, masterKey, apiKey }: CrashServerOptions): Program {
+  return {
+    args: (port, life) => [SERVER_FILE, `--folder=${folder}`, `--port=${port}`, `--seed=${seed + life}`],
+    env: { COLLET_KEY: masterKey, CRASH_API_KEY: apiKey },
+    errors: 'inherit',
+    isSupervised: false,
+  }
+}
+
 /** One server under test: the same port and store through all its lives. */
 export class ServerProcess {
-  readonly #options: ServerOptions
+  readonly #program: Program
   #child: ChildProcess | undefined
   #port = 0
   #lives = 0
@@ -26,8 +49,8 @@ export class ServerProcess {
   #ready = pending()
   #listening = false
 
-  constructor(options: ServerOptions) {
-    this.#options = options
+  constructor(program: Program) {
+    this.#program = program
   }
 
   /** The address, once the server listens: during a restart this waits for the next life. */
@@ -45,14 +68,30 @@ export class ServerProcess {
     const child = this.#spawn()
     this.#child = child
     const timer = setTimeout(() => this.#fail('did not listen in time'), START_LIMIT_MS).unref()
-    createInterface({ input: child.stdout }).once('line', (line) => {
+    createInterface({ input: requireStream(child.stdout) }).on('line', (line) => {
+      const port = READY.exec(line)?.[1]
+      if (port === undefined || this.#child !== child) return
       clearTimeout(timer)
-      if (this.#child === child) this.#listen(line)
+      this.#listen(port)
     })
-    child.once('exit', (code) => {
+    child.once('exit', (code, signal) => {
       clearTimeout(timer)
-      if (this.#child === child) this.#fail(`ended by itself with code ${code}`)
+      if (this.#child !== child) return
+      if (this.#program.isSupervised && !this.#listening) {
+        setTimeout(() => {
+          if (this.#child === child) this.start()
+        }, SUPERVISOR_MS)
+      } else this.#fail(`ended by itself with ${code ?? signal}`)
     })
+  }
+
+  /** Stops the process where it stands, with everything it holds, until `resume`. */
+  pause(): void {
+    this.#child?.kill('SIGSTOP')
+  }
+
+  resume(): void {
+    this.#child?.kill('SIGCONT')
   }
 
   /** Kills this child, and only it, at once; resolves when it is gone. */
@@ -66,21 +105,14 @@ export class ServerProcess {
   }
 
   #spawn() {
-    const { folder, seed, masterKey, apiKey } = this.#options
     const nodeOptions = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
-    const args = [`--folder=${folder}`, `--port=${this.#port}`, `--seed=${seed + this.#lives}`]
-    return spawn(process.execPath, [...nodeOptions, SERVER_FILE, ...args], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: { ...process.env, COLLET_KEY: masterKey, CRASH_API_KEY: apiKey },
+    return spawn(process.execPath, [...nodeOptions, ...this.#program.args(this.#port, this.#lives)], {
+      stdio: ['pipe', 'pipe', this.#program.errors],
+      env: { ...process.env, ...this.#program.env },
     })
   }
 
-  #listen(line: string): void {
-    const port = /^ready (\d+)$/.exec(line)?.[1]
-    if (port === undefined) {
-      this.#fail(`said "${line}" instead of "ready PORT"`)
-      return
-    }
+  #listen(port: string): void {
     this.#port = Number(port)
     this.#listening = true
     this.#ready.resolve(`http://127.0.0.1:${port}`)
@@ -92,8 +124,11 @@ export class ServerProcess {
     this.#child = undefined
     if (this.#listening) this.#ready = pending()
     this.#listening = false
+    if (child.exitCode !== null || child.signalCode !== null) return
     const exited = once(child, 'exit', { signal: AbortSignal.timeout(STOP_LIMIT_MS) })
     child.kill(signal)
+    // A process that is stopped hears nothing else.
+    child.kill('SIGCONT')
     await exited.catch(() => child.kill('SIGKILL'))
   }
 
@@ -107,6 +142,11 @@ export class ServerProcess {
     this.#ready = pending()
     this.#ready.reject(error)
   }
+}
+
+function requireStream<T>(stream: T | null): T {
+  if (stream === null) throw new Error('The child has no standard output.')
+  return stream
 }
 
 /** A promise that somebody settles later, and that nobody has to look at. */

@@ -16,14 +16,24 @@ export interface DrivenSession {
 
 /** The kill that took the session's state, unless it was closed before. */
 export function killOf(session: DrivenSession, kills: readonly Kill[]): Kill | undefined {
-  return kills.find(({ server, atMs }) => server === session.server && atMs >= session.openSentAtMs)
+  return disturbanceOf(
+    session,
+    kills.filter(({ kind }) => kind === undefined),
+  )
+}
+
+/** The first thing that may have taken it: a pause may cost the lease, and a server that is asked to leave closes its sessions. */
+export function disturbanceOf(session: DrivenSession, kills: readonly Kill[]): Kill | undefined {
+  return kills.find(
+    ({ server, atMs, untilMs }) => server === session.server && (untilMs ?? atMs) >= session.openSentAtMs,
+  )
 }
 
 /** Whether the driver must count on the session being gone at this time. */
 export function mayHaveEnded(session: DrivenSession, kills: readonly Kill[], atMs: number): boolean {
   const endedAtMs = Math.min(
     session.closeSentAtMs ?? Number.POSITIVE_INFINITY,
-    killOf(session, kills)?.atMs ?? Number.POSITIVE_INFINITY,
+    disturbanceOf(session, kills)?.atMs ?? Number.POSITIVE_INFINITY,
   )
   return endedAtMs <= atMs
 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { fault } from '#core/errors'
+import { fault, StoreError } from '#core/errors'
 import { jsonReply } from '#server/http/exchange'
 import { ask } from './node-ask.ts'
 import { KEY, openRoute, startApp, stopApps, WITH_KEY } from './start-app.ts'
@@ -215,6 +215,24 @@ describe('faults', () => {
       route: '/x',
       err: { stack: expect.stringContaining('boom') },
     })
+  })
+
+  it.each([
+    ['full', 'not_ready', 'Nothing was changed'],
+    ['unknown', 'not_ready', 'not known whether this request took effect'],
+    ['unreadable', 'internal', 'unexpected fault'],
+  ] as const)('rules 11 and 14: a store that is %s is %s to its caller', async (sort, code, text) => {
+    const { url, logged } = await startApp({
+      routes: [
+        openRoute('/x', () => {
+          throw new StoreError(sort, 'the disk s3cr3t')
+        }),
+      ],
+    })
+    const shown = await (await fetch(`${url}/x`)).text()
+    expect(JSON.parse(shown)).toMatchObject({ code, message: expect.stringContaining(text) })
+    expect(shown).not.toContain('s3cr3t')
+    expect(logged[0]).toContain('s3cr3t')
   })
 
   it('renders a fault of the route in its own protocol', async () => {

@@ -1,15 +1,19 @@
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Discovery, Source, SourceServices } from '#core/ports/source'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
-import type { StatefulContext } from '#core/tool'
-import { plainValue } from '#core/tool'
+import { LONGEST_TIMER_MS, plainValue, type StatefulContext } from '#core/tool'
+import { createGuardedFetch } from '#egress/guarded-fetch'
 import { createMcpSource } from '#sources/mcp/index'
 import { MCP_OPTIONS } from '#sources/mcp/options'
 import type { ProcessLimit } from '#sources/mcp/pool'
 import { callContext } from './call-context.ts'
 
+/** Nothing but loopback is reached in tests. */
+const wayOut = createGuardedFetch({ allow: ['127.0.0.0/8', '::1'], timeoutMs: LONGEST_TIMER_MS })
+
 export const SERVICES: SourceServices = {
   fetch,
+  send: wayOut.send,
   clock: SYSTEM_CLOCK,
   log: SILENT_LOGGER,
   folder: process.cwd(),

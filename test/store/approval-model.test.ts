@@ -15,7 +15,7 @@ import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-gateway'
 import { sized } from '../size.ts'
 
-const LIMIT_MS = 120_000
+const LIMIT_MS = sized(120_000, 3_600_000)
 const LONGEST = 40
 const EXPIRES_MS = 60_000
 const APPROVERS: readonly Approver[] = ['bob', 'eve', 'joe'].map((name) => ({

@@ -12,7 +12,7 @@ const PROCESSES = 3
 const KILLS = 4
 /** A fiftieth of the budget, and the calls that ran. */
 const LOST_BY_A_KILL = CALLS / 50 + 4
-const LIMIT_MS = 240_000
+const LIMIT_MS = sized(240_000, 3_600_000)
 const SCRIPT = fileURLToPath(new URL('budget-process.ts', import.meta.url))
 const FLAGS = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
 

@@ -1,11 +1,11 @@
 import { createInterface } from 'node:readline'
-import { deriveStoreKeys } from '#store/encryption'
+import { KeyRing } from '#store/key-ring'
 import { prepareDatabase } from '#store/postgres/open'
 import { MIGRATIONS } from '#store/schema'
 
 /** Migrates each database that it reads, by its URL, and says from which version to which it did. */
 const [, , key = '', next = ''] = process.argv
-const keys = deriveStoreKeys(Buffer.from(key, 'base64'))
+const keys = new KeyRing({ current: Buffer.from(key, 'base64') })
 const migrations = [...MIGRATIONS, next]
 process.stdout.write('ready\n')
 for await (const url of createInterface({ input: process.stdin })) {

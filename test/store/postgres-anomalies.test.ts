@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Store } from '#core/ports/store'
 import type { NewCredential } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
@@ -141,6 +141,13 @@ describe('four writers of one database', () => {
     await each((store) => store.purge(1_001 + POLICY.resultsMs, POLICY))
     for (const call of old) expect(await storeAt(3).find(call)).toBeUndefined()
     for (const call of young) expect((await storeAt(3).find(call))?.outcome).toEqual(success('1'))
+  })
+
+  it('take turns at work that one of them is to do', async () => {
+    const taken = await each((store) => store.takeTurn('work', 60_000))
+    expect(taken.filter(Boolean)).toHaveLength(1)
+    expect(await each((store) => store.takeTurn('other work', 0))).toContain(true)
+    await vi.waitUntil(() => storeAt(3).takeTurn('other work', 0), 5_000)
   })
 
   it('rule 24: keep every credential readable while the key of the vault is replaced', async () => {

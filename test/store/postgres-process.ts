@@ -1,14 +1,26 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, cpSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import {
+  chownSync,
+  closeSync,
+  cpSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { arch, platform, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as wait } from 'node:timers/promises'
 
 /**
  * A PostgreSQL for tests: made in a temporary folder, listening on 127.0.0.1, and gone when the standard input of this
  * process ends. That happens however its parent ends, so no server outlives the tests it was started for. Arguments are
- * settings, `name=value`.
+ * settings, `name=value`. Lines on the standard input are things to do to it, each answered by a line.
  */
 const folder = mkdtempSync(join(tmpdir(), 'collet-postgres-'))
 const NOBODY = 65_534
@@ -17,8 +29,9 @@ const owner = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : undefine
 if (owner !== undefined) chownSync(folder, owner.uid, owner.gid)
 
 const data = join(folder, 'data')
+const BALLAST = join(folder, 'ballast')
 let server: ChildProcess | undefined
-process.stdin.once('end', () => void stop()).resume()
+const orders = createInterface({ input: process.stdin }).on('close', () => void stop())
 process.once('SIGTERM', () => void stop())
 
 try {
@@ -35,18 +48,95 @@ try {
     fsync: 'off',
     max_connections: 100,
   }
-  server = start(postgres, [
-    '-D',
-    data,
-    ...Object.entries(settings).flatMap(([key, value]) => ['-c', `${key}=${value}`]),
-    ...process.argv.slice(2).flatMap((setting) => ['-c', setting]),
-  ])
-  await isReady(server)
+  const options = [
+    ...Object.entries(settings).map(([key, value]) => `${key}=${value}`),
+    ...process.argv.slice(2),
+  ].flatMap((setting) => ['-c', setting])
+  const begin = async () => {
+    server = start(postgres, ['-D', data, ...options])
+    await isReady(server)
+  }
+  await begin()
   process.stdout.write(`${port}\n`)
+  orders.on('line', (order) => void obey(order, begin))
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
   process.exitCode = 1
   await stop()
+}
+
+/** One after another: who gives an order waits for its answer. */
+async function obey(order: string, begin: () => Promise<void>): Promise<void> {
+  try {
+    if (order === 'start') await beginOften(begin)
+    else if (order === 'kill') await killAll()
+    else if (order === 'pause') signalAll('SIGSTOP')
+    else if (order === 'resume') signalAll('SIGCONT')
+    else if (order === 'fill') fillDisk()
+    else if (order === 'free') rmSync(BALLAST, { force: true })
+    else throw new Error(`"${order}" is unknown`)
+    process.stdout.write('done\n')
+  } catch (error) {
+    process.stdout.write(`${String(error).replaceAll('\n', ' ')}\n`)
+  }
+}
+
+/** While backends of a server that was killed have not all seen it, the next one refuses to start. */
+async function beginOften(begin: () => Promise<void>): Promise<void> {
+  for (let more = 50; !isRunning(); more -= 1) {
+    try {
+      return await begin()
+    } catch (error) {
+      if (more === 0) throw error
+      await wait(100)
+    }
+  }
+}
+
+function isRunning(): boolean {
+  return server !== undefined && server.exitCode === null && server.signalCode === null
+}
+
+async function killAll(): Promise<void> {
+  if (server === undefined || !isRunning()) return
+  const gone = once(server, 'close')
+  signalAll('SIGKILL')
+  await gone
+}
+
+/** The server and each of its backends, which have process groups of their own. */
+function signalAll(signal: NodeJS.Signals): void {
+  const pid = server?.pid
+  if (pid === undefined || !isRunning()) return
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
+  for (const child of [pid, ...children.filter((text) => text !== '').map(Number)]) {
+    try {
+      process.kill(child, signal)
+    } catch {
+      // It ended by itself in the meantime.
+    }
+  }
+}
+
+/** Takes what is left of the disk. Only for a folder that is a small disk of its own. */
+function fillDisk(): void {
+  const file = openSync(BALLAST, 'a')
+  try {
+    for (const size of [1_048_576, 4_096]) {
+      const block = Buffer.alloc(size)
+      for (let blocks = 0; blocks < 4_096 && writeBlock(file, block); blocks += 1);
+    }
+  } finally {
+    closeSync(file)
+  }
+}
+
+function writeBlock(file: number, block: Buffer): boolean {
+  try {
+    return writeSync(file, block) === block.length
+  } catch {
+    return false
+  }
 }
 
 async function findPrograms(): Promise<{ readonly initdb: string; readonly postgres: string }> {
@@ -110,8 +200,9 @@ async function freePort(): Promise<number> {
 
 /** SIGQUIT stops PostgreSQL at once. */
 async function stop(): Promise<void> {
-  if (server !== undefined && server.exitCode === null && server.signalCode === null) {
+  if (server !== undefined && isRunning()) {
     const gone = once(server, 'close')
+    signalAll('SIGCONT')
     server.kill('SIGQUIT')
     await gone
   }

@@ -10,6 +10,8 @@ export interface DatabaseProxy {
   refuse: boolean
   /** Every piece takes so long, in each direction. */
   delayMs: number
+  /** Keeps everything back, without a word, until told to hand it on. */
+  silence(isSilent: boolean): void
   /** Ends what is open. */
   drop(): void
   close(): void
@@ -55,8 +57,10 @@ export async function startProxy(url: string): Promise<DatabaseProxy> {
   await once(server, 'listening')
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('no port')
+  let held: (() => void)[] | undefined
   const pass = (chunk: Buffer, to: Socket) => {
-    if (proxy.delayMs === 0) to.write(chunk)
+    if (held !== undefined) held.push(() => to.write(chunk))
+    else if (proxy.delayMs === 0) to.write(chunk)
     else setTimeout(() => to.write(chunk), proxy.delayMs)
   }
   const proxy: DatabaseProxy = {
@@ -64,6 +68,11 @@ export async function startProxy(url: string): Promise<DatabaseProxy> {
     cut: 'never',
     refuse: false,
     delayMs: 0,
+    silence(isSilent) {
+      const kept = held ?? []
+      held = isSilent ? kept : undefined
+      if (!isSilent) for (const write of kept) write()
+    },
     drop() {
       for (const socket of sockets) socket.destroy()
     },

@@ -1,43 +1,79 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 
+/** What can be done to a server. `kill` leaves the data as it lies, and `start` goes on with it. */
+export type PostgresOrder = 'start' | 'kill' | 'pause' | 'resume' | 'fill' | 'free'
+
 export interface PostgresServer {
   /** An empty database; gives its URL. */
   createDatabase(name: string): Promise<string>
+  order(order: PostgresOrder): Promise<void>
   stop(): Promise<void>
 }
 
 export interface PostgresOptions {
   /** `name=value` */
   readonly settings?: readonly string[]
+  /** A disk of its own of this size, in memory, so that it can be full; needs bubblewrap. */
+  readonly diskMb?: number
 }
 
 /** Starts a PostgreSQL of its own for a test file; it ends with that file, however the file ends. */
-export async function startPostgres({ settings = [] }: PostgresOptions = {}): Promise<PostgresServer> {
-  const file = fileURLToPath(new URL('postgres-process.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file, ...settings], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
+export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+  const disk = options.diskMb === undefined ? undefined : mkdtempSync(join(tmpdir(), 'collet-disk-'))
+  const child = startProcess(options, disk)
   const ended = once(child, 'exit')
-  const port = await Promise.race([firstLine(child.stdout), ended.then(() => undefined)])
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const nextLine = async () =>
+    await Promise.race([lines.next().then(({ value }) => value), ended.then(() => undefined)])
+  const port = await nextLine()
   if (port === undefined) throw new Error('PostgreSQL did not start')
   const urlOf = (database: string) => `postgres://postgres@127.0.0.1:${port}/${database}`
-  const admin = new Client({ connectionString: urlOf('postgres') })
-  await admin.connect()
   return {
     async createDatabase(name) {
+      const admin = new Client({ connectionString: urlOf('postgres') })
+      await admin.connect()
       await admin.query(`CREATE DATABASE ${name}`)
+      await admin.end()
       return urlOf(name)
     },
+    async order(order) {
+      child.stdin.write(`${order}\n`)
+      const said = await nextLine()
+      if (said !== 'done') throw new Error(`PostgreSQL, told to ${order}: ${said}`)
+    },
     async stop() {
-      await admin.end()
       child.stdin.end()
       await ended
+      if (disk !== undefined) rmSync(disk, { recursive: true, force: true })
     },
   }
+}
+
+function startProcess({ settings = [], diskMb }: PostgresOptions, disk: string | undefined) {
+  const file = fileURLToPath(new URL('postgres-process.ts', import.meta.url))
+  const command = [process.execPath, '--disable-warning=ExperimentalWarning', file, ...settings]
+  const stdio = ['pipe', 'pipe', 'inherit'] as const
+  if (disk === undefined || diskMb === undefined) {
+    return spawn(process.execPath, command.slice(1), { stdio: [...stdio] })
+  }
+  // Another user inside: PostgreSQL refuses to run as root.
+  const nobody = ['--unshare-user', '--uid', '65534', '--gid', '65534']
+  const mounts = ['--dev-bind', '/', '/', '--size', String(diskMb * 1_048_576), '--tmpfs', disk]
+  return spawn(
+    'bwrap',
+    ['--die-with-parent', '--unshare-pid', '--proc', '/proc', ...nobody, ...mounts, ...command],
+    {
+      stdio: [...stdio],
+      env: { ...process.env, TMPDIR: disk },
+    },
+  )
 }
 
 /** Takes everything out of the tables of a store: far quicker than another database. */
@@ -46,18 +82,13 @@ export async function emptyDatabase(url: string): Promise<void> {
   await client.connect()
   try {
     const { rows } = await client.query<{ name: string }>(
-      "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'meta'",
+      "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename NOT IN ('meta', 'key_generations')",
     )
     const deletes = rows.map(({ name }) => `DELETE FROM ${name};`)
     await client.query(
-      `${deletes.join(' ')} DELETE FROM meta WHERE name NOT IN ('key_check', 'schema_version')`,
+      `${deletes.join(' ')} DELETE FROM meta WHERE name NOT IN ('identity', 'schema_version')`,
     )
   } finally {
     await client.end()
   }
-}
-
-async function firstLine(stream: NodeJS.ReadableStream): Promise<string | undefined> {
-  for await (const line of createInterface({ input: stream })) return line
-  return undefined
 }

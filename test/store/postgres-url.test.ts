@@ -3,16 +3,24 @@ import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import fc from 'fast-check'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { NewKey } from '#core/ports/key-store'
+import type { MaybePromise, Store } from '#core/ports/store'
+import type { NewCredential } from '#core/ports/vault-store'
+import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
-import { deriveStoreKeys } from '#store/encryption'
+import { KeyRing } from '#store/key-ring'
 import { openPostgresStore, prepareDatabase } from '#store/postgres/open'
 import { MIGRATIONS } from '#store/schema'
 import { migrateStore, openStore } from '#store/stores'
-import { sampleTool } from '#testing/samples'
+import { sampleParking, yesOf } from '#testing/approval-store-contract'
+import { sampleCall, sampleTool } from '#testing/samples'
+import { sized } from '../size.ts'
 import { testSettings } from '../test-settings.ts'
 import { type PostgresServer, startPostgres } from './postgres-server.ts'
+import { openStoreFolder } from './store-folder.ts'
 
 let postgres: PostgresServer
 
@@ -67,7 +75,7 @@ const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
   CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;
   INSERT INTO hosts (name) VALUES ('one');`
 const masterKey = randomBytes(32)
-const keys = deriveStoreKeys(masterKey)
+const keys = new KeyRing({ current: masterKey })
 const [OLD, NEW] = [MIGRATIONS.length, MIGRATIONS.length + 1]
 
 describe('the tables of a database', () => {
@@ -123,6 +131,75 @@ describe('the tables of a database', () => {
     await store.close()
   })
 })
+
+describe('a text with NUL', () => {
+  const WRITES: Readonly<Record<string, (store: Store, text: string) => MaybePromise<unknown>>> = {
+    'label of a key': (store, label) => store.keys.createKey({ ...KEY, label }),
+    'name of a key': (store, name) => store.keys.createKey({ ...KEY, name }),
+    'reason of an approver': (store, reason) => store.approvals.decide(yesOf('key:bob', { reason })),
+    'name of an approver': (store, by) => store.approvals.decide(yesOf(by)),
+    'user of a credential': (store, user) => store.vault.put({ ...CREDENTIAL, user }),
+    'key of a source': (store, key) =>
+      store.sources.put({ key, options: {}, addedBy: 'a', addedMs: 1, replace: false }),
+    'name of a pin': (store, nativeName) =>
+      store.pins.write({
+        ...{ source: 'files', seen: 0, changesServed: true, events: [] },
+        pins: [{ nativeName, local: 'a', accepted: undefined, isServed: false, waiting: undefined }],
+      }),
+    'id of a request': (store, id) =>
+      store.requests.begin({ tenant: 'default', id, asked: 'a', expiresAtMs: 9_000 }),
+  }
+  const READS: Readonly<Record<string, (store: Store, text: string) => MaybePromise<unknown>>> = {
+    call: (store, record) => store.find({ tenant: 'default', record }),
+    record: (store, record) => store.findByRecord(record),
+    session: (store, sessionId) => store.findSession({ tenant: 'default', sessionId }),
+    challenge: (store, id) => store.findChallenge(id),
+    approval: (store, id) => store.approvals.find({ tenant: 'default', id }),
+    key: (store, id) => store.keys.findKey(id),
+    credential: (store, ref) => store.vault.findByRef(ref),
+    'session of a caller': (store, id) => store.callers.findSession('default', id),
+    run: (store, run) => store.findRun({ tenant: 'default', run }),
+  }
+
+  it('is kept by no store, and found in none', async () => {
+    const folder = openStoreFolder()
+    const far = await openPostgresStore({ url: await postgres.createDatabase('nul'), masterKey })
+    const textWithNul = fc.tuple(fc.string(), fc.string()).map(([left, right]) => `${left}\0${right}`)
+    for (const store of [folder.open(), far]) {
+      await store.approvals.park(sampleCall(), sampleParking())
+      await fc.assert(
+        fc.asyncProperty(textWithNul, async (text) => {
+          for (const [what, writing] of Object.entries(WRITES))
+            await expect(
+              Promise.resolve().then(() => writing(store, text)),
+              what,
+            ).rejects.toThrow('holds NUL')
+          for (const [what, reading] of Object.entries(READS))
+            expect(await reading(store, text), what).toBeUndefined()
+        }),
+        { numRuns: sized(5, 200) },
+      )
+      expect((await store.approvals.find({ tenant: 'default', id: 'approval-1' }))?.state).toBe('pending')
+    }
+    await far.close()
+  })
+})
+
+const KEY: NewKey = {
+  ...{ tenant: 'default', name: 'alice', keyId: 'key-1', digest: 'D', label: 'l', scopes: [], roles: [] },
+  ...{ tools: undefined, expiresAtMs: undefined, by: 'operator', atMs: 1_000 },
+}
+const CREDENTIAL: NewCredential = {
+  ...{
+    tenant: 'default',
+    principal: 'key:alice',
+    user: '',
+    provider: 'google',
+    kind: 'token',
+    ref: 'cred_1',
+  },
+  ...{ value: new Secret('v'), scopes: [], expiresAtMs: undefined, by: 'a', atMs: 1_000 },
+}
 
 async function query(url: string, text: string): Promise<unknown[]> {
   const client = new Client({ connectionString: url })

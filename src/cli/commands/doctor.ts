@@ -16,9 +16,10 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
+import { findKeyChange } from '#cli/commands/key'
 import type { Output } from '#cli/output'
 import { CONFIG_OPTION, loadProjectConfig, problemText } from '#cli/store-access'
-import { decodeMasterKey } from '#config/environment'
+import { decodeMasterKey, decodeMasterKeys } from '#config/environment'
 import { ConfigError, type ConfigProblem } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import type { ParsedConfig } from '#config/schema'
@@ -88,6 +89,7 @@ async function examine(
       folder: loaded.folder,
     })
     const { host, port } = loaded.config.server
+    const openStore = () => context.services.openStore(accessTo(location, context))
     const { tools, problems } = await loadTools(loaded)
     if (problems.every(({ severity }) => severity !== 'error')) checkAgainstTools(loaded, tools)
     return [
@@ -97,13 +99,16 @@ async function examine(
       ...checkAccess({ ...loaded.config, tools, sources: Object.entries(loaded.config.sources) }),
       checkKey(location, context.environment.masterKey),
       await checkStore(location, () => context.services.checkWritable(accessTo(location, context))),
+      ...(await findKeyChange(isThere(location), openStore)).map(({ message, advice }) =>
+        warn('key', message, advice),
+      ),
       checkDurability(location),
       ...(await checkSources({
         sources: loaded.config.sources,
         tools,
         approvals: toApprovalRules(loaded.config.approvals),
         isThere: isThere(location),
-        openStore: () => context.services.openStore(accessTo(location, context)),
+        openStore,
       })),
       await checkPort(host, port),
       checkClock(context.clock, location.file),
@@ -135,7 +140,7 @@ function problemCheck(subject: string, problem: ConfigProblem, { workingFolder }
 }
 
 function accessTo({ store, dataFolder }: StoreLocation, { environment }: CommandContext) {
-  return { url: store, dataFolder, masterKey: decodeMasterKey(environment.masterKey) }
+  return { url: store, dataFolder, ...decodeMasterKeys(environment) }
 }
 
 const MARKS = {
@@ -432,7 +437,7 @@ function checkAbsent(file: string, database: string): Check {
 
 function checkContents(file: string): Check {
   try {
-    decodeMasterKey(new Secret(readFileSync(file, 'utf8')))
+    for (const line of readFileSync(file, 'utf8').trim().split(/\s+/)) decodeMasterKey(new Secret(line))
     return ok('key', `${file} has 32 bytes and is private`)
   } catch {
     return fail(

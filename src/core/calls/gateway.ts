@@ -21,6 +21,8 @@ import { StoreHealth } from './store-health.ts'
 
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
+/** A change of the key waits for every process to have looked. */
+const KEYS_POLL_MS = 1_000
 const EXPIRY_POLL_MS = 1_000
 const CANCEL_WAIT_MS = 5_000
 
@@ -148,13 +150,16 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   if (store.isShared) changes.listen(onChange)
   every(CANCEL_POLL_MS, 'looking for ended runs', () => sessions.closeEnded())
   every(RECOVERY_POLL_MS, 'recovery', async () => {
+    if (!(await store.takeTurn('recovery', RECOVERY_POLL_MS / 2))) return
     const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
     if (deadWriters > 0) feed.notifyAll()
     if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
   })
+  every(KEYS_POLL_MS, 'looking for new keys', () => store.keyChange.follow())
   every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
-  every(EXPIRY_POLL_MS, 'ending consents that were not given', () => consents.expire())
-  every(EXPIRY_POLL_MS, 'ending approvals that were not given', async () => {
+  every(EXPIRY_POLL_MS, 'ending what was not given in time', async () => {
+    if (!(await store.takeTurn('expiry', EXPIRY_POLL_MS / 2))) return
+    await consents.expire()
     noteEnded(needs, await store.approvals.expire(clock.nowMs()))
     noteEnded(needs, await store.workflows.expire(clock.nowMs()))
   })

@@ -151,6 +151,14 @@ interface VaultRotated {
   readonly entries: number
 }
 
+/** The key is changed: its next generation can be read, is in use, is the only one in use. */
+interface KeysChanged {
+  readonly type: 'keys.announced' | 'keys.activated' | 'keys.rotated'
+  readonly at: number
+  readonly by: string
+  readonly generation: number
+}
+
 export interface SessionChanged {
   readonly type: 'session.opened' | 'session.closed'
   readonly at: number
@@ -268,6 +276,7 @@ export type JournalEvent =
   | ChallengeChanged
   | VaultChanged
   | VaultRotated
+  | KeysChanged
   | SessionChanged
   | KeyChanged
   | PrincipalEnded

@@ -3,6 +3,25 @@ import type { Clock, Logger } from '#core/runtime'
 import type { PolicyDefinition, ShownValue, SourceKind, StatefulContext, ToolRequirements } from '#core/tool'
 import type { SessionDefinition } from '#core/tools/define'
 
+/** A request as it leaves; names of headers are in lower case. */
+interface PlainRequest {
+  readonly url: URL
+  readonly method: 'GET' | 'POST'
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+  readonly signal: AbortSignal
+}
+
+/** An answer whose body is still to be read: to its end, or until its reader leaves the loop. */
+export interface PlainAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: AsyncIterable<Uint8Array>
+}
+
+/** Sends one request, once, and follows no redirect. */
+export type SendRequest = (request: PlainRequest) => Promise<PlainAnswer>
+
 /** What a source gets when it is opened. */
 export interface SourceServices {
   /** Guarded; may also reach the hosts that the source's options name, because the operator wrote them. */
@@ -12,6 +31,8 @@ export interface SourceServices {
    * `egress.maxResponseBytes` says more); absent = `fetch`.
    */
   readonly fetchDescription?: typeof fetch
+  /** The same way out as `fetch` without its objects, which cost more than a small call itself; absent = `fetch` only. */
+  readonly send?: SendRequest
   readonly clock: Clock
   readonly log: Logger
   /** Relative paths in the options start here: the folder of the configuration. */

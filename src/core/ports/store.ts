@@ -6,6 +6,7 @@ import type { MaybePromise } from '#core/runtime'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { ApprovalStore, EndedParked } from './approval-store.ts'
 import type { PinStore, SourceStore } from './import-store.ts'
+import type { KeyChange } from './key-change.ts'
 import type { AuditStore, KeyStore } from './key-store.ts'
 import type {
   BudgetStore,
@@ -217,7 +218,7 @@ export interface Store extends RunStore, SessionStore {
   readonly rates: RateStore
   /** What budgets have handed out. */
   readonly budgets: BudgetStore
-  /** Changes that wait for their commit. */
+  /** Changes that wait for their commit, and reads of a database that is far away. */
   readonly pendingWrites: number
   readonly vault: VaultStore
   readonly consents: ConsentStore
@@ -233,6 +234,8 @@ export interface Store extends RunStore, SessionStore {
   readonly workflows: WorkflowStore
   /** Requests that have a key of their caller's own, and are no calls. */
   readonly requests: IdempotentRequestStore
+  /** The change of `COLLET_KEY`. */
+  readonly keyChange: KeyChange
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 
@@ -284,6 +287,8 @@ export interface Store extends RunStore, SessionStore {
 
   /** One small step of forgetting (rule 13); `true` while there is more to do. */
   purge(nowMs: number, policy: RetentionPolicy): MaybePromise<boolean>
+  /** Whether it is this process's turn at work that one of all processes is to do, once in so long. */
+  takeTurn(work: string, everyMs: number): MaybePromise<boolean>
   /** Tells what other processes change, until it is ended; own changes do not count. It may tell too much, and late. */
   watch(tell: TellChange): StoreWatcher
   /** Why no run may start now, in words for an operator; `undefined` when one may (rule 18). */

@@ -18,6 +18,7 @@ export type RequestHeaders = Readonly<Record<string, string | undefined>>
 const DATE = /^\d{4}-\d{2}-\d{2}$/
 const SENTINEL = /^=\?base64\?(.*)\?=$/
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+const PLAIN_HEADER = /^[\t\x20-\x7e]+$/
 const SURROUNDING_SPACE = /^[ \t]|[ \t]$/
 const SURROUNDING_SPACES = /^[ \t]+|[ \t]+$/g
 
@@ -45,6 +46,13 @@ export function decodeHeaderValue(value: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/** What a header cannot carry, or what looks like this encoding, is written in it (MCP §1.3). */
+export function encodeHeaderValue(text: string): string {
+  if (PLAIN_HEADER.test(text) && !SURROUNDING_SPACE.test(text) && !SENTINEL.test(text)) return text
+  const units = Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte))
+  return `=?base64?${btoa(units.join(''))}?=`
 }
 
 /** MCP row 12: what the headers of a new-era request must repeat; the problem, or nothing. */

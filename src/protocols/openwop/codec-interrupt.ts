@@ -90,8 +90,11 @@ export function decodeResume(body: JsonValue | undefined): Decision | string {
   if (word === undefined) {
     return '"action" must be "accept" or "reject". Arguments cannot be changed: that takes a new call.'
   }
-  if (reason !== undefined && (typeof reason !== 'string' || reason.length > LONGEST_REASON)) {
-    return `"reason" must be a text of at most ${LONGEST_REASON} characters.`
+  if (
+    reason !== undefined &&
+    (typeof reason !== 'string' || reason.length > LONGEST_REASON || reason.includes('\0'))
+  ) {
+    return `"reason" must be a text of at most ${LONGEST_REASON} characters, without NUL.`
   }
   const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
   if (word === 'override' && why === undefined) return 'An override needs a "reason".'

@@ -139,8 +139,8 @@ function readUtsUser(call: JsonObject, inContext: string | undefined): string | 
 
 function readString(call: JsonObject, member: string): string | undefined {
   const text = call[member]
-  if (text === undefined || typeof text === 'string') return text
-  throw fault('request_invalid', `"${member}" must be a string; leave it out when there is none.`)
+  if (text === undefined || (typeof text === 'string' && !text.includes('\0'))) return text
+  throw fault('request_invalid', `"${member}" must be a string without NUL; leave it out when there is none.`)
 }
 
 /** The version a request asks for, in the spelling the answer repeats (OTC/C-16). */
@@ -308,8 +308,8 @@ export function decodeContext(context: JsonValue | undefined): DecodedContext {
   if (context === undefined || context === null) return NO_CONTEXT
   if (!isJsonObject(context)) throw invalid('"context" must be an object; leave it out when there is none.')
   const { authorization, secrets, user_id: userId, user_info: userInfo } = withoutNulls(context)
-  if (userId !== undefined && typeof userId !== 'string') {
-    throw invalid('"context.user_id" must be a string; leave it out when there is none.')
+  if (userId !== undefined && (typeof userId !== 'string' || userId.includes('\0'))) {
+    throw invalid('"context.user_id" must be a string without NUL; leave it out when there is none.')
   }
   const loneToken = readLoneToken(authorization)
   return {

@@ -135,8 +135,11 @@ export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undef
     throw badRequest('`acceptHidden` is true or false.')
   }
   const acceptsHidden = acceptHidden === true
-  if (reason !== undefined && (typeof reason !== 'string' || reason.length > LONGEST_REASON)) {
-    throw badRequest(`\`reason\` is a text of at most ${LONGEST_REASON} characters.`)
+  if (
+    reason !== undefined &&
+    (typeof reason !== 'string' || reason.length > LONGEST_REASON || reason.includes('\0'))
+  ) {
+    throw badRequest(`\`reason\` is a text of at most ${LONGEST_REASON} characters, without NUL.`)
   }
   if (override !== undefined && typeof override !== 'boolean')
     throw badRequest('`override` is true or false.')

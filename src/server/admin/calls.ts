@@ -186,8 +186,11 @@ function readAs(as: JsonValue | undefined): Settlement['as'] {
 }
 
 function readWhy(why: JsonValue | undefined): string {
-  if (typeof why === 'string' && why.trim() !== '' && why.length <= LONGEST_WHY) return why
-  throw badRequest(`\`why\` is a text of 1 to ${LONGEST_WHY} characters that says how you know.`)
+  if (typeof why === 'string' && why.trim() !== '' && why.length <= LONGEST_WHY && !why.includes('\0'))
+    return why
+  throw badRequest(
+    `\`why\` is a text of 1 to ${LONGEST_WHY} characters, without NUL, that says how you know.`,
+  )
 }
 
 /** `?state=&limit=` of the operators' list. */

@@ -303,7 +303,12 @@ const MOMENT = z.iso.datetime({ offset: true })
 
 const KEY_TERMS = {
   tenant: NAME.optional(),
-  label: z.string().min(1).max(LONGEST_LABEL).optional(),
+  label: z
+    .string()
+    .min(1)
+    .max(LONGEST_LABEL)
+    .refine((text) => !text.includes('\0'), { error: 'a text cannot hold NUL.' })
+    .optional(),
   expires_at: MOMENT.optional(),
 }
 

@@ -66,7 +66,7 @@ export const PAGE_BOUNDS: MessageBounds = {
 export const MOST_IN_A_BATCH = 1_000
 const EVENTS_A_TURN = 100
 /** What a refusal says for itself; the rest is nobody's reading. */
-const MOST_REFUSAL_BYTES = 65_536
+export const MOST_REFUSAL_BYTES = 65_536
 const LEAST_RETRY_MS = 1_000
 
 /** The same answer, which ends with a fault where a message in it is too much to parse. */
@@ -85,85 +85,122 @@ export function boundedAnswer(response: Response, bounds: MessageBounds): Respon
 type BytesTransformer = Transformer<Uint8Array, Uint8Array>
 
 /** One JSON text, or a few of them in a list. */
-function messageWithin({ mostBytes, json }: MessageBounds): BytesTransformer {
-  const scan = new JsonScan({ ...json, mostOutermost: MOST_IN_A_BATCH })
-  let bytes = 0
+function messageWithin(bounds: MessageBounds): BytesTransformer {
+  const check = messageCheck(bounds)
   return {
     transform(chunk, controller) {
-      bytes += chunk.length
-      scan.take(chunk)
-      if (bytes > mostBytes) throw tooMuch(`is larger than ${mostBytes} bytes`)
-      if (scan.problem !== undefined) throw tooMuch(scan.problem)
+      check(chunk)
       controller.enqueue(chunk)
     },
+  }
+}
+
+/** Looks at the pieces of one JSON text, or of a list of them, in their order; throws where it is too much. */
+export function messageCheck({ mostBytes, json }: MessageBounds): (chunk: Uint8Array) => void {
+  const scan = new JsonScan({ ...json, mostOutermost: MOST_IN_A_BATCH })
+  let bytes = 0
+  return (chunk) => {
+    bytes += chunk.length
+    scan.take(chunk)
+    if (bytes > mostBytes) throw tooMuch(`is larger than ${mostBytes} bytes`)
+    if (scan.problem !== undefined) throw tooMuch(scan.problem)
   }
 }
 
 const [NEWLINE, RETURN] = [0x0a, 0x0d]
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 
-/**
- * Events, line by line. All ends of lines become the same one, so that their parser sees the lines that were looked at
- * here; many events come in many turns; and none asks to be opened again at once, for ever.
- */
-function eventsWithin({ mostBytes, json }: MessageBounds): BytesTransformer {
-  const scan = new JsonScan(json)
-  let parts: Buffer[] = []
-  let partBytes = 0
-  let eventBytes = 0
-  let events = 0
-  let isFirst = true
-  let endedInReturn = false
-
-  const keep = (part: Buffer): void => {
-    if (part.length === 0) return
-    parts.push(part)
-    partBytes += part.length
-    if (eventBytes + partBytes > mostBytes) throw tooMuch(`is larger than ${mostBytes} bytes`)
-  }
-  /** What goes on of a line that is here whole. */
-  const endLine = (): Buffer => {
-    const whole = Buffer.concat(parts)
-    const line =
-      isFirst && whole.indexOf(BYTE_ORDER_MARK) === 0 ? whole.subarray(BYTE_ORDER_MARK.length) : whole
-    isFirst = false
-    eventBytes += partBytes
-    parts = []
-    partBytes = 0
-    if (line.length === 0) {
-      events += 1
-      eventBytes = 0
-      scan.startAnew()
-    } else if (line.indexOf('data') === 0) {
-      scan.take(line)
-      scan.endLine()
-      if (scan.problem !== undefined) throw tooMuch(scan.problem)
-    } else if (isHaste(line)) return Buffer.alloc(0)
-    return Buffer.concat([line, Buffer.of(NEWLINE)])
-  }
-
+/** Events, line by line, as the transport of the official client gets them. */
+function eventsWithin(bounds: MessageBounds): BytesTransformer {
+  const lines = new EventLines(bounds)
   return {
     async transform(chunk, controller) {
-      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
-      // The other half of an end that was taken already.
-      let from = endedInReturn && bytes[0] === NEWLINE ? 1 : 0
-      endedInReturn = bytes.length === 0 ? endedInReturn : bytes.at(-1) === RETURN
-      for (let at = from; at < bytes.length; at += 1) {
-        const byte = bytes[at]
-        if (byte !== NEWLINE && byte !== RETURN) continue
-        keep(bytes.subarray(from, at))
-        if (byte === RETURN && bytes[at + 1] === NEWLINE) at += 1
-        from = at + 1
-        controller.enqueue(endLine())
-        if (events < EVENTS_A_TURN) continue
-        events = 0
-        await setImmediate()
+      for (const line of lines.take(chunk)) {
+        controller.enqueue(line)
+        if (lines.isTurnOver()) await setImmediate()
       }
-      keep(bytes.subarray(from))
     },
     flush(controller) {
-      controller.enqueue(Buffer.concat(parts))
+      controller.enqueue(lines.rest)
     },
+  }
+}
+
+/**
+ * Takes a stream of events apart into lines. All ends of lines become the same one, so that a parser sees the lines that
+ * were looked at here; many events come in many turns; and none asks to be opened again at once, for ever.
+ */
+export class EventLines {
+  readonly #bounds: MessageBounds
+  readonly #scan: JsonScan
+  #parts: Buffer[] = []
+  #partBytes = 0
+  #eventBytes = 0
+  #events = 0
+  #isFirst = true
+  #endedInReturn = false
+
+  constructor(bounds: MessageBounds) {
+    this.#bounds = bounds
+    this.#scan = new JsonScan(bounds.json)
+  }
+
+  /** The line that was begun and has no end yet. */
+  get rest(): Buffer {
+    return Buffer.concat(this.#parts)
+  }
+
+  /** Whether others should have a turn before the next line; says so once. */
+  isTurnOver(): boolean {
+    if (this.#events < EVENTS_A_TURN) return false
+    this.#events = 0
+    return true
+  }
+
+  /** The lines that are whole with this chunk, each with its end. */
+  *take(chunk: Uint8Array): Generator<Buffer> {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
+    // The other half of an end that was taken already.
+    let from = this.#endedInReturn && bytes[0] === NEWLINE ? 1 : 0
+    this.#endedInReturn = bytes.length === 0 ? this.#endedInReturn : bytes.at(-1) === RETURN
+    for (let at = from; at < bytes.length; at += 1) {
+      const byte = bytes[at]
+      if (byte !== NEWLINE && byte !== RETURN) continue
+      this.#keep(bytes.subarray(from, at))
+      if (byte === RETURN && bytes[at + 1] === NEWLINE) at += 1
+      from = at + 1
+      yield this.#endLine()
+    }
+    this.#keep(bytes.subarray(from))
+  }
+
+  #keep(part: Buffer): void {
+    if (part.length === 0) return
+    this.#parts.push(part)
+    this.#partBytes += part.length
+    const { mostBytes } = this.#bounds
+    if (this.#eventBytes + this.#partBytes > mostBytes) throw tooMuch(`is larger than ${mostBytes} bytes`)
+  }
+
+  /** What goes on of a line that is here whole. */
+  #endLine(): Buffer {
+    const whole = this.rest
+    const hasMark = this.#isFirst && whole.indexOf(BYTE_ORDER_MARK) === 0
+    const line = hasMark ? whole.subarray(BYTE_ORDER_MARK.length) : whole
+    this.#isFirst = false
+    this.#eventBytes += this.#partBytes
+    this.#parts = []
+    this.#partBytes = 0
+    if (line.length === 0) {
+      this.#events += 1
+      this.#eventBytes = 0
+      this.#scan.startAnew()
+    } else if (line.indexOf('data') === 0) {
+      this.#scan.take(line)
+      this.#scan.endLine()
+      if (this.#scan.problem !== undefined) throw tooMuch(this.#scan.problem)
+    } else if (isHaste(line)) return Buffer.alloc(0)
+    return Buffer.concat([line, Buffer.of(NEWLINE)])
   }
 }
 

@@ -5,6 +5,26 @@ import type { JsonObject, JsonValue } from '#core/json'
 import { Semaphore } from '#core/limits/limits'
 import { LONGEST_TIMER_MS, type ToolContext } from '#core/tool'
 
+/** Who we say we are, and what we can be asked. */
+export const CLIENT = {
+  info: { name: 'collet', version: '1' },
+  capabilities: { elicitation: { form: { applyDefaults: true }, url: {} } },
+} as const
+
+/** Code of the error that a request gets whose stream ended without an answer. */
+export const STREAM_ENDED = -31_999
+
+/** A call as a connection may carry it without the official client. */
+export interface PlainCall {
+  readonly scope: CallScope
+  readonly params: JsonObject
+  readonly headers: Readonly<Record<string, string>> | undefined
+  /** `undefined` with an upstream of the earlier era. */
+  readonly revision: string | undefined
+  /** Takes the parameters of a notice of progress. */
+  report(progress: JsonValue | undefined): void
+}
+
 interface ConnectionOptions {
   readonly client: Client
   readonly transport: Transport
@@ -12,6 +32,8 @@ interface ConnectionOptions {
   readonly correlates: boolean
   callsAtOnce(): number
   readonly openedMs: number
+  /** A shorter way for calls, where there is one; `undefined` = it did not take this one. */
+  callPlainly?(call: PlainCall): Promise<JsonObject | undefined>
   /** Ends it, with its process or session. */
   close(): Promise<void>
 }
@@ -70,6 +92,11 @@ export class Connection {
     await this.#running.enter(signal)
     this.#calls.add(scope)
     try {
+      const result = await this.#options.callPlainly?.({
+        ...{ scope, params, headers, revision: this.#modernRevision },
+        report: (progress) => reportPlain(scope, progress),
+      })
+      if (result !== undefined) return result
       return await CALL_SCOPE.run(scope, () =>
         this.client.request({ method: 'tools/call', params }, ANY_RESULT, {
           signal,
@@ -84,6 +111,10 @@ export class Connection {
       this.#calls.delete(scope)
       this.#running.leave()
     }
+  }
+
+  get #modernRevision(): string | undefined {
+    return this.isModern ? this.client.getNegotiatedProtocolVersion() : undefined
   }
 
   /** Any other request, within a time. */
@@ -104,6 +135,16 @@ export class Connection {
 
 function report({ context }: CallScope, { progress, total, message }: Progress): void {
   context.progress(progress, total, message)
+}
+
+function reportPlain(scope: CallScope, params: JsonValue | undefined): void {
+  if (!isWireObject(params) || typeof params.progress !== 'number') return
+  const { progress, total, message } = params
+  report(scope, {
+    progress,
+    ...(typeof total === 'number' ? { total } : {}),
+    ...(typeof message === 'string' ? { message } : {}),
+  })
 }
 
 /** Whether a value that came off the wire, and so is JSON, is an object. */

@@ -1,7 +1,6 @@
 import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client'
 import { fault, isToolError, type ToolError } from '#core/errors'
-import type { CallScope, Connection } from './connection.ts'
-import { STREAM_ENDED } from './http-transport.ts'
+import { type CallScope, type Connection, STREAM_ENDED } from './connection.ts'
 
 const LONGEST_TEXT = 2000
 const UNSUPPORTED_VERSION = -32_022

@@ -47,9 +47,12 @@ export async function invoke(
     const result = await attempt(setting, invocation, { scope, credentials })
     return readOutput(result, binding.isStructured === true)
   } finally {
-    over.abort()
+    over.abort(OVER)
   }
 }
+
+/** One for all calls: without it each abort makes an exception with a stack. */
+const OVER = new Error('the call is over')
 
 interface Attempt {
   readonly scope: CallScope

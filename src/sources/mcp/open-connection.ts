@@ -9,13 +9,12 @@ import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
 import type { SourceServices } from '#core/ports/source'
 import { untilAborted } from '#core/runtime'
 import { answerOf, askCaller } from './call-tool.ts'
-import { Connection } from './connection.ts'
+import { CLIENT, Connection } from './connection.ts'
 import { HttpTransport } from './http-transport.ts'
 import type { McpOptions } from './options.ts'
 import { StdioTransport } from './stdio-transport.ts'
 import type { Endpoint } from './upstream.ts'
 
-const CLIENT_INFO = { name: 'collet', version: '1' }
 /** MCP/T-24: silence on stdio is an old server; longer than this nobody needs to say no. */
 const PROBE_MS = 5000
 /** On HTTP it says less: the old handshake is tried, but it may be silent too. */
@@ -70,6 +69,7 @@ async function attempt(setting: ConnectionSetting, request: OpenRequest): Promis
     correlates: setting.endpoint.transport === 'http',
     callsAtOnce: () => (isOneAtATime(setting, client) ? 1 : options.callsAtOnce),
     openedMs: services.clock.monotonicMs(),
+    ...(transport instanceof HttpTransport ? { callPlainly: (call) => transport.call(call) } : {}),
     close: () => endTransport(transport, client),
   })
   client.setNotificationHandler('notifications/tools/list_changed', () => setting.onToolsChanged(connection))
@@ -108,8 +108,8 @@ function isOneAtATime({ endpoint, manners }: ConnectionSetting, client: Client):
 function clientFor({ revision, connectTimeoutMs, url }: McpOptions): Client {
   const probe = { timeoutMs: Math.min(url === undefined ? PROBE_MS : HTTP_PROBE_MS, connectTimeoutMs / 2) }
   const mode = revision === 'modern' ? { pin: '2026-07-28' } : revision
-  return new Client(CLIENT_INFO, {
-    capabilities: { elicitation: { form: { applyDefaults: true }, url: {} } },
+  return new Client(CLIENT.info, {
+    capabilities: CLIENT.capabilities,
     versionNegotiation: { mode, probe },
     inputRequired: { autoFulfill: false },
     // Values are checked by the call pipeline, against the accepted schema.
@@ -122,7 +122,10 @@ function clientFor({ revision, connectTimeoutMs, url }: McpOptions): Client {
 function transportTo({ endpoint, options, services }: ConnectionSetting, { credentials }: OpenRequest) {
   if (endpoint.transport === 'http') {
     const { headers } = options
-    return new HttpTransport({ url: endpoint.url, headers, credentials, fetch: services.fetch })
+    return new HttpTransport({
+      ...{ url: endpoint.url, headers, credentials, fetch: services.fetch },
+      send: services.send,
+    })
   }
   const own = Object.entries(options.env).map(([name, value]): [string, string] => [name, value.reveal()])
   const secrets = own.map(([, value]) => value).filter((value) => value.length >= 8)

@@ -2,6 +2,7 @@ import { JSON_BOUNDS, type JsonObject, type JsonValue, tooMuchJson } from '#core
 import type { OfferedTool } from '#core/ports/source'
 import { isNewest, unknownDialect, upgradeSchema } from '#core/schema/upgrade'
 import { CONTENT_BLOCKS_SCHEMA, type PolicyDefinition, type ToolRequirements } from '#core/tool'
+import { encodeHeaderValue } from '#protocols/mcp/codec-message'
 import { policyOf } from '#sources/common/options'
 import { isWireArray, isWireObject, textOf } from './connection.ts'
 import type { McpOptions } from './options.ts'
@@ -158,7 +159,7 @@ export function headersFor(
   const headers = params.flatMap(({ header, path }): [string, string][] => {
     const value = valueAt(input, path)
     const isPlain = typeof value === 'string' || typeof value === 'boolean' || Number.isSafeInteger(value)
-    return isPlain ? [[`Mcp-Param-${header}`, encodeHeader(String(value))]] : []
+    return isPlain ? [[`Mcp-Param-${header}`, encodeHeaderValue(String(value))]] : []
   })
   return headers.length === 0 ? undefined : Object.fromEntries(headers)
 }
@@ -167,10 +168,4 @@ function valueAt(input: JsonObject, path: readonly string[]): JsonValue | undefi
   let value: JsonValue | undefined = input
   for (const name of path) value = isWireObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
   return value
-}
-
-/** What a header cannot carry, or what looks like this encoding, is written in it. */
-function encodeHeader(text: string): string {
-  const isSafe = /^[\t\x20-\x7e]+$/.test(text) && text === text.trim() && !/^=\?base64\?.*\?=$/.test(text)
-  return isSafe ? text : `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`
 }

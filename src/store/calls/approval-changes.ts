@@ -26,8 +26,8 @@ import {
 } from '#core/ports/approval-store'
 import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
 import { labelOf, type RunFact } from '#core/runs/events'
-import { sealReason } from '#store/encryption'
 import { all, type CommitGroup, get, type Row, type Steps, write } from '#store/engine'
+import { sealReason } from '#store/key-ring'
 import {
   boundText,
   integer,
@@ -97,7 +97,7 @@ export function* resume(
   const { writer } = group
   if ((yield* write('resumeCall', writer, rerunUntilMs, record, attempt)) === 0) return TAKEN
   yield* write('changeApproval', 'used', atMs, approval.expiresAtMs, approvalId, 'granted')
-  yield* sealRow(group.keys.rows, 'approvals', approvalId)
+  yield* sealRow(group.keys, 'approvals', approvalId)
   const ownSession = optionalText(row, 'own_session')
   if (ownSession !== undefined) yield* write('setSessionWriter', writer, ownSession)
   group.append(approvalEvent(approval, { type: 'approval.used', at: atMs, by: previous.principal }))
@@ -120,9 +120,9 @@ export function* decide(
     return 'closed'
   }
   if (judged.kind === 'repeated') return 'repeated'
-  const sealed = reason === undefined ? undefined : sealReason(group.keys.reasons, id, reason)
+  const sealed = reason === undefined ? undefined : sealReason(group.keys, id, reason)
   yield* write('saveDecision', id, by, action, sealed ?? null, atMs, decisions.length)
-  yield* sealRow(group.keys.rows, 'approval_decisions', id, by)
+  yield* sealRow(group.keys, 'approval_decisions', id, by)
   const { granted } = judged
   yield* appendAbout(row, decidedFact(approval, { action, opaque, reason: sealed, granted }), atMs)
   group.append(approvalEvent(approval, { ...journaled(action, sealed), at: atMs, by }))
@@ -134,7 +134,7 @@ export function* decide(
     yield* endParked(group, row, { why: 'rejected', atMs, by, reason })
   } else {
     yield* write('changeApproval', 'granted', atMs, judged.expiresAtMs, id, 'pending')
-    yield* sealRow(group.keys.rows, 'approvals', id)
+    yield* sealRow(group.keys, 'approvals', id)
   }
   return 'decided'
 }
@@ -223,7 +223,7 @@ function* insertApproval(
     atMs,
     approval.expiresAtMs,
   )
-  yield* sealRow(group.keys.rows, 'approvals', approval.id)
+  yield* sealRow(group.keys, 'approvals', approval.id)
 }
 
 function* appendAbout(row: Row, fact: RunFact, atMs: number): Steps<void> {
@@ -287,7 +287,7 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   if ((yield* write('refuseCall', atMs, ...columns, record, attempt)) === 0) return undefined
   group.addReference()
   yield* write('changeApproval', ENDS[why].state, atMs, expiresAtMs, id, state)
-  yield* sealRow(group.keys.rows, 'approvals', id)
+  yield* sealRow(group.keys, 'approvals', id)
   const run = text(row, 'run')
   if (state === 'pending' && why !== 'rejected') {
     const action = why === 'expired' ? ('reject' as const) : ('cancel' as const)

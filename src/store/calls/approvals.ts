@@ -12,9 +12,9 @@ import type {
   ParkResult,
 } from '#core/ports/approval-store'
 import type { CallAddress, CallRecord } from '#core/ports/store'
-import { openReason } from '#store/encryption'
 import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from '#store/engine'
-import { integer, text } from '#store/rows'
+import { openReason, type Resealing, resealReason } from '#store/key-ring'
+import { integer, resealingOf, text } from '#store/rows'
 import {
   approvalFromRow,
   decide,
@@ -32,6 +32,8 @@ import { findCall, holderOf } from './calls.ts'
 
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200
+/** What a call must have again after the key was changed: what its grant is bound to, and the key it sends upstream. */
+const LASTING: ReadonlySet<string> = new Set(['grant', 'credential', 'effect'])
 
 /** Approvals: every answer is given after its commit. */
 export function sqlApprovals(context: StoreContext): ApprovalStore {
@@ -68,7 +70,7 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
   }
   return {
     sign: (purpose, signed) =>
-      createHmac('sha256', keys.approvals)
+      createHmac('sha256', LASTING.has(purpose) ? keys.bindings : keys.current.links)
         .update(JSON.stringify([purpose, signed]))
         .digest('base64url'),
     park: async (call, parking) => parkResult(await changes.park(call, parking), parking),
@@ -162,9 +164,7 @@ function* show({ keys, sealed }: StoreContext, row: Row): Steps<ApprovalRecord> 
     ...approval,
     decisions: approval.decisions.map((decision) => {
       const { reason } = decision
-      return reason === undefined
-        ? decision
-        : { ...decision, reason: openReason(keys.reasons, approval.id, reason) }
+      return reason === undefined ? decision : { ...decision, reason: openReason(keys, approval.id, reason) }
     }),
   }
 }
@@ -207,7 +207,32 @@ function* settleNotice(_group: CommitGroup, id: string, nextAtMs: number | undef
   else yield* write('putOffNotice', nextAtMs, id)
 }
 
+const DECISIONS = resealingOf('approval_decisions', {
+  ...{ what: 'decisions', page: 'decisionsAfter', start: ['', ''] },
+  after: (row) => [text(row, 'approval'), text(row, 'principal')],
+})
+
+export const resealing: readonly Resealing[] = [
+  resealingOf('approvals', {
+    ...{ what: 'approvals', page: 'approvalsAfter', start: [0] },
+    after: (row) => [integer(row, 'no')],
+  }),
+  {
+    ...DECISIONS,
+    *reseal(group, row, atMs) {
+      const [approval, principal] = [text(row, 'approval'), text(row, 'principal')]
+      if (typeof row.reason === 'string')
+        yield* write('resealReason', resealReason(group.keys, approval, row.reason), approval, principal)
+      yield* DECISIONS.reseal(group, row, atMs)
+    },
+  },
+]
+
 export const queries = {
+  approvalsAfter: 'SELECT * FROM approvals WHERE no > ? ORDER BY no LIMIT ?',
+  decisionsAfter:
+    'SELECT * FROM approval_decisions WHERE (approval, principal) > (?, ?) ORDER BY approval, principal LIMIT ?',
+  resealReason: 'UPDATE approval_decisions SET reason = ? WHERE approval = ? AND principal = ?',
   countParked:
     "SELECT count(*) AS n FROM calls WHERE tenant = ? AND principal = ? AND state = 'parked' AND waits_for IS NULL",
   findParkedLike: `SELECT record FROM calls WHERE tenant = ? AND principal = ? AND fingerprint = ? AND state = 'parked'

@@ -1,4 +1,3 @@
-import type { KeyObject } from 'node:crypto'
 import type { CallError, Failure } from '#core/call'
 import { lastFailure, MOST_ATTEMPTS } from '#core/calls/look-up'
 import { ambiguousEvent, endedEvent } from '#core/journal/append'
@@ -16,6 +15,7 @@ import {
   type StoreContext,
   write,
 } from '#store/engine'
+import type { Generation } from '#store/key-ring'
 import { BUDGETS_KEPT_MS, forgetFullBuckets } from '#store/limits'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { endParkedIn } from './approval-changes.ts'
@@ -70,7 +70,7 @@ function* purgeStep(
   const calls = yield* forgetResults(nowMs - policy.resultsMs)
   const runs = yield* forgetRuns(nowMs - policy.journalMs)
   const tombstones = yield* forgetTombstones(nowMs - policy.journalMs)
-  const groups = yield* forgetJournal(nowMs - policy.journalMs, group.keys.chain)
+  const groups = yield* forgetJournal(nowMs - policy.journalMs, group.keys.current)
   const challenges = yield* write('deleteChallenges', nowMs - policy.resultsMs, STEP)
   const denials = yield* write('deleteDenials', nowMs - policy.journalMs, STEP)
   const budgets = yield* write('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
@@ -125,14 +125,14 @@ function* forgetRuns(beforeMs: number): Steps<number> {
 }
 
 /** Cuts old groups off the front of each chain and signs where the cut is (rule 15). */
-function* forgetJournal(beforeMs: number, chainKey: KeyObject): Steps<number> {
+function* forgetJournal(beforeMs: number, generation: Generation): Steps<number> {
   let removed = 0
   for (const writer of yield* all('oldChains', beforeMs)) {
     const no = integer(writer, 'no')
     const last = lastForgettable(yield* all('oldestGroups', no, STEP), beforeMs)
     if (last === undefined) continue
     const link = text((yield* get('linkAt', no, last)) ?? {}, 'link')
-    const signature = checkpointSignature(chainKey, { writer: text(writer, 'id'), group: last, link })
+    const signature = checkpointSignature(generation, { writer: text(writer, 'id'), group: last, link })
     yield* write('saveCheckpoint', no, last, link, signature)
     removed += yield* write('deletePrefix', no, last)
   }

@@ -30,8 +30,8 @@ import {
   type SessionOutcome,
 } from '#core/runs/events'
 import { isRunEnded } from '#core/runs/runs'
-import { openReasonIn } from '#store/encryption'
 import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from '#store/engine'
+import { openReasonIn } from '#store/key-ring'
 import {
   boundText,
   callerSlice,
@@ -84,7 +84,7 @@ function* readRun(
   if (row === undefined || runFromRow(row).tenant !== address.tenant) return []
   const events: RunEvent[] = []
   for (const stored of yield* all('runEventsAfter', integer(row, 'no'), page.after, page.limit)) {
-    const event = openReasonIn(keys.reasons, yield* runEventFromRow(stored, sealed))
+    const event = openReasonIn(keys, yield* runEventFromRow(stored, sealed))
     events.push(yield* withStoredToolId(event))
   }
   return events

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { deriveStoreKeys } from '#store/encryption'
 import { type Ask, get, type SqlValue, write } from '#store/engine'
+import { KeyRing } from '#store/key-ring'
 import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
 import { answerAll, BATCHES } from './batches.ts'
 import { Connection } from './connection.ts'
@@ -16,7 +16,7 @@ let connection: Connection
 beforeAll(async () => {
   server = await startPostgres()
   const url = await server.createDatabase('batches')
-  await prepareDatabase(url, deriveStoreKeys(randomBytes(32)))
+  await prepareDatabase(url, new KeyRing({ current: randomBytes(32) }))
   connection = await Connection.open(url)
   await answerAll(connection, [get('insertWriter', 'writer-1', 1_000, Buffer.from('key'), 0)], 'change')
   await answerAll(

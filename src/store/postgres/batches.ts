@@ -1,4 +1,5 @@
-import type { Ask, Row, SqlValue } from '#store/engine'
+import { StoreError } from '#core/errors'
+import { type Ask, NUL_REFUSED, type Row, type SqlValue } from '#store/engine'
 import { QUERIES, type QueryName } from '#store/schema'
 import type { Connection, Result, Statement } from './connection.ts'
 import { NOW_MS } from './lease.ts'
@@ -9,9 +10,10 @@ import { NOW_MS } from './lease.ts'
  */
 export async function answerAll(
   connection: Connection,
-  asks: readonly Ask[],
+  asked: readonly Ask[],
   purpose: Purpose,
 ): Promise<void> {
+  const asks = asked.some(holdsNul) ? asked.filter((ask) => !isAnswered(ask)) : asked
   const [first] = asks
   if (first === undefined) return
   if (asks.length === 1) return answer(first, await connection.one(statementOf(first, purpose)))
@@ -19,6 +21,17 @@ export async function answerAll(
   const parcels = [...alike.values()].map((same) => parcelOf(same, purpose))
   const results = await connection.send(parcels.map(({ statement }) => statement))
   for (const [index, result] of results.entries()) parcels[index]?.deliver(result)
+}
+
+function holdsNul({ values }: Ask): boolean {
+  return values.some((value) => typeof value === 'string' && value.includes('\0'))
+}
+
+/** No row has a text with NUL, so whoever looks for one finds none; PostgreSQL would not take the question. */
+function isAnswered(ask: Ask): boolean {
+  if (!holdsNul(ask)) return false
+  if (postgresText(ask.query).startsWith('SELECT')) return true
+  throw new StoreError('not_written', NUL_REFUSED)
 }
 
 /** What a change reads it holds on to until its commit, where it decides by it. */

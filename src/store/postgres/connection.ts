@@ -33,6 +33,16 @@ const SETTINGS = {
   lock_timeout: '5000',
 }
 
+const START_SETTINGS = Object.entries(SETTINGS)
+  .map(([name, value]) => `-c ${name}=${value}`)
+  .join(' ')
+/** The same for one transaction. */
+const LOCAL_SETTINGS = {
+  text: `SELECT ${Object.entries(SETTINGS)
+    .map(([name, value]) => `set_config('${name}', '${value}', true)`)
+    .join(', ')}`,
+}
+
 /** The type of `BIGINT`, which `pg` gives as text by default. Every number of ours is a safe integer. */
 const INT8 = 20
 
@@ -45,6 +55,8 @@ interface ConnectionOptions {
   readonly patienceMs?: number
   /** Called with what is said on a channel that was listened to. */
   readonly onNotice?: (said: string) => void
+  /** It leads to a pooler that gives every transaction another connection; default: that is found out. */
+  readonly isPooled?: boolean
 }
 
 /** One connection. What is sent together goes out in one write and is answered in order. */
@@ -52,13 +64,20 @@ export class Connection {
   readonly #client: Client
   readonly #socket: Socket
   readonly #watching: NodeJS.Timeout
+  /** Nothing lasts longer than a transaction: no settings, no statements with a name, nothing to listen to. */
+  readonly isPooled: boolean
   #isLost = false
   /** Writes that are not answered yet, and when the last answer, or the first of them, was. */
   #unanswered = 0
   #aliveAtMs = 0
 
-  private constructor(client: Client, socket: Socket, patienceMs: number) {
+  private constructor(
+    client: Client,
+    socket: Socket,
+    { patienceMs = PATIENCE_MS, isPooled = false }: ConnectionOptions,
+  ) {
     this.#client = client
+    this.isPooled = isPooled
     this.#socket = socket
     this.#watching = setInterval(() => this.#watch(patienceMs), patienceMs / 4).unref()
     const lose = () => {
@@ -70,15 +89,23 @@ export class Connection {
 
   /** Loads the driver with the first connection: a store in a file needs none of it. */
   static async open(url: string, options: ConnectionOptions = {}): Promise<Connection> {
-    const { name = 'collet', patienceMs = PATIENCE_MS } = options
+    try {
+      return await Connection.#open(url, options)
+    } catch (error) {
+      // PgBouncer takes no settings from whoever connects.
+      if (options.isPooled !== undefined || !isStartupRefused(error)) throw error
+      return await Connection.#open(url, { ...options, isPooled: true })
+    }
+  }
+
+  static async #open(url: string, options: ConnectionOptions): Promise<Connection> {
+    const { name = 'collet', patienceMs = PATIENCE_MS, isPooled = false } = options
     const { Client, types } = await import('pg')
     const socket = new Socket()
     const client = new Client({
       connectionString: url,
       application_name: name,
-      options: Object.entries(SETTINGS)
-        .map(([name, value]) => `-c ${name}=${value}`)
-        .join(' '),
+      options: isPooled ? undefined : START_SETTINGS,
       connectionTimeoutMillis: Math.min(CONNECT_MS, patienceMs),
       pipeline: true,
       stream: () => socket,
@@ -86,7 +113,7 @@ export class Connection {
         getTypeParser: (oid, format) => (oid === INT8 ? Number : types.getTypeParser(oid, format)),
       },
     })
-    const connection = new Connection(client, socket, patienceMs)
+    const connection = new Connection(client, socket, options)
     client.on('notification', ({ payload = '' }) => options.onNotice?.(payload))
     try {
       await client.connect()
@@ -108,6 +135,11 @@ export class Connection {
     return this.#isLost
   }
 
+  /** What begins a transaction here. */
+  begin(text = 'BEGIN'): readonly Statement[] {
+    return this.isPooled ? [{ text }, LOCAL_SETTINGS] : [{ text }]
+  }
+
   async one(statement: Statement): Promise<Result> {
     const [result] = await this.send([statement])
     if (result === undefined) throw new Error('a statement without a result')
@@ -124,7 +156,9 @@ export class Connection {
       this.#unanswered += 1
       this.#socket.cork()
       for (const [index, statement] of statements.entries()) {
-        this.#client.query<Row>(statement, (error: Error | null, result: QueryResult<Row>) => {
+        const { text, values } = statement
+        const query = this.isPooled ? { text, ...(values === undefined ? {} : { values }) } : statement
+        this.#client.query<Row>(query, (error: Error | null, result: QueryResult<Row>) => {
           if (error) failure ??= this.#isLost ? new ConnectionLost(error) : error
           else results[index] = { rows: result.rows, changed: result.rowCount ?? 0, command: result.command }
           waiting -= 1
@@ -187,6 +221,14 @@ export class Line {
   }
 }
 
+function isStartupRefused(error: unknown): boolean {
+  return (
+    error instanceof StoreError &&
+    stateOf(error.cause) === '08P01' &&
+    error.message.includes('startup parameter')
+  )
+}
+
 /** The SQLSTATE of an error of PostgreSQL. */
 function stateOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
@@ -213,6 +255,11 @@ export function isFenced(error: unknown): boolean {
   return (
     stateOf(error) === '23502' && error instanceof Error && 'column' in error && error.column === 'writer'
   )
+}
+
+/** A table is there, or gone, or in its place already: another process did the same at once. */
+export function isDoneAlready(error: unknown): boolean {
+  return /^(42P01|42P07|42809)$/.test(stateOf(error) ?? '')
 }
 
 /** This role may not do that. */

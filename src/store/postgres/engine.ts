@@ -21,6 +21,8 @@ import { Notices } from './notices.ts'
 
 interface PostgresEngineOptions {
   readonly url: string
+  /** Where connections stay ours, when `url` leads to a pooler. */
+  readonly direct?: string | undefined
   readonly chain: Chain
   readonly volumes: Volumes
   readonly guard: RowGuard
@@ -35,11 +37,10 @@ const CAREFUL_LOCK = 20_417
 
 const LONGEST_LOOK_MS = 3_600_000
 
-const BEGIN = { text: 'BEGIN' }
-const BEGIN_SNAPSHOT = { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }
+const BEGIN_SNAPSHOT = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
 /** A part of the journal that is dropped is gone for earlier moments too, so none goes while somebody looks at one. */
 const KEEP_PARTS = { text: 'LOCK TABLE ONLY commit_groups IN ACCESS SHARE MODE' }
-const BEGIN_CAREFUL = { text: `SELECT pg_advisory_xact_lock(${CAREFUL_LOCK})` }
+const CAREFUL = { text: `SELECT pg_advisory_xact_lock(${CAREFUL_LOCK})` }
 const COMMIT = { text: 'COMMIT' }
 const ROLLBACK = { text: 'ROLLBACK' }
 
@@ -55,31 +56,45 @@ export class PostgresEngine implements Engine {
   readonly #reads: Line
   readonly #snapshots: Line
   #reading: PendingRead[] = []
+  #waitingReads = 0
   #snapshotTurn: Promise<unknown> = Promise.resolve()
 
   constructor(options: PostgresEngineOptions) {
-    const { url } = options
+    const { url, direct, leaseMs, wallMs } = options
+    const own = direct ?? url
+    const pooled = direct === undefined ? {} : { isPooled: true }
     this.#options = options
-    this.#lease = new Lease(options)
-    this.#notices = new Notices({ url, foreignVersion: () => this.#foreignVersion() })
-    this.#writes = new Line(() => Connection.open(url))
-    this.#reads = new Line(() => Connection.open(url))
-    this.#snapshots = new Line(() => Connection.open(url))
+    this.#lease = new Lease({ url: own, leaseMs, wallMs })
+    this.#notices = new Notices({
+      url: own,
+      send: (statement) => this.#readOne(statement),
+      foreignVersion: () => this.#foreignVersion(),
+    })
+    this.#writes = new Line(() => Connection.open(own))
+    this.#reads = new Line(() => Connection.open(url, pooled))
+    this.#snapshots = new Line(() => Connection.open(url, pooled))
+  }
+
+  get waitingReads(): number {
+    return this.#waitingReads
   }
 
   async read<T>(steps: Steps<T>): Promise<T> {
+    this.#waitingReads += 1
     try {
       return await driveEach(steps, async (asks) => {
         for (const ask of asks) await this.#ask(ask)
       })
     } catch (error) {
       throw storeErrorOf(error, 'cannot read the database')
+    } finally {
+      this.#waitingReads -= 1
     }
   }
 
   snapshot<T>(steps: Steps<T>): Promise<T> {
     return this.#inTurn(async (connection) => {
-      await connection.send([BEGIN_SNAPSHOT, KEEP_PARTS])
+      await connection.send([...connection.begin(BEGIN_SNAPSHOT), KEEP_PARTS])
       try {
         return await driveEach(steps, this.#answerOn(connection, 'read'))
       } finally {
@@ -125,6 +140,15 @@ export class PostgresEngine implements Engine {
   /** Nothing is kept beside the writer's row. */
   forgetWriter(): void {}
 
+  async takeTurn(work: string, everyMs: number): Promise<boolean> {
+    const { rows } = await this.#readOne({
+      name: 'takeTurn',
+      text: TAKE_TURN,
+      values: [`turn:${work}`, everyMs],
+    })
+    return rows.length > 0
+  }
+
   watch(tell: TellChange): StoreWatcher {
     return this.#notices.watch(tell)
   }
@@ -134,7 +158,9 @@ export class PostgresEngine implements Engine {
     const plan = planParts(rows, nowMs, keptMs)
     if (plan.make === undefined && plan.drop.length === 0) return 0
     // On a connection of its own: a large part is looked through for as long as that takes.
-    const connection = await Connection.open(this.#options.url, { patienceMs: LONGEST_LOOK_MS })
+    const connection = await Connection.open(this.#options.direct ?? this.#options.url, {
+      patienceMs: LONGEST_LOOK_MS,
+    })
     try {
       return await tendParts(connection, plan, this.#options.chain.keys)
     } finally {
@@ -146,7 +172,7 @@ export class PostgresEngine implements Engine {
     return this.#inTurn(async (connection) => {
       try {
         await connection.send([
-          BEGIN,
+          ...connection.begin(),
           { text: `SET LOCAL lock_timeout = ${Math.trunc(waitMs)}` },
           { text: WRITE_CHECK },
         ])
@@ -174,10 +200,10 @@ export class PostgresEngine implements Engine {
     const group = chain.openGroup()
     let head: ChainHead | undefined
     let isCommitting = false
+    // Not waited for: what follows on the same connection comes after it.
+    const begun = connection.send([...connection.begin(), ...(careful.length === 0 ? [] : [CAREFUL])])
+    begun.catch(() => undefined)
     try {
-      // Not waited for: what follows on the same connection comes after it.
-      const begun = connection.send(careful.length === 0 ? [BEGIN] : [BEGIN, BEGIN_CAREFUL])
-      begun.catch(() => undefined)
       const beside = changes.filter(({ lane }) => lane !== undefined)
       await driveLanes(group, beside, answer)
       for (const change of careful) change.keep(await driveEach(change.begin(group), answer))
@@ -187,7 +213,12 @@ export class PostgresEngine implements Engine {
       isCommitting = true
       volumes.noteSent(group.isEmpty ? -1 : chain.head.n + 1)
       await commitWith(connection, sealed === undefined ? [] : [sealed.insert])
-    } catch (error) {
+    } catch (failure) {
+      // Behind a beginning that failed everything fails, and does not say why.
+      const error = await begun.then(
+        () => failure,
+        (reason: unknown) => reason,
+      )
       if (!connection.isLost) {
         await connection.one(ROLLBACK)
         volumes.noteUndone()
@@ -204,7 +235,7 @@ export class PostgresEngine implements Engine {
     const { chain, volumes } = this.#options
     await this.#lease.start()
     await volumes.take(connection, chain.head.n + 1)
-    await connection.send([BEGIN, BEGIN_CAREFUL])
+    await connection.send([...connection.begin(), CAREFUL])
     try {
       const sentAtMs = monotonicMs()
       const head = await driveEach(chain.begin(), this.#answerOn(connection, 'change'))
@@ -314,11 +345,14 @@ export class PostgresEngine implements Engine {
 
   /** One at a time: a transaction has the connection for itself. */
   #inTurn<T>(act: (connection: Connection) => Promise<T>, doing: string): Promise<T> {
+    this.#waitingReads += 1
     const turn = this.#snapshotTurn.then(async () => {
       try {
         return await act(await this.#snapshots.current())
       } catch (error) {
         throw storeErrorOf(error, doing)
+      } finally {
+        this.#waitingReads -= 1
       }
     })
     this.#snapshotTurn = turn.catch(() => undefined)
@@ -377,6 +411,9 @@ const IS_ALIVE = `SELECT 1 AS alive FROM writers WHERE id = $1 AND lease_until >
 /** Moves with every group of another living writer, and with its end. */
 const FOREIGN_VERSION = `SELECT CAST(coalesce(sum(1 + coalesce((SELECT max(n) FROM commit_groups g WHERE g.writer = w.no), 0)), 0)
     + count(*) * 1000003 AS BIGINT) AS version FROM writers w WHERE lease_until > 0 AND ended_at IS NULL AND no <> $1`
+
+const TAKE_TURN = `INSERT INTO meta (name, value) VALUES ($1, CAST(${NOW_MS} + $2 AS TEXT))
+  ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(meta.value AS BIGINT) <= ${NOW_MS} RETURNING name`
 
 const WRITE_CHECK = `INSERT INTO meta (name, value) VALUES ('write_check', '')
   ON CONFLICT (name) DO UPDATE SET value = excluded.value`

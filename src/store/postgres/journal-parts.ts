@@ -1,9 +1,9 @@
 import { checkpointSignature, type GroupIds } from '#store/commit-queue'
-import type { StoreKeys } from '#store/encryption'
 import { type Row, write } from '#store/engine'
+import type { KeyRing } from '#store/key-ring'
 import { integer, text } from '#store/rows'
 import { statementOf } from './batches.ts'
-import { type Connection, isBusy, isRefused, type Statement } from './connection.ts'
+import { type Connection, isBusy, isDoneAlready, isRefused, type Statement } from './connection.ts'
 
 /**
  * The journal in parts by time. The number of a commit group begins with the day it was made, so the table of groups is
@@ -145,14 +145,14 @@ function readPart(row: Row): readonly Part[] {
 }
 
 /** Does what was planned, each part in a transaction of its own; what somebody is in the way of is done next time. */
-export async function tendParts(connection: Connection, plan: PartsPlan, keys: StoreKeys): Promise<number> {
+export async function tendParts(connection: Connection, plan: PartsPlan, keys: KeyRing): Promise<number> {
   let groups = 0
   try {
     if (plan.make !== undefined) await makePart(connection, plan.make)
     for (const part of plan.drop) groups += await dropPart(connection, part, keys)
   } catch (error) {
     // A role that may not make tables keeps everything in the rest.
-    if (!isBusy(error) && !isRefused(error)) throw error
+    if (!isBusy(error) && !isRefused(error) && !isDoneAlready(error)) throw error
   }
   return groups
 }
@@ -170,7 +170,7 @@ async function makePart(connection: Connection, { name, from, to }: Part): Promi
 }
 
 /** Leaves a signed checkpoint of every chain in it (rule 15), and in the rest what a call still needs (rule 13). */
-async function dropPart(connection: Connection, { name }: Part, keys: StoreKeys): Promise<number> {
+async function dropPart(connection: Connection, { name }: Part, keys: KeyRing): Promise<number> {
   // Looked through before anybody has to wait; a group that no call needs is never needed again.
   const [, counted, living] = await connection.send([
     { text: 'SET enable_seqscan = on' },
@@ -183,7 +183,7 @@ async function dropPart(connection: Connection, { name }: Part, keys: StoreKeys)
     const { rows } = await connection.one({ text: headsIn(name) })
     const checkpoints = rows.map((row) => {
       const head = { writer: text(row, 'id'), group: integer(row, 'n'), link: text(row, 'link') }
-      const signature = checkpointSignature(keys.chain, head)
+      const signature = checkpointSignature(keys.current, head)
       return write('saveCheckpoint', integer(row, 'no'), head.group, head.link, signature)
     })
     await connection.send([

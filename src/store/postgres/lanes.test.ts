@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { deriveStoreKeys } from '#store/encryption'
 import { CommitGroup, get, type PendingChange, type Steps } from '#store/engine'
+import { KeyRing } from '#store/key-ring'
 import { driveLanes } from './lanes.ts'
 
-const keys = deriveStoreKeys(randomBytes(32))
+const keys = KeyRing.fresh({ current: randomBytes(32) })
 
 /** Asks so many times, each time in its own name, and writes an event with each answer. */
 function change(name: string, lane: string, asks: number, gave: Map<string, unknown>): PendingChange {

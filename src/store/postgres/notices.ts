@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { StoreWatcher, TellChange } from '#core/ports/store'
-import { Connection } from './connection.ts'
+import { Connection, type Statement } from './connection.ts'
 
 const CHANNEL = 'collet'
 /** Between two notices of one process: what is to be told meanwhile goes out together. */
@@ -19,8 +19,10 @@ const RECONNECT_MS = 1_000
 const POLL_MS = 250
 
 interface NoticesOptions {
-  /** An address at which a connection stays ours; `undefined` where only pooled ones can be had. */
-  readonly url: string | undefined
+  /** Where to listen. */
+  readonly url: string
+  /** Notices can be sent over any connection. */
+  send(statement: Statement): Promise<unknown>
   /** Another number than before once another process committed something. */
   foreignVersion(): Promise<number>
 }
@@ -55,6 +57,8 @@ export class Notices {
   #timer: NodeJS.Timeout | undefined
   #sending: NodeJS.Timeout | undefined
   #sentAtMs = 0
+  #heardAtMs = 0
+  #isConnecting = false
   #version: number | undefined
   #isClosed = false
 
@@ -88,16 +92,21 @@ export class Notices {
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#timer)
-    clearTimeout(this.#sending)
+    // A process that ends right after a change still tells of it.
+    if (this.#sending !== undefined) await this.#send().catch(() => undefined)
     await this.#connection?.close().catch(() => undefined)
   }
 
   #start(): void {
-    const { url } = this.#options
-    const periodMs = url === undefined ? POLL_MS : RECONNECT_MS
-    const look = url === undefined ? () => this.#poll() : () => this.#keepUp(url)
-    this.#timer = setInterval(() => void look().catch(() => undefined), periodMs).unref()
-    void look().catch(() => undefined)
+    const look = () => void this.#keepUp().catch(() => undefined)
+    this.#timer = setInterval(look, RECONNECT_MS).unref()
+    look()
+  }
+
+  /** Behind a pooler nobody hears anything. */
+  #startPolling(): void {
+    clearInterval(this.#timer)
+    this.#timer = setInterval(() => void this.#poll(), POLL_MS).unref()
   }
 
   /** A store that cannot say whether something changed is asked for the things themselves. */
@@ -109,16 +118,13 @@ export class Notices {
     if (!isSame) this.#tellHere(undefined)
   }
 
-  #heardAtMs = 0
-  #isConnecting = false
-
-  async #keepUp(url: string): Promise<void> {
+  async #keepUp(): Promise<void> {
     if (this.#isConnecting) return
     const nowMs = performance.now()
     if (this.#connection === undefined || this.#connection.isLost) {
       this.#isConnecting = true
       try {
-        await this.#connect(url)
+        await this.#connect()
       } finally {
         this.#isConnecting = false
       }
@@ -128,17 +134,23 @@ export class Notices {
     this.#heardAtMs = nowMs
     this.#forgetOld(nowMs)
     for (const name of this.#ownWishes.keys()) this.#outbox.want.add(name)
-    // Also with nothing to say: a connection that answers no more is replaced.
-    await this.#send(this.#connection)
+    this.#sendSoon()
+    // A connection that answers no more is replaced.
+    await this.#connection.one({ text: 'SELECT 1' })
   }
 
-  async #connect(url: string): Promise<void> {
-    const connection = await Connection.open(url, {
+  async #connect(): Promise<void> {
+    const connection = await Connection.open(this.#options.url, {
       name: 'collet notices',
       onNotice: (said) => this.#hear(said),
     })
     if (this.#isClosed) {
       await connection.close()
+      return
+    }
+    if (connection.isPooled) {
+      await connection.close()
+      this.#startPolling()
       return
     }
     await connection.one({ text: `LISTEN ${CHANNEL}` })
@@ -159,7 +171,7 @@ export class Notices {
   #wish(name: string): void {
     const isNew = !this.#ownWishes.has(name)
     this.#ownWishes.set(name, performance.now() + WANTED_MS)
-    if (!isNew || this.#options.url === undefined) return
+    if (!isNew) return
     this.#outbox.want.add(name)
     this.#sendSoon()
     for (const ms of LOOK_AGAIN_MS) setTimeout(() => this.#tellHere([name]), ms).unref()
@@ -184,19 +196,19 @@ export class Notices {
   #sendSoon(): void {
     if (this.#sending !== undefined || this.#isClosed) return
     const waitMs = Math.max(0, this.#sentAtMs + GAP_MS - performance.now())
-    this.#sending = setTimeout(() => {
-      this.#sending = undefined
-      const connection = this.#connection
-      if (connection !== undefined && !connection.isLost) void this.#send(connection).catch(() => undefined)
-    }, waitMs).unref()
+    this.#sending = setTimeout(() => void this.#send().catch(() => undefined), waitMs).unref()
   }
 
-  async #send(connection: Connection): Promise<void> {
+  async #send(): Promise<void> {
+    clearTimeout(this.#sending)
+    this.#sending = undefined
     this.#sentAtMs = performance.now()
-    const notices = this.#takeNotices()
-    if (notices.length === 0) await connection.one({ text: 'SELECT 1' })
-    for (const text of notices) {
-      await connection.one({ name: 'notify', text: `SELECT pg_notify('${CHANNEL}', $1)`, values: [text] })
+    for (const text of this.#takeNotices()) {
+      await this.#options.send({
+        name: 'notify',
+        text: `SELECT pg_notify('${CHANNEL}', $1)`,
+        values: [text],
+      })
     }
   }
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { deriveStoreKeys } from '#store/encryption'
+import { KeyRing } from '#store/key-ring'
 import { MIGRATIONS } from '#store/schema'
 import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
 import { Connection } from './connection.ts'
@@ -9,7 +9,7 @@ import { prepareDatabase } from './open.ts'
 const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
   CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;`
 
-const keys = deriveStoreKeys(randomBytes(32))
+const keys = new KeyRing({ current: randomBytes(32) })
 let server: PostgresServer
 
 beforeAll(async () => {
@@ -44,7 +44,7 @@ describe('a database', () => {
     await expect(prepareDatabase(url, keys, { migrations: [...MIGRATIONS, wrong] })).rejects.toThrow(
       'already exists',
     )
-    const other = deriveStoreKeys(randomBytes(32))
+    const other = new KeyRing({ current: randomBytes(32) })
     await expect(prepareDatabase(url, other, { migrations: [...MIGRATIONS, NEXT] })).rejects.toThrow(
       'key does not fit',
     )

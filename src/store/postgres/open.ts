@@ -1,7 +1,7 @@
 import type { Store } from '#core/ports/store'
 import { Chain } from '#store/commit-queue'
-import { deriveStoreKeys, type StoreKeys } from '#store/encryption'
 import { get, type Steps, write } from '#store/engine'
+import { KeyRing } from '#store/key-ring'
 import { type DecidingTable, RowGuard, text } from '#store/rows'
 import { MIGRATIONS, type Migration, missingSteps, refuseOutdated, type SchemaMode } from '#store/schema'
 import { createStore } from '#store/store'
@@ -13,7 +13,15 @@ import { type AnswerAll, driveEach } from './lanes.ts'
 
 interface PostgresStoreOptions {
   readonly url: string
+  /**
+   * The database itself, when `url` leads to a pooler that gives every transaction another connection (PgBouncer): what
+   * changes, renews the lease and listens connects there. Without it all goes through the pooler, and what other
+   * replicas do is polled.
+   */
+  readonly direct?: string | undefined
   readonly masterKey: Uint8Array
+  /** The key before, while it is being changed. */
+  readonly oldMasterKey?: Uint8Array | undefined
   /** Default: the tables are made, or brought up to date. */
   readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
@@ -28,14 +36,14 @@ interface PostgresStoreOptions {
 
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { url, masterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
-  const { leaseMs = LEASE_MS, wallMs = Date.now } = options
-  const keys = deriveStoreKeys(masterKey)
-  await prepareDatabase(url, keys, { mode: schema })
+  const { url, masterKey, oldMasterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
+  const { direct, leaseMs = LEASE_MS, wallMs = Date.now } = options
+  const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
+  await prepareDatabase(direct ?? url, keys, { mode: schema })
   const volumes = new Volumes(nowMs)
   const chain = new Chain(keys, nowMs, { ids: volumes, leaseMs })
-  const guard = new RowGuard(keys.rows, onForeign)
-  const engine = new PostgresEngine({ url, chain, volumes, guard, leaseMs, wallMs, onCommit })
+  const guard = new RowGuard(keys, onForeign)
+  const engine = new PostgresEngine({ url, direct, chain, volumes, guard, leaseMs, wallMs, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
 
@@ -55,7 +63,7 @@ interface Preparation {
 /** From whatever is there to the tables of today, or to nothing at all when a step fails. */
 export async function prepareDatabase(
   url: string,
-  keys: StoreKeys,
+  keys: KeyRing,
   { mode = 'migrate', migrations = MIGRATIONS }: Preparation = {},
 ): Promise<Migration> {
   let connection: Connection | undefined
@@ -86,7 +94,7 @@ const WAIT_FOR_OTHERS = [
 
 async function migrate(
   connection: Connection,
-  keys: StoreKeys,
+  keys: KeyRing,
   { mode, migrations }: { readonly mode: SchemaMode; readonly migrations: readonly string[] },
 ): Promise<Migration> {
   const answer: AnswerAll = (asks) => answerAll(connection, asks, 'change')
@@ -96,7 +104,7 @@ async function migrate(
   refuseOutdated(migration, mode)
   if (mode !== 'migrate') return migration
   if (steps.length > 0) await takeSteps(connection, steps, migration)
-  if (version === 0) await driveEach(write('writeMeta', 'key_check', keys.check), answer)
+  if (version === 0) await driveEach(keys.create(Date.now()), answer)
   return migration
 }
 

@@ -3,14 +3,14 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { deriveStoreKeys } from '#store/encryption'
+import { KeyRing } from '#store/key-ring'
 import { MIGRATIONS } from '#store/schema'
 import { openDatabase } from './database.ts'
 
 const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
   CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;`
 
-const keys = deriveStoreKeys(randomBytes(32))
+const keys = new KeyRing({ current: randomBytes(32) })
 let folder: string
 let path: string
 
@@ -60,7 +60,9 @@ describe('a database of an earlier version', () => {
   it('stays as it is when a step fails, and with another key', () => {
     fill()
     expect(() => open([...MIGRATIONS, `${NEXT} CREATE TABLE hosts (name TEXT);`])).toThrow('already exists')
-    expect(() => open([...MIGRATIONS, NEXT], deriveStoreKeys(randomBytes(32)))).toThrow('key does not fit')
+    expect(() => open([...MIGRATIONS, NEXT], new KeyRing({ current: randomBytes(32) }))).toThrow(
+      'key does not fit',
+    )
     const database = open()
     expect(version(database)).toBe(MIGRATIONS.length)
     expect(() => database.exec('SELECT host FROM writers')).toThrow('no such column')

@@ -2,8 +2,8 @@ import { closeSync, fsyncSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
-import type { StoreKeys } from '#store/encryption'
 import { type Ask, drive, type Row, type SqlValue } from '#store/engine'
+import type { KeyRing } from '#store/key-ring'
 import {
   MIGRATIONS,
   type Migration,
@@ -159,7 +159,7 @@ interface Preparation {
 }
 
 /** From which version to which the file was brought, or would be. */
-export function migrateDatabase(path: string, keys: StoreKeys, mode: SchemaMode): Migration {
+export function migrateDatabase(path: string, keys: KeyRing, mode: SchemaMode): Migration {
   let database: Database | undefined
   try {
     database = connect(path)
@@ -174,7 +174,7 @@ export function migrateDatabase(path: string, keys: StoreKeys, mode: SchemaMode)
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
 export function openDatabase(
   path: string,
-  keys: StoreKeys,
+  keys: KeyRing,
   { mode = 'migrate', migrations = MIGRATIONS }: Preparation = {},
 ): Database {
   if (path !== IN_MEMORY) {
@@ -208,7 +208,7 @@ function connect(path: string): Database {
 
 function migrate(
   database: Database,
-  keys: StoreKeys,
+  keys: KeyRing,
   { mode, migrations }: { readonly mode: SchemaMode; readonly migrations: readonly string[] },
 ): Migration {
   database.begin()
@@ -222,7 +222,7 @@ function migrate(
       return migration
     }
     for (const step of steps) database.exec(step)
-    if (version === 0) database.run('writeMeta', 'key_check', keys.check)
+    if (version === 0) drive(keys.create(Date.now()), (ask) => database.answer(ask))
     if (version < migrations.length) database.exec(`PRAGMA user_version = ${migrations.length}`)
     database.commit()
     return migration

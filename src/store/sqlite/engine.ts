@@ -37,6 +37,8 @@ const LOOK_MS = 500
  * memory has neither locks, because no other process can reach it, nor a log to move.
  */
 export class SqliteEngine implements Engine {
+  /** Each is answered at once. */
+  readonly waitingReads = 0
   readonly #options: SqliteEngineOptions
   readonly #database: Database
   readonly #checkpointer: Checkpointer | undefined
@@ -119,6 +121,11 @@ export class SqliteEngine implements Engine {
 
   forgetWriter(writer: string): void {
     if (this.#lockFolder !== undefined) removeLockFile(this.#lockFolder, writer)
+  }
+
+  /** Processes that share a file are few, and each looks after its own. */
+  takeTurn(): boolean {
+    return true
   }
 
   /** SQLite counts what others commit, and does not say what it was. */

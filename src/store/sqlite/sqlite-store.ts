@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
 import type { Store } from '#core/ports/store'
 import { Chain } from '#store/commit-queue'
-import { deriveStoreKeys } from '#store/encryption'
+import { KeyRing } from '#store/key-ring'
 import { RowGuard } from '#store/rows'
 import type { SchemaMode } from '#store/schema'
 import { createStore } from '#store/store'
@@ -12,6 +12,8 @@ import { SqliteEngine } from './engine.ts'
 interface SqliteStoreOptions {
   readonly path: string
   readonly masterKey: Uint8Array
+  /** The key before, while it is being changed. */
+  readonly oldMasterKey?: Uint8Array | undefined
   /** Default: the tables are made, or brought up to date. */
   readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
@@ -25,10 +27,10 @@ interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export function openSqliteStore(options: SqliteStoreOptions): Store {
-  const { path, masterKey, schema, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
-  const keys = deriveStoreKeys(masterKey)
+  const { path, masterKey, oldMasterKey, schema, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
+  const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
   const chain = new Chain(keys, nowMs)
-  const guard = new RowGuard(keys.rows, onForeign)
+  const guard = new RowGuard(keys, onForeign)
   const engine = new SqliteEngine({ path, chain, guard, schema, mostBytes, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: false })
 }

@@ -1,0 +1,67 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { readEnvironment } from '#config/environment'
+import { openStore } from '#store/stores'
+import { runThrough, sampleCall } from '#testing/samples'
+import { FakeIo } from './fake-io.ts'
+
+const CURRENT = randomBytes(32).toString('base64')
+const NEXT = randomBytes(32).toString('base64')
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-key-'))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const database = () => `sqlite:${join(folder, 'collet.db')}`
+
+async function run(variables: Record<string, string>, ...argv: string[]) {
+  let nowMs = Date.now()
+  const io = new FakeIo(
+    { openStore: ({ url, ...keys }) => openStore(url, { ...keys, mode: 'operator' }) },
+    {
+      environment: readEnvironment(variables),
+      // Long after the announcement at each look, so that nothing waits for readers.
+      clock: { nowMs: () => (nowMs += 10_000), monotonicMs: () => performance.now() },
+    },
+  )
+  const code = await io.run(...argv, '--store', database())
+  return { code, stdout: io.stdout, stderr: io.stderr }
+}
+
+async function fill(masterKey: string | undefined): Promise<void> {
+  const key = masterKey === undefined ? undefined : Buffer.from(masterKey, 'base64')
+  const store = await openStore(database(), { dataFolder: folder, masterKey: key, mode: 'server' })
+  await runThrough(store, sampleCall())
+  await store.close()
+}
+
+describe('collet key rotate', () => {
+  it('says what is needed, changes the key, and says what to do next', async () => {
+    await fill(CURRENT)
+    const lacking = await run({ COLLET_KEY: CURRENT }, 'key', 'rotate')
+    expect(lacking).toMatchObject({ code: 2, stderr: expect.stringContaining('COLLET_KEY_OLD') })
+    const both = { COLLET_KEY: NEXT, COLLET_KEY_OLD: CURRENT }
+    expect((await run(both, 'key', 'status')).stdout).toContain('still under COLLET_KEY_OLD')
+    const done = await run(both, 'key', 'rotate')
+    expect(done).toMatchObject({ code: 0, stdout: expect.stringContaining('Remove COLLET_KEY_OLD') })
+    expect(done.stderr).toMatch(/Sealed anew: \d+ of \d+ \(data keys\)/)
+    expect((await run(both, 'key', 'rotate')).stdout).toContain('under COLLET_KEY already')
+    expect((await run({ COLLET_KEY: NEXT }, 'key', 'status')).stdout).toContain('generation 2')
+    expect(await run({ COLLET_KEY: CURRENT }, 'key', 'status')).toMatchObject({ code: 3 })
+  })
+
+  it('takes both keys from a key file of two lines', async () => {
+    await fill(undefined)
+    const file = join(folder, 'key')
+    const current = readFileSync(file, 'utf8').trim()
+    writeFileSync(file, `${NEXT}\n${current}\n`)
+    expect(await run({}, 'key', 'rotate')).toMatchObject({ code: 0 })
+    writeFileSync(file, `${NEXT}\n`)
+    expect((await run({}, 'key', 'status')).stdout).toContain('generation 2')
+  })
+})

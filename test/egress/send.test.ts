@@ -1,0 +1,98 @@
+import { gzipSync } from 'node:zlib'
+import { afterEach, describe, expect, it } from 'vitest'
+import type { PlainAnswer } from '#core/ports/source'
+import { createGuardedFetch } from '#egress/guarded-fetch'
+import type { EgressPolicy } from '#egress/policy'
+import { failureOf } from './failure-of.ts'
+import { startSite } from './local-site.ts'
+
+const MIB = 1_048_576
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+async function start(answer: Parameters<typeof startSite>[0], policy: EgressPolicy = {}) {
+  const site = await startSite(answer)
+  const { send, close } = createGuardedFetch({ allow: ['127.0.0.1'], maxResponseBytes: MIB, ...policy })
+  closing.push(site.close, close)
+  const url = new URL(`http://127.0.0.1:${site.port}/call`)
+  const { signal } = new AbortController()
+  return {
+    url,
+    post: (headers: Record<string, string> = {}, caller = signal) =>
+      send({ url, method: 'POST', headers, body: '{"a":1}', signal: caller }),
+  }
+}
+
+async function textOf({ body }: PlainAnswer): Promise<string> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of body) chunks.push(chunk)
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+describe('rule 33: the way out without the objects of fetch', () => {
+  it('sends what it is given, but nothing that speaks to the next hop', async () => {
+    const { post } = await start((visit, response) => response.end(JSON.stringify(visit.headers)))
+    const answer = await post({ accept: 'text/plain', host: 'other.example', te: 'trailers', 'x-key': 'k' })
+    const seen = JSON.parse(await textOf(answer))
+    expect(seen).toMatchObject({ accept: 'text/plain', 'x-key': 'k', 'user-agent': 'collet' })
+    expect([seen.host, seen.te, seen['content-length']]).toEqual([
+      expect.stringMatching(/^127\.0\.0\.1/),
+      undefined,
+      '7',
+    ])
+    expect(await failureOf(post({ upgrade: 'websocket' }))).toMatchObject({ code: 'egress_denied' })
+  })
+
+  it('is refused what fetch is refused, and says when nothing was sent', async () => {
+    const { post } = await start((_visit, response) => response.end('secret'), { allow: [] })
+    expect(await failureOf(post())).toMatchObject({ code: 'egress_denied' })
+    const nobody = createGuardedFetch({ allow: ['127.0.0.1'] })
+    closing.push(nobody.close)
+    const request = { url: new URL('http://127.0.0.1:9/'), method: 'POST' as const, headers: {} }
+    const { signal } = new AbortController()
+    expect(await failureOf(nobody.send({ ...request, signal }))).toMatchObject({ code: 'egress_denied' })
+    const closed = new URL('http://127.0.0.1:48999/')
+    expect(await failureOf(nobody.send({ ...request, url: closed, signal }))).toMatchObject({
+      code: 'upstream_failed',
+      canRetry: true,
+    })
+  })
+
+  it('gives a redirect of any method back as it is', async () => {
+    const { post } = await start((_visit, response) => response.writeHead(307, { location: '/' }).end())
+    const answer = await post()
+    expect([answer.status, answer.headers.location, await textOf(answer)]).toEqual([307, '/', ''])
+  })
+
+  it('OWP-81: counts an answer, also unpacked', async () => {
+    const large = await start((_visit, response) => response.end(Buffer.alloc(MIB + 1)))
+    const tooLarge = {
+      code: 'upstream_failed',
+      developerMessage: expect.stringContaining('maxResponseBytes'),
+    }
+    expect(await failureOf(textOf(await large.post()))).toMatchObject(tooLarge)
+    const packed = await start((_visit, response) =>
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(Buffer.alloc(MIB + 1))),
+    )
+    expect(await failureOf(textOf(await packed.post()))).toMatchObject(tooLarge)
+    const small = await start((_visit, response) =>
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('small')),
+    )
+    expect(await textOf(await small.post())).toBe('small')
+  })
+
+  it('ends with its caller and with its time, before and within the answer', async () => {
+    const silent = await start(() => undefined)
+    const caller = new AbortController()
+    const waiting = silent.post({}, caller.signal)
+    caller.abort(new Error('gone'))
+    await expect(waiting).rejects.toThrow('gone')
+    const slow = await start((_visit, response) => response.writeHead(200).write('begun'), { timeoutMs: 200 })
+    expect(await failureOf(textOf(await slow.post()))).toMatchObject({
+      code: 'upstream_failed',
+      developerMessage: expect.stringContaining('200 ms'),
+    })
+  })
+})

@@ -1,0 +1,68 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { startPostgres } from '../store/postgres-server.ts'
+import { Client, keepActing, type Seen } from './load.ts'
+import { startProject } from './soak-project.ts'
+import { describeSoak, judgeSoak, type Sample, type SoakVerdict, takeSample } from './watch.ts'
+
+const USAGE = `Usage: npm run test:soak -- [--minutes N] [--rate N] [--store sqlite|postgres]
+  --minutes N  how long (default 1)
+  --rate N     things that clients do, a second, on each store (default 40)
+  --store S    only this one; else both at once`
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '1' },
+    rate: { type: 'string', default: '40' },
+    store: { type: 'string' },
+  },
+})
+const [minutes, perSecond] = [Number(values.minutes), Number(values.rate)]
+const stores = values.store === undefined ? ['sqlite', 'postgres'] : [values.store]
+if (!(minutes > 0) || !(perSecond > 0) || !stores.every((store) => ['sqlite', 'postgres'].includes(store))) {
+  process.stderr.write(`Expected numbers above 0.\n${USAGE}\n`)
+  process.exit(2)
+}
+const SAMPLES = 120
+
+const folder = mkdtempSync(join(tmpdir(), 'collet-soak-'))
+const postgres = stores.includes('postgres') ? await startPostgres() : undefined
+try {
+  const url = await postgres?.createDatabase('soak')
+  const verdicts = await Promise.all(
+    stores.map((store) => soak(join(folder, store), store === 'sqlite' ? 'sqlite:collet.db' : `${url}`)),
+  )
+  for (const [index, verdict] of verdicts.entries()) {
+    process.stdout.write(`\n${describeSoak(stores[index] ?? '', verdict)}\n`)
+  }
+  process.exitCode = verdicts.every(({ problems }) => problems.length === 0) ? 0 : 1
+} finally {
+  await postgres?.stop()
+  rmSync(folder, { recursive: true, force: true })
+}
+
+async function soak(inside: string, store: string): Promise<SoakVerdict> {
+  const project = await startProject(inside, store)
+  try {
+    const client = new Client(project.server.url)
+    const [samples, seen]: [Sample[], Seen[]] = [[], []]
+    await client.imported()
+    const stop = new AbortController()
+    const acting = keepActing(client, { perSecond, stop: stop.signal, seen }).finally(() => stop.abort())
+    // Looked at below, once the watching is over.
+    acting.catch(() => undefined)
+    const untilMs = performance.now() + minutes * 60_000
+    while (performance.now() < untilMs && !stop.signal.aborted) {
+      samples.push(await takeSample(client))
+      await wait((minutes * 60_000) / SAMPLES)
+    }
+    stop.abort()
+    await acting
+    return judgeSoak(samples, seen)
+  } finally {
+    await project.stop()
+  }
+}

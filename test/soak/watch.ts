@@ -1,0 +1,153 @@
+import type { Client, Seen } from './load.ts'
+
+/** The state of the watched process at one moment. */
+export interface Sample {
+  readonly atMs: number
+  readonly rssMb: number
+  readonly heapMb: number
+  /** What the heap has taken from the system, used or not. */
+  readonly takenMb: number
+  readonly externalMb: number
+  readonly files: number
+  readonly handles: number
+}
+
+const MB = 1_048_576
+/** The run is looked at in so many equal periods; the first is the warming up. */
+const PERIODS = 6
+/** What may still be warming up, or chance, over a whole run. */
+const GROWTH_MB = 10
+const GROWTH_SHARE = 0.1
+const MOST_SLOWER = 2
+/** Below this a change of the p99 is the machine's, not ours. */
+const FLOOR_MS = 20
+
+export async function takeSample(at: Client): Promise<Sample> {
+  const text = await at.expect(200, 'GET', '/metrics')
+  const read = (name: string): number =>
+    Number(new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, 'm').exec(text)?.[1])
+  return {
+    atMs: performance.now(),
+    rssMb: read('process_resident_memory_bytes') / MB,
+    heapMb: read('nodejs_heap_size_used_bytes') / MB,
+    takenMb: read('nodejs_heap_size_total_bytes') / MB,
+    externalMb: read('nodejs_external_memory_bytes') / MB,
+    files: read('process_open_fds'),
+    handles: read('nodejs_active_handles_total'),
+  }
+}
+
+/** One period of a run. */
+export interface Period {
+  readonly acts: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** The least seen: what is left after a collection. */
+  readonly heapMb: number
+  readonly takenMb: number
+  readonly externalMb: number
+  readonly rssMb: number
+  readonly files: number
+  readonly handles: number
+}
+
+export interface SoakVerdict {
+  readonly periods: readonly Period[]
+  /** Per minute, over all periods but the first. */
+  readonly heapSlopeMb: number
+  readonly rssSlopeMb: number
+  readonly problems: readonly string[]
+}
+
+/** Whether memory, handles and latency stay as they are. */
+export function judgeSoak(samples: readonly Sample[], seen: readonly Seen[]): SoakVerdict {
+  const [startMs, endMs] = [samples[0]?.atMs ?? 0, samples.at(-1)?.atMs ?? 0]
+  const lengthMs = (endMs - startMs) / PERIODS
+  const within = (atMs: number, index: number) =>
+    atMs >= startMs + index * lengthMs && atMs <= startMs + (index + 1) * lengthMs
+  const periods = Array.from({ length: PERIODS }, (_, index) =>
+    periodOf(
+      samples.filter(({ atMs }) => within(atMs, index)),
+      seen.filter(({ atMs }) => within(atMs, index)).map(({ ms }) => ms),
+    ),
+  )
+  const warm = periods.slice(1)
+  const minutes = lengthMs / 60_000
+  const [heapSlopeMb, rssSlopeMb] = [
+    slope(warm.map(({ heapMb }) => heapMb)),
+    slope(warm.map(({ rssMb }) => rssMb)),
+  ]
+  const [first, last] = [warm[0], warm.at(-1)]
+  if (first === undefined || last === undefined) throw new Error('Nothing was seen.')
+  const most = (mb: number) => Math.max(GROWTH_MB, mb * GROWTH_SHARE)
+  const growth = heapSlopeMb * warm.length
+  return {
+    periods,
+    heapSlopeMb: heapSlopeMb / minutes,
+    rssSlopeMb: rssSlopeMb / minutes,
+    problems: [
+      ...(growth > most(first.heapMb) ? [`the heap grew by ${growth.toFixed(1)} MB`] : []),
+      ...(last.files > 1.5 * first.files + 20
+        ? [`open files went from ${first.files} to ${last.files}`]
+        : []),
+      ...(last.handles > 1.5 * first.handles + 20
+        ? [`handles went from ${first.handles} to ${last.handles}`]
+        : []),
+      ...(last.p99Ms > Math.max(FLOOR_MS, MOST_SLOWER * first.p99Ms)
+        ? [`p99 went from ${first.p99Ms.toFixed(1)} to ${last.p99Ms.toFixed(1)} ms`]
+        : []),
+    ],
+  }
+}
+
+function periodOf(samples: readonly Sample[], latencies: readonly number[]): Period {
+  const sorted = latencies.toSorted((a, b) => a - b)
+  const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN
+  return {
+    acts: sorted.length,
+    p50Ms: at(0.5),
+    p99Ms: at(0.99),
+    heapMb: Math.min(...samples.map(({ heapMb }) => heapMb)),
+    takenMb: Math.min(...samples.map(({ takenMb }) => takenMb)),
+    externalMb: Math.min(...samples.map(({ externalMb }) => externalMb)),
+    rssMb: Math.min(...samples.map(({ rssMb }) => rssMb)),
+    files: Math.max(...samples.map(({ files }) => files)),
+    handles: Math.max(...samples.map(({ handles }) => handles)),
+  }
+}
+
+/** By least squares, per step. */
+function slope(values: readonly number[]): number {
+  const [middle, mean] = [
+    (values.length - 1) / 2,
+    values.reduce((sum, value) => sum + value, 0) / values.length,
+  ]
+  const above = values.reduce((sum, value, index) => sum + (index - middle) * (value - mean), 0)
+  return above / values.reduce((sum, _, index) => sum + (index - middle) ** 2, 0)
+}
+
+/** One row a period. */
+export function describeSoak(
+  name: string,
+  { periods, heapSlopeMb, rssSlopeMb, problems }: SoakVerdict,
+): string {
+  const rows = periods.map((period, index) =>
+    [
+      ...[index + 1, period.acts, period.p50Ms.toFixed(1), period.p99Ms.toFixed(1), period.heapMb.toFixed(1)],
+      ...[period.takenMb.toFixed(0), period.externalMb.toFixed(1), period.rssMb.toFixed(0)],
+      ...[period.files, period.handles],
+    ]
+      .map((cell) => String(cell).padStart(10))
+      .join(''),
+  )
+  const head = [
+    ...['period', 'acts', 'p50 ms', 'p99 ms', 'heap MB', 'taken MB', 'extern MB', 'RSS MB'],
+    ...['files', 'handles'],
+  ]
+  return [
+    `${name}: heap ${heapSlopeMb.toFixed(2)} MB a minute, RSS ${rssSlopeMb.toFixed(2)} MB a minute`,
+    head.map((cell) => cell.padStart(10)).join(''),
+    ...rows,
+    ...problems.map((problem) => `${name}: ${problem}`),
+  ].join('\n')
+}

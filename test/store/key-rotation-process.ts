@@ -1,0 +1,25 @@
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+
+/** Changes the key in a process of its own, which dies at the given piece of progress. */
+const [path = '', masterKey = '', oldMasterKey = '', dieAt = '0'] = process.argv.slice(2)
+const store = openSqliteStore({
+  path,
+  masterKey: Buffer.from(masterKey, 'base64'),
+  oldMasterKey: Buffer.from(oldMasterKey, 'base64'),
+})
+let told = 0
+// Long after the announcement, so that nothing waits for readers.
+let nowMs = Date.now()
+const end = await store.keyChange.rotate({
+  ...{ by: 'cli:ann', patienceMs: 5_000 },
+  nowMs: () => {
+    nowMs += 10_000
+    return nowMs
+  },
+  tell() {
+    told += 1
+    if (told === Number(dieAt)) process.kill(process.pid, 'SIGKILL')
+  },
+})
+process.stdout.write(`${JSON.stringify(end)}\n`)
+await store.close()

@@ -1,0 +1,272 @@
+import { spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { KeyChangeEnd, KeyProgress } from '#core/ports/key-change'
+import type { Store } from '#core/ports/store'
+import { Secret } from '#core/secret'
+import { linkOf } from '#store/commit-queue'
+import { drive } from '#store/engine'
+import { KeyRing } from '#store/key-ring'
+import { rowMac } from '#store/rows'
+import { openDatabase } from '#store/sqlite/database'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { sampleParking, yesOf } from '#testing/approval-store-contract'
+import { runThrough, sampleCall } from '#testing/samples'
+
+const AT = Date.UTC(2026, 0, 1)
+const FAR = AT + 9e9
+const OLD = randomBytes(32)
+const NEW = randomBytes(32)
+const CALL = sampleCall({ record: 'ran' })
+const KEY = {
+  ...{ tenant: 'acme', name: 'agent', keyId: 'key-1', digest: 'd', label: undefined, roles: [] },
+  ...{ scopes: ['a:b'], tools: undefined, expiresAtMs: undefined, by: 'cli:root', atMs: AT },
+}
+const ENTRY = {
+  ...{ tenant: 'default', principal: 'key:alice', user: '', provider: 'KEY', ref: 'cred_1' },
+  kind: 'secret',
+  ...{ value: new Secret('the value'), scopes: [], expiresAtMs: undefined, by: 'cli:ann', atMs: AT },
+} as const
+const REQUEST = { tenant: 'default', id: 'request-1', asked: 'a', expiresAtMs: FAR }
+const REPLY = { status: 201, headers: { a: 'b' }, body: 'the reply' }
+const SOURCE = {
+  ...{ key: 'Weather', options: { type: 'otc', url: 'https://weather.example' } },
+  ...{ addedBy: 'cli:ann', addedMs: AT, replace: false },
+}
+const OFFERED = {
+  ...{ nativeName: 'write_file', description: 'Writes.', inputSchema: {}, outputSchema: {} },
+  ...{ policy: { approval: 'always' as const }, binding: {} },
+}
+const PIN = {
+  ...{ nativeName: 'write_file', local: 'write_file', isServed: true, waiting: undefined },
+  accepted: { hash: 'h', offered: OFFERED, identity: {}, version: '1.0.0', atMs: AT, by: 'first sight' },
+}
+
+let folder: string
+let path: string
+let opened: Store[]
+let timers: NodeJS.Timeout[]
+let foreign: string[]
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-rotation-'))
+  path = join(folder, 'collet.db')
+  opened = []
+  timers = []
+  foreign = []
+})
+afterEach(async () => {
+  for (const timer of timers) clearInterval(timer)
+  for (const store of opened) await store.close()
+  rmSync(folder, { recursive: true })
+})
+
+function open(masterKey: Uint8Array, oldMasterKey?: Uint8Array): Store {
+  const store = openSqliteStore({ path, masterKey, oldMasterKey, onForeign: (row) => foreign.push(row) })
+  opened.push(store)
+  return store
+}
+
+async function close(store: Store): Promise<void> {
+  opened = opened.filter((other) => other !== store)
+  await store.close()
+}
+
+/** A server: it looks for new keys again and again. */
+function serve(masterKey: Uint8Array, oldMasterKey?: Uint8Array): Store {
+  const store = open(masterKey, oldMasterKey)
+  timers.push(setInterval(() => void Promise.resolve(store.keyChange.follow()).catch(() => undefined), 10))
+  return store
+}
+
+/** One of everything that is sealed or signed. */
+async function fill(store: Store): Promise<void> {
+  await runThrough(store, CALL)
+  await store.approvals.park(sampleCall(), sampleParking({ expiresAtMs: FAR, quorum: 2 }))
+  await store.approvals.decide({ ...yesOf('key:bob'), reason: 'the reason' })
+  await store.keys.createKey(KEY)
+  await store.vault.put(ENTRY)
+  await store.requests.begin(REQUEST)
+  await store.requests.answer(REQUEST, REPLY, FAR)
+  await store.sources.put(SOURCE)
+  await store.pins.write({ source: 'Fs', seen: 0, pins: [PIN], changesServed: true, events: [] })
+}
+
+/** All of it, as it is read back. */
+async function contentsOf(store: Store) {
+  return {
+    call: await store.find(CALL),
+    approval: await store.approvals.findById('approval-1'),
+    key: await store.keys.findKey(KEY.keyId),
+    secret: (await store.vault.find(ENTRY))?.value?.reveal(),
+    reply: await store.requests.begin(REQUEST),
+    sources: await store.sources.list(),
+    pins: await store.pins.read('Fs'),
+    digest: store.digest('text'),
+    grant: store.approvals.sign('grant', 'text'),
+    events: (await store.readJournal([], 1_000)).flatMap(({ events }) => events).filter(isOfCalls),
+  }
+}
+
+function isOfCalls(event: object): boolean {
+  return 'record' in event && [CALL.record, sampleCall().record].includes(String(event.record))
+}
+
+async function filled(): Promise<Store> {
+  const store = open(OLD)
+  await fill(store)
+  return store
+}
+
+function rotate(store: Store, tell: (progress: KeyProgress) => void = () => undefined, patienceMs = 5_000) {
+  let nowMs = Date.now()
+  const soon = () => {
+    // Long after the announcement, so that nothing waits for readers.
+    nowMs += 10_000
+    return nowMs
+  }
+  return store.keyChange.rotate({ by: 'cli:ann', nowMs: soon, tell, patienceMs })
+}
+
+/** The keys of a copy that somebody took, with the master key of that time. */
+function stolenKeys(): KeyRing {
+  const copy = join(folder, 'stolen.db')
+  copyFileSync(path, copy)
+  const keys = new KeyRing({ current: OLD })
+  openDatabase(copy, keys).close()
+  return keys
+}
+
+function change(sql: string, ...values: (string | number)[]) {
+  const database = new DatabaseSync(path)
+  const rows = database.prepare(sql).all(...values)
+  database.close()
+  return rows
+}
+
+describe('the change of the key', () => {
+  it('leaves everything readable under the new key alone, while a server runs', async () => {
+    const first = await filled()
+    const before = await contentsOf(first)
+    await close(first)
+    const server = serve(NEW, OLD)
+    await runThrough(server, sampleCall({ record: 'during' }))
+    expect(await server.keyChange.status()).toMatchObject({ step: 'not begun', generation: 1 })
+    const operator = open(NEW, OLD)
+    const intact: boolean[] = []
+    const told: KeyProgress[] = []
+    const end = await rotate(operator, (progress) => {
+      told.push(progress)
+      const verified = operator.verify()
+      intact.push('ok' in verified && verified.ok)
+    })
+    expect(end).toEqual({ kind: 'done', generation: 2, resealed: 11 })
+    expect(told.at(0)).toEqual({ step: 'announced' })
+    expect(told.at(-1)).toMatchObject({ step: 'sealing', done: 11, total: 11 })
+    expect(new Set(intact)).toEqual(new Set([true]))
+    await runThrough(server, sampleCall({ record: 'after' }))
+    expect(await server.keyChange.status()).toMatchObject({ step: 'none', generation: 2, due: 0 })
+    for (const store of [server, operator]) await close(store)
+    for (const timer of timers) clearInterval(timer)
+    const later = open(NEW)
+    expect(await contentsOf(later)).toEqual(before)
+    expect(await later.find(sampleCall({ record: 'after' }))).toMatchObject({ state: 'succeeded' })
+    expect(await later.verify()).toMatchObject({ ok: true, badRows: [] })
+    expect(foreign).toEqual([])
+    expect(await rotate(later)).toEqual({ kind: 'nothing' })
+    expect(() => open(OLD)).toThrow('the key does not fit')
+  })
+
+  it('goes on wherever it was killed', async () => {
+    const first = await filled()
+    const before = await contentsOf(first)
+    await close(first)
+    // At the announcement, after the first page, after some.
+    for (const dieAt of [1, 2, 4]) {
+      expect(runRotation(dieAt).signal).toBe('SIGKILL')
+      const other = open(NEW, OLD)
+      expect(await other.verify()).toMatchObject({ ok: true })
+      expect(await contentsOf(other)).toEqual(before)
+      await close(other)
+    }
+    const { stdout } = runRotation(0)
+    expect(JSON.parse(stdout)).toMatchObject({ kind: 'done', generation: 2 })
+    const later = open(NEW)
+    expect(await contentsOf(later)).toEqual(before)
+    expect(await later.verify()).toMatchObject({ ok: true })
+  })
+
+  it('does not begin while a server runs without the new key, and says which', async () => {
+    const server = serve(OLD)
+    await fill(server)
+    const operator = open(NEW, OLD)
+    expect(await rotate(operator)).toEqual({
+      kind: 'lacking',
+      writers: [{ writer: server.writer, startedMs: expect.any(Number) }],
+    })
+    await close(operator)
+    expect(await open(OLD).keyChange.status()).toMatchObject({ step: 'none', generation: 1 })
+  })
+
+  it('waits for a server that does not follow, and goes on once it does', async () => {
+    await close(await filled())
+    const server = open(NEW, OLD)
+    await runThrough(server, sampleCall({ record: 'during' }))
+    const operator = open(NEW, OLD)
+    const end: KeyChangeEnd = await rotate(operator, () => undefined, 50)
+    expect(end).toMatchObject({ kind: 'waiting', writers: [{ writer: server.writer }] })
+    timers.push(setInterval(() => void server.keyChange.follow(), 10))
+    expect(await rotate(operator)).toMatchObject({ kind: 'done' })
+  })
+
+  it('ends what somebody with the old key and an old copy could do', async () => {
+    const first = await filled()
+    await close(first)
+    const stolen = stolenKeys()
+    const [row = {}] = change('SELECT * FROM api_keys')
+    const forged = { ...row, scopes: '["everything:*"]' }
+    const operator = open(NEW, OLD)
+    expect(await rotate(operator)).toMatchObject({ kind: 'done' })
+    const mac = rowMac(stolen.current, 'api_keys', forged)
+    change('UPDATE api_keys SET scopes = ?, mac = ?', forged.scopes, mac)
+    expect(() => operator.keys.findKey(KEY.keyId)).toThrow('changed by someone without the key')
+
+    const [last] = change('SELECT * FROM commit_groups WHERE writer = 1 ORDER BY n DESC LIMIT 1')
+    const [id, n, at] = [Number(last?.id) + 1, Number(last?.n) + 1, AT]
+    const linked = { id, writer: first.writer, group: n, atMs: at, eventsJson: '[]', callers: null }
+    const link = linkOf(stolen.current, String(last?.link), linked)
+    change(
+      "INSERT INTO commit_groups (id, writer, n, at, events, live, link) VALUES (?, 1, ?, ?, '[]', 0, ?)",
+      ...[id, n, at, link],
+    )
+    expect(await operator.verify()).toMatchObject({
+      ok: false,
+      firstBad: {
+        writer: first.writer,
+        group: n,
+        reason: 'it was written under keys that were no longer in use',
+      },
+    })
+  })
+
+  it('cannot be set back by a writer of the file', async () => {
+    const first = await filled()
+    await close(first)
+    await rotate(open(NEW, OLD))
+    change("UPDATE key_generations SET floor = 1, state = 'current'")
+    const keys = new KeyRing({ current: NEW })
+    expect(() => openDatabase(path, keys)).toThrow('the key does not fit')
+    expect(() => drive(keys.load(), () => undefined)).toThrow()
+  })
+})
+
+function runRotation(dieAt: number) {
+  const script = join(import.meta.dirname, 'key-rotation-process.ts')
+  const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
+  const args = [path, NEW.toString('base64'), OLD.toString('base64'), String(dieAt)]
+  return spawnSync(process.execPath, [...flags, script, ...args], { encoding: 'utf8', timeout: 20_000 })
+}

@@ -1,0 +1,110 @@
+import { randomBytes } from 'node:crypto'
+import { Client } from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { Store } from '#core/ports/store'
+import { openPostgresStore } from '#store/postgres/open'
+import { attemptAt, sampleCall, success } from '#testing/samples'
+import { type Pooler, startPooler } from './postgres-pooler.ts'
+import { type DatabaseProxy, startProxy } from './postgres-proxy.ts'
+import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+
+const masterKey = randomBytes(32)
+const open: Store[] = []
+let server: PostgresServer
+let url: string
+let pooler: Pooler
+let proxy: DatabaseProxy
+
+beforeAll(async () => {
+  server = await startPostgres()
+  url = await server.createDatabase('pooled')
+  pooler = await startPooler(url, 4)
+  proxy = await startProxy(url)
+})
+afterAll(async () => {
+  pooler.close()
+  proxy.close()
+  await server.stop()
+})
+afterEach(async () => {
+  proxy.delayMs = 0
+  for (const store of open.splice(0)) await store.close()
+  await emptyDatabase(url)
+})
+
+async function openStore(addresses: { url: string; direct?: string }): Promise<Store> {
+  const store = await openPostgresStore({ ...addresses, masterKey })
+  open.push(store)
+  return store
+}
+
+/** Many calls through their whole life, read back, and a chain that verifies. */
+async function work(store: Store, name: string): Promise<void> {
+  const calls = Array.from({ length: 40 }, (_, index) => sampleCall({ record: `${name}-${index}` }))
+  const claims = await Promise.all(calls.map((call) => store.claim(call)))
+  expect(new Set(claims.map(({ kind }) => kind))).toEqual(new Set(['claimed']))
+  await Promise.all(
+    calls.map((call) =>
+      store.finish({ run: attemptAt(call, 1), state: 'succeeded', outcome: success('1'), atMs: 2_000 }),
+    ),
+  )
+  const found = await Promise.all(calls.map((call) => store.find(call)))
+  expect(new Set(found.map((call) => call?.state))).toEqual(new Set(['succeeded']))
+  expect(await store.verify()).toMatchObject({ ok: true })
+}
+
+describe('behind a pooler in transaction mode', () => {
+  it('a store reads through it, and changes, lease and notices go to the database itself', async () => {
+    const [store, other] = [await openStore({ url: pooler.url, direct: url }), await openStore({ url })]
+    const told: unknown[] = []
+    store.watch((names) => told.push(names))
+    await vi.waitUntil(() => told.length > 0, 20_000)
+    await Promise.all([work(store, 'pooled'), work(other, 'direct')])
+    told.length = 0
+    await store.claim(sampleCall())
+    await other.requestCancel(sampleCall(), 'key:alice', 2_000)
+    await vi.waitUntil(() => told.length > 0, 20_000)
+  })
+
+  it('a store without another address works too, and polls for what others do', async () => {
+    const [store, other] = [await openStore({ url: pooler.url }), await openStore({ url: pooler.url })]
+    const told: unknown[] = []
+    store.watch((names) => told.push(names))
+    await Promise.all([work(store, 'one'), work(other, 'two')])
+    told.length = 0
+    await other.claim(sampleCall())
+    await vi.waitUntil(() => told.length > 0, 20_000)
+    expect(await store.isWriterAlive(other.writer)).toBe(true)
+  })
+
+  it('leaves no settings behind for whoever gets the connection next', async () => {
+    await work(await openStore({ url: pooler.url }), 'settings')
+    const client = new Client({ connectionString: pooler.url })
+    await client.connect()
+    for (let turn = 0; turn < 8; turn += 1) {
+      expect((await client.query('SHOW plan_cache_mode')).rows).toEqual([{ plan_cache_mode: 'auto' }])
+    }
+    await client.end()
+  })
+})
+
+describe('a database that is far away', () => {
+  it('costs a group of changes a few round trips, however many changes are in it', async () => {
+    const store = await openStore({ url: proxy.url })
+    await store.probe()
+    proxy.delayMs = 20
+    const trips = async (count: number) => {
+      const calls = Array.from({ length: count }, (_, index) => sampleCall({ record: `${count}-${index}` }))
+      const startedMs = performance.now()
+      const finished = { state: 'succeeded' as const, outcome: success('1'), atMs: 2_000 }
+      await Promise.all(calls.map((call) => store.insertFinished(call, finished)))
+      return (performance.now() - startedMs) / (2 * proxy.delayMs)
+    }
+    const [alone, together] = [await trips(1), await trips(200)]
+    expect(alone).toBeLessThan(6)
+    // Not one after another, which would be four hundred.
+    expect(together).toBeLessThan(20)
+    proxy.delayMs = 1
+    await work(store, 'far')
+  })
+})
