@@ -5,7 +5,7 @@ import type { RequestBytes } from './request-bytes.ts'
 import { ResponseFrame } from './response-frame.ts'
 
 export interface LoadOptions {
-  readonly server: BenchServer
+  readonly server: Pick<BenchServer, 'port' | 'cpuMs'>
   readonly request: RequestBytes
   readonly connections: number
   readonly durationMs: number

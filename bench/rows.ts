@@ -130,6 +130,11 @@ export const ROWS = {
     ...{ kind: 'spread', contenders: ['memory', 'tools 1000', 'tools 10000'] },
     goals: atLeast(0.95, 1),
   },
+  workers: {
+    title: 'two workers on PostgreSQL, a tool that burns 1 ms of CPU, against one',
+    ...{ kind: 'figure', subject: 'workers', figure: 'ratio' },
+    goals: atLeast(1.5, 1.8),
+  },
   start: {
     title: 'cold start of the built package to its first answered call, over a Fastify hello',
     ...{ kind: 'figure', subject: 'start', figure: 'ratio' },

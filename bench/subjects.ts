@@ -8,6 +8,7 @@ import { measurePostgres } from './measure-postgres.ts'
 import { measurePrincipals } from './measure-principals.ts'
 import type { Timing } from './measure-round.ts'
 import { measureStart } from './measure-start.ts'
+import { measureWorkers } from './measure-workers.ts'
 import type { Figure } from './statistics.ts'
 
 type Measure = (timing: Timing) => Promise<Readonly<Record<string, Figure>>>
@@ -22,6 +23,7 @@ export const SUBJECTS = {
   catalog: measureCatalog,
   principals: measurePrincipals,
   followers: measureFollowers,
+  workers: measureWorkers,
   github: () => measureImport('github'),
   stripe: () => measureImport('stripe'),
 } as const satisfies Record<string, Measure>

@@ -17,8 +17,9 @@ export interface StartToken {
   close(): Promise<void>
 }
 
-export function createStartToken(): StartToken {
-  const text = randomBytes(32).toString('base64url')
+/** `shared` is one that several servers have: whoever made it takes its file away. */
+export function createStartToken(shared?: Secret): StartToken {
+  const text = shared?.reveal() ?? randomBytes(32).toString('base64url')
   const matches = (presented: string): boolean => isSameSecret(presented, text)
   let published: string | undefined
   return {
@@ -27,7 +28,7 @@ export function createStartToken(): StartToken {
     async publish(file) {
       await mkdir(dirname(file), { recursive: true, mode: 0o700 })
       await writePrivately(file, text)
-      published = file
+      if (shared === undefined) published = file
     },
     async close() {
       const current = published === undefined ? undefined : await readStartToken(published)

@@ -4,7 +4,8 @@ import type { Settings } from '#config/settings'
 import type { JournalHead } from '#core/journal/events'
 import type { JournalVerification, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
-import type { RunningServer, StartOptions } from '#server/start-server'
+import type { Secret } from '#core/secret'
+import type { RunningServer, StartOptions, WorkerShare } from '#server/start-server'
 import type { StdioServing, StdioStart } from '#server/start-stdio'
 import type { copyStore, migrateStore } from '#store/stores'
 import type { TextStream } from './output.ts'
@@ -26,6 +27,7 @@ export interface Services {
     options: {
       readonly allowAnonymous: boolean
       readonly opentool?: NonNullable<StartOptions['opentool']>
+      readonly worker?: WorkerShare
     },
   ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'close'>>
   /** Serves MCP on a pair of streams, without a listener. */
@@ -58,6 +60,40 @@ export interface ServerProcess {
   kill(): void
 }
 
+/** What a worker says once it serves. */
+export interface WorkerReady extends Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings'> {
+  readonly tools: number
+  readonly sources: number
+}
+
+/** What a worker begins with. */
+export interface WorkerBegin {
+  /** From 1. */
+  readonly index: number
+  readonly startToken: Secret
+  /** Where the others listen; absent for the first. */
+  readonly port?: number | undefined
+}
+
+/** One of several processes that are one server, for `serve --workers`. */
+export interface WorkerProcess extends ServerProcess {
+  /** `undefined` when it ends before it serves. */
+  readonly ready: Promise<WorkerReady | undefined>
+  /** Asks it to read its configuration again. */
+  reload(): void
+}
+
+/** What such a process has of the one that started it. */
+export interface WorkerSide extends WorkerShare {
+  /** From 1. */
+  readonly index: number
+  /** Where the others listen; absent for the first. */
+  readonly port: number | undefined
+  /** When it is asked to stop, or whoever started it is gone. */
+  readonly stopped: Promise<void>
+  tellReady(ready: WorkerReady): void
+}
+
 /** Everything a command may touch outside itself, handed in so that tests can replace it. */
 export interface CliIo {
   readonly stdin: AsyncIterable<string | Uint8Array> & {
@@ -85,6 +121,12 @@ export interface CliIo {
   exit(code: number): void
   /** Starts `collet` again in a child process with these arguments. */
   startProcess(args: readonly string[]): ServerProcess
+  /** Starts `collet` once more with the same arguments, on the same port. */
+  startWorker(begin: WorkerBegin): WorkerProcess
+  /** Present in a process that was started so. */
+  readonly worker?: WorkerSide | undefined
+  /** Calls back at each request to read the configuration again (SIGHUP); gives the way to stop listening. */
+  onReload(listener: () => void): () => void
 }
 
 /** The rooms of this package. */

@@ -3,12 +3,15 @@ import { userInfo } from 'node:os'
 import { readEnvironment } from '#config/environment'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { EXIT } from './command.ts'
-import { type CliIo, REAL_SERVICES, type ServerProcess } from './io.ts'
+import { type CliIo, REAL_SERVICES, type ServerProcess, type WorkerSide } from './io.ts'
 import type { TextStream } from './output.ts'
 import { runCli } from './run.ts'
+import { createWorkers, joinWorkers } from './workers.ts'
 
 /** What still runs this long after a command ended is left behind. */
 const LAST_MOMENT_MS = 2_000
+
+const worker = await joinWorkers()
 
 const io: CliIo = {
   stdin: process.stdin,
@@ -20,11 +23,14 @@ const io: CliIo = {
   userName: userName(),
   clock: SYSTEM_CLOCK,
   services: REAL_SERVICES,
-  onStop,
+  onStop: worker === undefined ? onStop : onStopOf(worker),
   onStrayRejection,
   onUncaughtException,
   exit: (code) => process.exit(code),
   startProcess,
+  startWorker: createWorkers(),
+  worker,
+  onReload,
 }
 
 // The reader of a pipe may leave early (`collet journal | head`): that is no failure. A terminal that was closed takes
@@ -59,6 +65,21 @@ function onStop(listener: () => void): () => void {
     for (const signal of signals) process.off(signal, listener)
     process.off('disconnect', listener)
   }
+}
+
+/** Ctrl-C on the terminal, and its end, reach workers too; whoever started them tells each once. */
+function onStopOf({ stopped }: WorkerSide): CliIo['onStop'] {
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+  return (listener) => {
+    for (const signal of signals) process.on(signal, () => undefined)
+    void stopped.then(listener)
+    return () => undefined
+  }
+}
+
+function onReload(listener: () => void): () => void {
+  process.on('SIGHUP', listener)
+  return () => process.off('SIGHUP', listener)
 }
 
 function onStrayRejection(listener: (reason: unknown) => void): () => void {

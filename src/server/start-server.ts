@@ -7,6 +7,7 @@ import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import { loadMetaSchema } from '#core/schema/check'
+import type { Secret } from '#core/secret'
 import { isForTenant, type Tool } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
 import type { Listener } from '#egress/policy'
@@ -23,11 +24,16 @@ import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
 import { createPinRoutes } from '#server/admin/pins'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
-import { createHttpApp } from '#server/http/app'
+import { createHttpApp, type PortSharing } from '#server/http/app'
 import type { ServerRoute } from '#server/http/router'
 import { createReplicaHop } from '#server/replicas/hop'
 import { createLog, type ServerLog } from '#server/telemetry/log'
-import { createMetrics, createMetricsListener, createMetricsRoute } from '#server/telemetry/metrics'
+import {
+  createMetrics,
+  createMetricsListener,
+  createMetricsRoute,
+  type ShownMetrics,
+} from '#server/telemetry/metrics'
 import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter } from '#server/telemetry/tracing'
 import { createApprovalLinks } from './approval-links.ts'
@@ -47,8 +53,19 @@ export interface StartOptions {
   readonly opentool?: OpenToolServing
   /** Tell it when tools change while the server runs: clients that listen hear of it. */
   readonly catalogChanges?: CatalogChanges
+  /** Present when this process is one of several workers that are one server. */
+  readonly worker?: WorkerShare
   /** What a conformance suite drives besides the product; only tests have it. */
   readonly conformance?: Conformance
+}
+
+/** What the workers of one server have together. */
+export interface WorkerShare {
+  readonly sharing: PortSharing
+  /** Lets an operator in at each of them. */
+  readonly startToken: Secret
+  /** Metrics of all workers, when this one has those of its own. */
+  gatherMetrics(own: ShownMetrics): ShownMetrics
 }
 
 /** Tools and routes that a conformance suite wants of a host under test. */
@@ -129,7 +146,9 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...findConsentWarnings(settings),
     ]
     await checkPrincipals(settings.auth, store.keys)
-    const startToken = createStartToken()
+    const { worker } = options
+    const shownMetrics = worker?.gatherMetrics(metrics) ?? metrics
+    const startToken = createStartToken(worker?.startToken)
     closing.push(startToken.close)
     const endpoint = settings.otlpEndpoint
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
@@ -173,7 +192,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         ...adminRoutes(settings, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
         ...(metadata?.routes ?? []),
         createMetricsRoute({
-          metrics,
+          metrics: shownMetrics,
           authenticator,
           isLoopback: isLoopback(settings.server.host),
           noteDenial,
@@ -187,6 +206,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       spans,
       challengeFor: metadata?.challengeFor,
       mostBodyBytes: settings.limits.total.bodyBytes,
+      sharing: worker?.sharing,
       admit: admit === undefined ? undefined : (client) => refuseUnlessAdmitted(admit(client)),
     })
     closing.push(app.close)
@@ -199,7 +219,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const metricsApp =
       metricsPort === undefined
         ? undefined
-        : createMetricsListener(metricsPort, settings.server, { log, metrics, clock })
+        : createMetricsListener(
+            metricsPort,
+            settings.server,
+            { log, metrics, clock, sharing: worker?.sharing },
+            shownMetrics,
+          )
     if (metricsApp !== undefined) closing.push(metricsApp.close)
     const metricsUrl = await metricsApp?.listen()
     if (metricsUrl !== undefined)

@@ -53,6 +53,8 @@ export class FakeIo {
       onUncaughtException: () => () => {},
       exit: (code) => this.exits.push(code),
       startProcess: () => unused('startProcess'),
+      startWorker: () => unused('startWorker'),
+      onReload: () => () => {},
       ...this.#changes,
     }
   }

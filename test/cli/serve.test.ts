@@ -49,6 +49,12 @@ describe('collet serve', () => {
     }
   }
 
+  it.each(['sqlite:x.db', 'memory:'])('refuses workers on %s, and says why', async (store) => {
+    const io = new FakeIo({}, { workingFolder: folder })
+    expect(await io.run('serve', '--store', store, '--workers', '2')).toBe(2)
+    expect(io.stderr).toContain('--workers needs a store on PostgreSQL')
+  })
+
   it('says where it is, what to try, where data lives and where the start token is', async () => {
     const started: Started = { closes: 0 }
     const io = new FakeIo(

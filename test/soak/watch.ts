@@ -5,6 +5,9 @@ export interface Sample {
   readonly atMs: number
   readonly rssMb: number
   readonly heapMb: number
+  /** What the heap has taken from the system, used or not. */
+  readonly takenMb: number
+  readonly externalMb: number
   readonly files: number
   readonly handles: number
 }
@@ -27,6 +30,8 @@ export async function takeSample(at: Client): Promise<Sample> {
     atMs: performance.now(),
     rssMb: read('process_resident_memory_bytes') / MB,
     heapMb: read('nodejs_heap_size_used_bytes') / MB,
+    takenMb: read('nodejs_heap_size_total_bytes') / MB,
+    externalMb: read('nodejs_external_memory_bytes') / MB,
     files: read('process_open_fds'),
     handles: read('nodejs_active_handles_total'),
   }
@@ -39,6 +44,8 @@ export interface Period {
   readonly p99Ms: number
   /** The least seen: what is left after a collection. */
   readonly heapMb: number
+  readonly takenMb: number
+  readonly externalMb: number
   readonly rssMb: number
   readonly files: number
   readonly handles: number
@@ -101,6 +108,8 @@ function periodOf(samples: readonly Sample[], latencies: readonly number[]): Per
     p50Ms: at(0.5),
     p99Ms: at(0.99),
     heapMb: Math.min(...samples.map(({ heapMb }) => heapMb)),
+    takenMb: Math.min(...samples.map(({ takenMb }) => takenMb)),
+    externalMb: Math.min(...samples.map(({ externalMb }) => externalMb)),
     rssMb: Math.min(...samples.map(({ rssMb }) => rssMb)),
     files: Math.max(...samples.map(({ files }) => files)),
     handles: Math.max(...samples.map(({ handles }) => handles)),
@@ -122,12 +131,19 @@ export function describeSoak(
   name: string,
   { periods, heapSlopeMb, rssSlopeMb, problems }: SoakVerdict,
 ): string {
-  const rows = periods.map(({ acts, p50Ms, p99Ms, heapMb, rssMb, files, handles }, index) =>
-    [index + 1, acts, p50Ms.toFixed(1), p99Ms.toFixed(1), heapMb.toFixed(1), rssMb.toFixed(0), files, handles]
+  const rows = periods.map((period, index) =>
+    [
+      ...[index + 1, period.acts, period.p50Ms.toFixed(1), period.p99Ms.toFixed(1), period.heapMb.toFixed(1)],
+      ...[period.takenMb.toFixed(0), period.externalMb.toFixed(1), period.rssMb.toFixed(0)],
+      ...[period.files, period.handles],
+    ]
       .map((cell) => String(cell).padStart(10))
       .join(''),
   )
-  const head = ['period', 'acts', 'p50 ms', 'p99 ms', 'heap MB', 'RSS MB', 'files', 'handles']
+  const head = [
+    ...['period', 'acts', 'p50 ms', 'p99 ms', 'heap MB', 'taken MB', 'extern MB', 'RSS MB'],
+    ...['files', 'handles'],
+  ]
   return [
     `${name}: heap ${heapSlopeMb.toFixed(2)} MB a minute, RSS ${rssSlopeMb.toFixed(2)} MB a minute`,
     head.map((cell) => cell.padStart(10)).join(''),

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { StoreError } from '#core/errors'
@@ -71,6 +72,37 @@ describe('a store whose connections are ended', () => {
     expect((await other.find(sampleCall()))?.state).toBe('ambiguous')
   })
 })
+
+describe('a lock that another process holds', () => {
+  it('rule 18: for longer than anybody waits: the change is made when it lets go', async () => {
+    const store = await openStore()
+    await store.probe()
+    const holder = new Client({ connectionString: url })
+    await holder.connect()
+    try {
+      // As a replica does that was stopped in a change that reads before it writes.
+      await holder.query('SELECT pg_advisory_lock(20417)')
+      const rotated = store.vault.rotate('cli:ann', 1)
+      await until(holder, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+      await until(
+        holder,
+        "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)",
+      )
+      await holder.query('SELECT pg_advisory_unlock(20417)')
+      expect(await rotated).toEqual({ tenants: 0, entries: 0 })
+    } finally {
+      await holder.end()
+    }
+  })
+})
+
+async function until(client: Client, question: string): Promise<void> {
+  for (let tries = 0; tries < 1_000; tries += 1) {
+    if ((await client.query(question)).rows.length > 0) return
+    await wait(10)
+  }
+  expect.fail(question)
+}
 
 describe('a connection that is lost', () => {
   it.each(['before', 'after'] as const)('%s the commit arrives: every call is claimed once', async (cut) => {

@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+import { rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import {
   type Arguments,
@@ -7,15 +9,18 @@ import {
   defineCommand,
   EXIT,
   type ExitCode,
+  UsageError,
 } from '#cli/command'
+import type { WorkerReady, WorkerSide } from '#cli/io'
 import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import { findConfig } from '#config/load'
 import type { Settings } from '#config/settings'
 import { type SettingsFlags, toSettings } from '#config/to-settings'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
-import type { RunningServer } from '#server/start-server'
-import { DEFAULT_STORE, describeStore, STORE_FORMS, shownStoreUrl } from '#store/stores'
+import { DEFAULT_STORE, describeStore, parseStoreUrl, STORE_FORMS, shownStoreUrl } from '#store/stores'
+import { keepWorkers } from './keep-workers.ts'
 import { keepRestarting, watchFolder } from './watch.ts'
 
 const mcp = defineCommand<'config' | 'store'>({
@@ -63,8 +68,18 @@ const mcp = defineCommand<'config' | 'store'>({
 })
 
 const LARGEST_PORT = 65_535
+const MOST_WORKERS = 256
+const START_TOKEN_BYTES = 32
 
-type ServeOption = 'config' | 'host' | 'port' | 'store' | 'watch' | 'allow-anonymous' | 'no-migrate'
+type ServeOption =
+  | 'config'
+  | 'host'
+  | 'port'
+  | 'store'
+  | 'watch'
+  | 'workers'
+  | 'allow-anonymous'
+  | 'no-migrate'
 
 const serve = defineCommand<ServeOption>({
   name: 'serve',
@@ -81,6 +96,10 @@ const serve = defineCommand<ServeOption>({
       value: 'URL',
       help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.`,
     },
+    workers: {
+      value: 'N',
+      help: 'Serve with N processes that share the port; needs a store on PostgreSQL. Default 1.',
+    },
     watch: { help: 'Restart when a file in the folder of the config, or below it, changes.' },
     'no-migrate': {
       help: 'Leave the tables of the store to collet migrate, and refuse to start on old ones.',
@@ -91,6 +110,7 @@ const serve = defineCommand<ServeOption>({
     'collet serve',
     'collet serve --config tools/collet.config.ts --port 8080 --watch',
     'collet serve --store memory: --port 0',
+    'collet serve --store postgres://collet@db.internal/collet --workers 4',
   ],
   async run(args, context) {
     const flags = readFlags(args)
@@ -109,6 +129,10 @@ const serve = defineCommand<ServeOption>({
     const { loaded, tools } = await loadProject(args.text('config'), context)
     const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
     const allowAnonymous = args.flag('allow-anonymous')
+    const workers = args.integer('workers', { least: 1, most: MOST_WORKERS }) ?? 1
+    const { worker } = context
+    if (worker !== undefined) return await serveAsWorker(settings, { allowAnonymous, worker }, context)
+    if (workers > 1) return await serveWithWorkers(settings, workers, context)
     return await serveUntilStopped(settings, { allowAnonymous }, context)
   },
 })
@@ -127,7 +151,7 @@ function readFlags(args: Arguments<ServeOption>): SettingsFlags {
 
 /** The same command line for the child process. */
 function withoutWatch(args: Arguments<ServeOption>): string[] {
-  const values = (['config', 'host', 'port', 'store'] as const).flatMap((name) => {
+  const values = (['config', 'host', 'port', 'store', 'workers'] as const).flatMap((name) => {
     const value = args.text(name)
     return value === undefined ? [] : [`--${name}=${value}`]
   })
@@ -135,10 +159,76 @@ function withoutWatch(args: Arguments<ServeOption>): string[] {
   return ['serve', ...values, ...flags.map((name) => `--${name}`)]
 }
 
+/** The first of several processes: it keeps the others, and serves nothing itself. */
+async function serveWithWorkers(
+  settings: Settings,
+  count: number,
+  context: CommandContext,
+): Promise<ExitCode> {
+  checkWorkers(settings)
+  const { output, clock } = context
+  const startToken = new Secret(randomBytes(START_TOKEN_BYTES).toString('base64url'))
+  let startTokenFile: string | undefined
+  let port: number | undefined
+  try {
+    return await keepWorkers({
+      count,
+      start: (index) => context.startWorker({ index, startToken, port }),
+      onReady(ready) {
+        startTokenFile = ready.startTokenFile
+        port = Number(new URL(ready.url).port)
+        for (const warning of ready.warnings) output.warn(warning)
+        announce(ready, settings, { ...context, curl: exampleCurl(ready.url, settings), workers: count })
+      },
+      onStop: (listener) =>
+        context.onStop(() => {
+          output.note('Stopping: running calls may finish. Press Ctrl-C again to stop at once.')
+          listener()
+        }),
+      onReload: context.onReload,
+      note: (line) => output.note(line),
+      monotonicMs: () => clock.monotonicMs(),
+    })
+  } finally {
+    if (startTokenFile !== undefined) await rm(startTokenFile, { force: true })
+  }
+}
+
+function checkWorkers({ store, server }: Settings): void {
+  if (parseStoreUrl(store).kind !== 'server') {
+    throw new UsageError(
+      `--workers needs a store on PostgreSQL, and this one is ${shownStoreUrl(store)}: its database has one writer, so further processes would wait for the first, and one in memory could not be shared at all. Give --store postgres://…, or leave --workers out.`,
+    )
+  }
+  if (server.internal?.url !== undefined) {
+    throw new UsageError(
+      'server.internal.url names one listener, and each worker has its own. Leave it out with --workers; host and port may stay.',
+    )
+  }
+}
+
+/** One of several processes: what it has to say goes to the one that keeps it. */
+async function serveAsWorker(
+  settings: Settings,
+  { allowAnonymous, worker }: { readonly allowAnonymous: boolean; readonly worker: WorkerSide },
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { internal } = settings.server
+  // Each worker's listener for other replicas is its own: the ports after the first one.
+  const own =
+    internal === undefined || internal.port === 0
+      ? {}
+      : { internal: { ...internal, port: internal.port + worker.index - 1 } }
+  const server = { ...settings.server, port: worker.port ?? settings.server.port, ...own }
+  return await serveUntilStopped({ ...settings, server }, { allowAnonymous, worker }, context)
+}
+
 interface ServeOptions {
   readonly allowAnonymous: boolean
   /** Lets callers with a key stop the server over OpenTool (OTS-53). */
   readonly allowStop?: boolean
+  /** It is one of several processes, and speaks to the one that keeps them. */
+  readonly worker?: WorkerSide
   /** A call to try. Default: one over OTC. */
   readonly example?: typeof exampleCurl
 }
@@ -165,12 +255,23 @@ export async function serveUntilStopped(
   })
   try {
     const opentool = options.allowStop === true ? { stop: stop.request } : {}
-    const starting = services.startServer(settings, { allowAnonymous, opentool })
-    const server = await output.during('Starting', starting)
-    for (const warning of server.warnings) output.warn(warning)
-    announce(server, settings, { ...context, curl: example(server.url, settings) })
+    const { worker } = options
+    const starting = services.startServer(settings, {
+      allowAnonymous,
+      opentool,
+      ...(worker === undefined ? {} : { worker }),
+    })
+    const server = await (worker === undefined ? output.during('Starting', starting) : starting)
+    const { url, startTokenFile, warnings } = server
+    const ready: WorkerReady = { url, startTokenFile, warnings, ...server.counts() }
+    if (worker !== undefined) worker.tellReady(ready)
+    else {
+      for (const warning of warnings) output.warn(warning)
+      announce(ready, settings, { ...context, curl: example(url, settings) })
+    }
     await stop.requested
-    output.note('Stopping: running calls may finish. Press Ctrl-C again to stop at once.')
+    if (worker === undefined)
+      output.note('Stopping: running calls may finish. Press Ctrl-C again to stop at once.')
     await server.close()
     return isBroken ? EXIT.server : EXIT.ok
   } catch (error) {
@@ -222,13 +323,17 @@ function listenForStop({ onStop, exit }: CommandContext): StopWatch {
 const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 function announce(
-  { url, startTokenFile, counts }: Pick<RunningServer, 'url' | 'startTokenFile' | 'counts'>,
+  { url, startTokenFile, tools, sources }: WorkerReady,
   settings: Settings,
-  { output, json, curl }: CommandContext & { readonly curl: string | undefined },
+  {
+    output,
+    json,
+    curl,
+    workers,
+  }: CommandContext & { readonly curl: string | undefined; readonly workers?: number },
 ): void {
-  const { tools, sources } = counts()
   if (json) {
-    output.json({ url, store: shownStoreUrl(settings.store), tools, sources, startTokenFile, curl })
+    output.json({ url, store: shownStoreUrl(settings.store), tools, sources, startTokenFile, curl, workers })
     return
   }
   const origin = sources === 0 ? '' : ` (${counted(sources, 'source')})`
@@ -237,6 +342,7 @@ function announce(
   output.data('')
   const { host } = settings.server
   if (ALL_ADDRESSES.has(host)) output.data(`  Listens on   all addresses of this machine (${host})`)
+  if (workers !== undefined) output.data(`  Workers      ${workers} processes share the port`)
   if (curl !== undefined) output.data(`  Try it       ${curl}`)
   output.data(`  Data         ${whereDataLives(settings)}`)
   output.data(`  Start token  ${startTokenFile} (lets an operator in: settling calls, approvals, keys)`)

@@ -42,6 +42,8 @@ export interface HttpAppOptions {
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
   readonly challengeFor?: ((path: string, hasToken: boolean) => string) | undefined
   readonly timeouts?: Partial<HttpTimeouts>
+  /** Whether other processes of this server take the same port; `first` = none has yet. Default alone. */
+  readonly sharing?: PortSharing | undefined
   /** Bytes of request bodies in memory at once; default as many as come. */
   readonly mostBodyBytes?: number | undefined
 }
@@ -58,6 +60,8 @@ interface HttpTimeouts {
   /** For running requests to finish once the server closes. */
   readonly closeMs: number
 }
+
+export type PortSharing = 'first' | 'joining'
 
 export interface HttpApp {
   /** Starts to listen; gives the URL. Rejects with a text that says what to do. */
@@ -114,7 +118,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
       sockets.add(socket)
       socket.once('close', () => sockets.delete(socket))
     })
-    server.listen({ host: name, port: wantedPort })
+    server.listen({ host: name, port: wantedPort, ...portOptions(options.sharing) })
     await once(server, 'listening')
     const bound = server.address()
     if (bound === null || typeof bound === 'string')
@@ -131,9 +135,11 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
 
   return {
     async listen() {
-      const bound = await listenOn(host, port).catch((cause: unknown) => {
-        throw listenError(settings, cause)
-      })
+      const bound = await takePort(options.sharing, host, port)
+        .then(() => listenOn(host, port))
+        .catch((cause: unknown) => {
+          throw listenError(settings, cause)
+        })
       if (host === 'localhost') await listenOnOthers(bound)
       hostGuard = new HostGuard({ ...settings, port: bound.port })
       return `http://${reachableName(host)}:${bound.port}`
@@ -149,6 +155,26 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
       clearTimeout(cut)
     },
   }
+}
+
+/** Where each process can have a listener of its own for one port; elsewhere the first process hands connections out. */
+const CAN_REUSE_PORTS: ReadonlySet<string> = new Set(['linux', 'freebsd', 'sunos', 'aix'])
+
+/**
+ * The system spreads connections over the listeners. A worker that dies takes only its own connections with it, at once; one that was
+ * handed to it by another process would hang.
+ */
+function portOptions(sharing: PortSharing | undefined): { readonly reusePort?: true } {
+  return sharing !== undefined && CAN_REUSE_PORTS.has(process.platform) ? { reusePort: true } : {}
+}
+
+/** A port that another server shares with its workers can be taken too: the first worker looks whether it is free. */
+async function takePort(sharing: PortSharing | undefined, host: string, port: number): Promise<void> {
+  if (sharing !== 'first' || port === 0) return
+  const probe = createServer()
+  probe.listen({ host, port, exclusive: true })
+  await once(probe, 'listening')
+  await new Promise((resolve) => probe.close(resolve))
 }
 
 function createListener(services: HttpServices, timeouts: HttpTimeouts): Server {

@@ -39,12 +39,16 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
   const { settings, maxResultBytes, clock, log } = options
   const internal = settings.internal ?? DEFAULT_INTERNAL
   const longestFrame = LARGEST_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + ROOM
-  let key: KeyObject | undefined
+  let store: RunningGateway['store'] | undefined
+  /** Made anew each time: the keys of a store can change while servers run. */
+  const keyOf = ({ approvals }: RunningGateway['store']): KeyObject =>
+    createSecretKey(Buffer.from(approvals.sign('replicas', 'hop'), 'base64url'))
   let url: string | undefined
   const ask = (holder: SessionHolder, first: ToHolder, request?: CallRequest): Promise<FromHolder> => {
     const { address, writer } = holder
-    if (key === undefined || address === undefined || !URL.canParse(address))
+    if (store === undefined || address === undefined || !URL.canParse(address))
       return Promise.reject(new HopError('The replica that holds the session says not where it is.', false))
+    const key = keyOf(store)
     return new Asked({ key, address, to: writer, longestFrame, atMs: clock.nowMs(), request }).ask(first)
   }
   return {
@@ -59,7 +63,9 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
       throw refusalOf(answer)
     },
     async open(gateway) {
-      key = createSecretKey(Buffer.from(gateway.store.approvals.sign('replicas', 'hop'), 'base64url'))
+      const { store: opened } = gateway
+      store = opened
+      const key = () => keyOf(opened)
       const { host, port } = internal
       const listener = await openHopListener({ gateway, key, host, port, longestFrame, clock, log })
       url = internal.url ?? listener.url

@@ -25,7 +25,7 @@ const TIMEOUTS = { headersTimeout: 5_000, connectionsCheckingInterval: 1_000, re
 
 interface HopListenerOptions {
   readonly gateway: Pick<RunningGateway, 'here'> & { readonly store: Pick<RunningGateway['store'], 'writer'> }
-  readonly key: KeyObject
+  key(): KeyObject
   readonly host: string
   readonly port: number
   /** The longest message that a caller's request can become. */
@@ -95,7 +95,7 @@ class UsedTickets {
   take({ method, url, headers }: IncomingMessage): Ticket | undefined {
     const { key, gateway, clock } = this.#options
     if (method !== 'POST' || url !== HOP_PATH) return undefined
-    const ticket = readTicket(key, headers.authorization)
+    const ticket = readTicket(key(), headers.authorization)
     const nowMs = clock.nowMs()
     if (ticket?.to !== gateway.store.writer || Math.abs(nowMs - ticket.atMs) > TICKET_MS) return undefined
     this.#forget(nowMs)
@@ -138,8 +138,9 @@ class HopExchange {
     this.#principals = principals
     this.#request = request
     this.#response = response
-    this.#reader = new FrameReader(options.key, ticket, 'there', options.longestFrame)
-    this.#writer = new FrameWriter(options.key, ticket, 'back')
+    const key = options.key()
+    this.#reader = new FrameReader(key, ticket, 'there', options.longestFrame)
+    this.#writer = new FrameWriter(key, ticket, 'back')
   }
 
   async serve(): Promise<void> {

@@ -301,7 +301,8 @@ const NOBODY: Authenticator = {
 export function createMetricsListener(
   port: number,
   settings: Settings['server'],
-  world: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock'>,
+  world: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock' | 'sharing'>,
+  shown: ShownMetrics,
 ): HttpApp {
   const host = settings.metricsHost ?? '127.0.0.1'
   return createHttpApp({
@@ -321,15 +322,18 @@ export function createMetricsListener(
         path: '/metrics',
         access: 'open',
         body: 'never',
-        handle: () => metricsReply(world.metrics),
+        handle: () => metricsReply(shown),
         refuse: refuseWithMessage,
       },
     ],
   })
 }
 
+/** What a reader of metrics gets: of this process, or of all workers of its server. */
+export type ShownMetrics = Pick<Metrics, 'render'>
+
 interface MetricsRouteOptions {
-  readonly metrics: Metrics
+  readonly metrics: ShownMetrics
   readonly authenticator: Authenticator
   /** Whether the server is bound to loopback only. */
   readonly isLoopback: boolean
@@ -356,7 +360,7 @@ export function createMetricsRoute(options: MetricsRouteOptions): ServerRoute {
   }
 }
 
-async function metricsReply(metrics: Metrics): Promise<HttpReply> {
+async function metricsReply(metrics: ShownMetrics): Promise<HttpReply> {
   const { contentType, text } = await metrics.render()
   return {
     status: 200,

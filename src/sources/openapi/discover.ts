@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { resolve } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
@@ -67,9 +68,16 @@ function read(
     : readElsewhere({ ...request, bytes }, ways, signal)
 }
 
-/** Off the serving thread: a document may have 64 MiB. */
+const DIGESTED_AT_ONCE = 1_048_576
+
+/** In short turns, because a document may have 64 MiB, and without another copy of it. */
 async function digestOf(bytes: Buffer): Promise<string> {
-  return Buffer.from(await crypto.subtle.digest('SHA-256', Uint8Array.from(bytes))).toString('base64url')
+  const digest = createHash('sha256')
+  for (let from = 0; from < bytes.length; from += DIGESTED_AT_ONCE) {
+    digest.update(bytes.subarray(from, from + DIGESTED_AT_ONCE))
+    await setImmediate()
+  }
+  return digest.digest('base64url')
 }
 
 /** `method` may come from a pin of before. */
@@ -80,6 +88,8 @@ export function isWantedMethod(method: unknown, { methods }: Pick<OpenapiOptions
 const IS_SOURCE = import.meta.url.endsWith('.ts')
 const WORKER_FILE = IS_SOURCE ? './reading-worker.ts' : './reading-worker.js'
 const WORKER_MEGABYTES = 1_024
+/** New values of the thread; with more room for them the memory of a large document is found later, and grows meanwhile. */
+const WORKER_YOUNG_MEGABYTES = 6
 
 /** What the thread is given: the text is unpacked over there. */
 export interface WorkerData extends Omit<ReadingRequest, 'text'> {
@@ -108,7 +118,12 @@ async function readElsewhere(
   signal.throwIfAborted()
   const worker = new Worker(new URL(WORKER_FILE, import.meta.url), {
     workerData: data,
-    resourceLimits: { maxOldGenerationSizeMb: WORKER_MEGABYTES },
+    // Handed over and not copied, where nothing else lies in the same memory; nobody here needs the text any more.
+    transferList: ownMemoryOf(data.bytes),
+    resourceLimits: {
+      maxOldGenerationSizeMb: WORKER_MEGABYTES,
+      maxYoungGenerationSizeMb: WORKER_YOUNG_MEGABYTES,
+    },
     // From source the rooms are found by this condition, no matter what started the process.
     ...(IS_SOURCE
       ? { execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'] }
@@ -140,6 +155,10 @@ async function readElsewhere(
     signal.removeEventListener('abort', abort)
     await worker.terminate()
   }
+}
+
+function ownMemoryOf({ buffer, byteLength }: Uint8Array): ArrayBuffer[] {
+  return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : []
 }
 
 async function reply(message: Extract<FromWorker, { id: number }>, ways: ReadingWays): Promise<ToWorker> {

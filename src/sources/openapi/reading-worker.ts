@@ -6,6 +6,9 @@ import { readDocument } from './reading.ts'
 
 /** The thread in which a large document is read: it computes, and asks for everything that has to be fetched. */
 const { bytes, ...request }: WorkerData = workerData
+const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
+// The text is all that is needed of them: their memory is given back before the document is parsed.
+if (bytes.buffer instanceof ArrayBuffer) bytes.buffer.transfer(0)
 const waiting = new Map<number, (answer: ToWorker) => void>()
 let asked = 0
 
@@ -29,7 +32,7 @@ function ask(message: (id: number) => FromWorker): Promise<ToWorker> {
 
 try {
   const reading = await readDocument(
-    { ...request, text: Buffer.from(bytes).toString('utf8') },
+    { ...request, text },
     {
       async read(url) {
         const { text, unreadable } = await ask((id) => ({ type: 'read', id, url }))

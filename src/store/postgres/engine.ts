@@ -200,10 +200,10 @@ export class PostgresEngine implements Engine {
     const group = chain.openGroup()
     let head: ChainHead | undefined
     let isCommitting = false
+    // Not waited for: what follows on the same connection comes after it.
+    const begun = connection.send([...connection.begin(), ...(careful.length === 0 ? [] : [CAREFUL])])
+    begun.catch(() => undefined)
     try {
-      // Not waited for: what follows on the same connection comes after it.
-      const begun = connection.send([...connection.begin(), ...(careful.length === 0 ? [] : [CAREFUL])])
-      begun.catch(() => undefined)
       const beside = changes.filter(({ lane }) => lane !== undefined)
       await driveLanes(group, beside, answer)
       for (const change of careful) change.keep(await driveEach(change.begin(group), answer))
@@ -213,7 +213,12 @@ export class PostgresEngine implements Engine {
       isCommitting = true
       volumes.noteSent(group.isEmpty ? -1 : chain.head.n + 1)
       await commitWith(connection, sealed === undefined ? [] : [sealed.insert])
-    } catch (error) {
+    } catch (failure) {
+      // Behind a beginning that failed everything fails, and does not say why.
+      const error = await begun.then(
+        () => failure,
+        (reason: unknown) => reason,
+      )
       if (!connection.isLost) {
         await connection.one(ROLLBACK)
         volumes.noteUndone()

@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { type ServerProcess, startCollet } from '../test/e2e/server-process.ts'
+import { createDatabase } from './database.ts'
+import { applyLoad, type LoadSlice } from './load.ts'
+import { summarizeLoad } from './load-result.ts'
+import type { Timing } from './measure-round.ts'
+import { RequestBytes } from './request-bytes.ts'
+import type { Figure } from './statistics.ts'
+
+const SOURCES = resolve(import.meta.dirname, '../src/index.ts')
+const CONNECTIONS = 32
+const FEWEST = 1
+const MORE = 2
+
+/** A tool that takes a millisecond of its processor, however many others want it. */
+const CONFIG = `import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
+const usedMicroseconds = () => { const { user, system } = process.threadCpuUsage(); return user + system }
+export default defineConfig({
+  tools: [
+    tool({
+      id: 'Work.Burn@1.0.0', description: 'Computes for a millisecond.',
+      input: { type: 'object', properties: {} }, output: { type: 'number' }, policy: { safetyTier: 'pure' },
+      run: () => { const until = usedMicroseconds() + 1_000; let turns = 0; while (usedMicroseconds() < until) turns += 1; return turns },
+    }),
+  ],
+})
+`
+
+type WorkerFigures = Readonly<Record<'ratio', Figure>>
+
+/** Calls a second with two workers over those with one, each server on a database of its own, in turns. */
+export async function measureWorkers({ warmUpMs, sliceMs, slices }: Timing): Promise<WorkerFigures> {
+  const folder = mkdtempSync(join(tmpdir(), 'collet-bench-workers-'))
+  const servers: ServerProcess[] = []
+  try {
+    writeFileSync(join(folder, 'collet.config.ts'), CONFIG)
+    const turns: { readonly load: (ms: number) => Promise<LoadSlice>; readonly taken: LoadSlice[] }[] = []
+    for (const workers of [FEWEST, MORE]) {
+      const server = await startWorkers(folder, workers)
+      servers.push(server)
+      const load = loadOn(server)
+      await load(warmUpMs)
+      turns.push({ load, taken: [] })
+    }
+    for (let slice = 0; slice < slices; slice += 1) {
+      for (const { load, taken } of slice % 2 === 0 ? turns : turns.toReversed())
+        taken.push(await load(sliceMs))
+    }
+    const [one, more] = turns.map(({ taken }) => summarizeLoad(taken))
+    if (one === undefined || more === undefined) throw new Error('Both were measured.')
+    const { requestsPerSecond, p50Ms, p99Ms } = more
+    return { ratio: { value: requestsPerSecond / one.requestsPerSecond, requestsPerSecond, p50Ms, p99Ms } }
+  } finally {
+    for (const server of servers) await server.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function startWorkers(folder: string, workers: number): Promise<ServerProcess> {
+  const store = await createDatabase()
+  const argv = ['serve', '--store', store, '--port', '0', '--workers', String(workers)]
+  const server = await startCollet(argv, {
+    cwd: folder,
+    env: { COLLET_KEY: randomBytes(32).toString('base64') },
+  })
+  await untilAll(server.url, workers)
+  return server
+}
+
+/** Later workers start behind the first; whoever is scraped knows all that serve. */
+async function untilAll(url: string, workers: number): Promise<void> {
+  const isServing = async (): Promise<boolean> => {
+    const text = await (await fetch(`${url}/metrics`, { headers: { connection: 'close' } })).text()
+    return workers === 1 || text.includes(`worker="${workers}"`)
+  }
+  while (!(await isServing())) await new Promise((resolve) => setTimeout(resolve, 50))
+}
+
+/** A closed loop; the processor time of several processes is not what is measured here. */
+function loadOn({ url }: ServerProcess): (durationMs: number) => Promise<LoadSlice> {
+  const port = Number(new URL(url).port)
+  const server = { port, cpuMs: async () => 0 }
+  const headers = { 'content-type': 'application/json' }
+  const body = { request: { tool_id: 'Work.Burn', input: {} } }
+  const request = new RequestBytes({ method: 'POST', path: '/tools/call', headers, body }, port)
+  return (durationMs) =>
+    applyLoad({ server, request, connections: CONNECTIONS, durationMs, expectedStatus: 200 })
+}

@@ -1,0 +1,190 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { EXIT } from '#cli/command'
+import type { WorkerProcess, WorkerReady } from '#cli/io'
+import { joinMetrics } from '#cli/workers'
+import { keepWorkers } from './keep-workers.ts'
+
+const READY: WorkerReady = {
+  ...{ url: 'http://127.0.0.1:4100', startTokenFile: '/data/token', warnings: [] },
+  ...{ tools: 1, sources: 0 },
+}
+
+/** A worker that does what the test says. */
+class FakeWorker implements WorkerProcess {
+  readonly index: number
+  readonly told: string[] = []
+  readonly #ready = Promise.withResolvers<WorkerReady | undefined>()
+  readonly #ended = Promise.withResolvers<number>()
+
+  constructor(index: number) {
+    this.index = index
+  }
+
+  get ready(): Promise<WorkerReady | undefined> {
+    return this.#ready.promise
+  }
+
+  get ended(): Promise<number> {
+    return this.#ended.promise
+  }
+
+  serve(): void {
+    this.#ready.resolve(READY)
+  }
+
+  end(code: number): void {
+    this.#ready.resolve(undefined)
+    this.#ended.resolve(code)
+  }
+
+  stop(): void {
+    this.told.push('stop')
+  }
+
+  kill(): void {
+    this.told.push('kill')
+    this.end(137)
+  }
+
+  reload(): void {
+    this.told.push('reload')
+  }
+}
+
+class Stage {
+  readonly workers: FakeWorker[] = []
+  readonly notes: string[] = []
+  readonly ready: WorkerReady[] = []
+  stop = (): void => undefined
+  reload = (): void => undefined
+  readonly ended: Promise<number>
+
+  constructor(count: number) {
+    this.ended = keepWorkers({
+      count,
+      start: (index) => {
+        const worker = new FakeWorker(index)
+        this.workers.push(worker)
+        return worker
+      },
+      onReady: (ready) => void this.ready.push(ready),
+      onStop: (listener) => {
+        this.stop = listener
+        return () => undefined
+      },
+      onReload: (listener) => {
+        this.reload = listener
+        return () => undefined
+      },
+      note: (line) => void this.notes.push(line),
+      monotonicMs: () => performance.now(),
+    })
+  }
+
+  at(nth: number): FakeWorker {
+    const worker = this.workers[nth]
+    if (worker === undefined) throw new Error('it was not started')
+    return worker
+  }
+}
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+const settle = () => vi.advanceTimersByTimeAsync(0)
+
+describe('keepWorkers', () => {
+  it('starts one, and the others when that one serves; says once where the server is', async () => {
+    const stage = new Stage(3)
+    await settle()
+    expect(stage.workers).toHaveLength(1)
+    stage.at(0).serve()
+    await settle()
+    expect(stage.workers.map(({ index }) => index)).toEqual([1, 2, 3])
+    expect(stage.ready).toEqual([READY])
+  })
+
+  it('ends with the first that cannot start', async () => {
+    const stage = new Stage(3)
+    stage.at(0).end(2)
+    expect(await stage.ended).toBe(EXIT.server)
+    expect(stage.workers).toHaveLength(1)
+  })
+
+  it('starts a worker that died again, later and later, and at once after it was steady', async () => {
+    const stage = new Stage(2)
+    stage.at(0).serve()
+    await settle()
+    let pauseMs = 100
+    for (const dies of [1, 2, 3, 4]) {
+      stage.at(dies).end(1)
+      await vi.advanceTimersByTimeAsync(pauseMs - 1)
+      expect(stage.workers).toHaveLength(dies + 1)
+      await vi.advanceTimersByTimeAsync(1)
+      expect(stage.workers).toHaveLength(dies + 2)
+      pauseMs *= 2
+    }
+    expect(stage.workers.map(({ index }) => index)).toEqual([1, 2, 2, 2, 2, 2])
+    await vi.advanceTimersByTimeAsync(30_000)
+    stage.at(5).end(1)
+    await vi.advanceTimersByTimeAsync(100)
+    expect(stage.workers).toHaveLength(7)
+    expect(stage.notes.at(-1)).toBe('Worker 2 ended with exit code 1; it is started again in 0.1 s.')
+  })
+
+  it('stops all of them, starts none again, and kills those that are asked twice', async () => {
+    const stage = new Stage(2)
+    stage.at(0).serve()
+    await settle()
+    stage.reload()
+    stage.stop()
+    expect(stage.workers.map(({ told }) => told)).toEqual([
+      ['reload', 'stop'],
+      ['reload', 'stop'],
+    ])
+    stage.at(0).end(0)
+    stage.stop()
+    expect(stage.at(1).told).toEqual(['reload', 'stop', 'kill', 'stop'])
+    expect(await stage.ended).toBe(EXIT.ok)
+    expect(stage.workers).toHaveLength(2)
+  })
+
+  it('ends by force what does not end by itself', async () => {
+    const stage = new Stage(2)
+    stage.at(0).serve()
+    await settle()
+    stage.stop()
+    await vi.advanceTimersByTimeAsync(30_000)
+    expect(await stage.ended).toBe(EXIT.ok)
+    expect(stage.at(1).told).toEqual(['stop', 'kill'])
+  })
+})
+
+describe('joinMetrics', () => {
+  it('names the worker of each sample, and each family once', () => {
+    const text = (n: number) => `# HELP a_total As.
+# TYPE a_total counter
+a_total{tool="x {y}"} ${n}
+# TYPE b gauge
+b ${n}
+`
+    expect(
+      joinMetrics([
+        [1, text(4)],
+        [2, text(5)],
+      ]),
+    ).toBe(`# HELP a_total As.
+# TYPE a_total counter
+a_total{worker="1",tool="x {y}"} 4
+a_total{worker="2",tool="x {y}"} 5
+
+# TYPE b gauge
+b{worker="1"} 4
+b{worker="2"} 5
+`)
+  })
+})

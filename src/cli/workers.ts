@@ -1,0 +1,172 @@
+import cluster, { type Worker } from 'node:cluster'
+import { Secret } from '#core/secret'
+import type { ShownMetrics } from '#server/telemetry/metrics'
+import { EXIT } from './command.ts'
+import type { WorkerBegin, WorkerProcess, WorkerReady, WorkerSide } from './io.ts'
+
+/** What the process that keeps the workers says to one. */
+type ToWorker =
+  | {
+      readonly kind: 'begin'
+      readonly index: number
+      readonly startToken: string
+      readonly port?: number | undefined
+    }
+  | { readonly kind: 'stop' }
+  | { readonly kind: 'measure'; readonly id: number }
+  | { readonly kind: 'gathered'; readonly id: number; readonly texts: readonly WorkerText[] }
+
+type FromWorker =
+  | { readonly kind: 'ready'; readonly ready: WorkerReady }
+  | { readonly kind: 'gather'; readonly id: number }
+  | { readonly kind: 'measured'; readonly id: number; readonly text: string }
+
+/** Metrics of a worker. */
+type WorkerText = readonly [index: number, text: string]
+
+/** A worker that does not answer in time is left out of the metrics. */
+const MEASURE_MS = 2_000
+
+/** The workers of this process. They share a port; metrics that one is asked for are those of all. */
+export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
+  const living = new Map<number, Worker>()
+  let asked = 0
+  const measured = new Map<number, (from: number, text: string) => void>()
+
+  /** Asks every worker for its metrics. */
+  const gather = async (): Promise<readonly WorkerText[]> => {
+    asked += 1
+    const id = asked
+    const texts = new Map<number, string>()
+    const waited = [...living.keys()]
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, MEASURE_MS)
+      measured.set(id, (from, text) => {
+        texts.set(from, text)
+        if (waited.every((index) => texts.has(index))) {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+      for (const worker of living.values()) tell(worker, { kind: 'measure', id })
+    })
+    measured.delete(id)
+    return [...texts].toSorted(([one], [other]) => one - other)
+  }
+
+  return ({ index, startToken, port }) => {
+    const worker = cluster.fork()
+    living.set(index, worker)
+    const ready = Promise.withResolvers<WorkerReady | undefined>()
+    const ended = Promise.withResolvers<number>()
+    worker.on('online', () => tell(worker, { kind: 'begin', index, port, startToken: startToken.reveal() }))
+    worker.on('message', (message: FromWorker) => {
+      if (message.kind === 'ready') ready.resolve(message.ready)
+      else if (message.kind === 'measured') measured.get(message.id)?.(index, message.text)
+      else {
+        const { id } = message
+        void gather().then((texts) => tell(worker, { kind: 'gathered', id, texts }))
+      }
+    })
+    worker.on('exit', (code) => {
+      if (living.get(index) === worker) living.delete(index)
+      ready.resolve(undefined)
+      ended.resolve(code ?? EXIT.server)
+    })
+    worker.on('error', () => undefined)
+    return {
+      ready: ready.promise,
+      ended: ended.promise,
+      stop: () => tell(worker, { kind: 'stop' }),
+      kill: () => worker.process.kill('SIGKILL'),
+      reload: () => worker.process.kill('SIGHUP'),
+    }
+  }
+}
+
+/** One that is just ending hears nothing any more. */
+function tell(worker: Worker, message: ToWorker): void {
+  if (worker.isConnected()) worker.send(message, () => undefined)
+}
+
+/** The other end: what a process that is a worker has of the one that started it; `undefined` in any other. */
+export async function joinWorkers(): Promise<WorkerSide | undefined> {
+  if (!cluster.isWorker) return undefined
+  const begin = Promise.withResolvers<ToWorker & { readonly kind: 'begin' }>()
+  const stopped = Promise.withResolvers<void>()
+  const gathered = new Map<number, (texts: readonly WorkerText[]) => void>()
+  let own: ShownMetrics | undefined
+  let asked = 0
+  process.on('message', (message: ToWorker) => {
+    if (message.kind === 'begin') begin.resolve(message)
+    else if (message.kind === 'stop') stopped.resolve()
+    else if (message.kind === 'gathered') gathered.get(message.id)?.(message.texts)
+    else void measure(own, message.id)
+  })
+  process.once('disconnect', () => stopped.resolve())
+  const { index, startToken, port } = await begin.promise
+  return {
+    index,
+    port,
+    sharing: port === undefined ? 'first' : 'joining',
+    startToken: new Secret(startToken),
+    stopped: stopped.promise,
+    tellReady: (ready) => say({ kind: 'ready', ready }),
+    gatherMetrics(metrics) {
+      own = metrics
+      return {
+        async render() {
+          asked += 1
+          const id = asked
+          const { contentType } = await metrics.render()
+          const texts = await new Promise<readonly WorkerText[]>((resolve) => {
+            gathered.set(id, resolve)
+            say({ kind: 'gather', id })
+          })
+          gathered.delete(id)
+          return { contentType, text: joinMetrics(texts) }
+        },
+      }
+    },
+  }
+}
+
+async function measure(own: ShownMetrics | undefined, id: number): Promise<void> {
+  const rendered = await own?.render()
+  say({ kind: 'measured', id, text: rendered?.text ?? '' })
+}
+
+function say(message: FromWorker): void {
+  if (process.connected) process.send?.(message)
+}
+
+/**
+ * The metrics of all workers as one text: each sample with the number of its worker, each family once. They are not added up,
+ * for not all of them can be.
+ */
+export function joinMetrics(texts: readonly WorkerText[]): string {
+  const families = new Map<string, { readonly head: string[]; readonly samples: string[] }>()
+  for (const [index, text] of texts) {
+    let family = ''
+    let isFirst = false
+    for (const line of text.split('\n')) {
+      const [, name] = /^# (?:HELP|TYPE) (\S+)/.exec(line) ?? []
+      if (name !== undefined && name !== family) {
+        family = name
+        isFirst = !families.has(name)
+      }
+      const found = families.get(family) ?? { head: [], samples: [] }
+      families.set(family, found)
+      if (name !== undefined && isFirst) found.head.push(line)
+      else if (name === undefined && line !== '') found.samples.push(labelled(line, index))
+    }
+  }
+  return [...families.values()].flatMap(({ head, samples }) => [...head, ...samples, '']).join('\n')
+}
+
+function labelled(sample: string, worker: number): string {
+  const label = `worker="${worker}"`
+  return /^[^{\s]+\{/.test(sample)
+    ? sample.replace('{', `{${label},`)
+    : sample.replace(/^(\S+)/, `$1{${label}}`)
+}

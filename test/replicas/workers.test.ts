@@ -1,0 +1,112 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
+import type { PostgresServer } from '../store/postgres-server.ts'
+import { startPostgres } from './stage.ts'
+
+const SOURCES = fileURLToPath(new URL('../../src/index.ts', import.meta.url))
+const CONFIG = `import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
+const none = { type: 'object', properties: {} }
+export default defineConfig({
+  tools: [
+    tool({ id: 'Process.Id@1.0.0', description: 'Says which process it is.', input: none, output: { type: 'number' },
+      policy: { safetyTier: 'read' }, run: () => process.pid }),
+    tool({ id: 'Process.Work@1.0.0', description: 'Takes a while.', input: none, output: { type: 'string' },
+      policy: { safetyTier: 'write' }, run: async () => { await new Promise((resolve) => setTimeout(resolve, 1_000)); return 'done' } }),
+  ],
+})
+`
+
+const ANSWER = z.object({ result: z.object({ success: z.boolean(), value: z.unknown() }) })
+
+let postgres: PostgresServer
+let folder: string
+let server: ServerProcess
+
+beforeAll(async () => {
+  postgres = await startPostgres()
+  const store = await postgres.createDatabase('workers')
+  folder = mkdtempSync(join(tmpdir(), 'collet-workers-'))
+  writeFileSync(join(folder, 'collet.config.ts'), CONFIG)
+  const env = { COLLET_KEY: randomBytes(32).toString('base64') }
+  const argv = ['serve', '--store', store, '--port', '0', '--workers', '2']
+  server = await startCollet(argv, { cwd: folder, env })
+}, 60_000)
+afterAll(async () => {
+  await server?.stop('SIGKILL')
+  await postgres?.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** On a connection of its own, so that the next one goes to the next worker. */
+async function call(tool: string): Promise<{ success: boolean; value: unknown }> {
+  const response = await fetch(`${server.url}/tools/call`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', connection: 'close' },
+    signal: AbortSignal.timeout(10_000),
+    body: JSON.stringify({ request: { tool_id: tool, input: {} } }),
+  })
+  return ANSWER.parse(await response.json()).result
+}
+
+/** The processes that answer; asks until there are so many. */
+async function processes(count: number): Promise<ReadonlySet<number>> {
+  const found = new Set<number>()
+  const untilMs = performance.now() + 20_000
+  while (found.size < count && performance.now() < untilMs) {
+    const { value } = await call('Process.Id').catch(() => ({ value: undefined }))
+    if (typeof value === 'number') found.add(value)
+  }
+  return found
+}
+
+describe('collet serve --workers 2', () => {
+  it('serves with two processes on one port, says so once, and has one start token for both', async () => {
+    expect((await processes(2)).size).toBe(2)
+    expect(server.output().match(/serves 2 tools on/g)).toHaveLength(1)
+    expect(server.output()).toContain('2 processes share the port')
+    const [, file = ''] = /Start token +(\S+)/.exec(server.output()) ?? []
+    const authorization = `Bearer ${readFileSync(file, 'utf8').trim()}`
+    const statuses = await Promise.all(
+      [1, 2, 3, 4].map(async () => {
+        const headers = { authorization, connection: 'close' }
+        return (await fetch(`${server.url}/admin/calls`, { headers })).status
+      }),
+    )
+    expect(statuses).toEqual([200, 200, 200, 200])
+  })
+
+  it('shows the metrics of both, whichever is asked', async () => {
+    const text = await (await fetch(`${server.url}/metrics`, { headers: { connection: 'close' } })).text()
+    for (const worker of [1, 2])
+      expect(text).toMatch(new RegExp(`^process_cpu_seconds_total\\{worker="${worker}"\\}`, 'm'))
+    expect(text.match(/^# TYPE process_cpu_seconds_total /gm)).toHaveLength(1)
+  })
+
+  it('starts a worker again that was killed, and goes on meanwhile', async () => {
+    const [victim = 0, other = 0] = await processes(2)
+    process.kill(victim, 'SIGKILL')
+    const now = await processes(2)
+    expect(now.has(victim)).toBe(false)
+    expect(now.has(other)).toBe(true)
+    expect(server.output()).toMatch(/Worker [12] ended with exit code/)
+  })
+
+  it('lets calls finish when it is asked to stop, and takes its start token away', async () => {
+    const pids = await processes(2)
+    const [, file = ''] = /Start token +(\S+)/.exec(server.output()) ?? []
+    const working = [call('Process.Work'), call('Process.Work'), call('Process.Work')]
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    const stopped = server.stop('SIGTERM')
+    for (const { success, value } of await Promise.all(working))
+      expect({ success, value }).toEqual({ success: true, value: 'done' })
+    expect(await stopped).toBe(0)
+    expect(existsSync(file)).toBe(false)
+    for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow(/ESRCH/)
+  })
+})
