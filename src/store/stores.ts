@@ -3,6 +3,7 @@ import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { CopyProgress, StoreTables } from './copy.ts'
 import { connectionAddress, problemOfAddress, shownAddress } from './postgres/address.ts'
+import type { Finding } from './postgres/examine.ts'
 import type { Migration, SchemaMode } from './schema.ts'
 
 /** How a process opens a store. */
@@ -44,6 +45,8 @@ interface StoreType {
   migrate(rest: string, key: StoreKey, mode: SchemaMode): Promise<Migration>
   /** Its tables as such; made when there are none. */
   tables(rest: string): Promise<StoreTables>
+  /** What an operator should know of its server before others use it; absent where there is none. */
+  examine?(rest: string, nowMs: () => number): Promise<readonly Finding[]>
   /** What is broken in its file, in the words of the database. */
   findDamage(rest: string): Promise<string | undefined>
   /** Copies it, also while a server uses it, to a file that must not be there yet. */
@@ -119,6 +122,10 @@ const STORE_TYPES: readonly StoreType[] = [
       const { prepareDatabase } = await import('./postgres/open.ts')
       const keys = new KeyRing({ current: needed(masterKey), old: oldMasterKey })
       return await prepareDatabase(connectionAddress(`postgres:${rest}`), keys, { mode })
+    },
+    async examine(rest, nowMs) {
+      const { examineDatabase } = await import('./postgres/examine.ts')
+      return await examineDatabase(connectionAddress(`postgres:${rest}`), nowMs)
     },
     async tables(rest) {
       const { openPostgresTables } = await import('./postgres/tables.ts')
@@ -224,6 +231,12 @@ async function keysFor({ kind }: StoreType, { masterKey, oldMasterKey, dataFolde
   if (masterKey !== undefined || kind !== 'file') return { masterKey: needed(masterKey), oldMasterKey }
   const { readKeyFile } = await import('./encryption.ts')
   return readKeyFile(join(dataFolder, KEY_FILE))
+}
+
+/** What can be seen of the server of a store; changes nothing. */
+export async function examineStore(url: string, nowMs: () => number): Promise<readonly Finding[]> {
+  const { type, rest } = known(url)
+  return (await type.examine?.(rest, nowMs)) ?? []
 }
 
 export async function findStoreDamage(url: string): Promise<string | undefined> {
