@@ -2,7 +2,8 @@ import { join } from 'node:path'
 import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { CopyProgress, StoreTables } from './copy.ts'
-import { connectionAddress, problemOfAddress, shownAddress } from './postgres/address.ts'
+import { connectionAddress, directAddress, problemOfAddress, shownAddress } from './postgres/address.ts'
+import type { Finding } from './postgres/examine.ts'
 import type { Migration, SchemaMode } from './schema.ts'
 
 /** How a process opens a store. */
@@ -44,6 +45,8 @@ interface StoreType {
   migrate(rest: string, key: StoreKey, mode: SchemaMode): Promise<Migration>
   /** Its tables as such; made when there are none. */
   tables(rest: string): Promise<StoreTables>
+  /** What an operator should know of its server before others use it; absent where there is none. */
+  examine?(rest: string, nowMs: () => number): Promise<readonly Finding[]>
   /** What is broken in its file, in the words of the database. */
   findDamage(rest: string): Promise<string | undefined>
   /** Copies it, also while a server uses it, to a file that must not be there yet. */
@@ -108,6 +111,7 @@ const STORE_TYPES: readonly StoreType[] = [
       const { openPostgresStore } = await import('./postgres/open.ts')
       return await openPostgresStore({
         url: connectionAddress(`postgres:${rest}`),
+        direct: directAddress(`postgres:${rest}`),
         masterKey: needed(masterKey),
         oldMasterKey,
         schema: schemaMode({ mode, migrates }),
@@ -118,11 +122,15 @@ const STORE_TYPES: readonly StoreType[] = [
       const { KeyRing } = await import('./key-ring.ts')
       const { prepareDatabase } = await import('./postgres/open.ts')
       const keys = new KeyRing({ current: needed(masterKey), old: oldMasterKey })
-      return await prepareDatabase(connectionAddress(`postgres:${rest}`), keys, { mode })
+      return await prepareDatabase(ownAddress(rest), keys, { mode })
+    },
+    async examine(rest, nowMs) {
+      const { examineDatabase } = await import('./postgres/examine.ts')
+      return await examineDatabase(ownAddress(rest), nowMs)
     },
     async tables(rest) {
       const { openPostgresTables } = await import('./postgres/tables.ts')
-      return await openPostgresTables(connectionAddress(`postgres:${rest}`))
+      return await openPostgresTables(ownAddress(rest))
     },
     findDamage: () => Promise.resolve(undefined),
     backUp: (rest, target) =>
@@ -226,6 +234,12 @@ async function keysFor({ kind }: StoreType, { masterKey, oldMasterKey, dataFolde
   return readKeyFile(join(dataFolder, KEY_FILE))
 }
 
+/** What can be seen of the server of a store; changes nothing. */
+export async function examineStore(url: string, nowMs: () => number): Promise<readonly Finding[]> {
+  const { type, rest } = known(url)
+  return (await type.examine?.(rest, nowMs)) ?? []
+}
+
 export async function findStoreDamage(url: string): Promise<string | undefined> {
   const { type, rest } = known(url)
   return await type.findDamage(rest)
@@ -238,6 +252,11 @@ export async function backUpStore(url: string, target: string): Promise<void> {
 
 function schemaMode({ mode, migrates = true }: Pick<OpenStoreOptions, 'mode' | 'migrates'>): SchemaMode {
   return mode === 'server' && migrates ? 'migrate' : 'require'
+}
+
+/** Without a pooler in between. */
+function ownAddress(rest: string): string {
+  return directAddress(`postgres:${rest}`) ?? connectionAddress(`postgres:${rest}`)
 }
 
 function needed(masterKey: Uint8Array | undefined): Uint8Array {

@@ -14,7 +14,7 @@ import { startServer } from '#server/start-server'
 import { KeyRing } from '#store/key-ring'
 import { openPostgresStore, prepareDatabase } from '#store/postgres/open'
 import { MIGRATIONS } from '#store/schema'
-import { migrateStore, openStore } from '#store/stores'
+import { examineStore, migrateStore, openStore } from '#store/stores'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { sampleCall, sampleTool } from '#testing/samples'
 import { sized } from '../size.ts'
@@ -129,6 +129,36 @@ describe('the tables of a database', () => {
     const store = await openStore(url.replace('postgres@', 'served@'), access)
     await store.probe()
     await store.close()
+  })
+})
+
+describe('what a doctor sees of a database', () => {
+  const look = async (url: string, nowMs = Date.now) =>
+    (await examineStore(url, nowMs)).map(({ subject, level }) => `${subject} ${level}`)
+
+  it('is its version, encoding, durability, room, clock, rights and schema', async () => {
+    const url = await postgres.createDatabase('doctor')
+    // The PostgreSQL of the tests does not wait for its disk, which is what this must notice.
+    const seen = ['server ok', 'fsync fail', 'standby ok', 'room ok', 'clocks ok', 'schema ok']
+    expect(await look(url)).toEqual(seen)
+    await prepareDatabase(url, keys)
+    expect(await look(url)).toEqual(seen)
+    expect(await look(url, () => Date.now() + 5_000)).toContain('clocks fail')
+    await query(url, 'CREATE ROLE stranger LOGIN')
+    expect(await look(url.replace('postgres@', 'stranger@'))).not.toContain('schema ok')
+    await query(url, "UPDATE meta SET value = '99' WHERE name = 'schema_version'")
+    expect(await look(url)).toContain('schema fail')
+  })
+
+  it('is why it cannot be reached, and what to do', async () => {
+    const url = await postgres.createDatabase('doctor_away')
+    const advice = async (address: string) => (await examineStore(address, Date.now))[0]
+    expect(await advice(url.replace('doctor_away', 'nowhere'))).toMatchObject({
+      level: 'fail',
+      subject: 'store',
+    })
+    const { message, advice: todo } = (await advice(`${url}?sslmode=require`)) ?? {}
+    expect([message, todo].join(' ')).toMatch(/does not support SSL.*Turn TLS on/)
   })
 })
 

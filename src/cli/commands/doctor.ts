@@ -34,7 +34,7 @@ import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import { checkExposure, type Exposure, needsCredential, StartRefused } from '#server/safety'
 import { type Governing, overridesOf } from '#server/sources'
-import { describeStore, findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
+import { describeStore, examineStore, findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
 
 const PACKAGE_FILE = new URL('../../../package.json', import.meta.url)
 
@@ -98,11 +98,10 @@ async function examine(
       ...describeTools(tools, problems, context),
       ...checkAccess({ ...loaded.config, tools, sources: Object.entries(loaded.config.sources) }),
       checkKey(location, context.environment.masterKey),
-      await checkStore(location, () => context.services.checkWritable(accessTo(location, context))),
+      ...(await checkStored(location, context)),
       ...(await findKeyChange(isThere(location), openStore)).map(({ message, advice }) =>
         warn('key', message, advice),
       ),
-      checkDurability(location),
       ...(await checkSources({
         sources: loaded.config.sources,
         tools,
@@ -161,10 +160,15 @@ const RAMFS = 0x858458f6
 const IMPOSSIBLE_FSYNC_MS = 0.01
 const SYNCS = 8
 
+async function checkStored(location: StoreLocation, context: CommandContext): Promise<readonly Check[]> {
+  if (location.kind === 'server') return await checkDatabase(location, context)
+  const checkWritable = () => context.services.checkWritable(accessTo(location, context))
+  return [await checkStore(location, checkWritable), checkDurability(location)]
+}
+
 /** The database: whole, readable with our key, and writable. */
 async function checkStore(location: StoreLocation, checkWritable: () => Promise<void>): Promise<Check> {
   const { file } = location
-  if (location.kind === 'server') return checkDatabase(location.store, checkWritable)
   if (file === undefined) {
     return warn(
       'store',
@@ -180,24 +184,23 @@ async function checkStore(location: StoreLocation, checkWritable: () => Promise<
     await checkWritable()
     return ok('store', `${file} is intact and writable`)
   } catch (error) {
-    return fail(
-      'store',
-      `${file}: ${reasonOf(error)}`,
-      'Check the path, its permissions, the free space and the key.',
-    )
+    const advice = 'Check the path, its permissions, the free space and the key.'
+    return fail('store', `${file}: ${reasonOf(error)}`, advice)
   }
 }
 
-async function checkDatabase(url: string, checkWritable: () => Promise<void>): Promise<Check> {
+/** A database elsewhere: what its server says of itself, and whether our key opens it and all of it is there. */
+async function checkDatabase(location: StoreLocation, context: CommandContext): Promise<readonly Check[]> {
+  const seen = await examineStore(location.store, () => context.clock.nowMs())
+  if (seen.some(({ subject, level }) => level === 'fail' && subject !== 'fsync')) return seen
+  const name = describeStore(location.store)
   try {
-    await checkWritable()
-    return ok('store', `${describeStore(url)} is reachable and writable`)
+    await context.services.checkWritable(accessTo(location, context))
+    const { ok: isIntact } = await context.services.verifyJournal(accessTo(location, context), [])
+    if (isIntact) return [...seen, ok('store', `${name} is intact and writable`)]
+    return [...seen, fail('store', `${name} is not intact`, 'See: collet journal verify')]
   } catch (error) {
-    return fail(
-      'store',
-      `${describeStore(url)}: ${reasonOf(error)}`,
-      'Check the address, the user and the key.',
-    )
+    return [...seen, warn('store', `${name}: ${reasonOf(error)}`, 'Check the key, and the lines above.')]
   }
 }
 
@@ -207,26 +210,19 @@ function checkFolder(folder: string, file: string): Check {
     accessSync(nearest, constants.W_OK | constants.X_OK)
     return ok('store', `${file} will be created at the first start`)
   } catch {
-    return fail(
-      'store',
-      `${nearest} is not writable`,
-      'Change its owner or permissions, or choose another store.',
-    )
+    const advice = 'Change its owner or permissions, or choose another store.'
+    return fail('store', `${nearest} is not writable`, advice)
   }
 }
 
 /** Whether what is written reaches a disk before it is acknowledged; as far as can be seen from here. */
 function checkDurability({ kind, dataFolder }: StoreLocation): Check {
-  if (kind === 'server') return ok('fsync', 'The database sees to that')
   if (kind === 'memory') return ok('fsync', 'Not needed: the memory store writes nothing')
   const folder = nearestFolder(dataFolder)
   const { type } = statfsSync(folder)
   if (type === TMPFS || type === RAMFS) {
-    return warn(
-      'fsync',
-      `${folder} is in memory and is lost when the machine restarts`,
-      'Put the store on a disk.',
-    )
+    const message = `${folder} is in memory and is lost when the machine restarts`
+    return warn('fsync', message, 'Put the store on a disk.')
   }
   try {
     const ms = fsyncMs(folder)

@@ -1,0 +1,185 @@
+import type { Row } from '#store/engine'
+import { integer, text } from '#store/rows'
+import { MIGRATIONS } from '#store/schema'
+import { Connection } from './connection.ts'
+import { readSchemaVersion } from './open.ts'
+
+/** What was seen of a database, and what to do about it. */
+export interface Finding {
+  readonly level: 'ok' | 'warn' | 'fail'
+  readonly subject: string
+  readonly message: string
+  /** Absent when all is well. */
+  readonly advice?: string
+}
+
+/** Looks at a database as an operator should before servers use it; changes nothing. */
+export async function examineDatabase(url: string, nowMs: () => number): Promise<readonly Finding[]> {
+  let connection: Connection | undefined
+  try {
+    connection = await Connection.open(url)
+    const before = nowMs()
+    const { rows } = await connection.one({ text: FACTS })
+    const after = nowMs()
+    const facts = rows[0] ?? {}
+    return [
+      checkServer(facts),
+      ...(connection.isPooled ? [POOLED] : []),
+      checkDurability(facts),
+      checkStandbys(facts),
+      checkRoom(facts),
+      checkClocks(integer(facts, 'now') - (before + after) / 2),
+      await checkTables(connection),
+    ]
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    return [{ level: 'fail', subject: 'store', message: reason, advice: adviceFor(reason) }]
+  } finally {
+    await connection?.close()
+  }
+}
+
+const FACTS = `SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS release,
+  current_setting('server_encoding') AS encoding, current_setting('fsync') AS fsync,
+  current_setting('full_page_writes') AS pages, current_setting('synchronous_commit') AS waits,
+  current_setting('synchronous_standby_names') AS standbys, (SELECT count(*) FROM pg_stat_replication) AS followers,
+  CAST(pg_is_in_recovery() AS INT) AS standby, current_setting('max_connections')::int
+    - current_setting('superuser_reserved_connections')::int AS room,
+  (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
+  CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) AS now`
+
+const POOLED = warn(
+  'pooler',
+  'This is a pooler (PgBouncer): no notices come through it, so what other servers do is polled',
+  'Name the database itself as well: ?direct=HOST:PORT.',
+)
+
+/** The oldest that its makers still mend for some time, and that has everything the statements use. */
+const LEAST_VERSION = 150_000
+
+function checkServer(facts: Row): Finding {
+  const [release, encoding] = [text(facts, 'release'), text(facts, 'encoding')]
+  const message = `PostgreSQL ${release}, ${encoding}`
+  if (integer(facts, 'standby') === 1)
+    return fail('server', `${message}, a standby`, 'Name the primary: a standby takes no changes.')
+  if (integer(facts, 'version') < LEAST_VERSION)
+    return fail('server', `${message} is too old`, 'Use PostgreSQL 15 or newer.')
+  if (encoding !== 'UTF8')
+    return fail(
+      'server',
+      message,
+      "Make the database with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0.",
+    )
+  return { level: 'ok', subject: 'server', message }
+}
+
+/** What is acknowledged must be on the disk; as far as the settings tell. */
+function checkDurability(facts: Row): Finding {
+  const [fsync, pages, waits] = [text(facts, 'fsync'), text(facts, 'pages'), text(facts, 'waits')]
+  const message = `fsync ${fsync}, full_page_writes ${pages}, synchronous_commit ${waits}`
+  if (fsync !== 'on' || pages !== 'on')
+    return fail(
+      'fsync',
+      message,
+      'Set fsync and full_page_writes on: without them a crash loses or breaks what was acknowledged.',
+    )
+  if (waits === 'off')
+    return fail(
+      'fsync',
+      message,
+      'Set synchronous_commit on (ALTER ROLE … SET synchronous_commit = on): without it a crash loses calls.',
+    )
+  return { level: 'ok', subject: 'fsync', message }
+}
+
+function checkStandbys(facts: Row): Finding {
+  const [names, waits, followers] = [
+    text(facts, 'standbys'),
+    text(facts, 'waits'),
+    integer(facts, 'followers'),
+  ]
+  const isSynchronous = names !== '' && waits !== 'local'
+  if (isSynchronous) return { level: 'ok', subject: 'standby', message: `Commits wait for ${names}` }
+  if (followers === 0)
+    return { level: 'ok', subject: 'standby', message: 'None follows: there is nothing to fail over to' }
+  return warn(
+    'standby',
+    `${followers} follow, and no commit waits for them`,
+    'A fail-over may lose the last commits. Set synchronous_standby_names to lose nothing.',
+  )
+}
+
+/** Changes, reads, snapshots, lease and notices. */
+const CONNECTIONS_A_REPLICA = 5
+
+function checkRoom(facts: Row): Finding {
+  const [room, used] = [integer(facts, 'room'), integer(facts, 'used')]
+  const replicas = Math.floor((room - used) / CONNECTIONS_A_REPLICA)
+  const message = `${used} of ${room} connections are in use; a server needs ${CONNECTIONS_A_REPLICA}`
+  if (replicas >= 2) return { level: 'ok', subject: 'room', message }
+  return warn('room', message, 'Raise max_connections, or end connections that nobody needs.')
+}
+
+const WORTH_MENTIONING_MS = 200
+/** A server refuses to run anything from here on. */
+const MOST_OFFSET_MS = 1_000
+
+function checkClocks(offsetMs: number): Finding {
+  const off = Math.round(Math.abs(offsetMs))
+  const message = `The clocks of this machine and of the database differ by ${off} ms`
+  if (off <= WORTH_MENTIONING_MS) return { level: 'ok', subject: 'clocks', message }
+  const advice = 'Set both by the same time server (NTP).'
+  return off > MOST_OFFSET_MS ? fail('clocks', message, advice) : warn('clocks', message, advice)
+}
+
+async function checkTables(connection: Connection): Promise<Finding> {
+  const version = await readSchemaVersion(connection)
+  if (version > MIGRATIONS.length)
+    return fail(
+      'schema',
+      `Schema ${version} is of a newer Collet`,
+      'Use that version, or a backup from before it.',
+    )
+  const { rows } = await connection.one({ text: version === 0 ? MAY_MAKE : MAY_USE })
+  const isAllowed = integer(rows[0] ?? {}, 'allowed') === 1
+  if (version === 0)
+    return isAllowed
+      ? { level: 'ok', subject: 'schema', message: 'The tables will be made at the first start' }
+      : fail(
+          'schema',
+          'There are no tables, and this user may not make them',
+          'Run collet migrate as the owner of the database.',
+        )
+  if (!isAllowed)
+    return fail(
+      'schema',
+      'This user may not read and change the tables',
+      'As their owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO that user.',
+    )
+  if (version === MIGRATIONS.length) return { level: 'ok', subject: 'schema', message: `Schema ${version}` }
+  return warn(
+    'schema',
+    `Schema ${version}, and this Collet needs ${MIGRATIONS.length}`,
+    'Make a backup, then run: collet migrate',
+  )
+}
+
+const MAY_MAKE = "SELECT CAST(has_schema_privilege(current_schema(), 'CREATE') AS INT) AS allowed"
+const MAY_USE = `SELECT CAST(bool_and(has_table_privilege(t, 'SELECT') AND has_table_privilege(t, 'INSERT')
+  AND has_table_privilege(t, 'UPDATE') AND has_table_privilege(t, 'DELETE')) AS INT) AS allowed
+  FROM unnest(ARRAY['calls', 'commit_groups', 'writers', 'runs', 'meta']) AS t`
+
+function adviceFor(reason: string): string {
+  if (/certificate/.test(reason))
+    return 'Name the file of its authority with sslrootcert, or encrypt without a check: sslmode=no-verify.'
+  if (/does not support SSL/.test(reason)) return 'Turn TLS on in PostgreSQL, or leave sslmode out.'
+  return 'Check the host, the port, the name of the database, the user and the password (PGPASSWORD).'
+}
+
+function warn(subject: string, message: string, advice: string): Finding {
+  return { level: 'warn', subject, message, advice }
+}
+
+function fail(subject: string, message: string, advice: string): Finding {
+  return { level: 'fail', subject, message, advice }
+}
