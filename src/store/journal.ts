@@ -8,6 +8,8 @@ import { type KeyRing, openReasonIn } from './key-ring.ts'
 import { bytes, integer, optionalInteger, type SealedText, text } from './rows.ts'
 
 const MOST_BYTES = 16 * 1024 * 1024
+/** What is kept of a group besides its text, about. */
+const KEEPING_BYTES = 512
 
 /** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
 export function openGroups(keys: KeyRing): SealedText {
@@ -25,10 +27,15 @@ export function openGroups(keys: KeyRing): SealedText {
       const sealed = bytes(row, segment)
       const key = known.keyOf(groupGeneration(sealed))
       plain = unseal(key, sealed, sealContext(segment, known.id, integer(row, 'n')))
-      if (plain.length <= MOST_BYTES) opened.set(name, plain, plain.length)
+      if (plain.length <= MOST_BYTES) opened.set(name, alone(plain), plain.length + KEEPING_BYTES)
     }
     return plain.toString('utf8', at, at + length)
   }
+}
+
+/** In memory of its own: a short text out of Node's pool would keep all of the pool, many times its size. */
+function alone(plain: Buffer): Buffer {
+  return plain.buffer.byteLength === plain.length ? plain : Buffer.from(Uint8Array.from(plain).buffer)
 }
 
 interface WriterKeys {
