@@ -80,6 +80,11 @@ export const ROWS = {
     ...rate('write', 'bare'),
     goals: atLeast(0.33, 0.4),
   },
+  'postgres-store': {
+    title: 'the bare store on PostgreSQL, against the same rows in the same groups by a bare loop over pg',
+    ...{ kind: 'figure', subject: 'postgres', figure: 'ceiling' },
+    goals: atLeast(0.85, 0.95),
+  },
   'postgres-32': {
     title: 'PostgreSQL on this machine, 32 connections, against SQLite',
     ...rate('postgres', 'sqlite'),

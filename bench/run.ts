@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism, cpus, release, totalmem, type } from 'node:os'
+import { availableParallelism, cpus, loadavg, release, totalmem, type } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
@@ -107,7 +107,7 @@ function settingOf({ warmUpMs, sliceMs, slices }: Timing): Setting {
       SQLite: process.versions.sqlite ?? 'unknown',
       ...Object.fromEntries(PEERS.map((name) => [name, versionOf(name)])),
     },
-    how: `${ROUNDS} rounds of ${slices} slices of ${sliceMs} ms, after ${warmUpMs} ms of warm-up`,
+    how: `${ROUNDS} rounds of ${slices} slices of ${sliceMs} ms, after ${warmUpMs} ms of warm-up; load average before it ${loadBefore.toFixed(1)}`,
   }
 }
 
@@ -119,6 +119,8 @@ function versionOf(name: string): string {
 }
 
 const options = readOptions()
+/** Of the programs that ran already: much of it, and the figures are about them too. */
+const [loadBefore = 0] = loadavg()
 const measured = await measureAll(options).finally(stopDatabase)
 const lines = options.rows.map((name) => reportLine(name, ROWS[name], measured))
 const setting = settingOf(options.timing)

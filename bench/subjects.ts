@@ -4,6 +4,7 @@ import { measureHalfLoad } from './measure-half-load.ts'
 import { measureHop } from './measure-hop.ts'
 import { measureImport } from './measure-import.ts'
 import { measureMemory } from './measure-memory.ts'
+import { measurePostgres } from './measure-postgres.ts'
 import { measurePrincipals } from './measure-principals.ts'
 import type { Timing } from './measure-round.ts'
 import { measureStart } from './measure-start.ts'
@@ -18,6 +19,7 @@ export const SUBJECTS = {
   halfLoad: measureHalfLoad,
   start: measureStart,
   memory: measureMemory,
+  postgres: measurePostgres,
   catalog: measureCatalog,
   principals: measurePrincipals,
   followers: measureFollowers,

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { CopyProgress, StoreTables } from './copy.ts'
-import { connectionAddress, problemOfAddress, shownAddress } from './postgres/address.ts'
+import { connectionAddress, directAddress, problemOfAddress, shownAddress } from './postgres/address.ts'
 import type { Finding } from './postgres/examine.ts'
 import type { Migration, SchemaMode } from './schema.ts'
 
@@ -111,6 +111,7 @@ const STORE_TYPES: readonly StoreType[] = [
       const { openPostgresStore } = await import('./postgres/open.ts')
       return await openPostgresStore({
         url: connectionAddress(`postgres:${rest}`),
+        direct: directAddress(`postgres:${rest}`),
         masterKey: needed(masterKey),
         oldMasterKey,
         schema: schemaMode({ mode, migrates }),
@@ -121,15 +122,15 @@ const STORE_TYPES: readonly StoreType[] = [
       const { KeyRing } = await import('./key-ring.ts')
       const { prepareDatabase } = await import('./postgres/open.ts')
       const keys = new KeyRing({ current: needed(masterKey), old: oldMasterKey })
-      return await prepareDatabase(connectionAddress(`postgres:${rest}`), keys, { mode })
+      return await prepareDatabase(ownAddress(rest), keys, { mode })
     },
     async examine(rest, nowMs) {
       const { examineDatabase } = await import('./postgres/examine.ts')
-      return await examineDatabase(connectionAddress(`postgres:${rest}`), nowMs)
+      return await examineDatabase(ownAddress(rest), nowMs)
     },
     async tables(rest) {
       const { openPostgresTables } = await import('./postgres/tables.ts')
-      return await openPostgresTables(connectionAddress(`postgres:${rest}`))
+      return await openPostgresTables(ownAddress(rest))
     },
     findDamage: () => Promise.resolve(undefined),
     backUp: (rest, target) =>
@@ -251,6 +252,11 @@ export async function backUpStore(url: string, target: string): Promise<void> {
 
 function schemaMode({ mode, migrates = true }: Pick<OpenStoreOptions, 'mode' | 'migrates'>): SchemaMode {
   return mode === 'server' && migrates ? 'migrate' : 'require'
+}
+
+/** Without a pooler in between. */
+function ownAddress(rest: string): string {
+  return directAddress(`postgres:${rest}`) ?? connectionAddress(`postgres:${rest}`)
 }
 
 function needed(masterKey: Uint8Array | undefined): Uint8Array {

@@ -69,7 +69,10 @@ const FAULTS = {
   async 'database paused'(at) {
     await during(at, everybody(at), {
       begin: () => at.postgres.order('pause'),
-      end: () => at.postgres.order('resume'),
+      async end() {
+        await at.postgres.order('resume')
+        await at.postgres.order('start')
+      },
     })
   },
   async 'connections dropped'(at) {

@@ -108,13 +108,22 @@ async function killAll(): Promise<void> {
 function signalAll(signal: NodeJS.Signals): void {
   const pid = server?.pid
   if (pid === undefined || !isRunning()) return
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
-  for (const child of [pid, ...children.filter((text) => text !== '').map(Number)]) {
+  for (const child of [pid, ...childrenOf(pid)]) {
     try {
       process.kill(child, signal)
     } catch {
       // It ended by itself in the meantime.
     }
+  }
+}
+
+function childrenOf(pid: number): readonly number[] {
+  try {
+    const listed = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    return listed.split(' ').flatMap((text) => (text.trim() === '' ? [] : [Number(text)]))
+  } catch {
+    // It has just ended, and they with it.
+    return []
   }
 }
 

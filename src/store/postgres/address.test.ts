@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { connectionAddress, problemOfAddress, shownAddress } from './address.ts'
+import { connectionAddress, directAddress, problemOfAddress, shownAddress } from './address.ts'
 
 describe('an address of PostgreSQL', () => {
   it.each([
@@ -31,6 +31,16 @@ describe('an address of PostgreSQL', () => {
     expect(problem).toBeDefined()
     expect(problem).not.toContain('hunt')
     expect(shownAddress(address)).not.toContain('hunter2')
+  })
+
+  it('says where the database itself is, behind a pooler', () => {
+    const address = 'postgres://u:p@pooler:6432/d?sslmode=require&direct=db.example:5433'
+    expect(problemOfAddress(address)).toBeUndefined()
+    expect(directAddress(address)).toBe('postgres://u:p@db.example:5433/d?sslmode=verify-full')
+    expect(connectionAddress(address)).toBe('postgres://u:p@pooler:6432/d?sslmode=verify-full')
+    expect(directAddress('postgres://u:p@h/d')).toBeUndefined()
+    for (const wrong of ['', 'a/b', 'u@h', 'h:x'])
+      expect(problemOfAddress(`postgres://u@h/d?direct=${wrong}`), wrong).toContain('direct is')
   })
 
   it('asks for TLS only with a certificate that is checked, unless it says otherwise', () => {

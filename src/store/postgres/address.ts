@@ -17,6 +17,7 @@ export function problemOfAddress(text: string): string | undefined {
     if (others.length > 0) return `"${name}" is given twice.`
     if (name === 'sslmode' && !SSL_MODES.has(value))
       return `sslmode is one of ${[...SSL_MODES.keys()].join(', ')}.`
+    if (name === DIRECT && directHost(value) === undefined) return 'direct is HOST or HOST:PORT.'
   }
   return undefined
 }
@@ -38,10 +39,27 @@ export function shownAddress(text: string): string {
  */
 export function connectionAddress(text: string): string {
   const url = parse(text)
-  const asked = url?.searchParams.get('sslmode')
-  if (url === undefined || asked === undefined || asked === null) return text
-  url.searchParams.set('sslmode', SSL_MODES.get(asked) ?? asked)
+  if (url === undefined || url.search === '') return text
+  const asked = url.searchParams.get('sslmode')
+  if (asked !== null) url.searchParams.set('sslmode', SSL_MODES.get(asked) ?? asked)
+  url.searchParams.delete(DIRECT)
   return url.href
+}
+
+/** The database itself, when the address leads to a pooler and says where that is: the same but for host and port. */
+export function directAddress(text: string): string | undefined {
+  const url = parse(text)
+  const host = directHost(url?.searchParams.get(DIRECT) ?? '')
+  if (url === undefined || host === undefined) return undefined
+  for (const name of ['host', 'port']) url.searchParams.delete(name)
+  url.host = host
+  return connectionAddress(url.href)
+}
+
+const DIRECT = 'direct'
+
+function directHost(value: string): string | undefined {
+  return /^(?:\[[\da-fA-F:.]+\]|[^\s/?#@:[\]]+)(?::\d{1,5})?$/.test(value) ? value : undefined
 }
 
 const EXAMPLE = '"postgres://user:password@host:5432/database"'
@@ -57,6 +75,7 @@ const PARAMETERS = [
   'user',
   'password',
   'application_name',
+  DIRECT,
 ]
 
 /** What each mode means to the driver. */

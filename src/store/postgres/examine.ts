@@ -24,6 +24,7 @@ export async function examineDatabase(url: string, nowMs: () => number): Promise
     const facts = rows[0] ?? {}
     return [
       checkServer(facts),
+      ...(connection.isPooled ? [POOLED] : []),
       checkDurability(facts),
       checkStandbys(facts),
       checkRoom(facts),
@@ -46,6 +47,12 @@ const FACTS = `SELECT current_setting('server_version_num')::int AS version, cur
     - current_setting('superuser_reserved_connections')::int AS room,
   (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
   CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) AS now`
+
+const POOLED = warn(
+  'pooler',
+  'This is a pooler (PgBouncer): no notices come through it, so what other servers do is polled',
+  'Name the database itself as well: ?direct=HOST:PORT.',
+)
 
 /** The oldest that its makers still mend for some time, and that has everything the statements use. */
 const LEAST_VERSION = 150_000
@@ -163,8 +170,6 @@ const MAY_USE = `SELECT CAST(bool_and(has_table_privilege(t, 'SELECT') AND has_t
   FROM unnest(ARRAY['calls', 'commit_groups', 'writers', 'runs', 'meta']) AS t`
 
 function adviceFor(reason: string): string {
-  if (/unsupported startup parameter/.test(reason))
-    return 'This is PgBouncer. Name PostgreSQL itself: servers hold few connections, and need them to be theirs.'
   if (/certificate/.test(reason))
     return 'Name the file of its authority with sslrootcert, or encrypt without a check: sslmode=no-verify.'
   if (/does not support SSL/.test(reason)) return 'Turn TLS on in PostgreSQL, or leave sslmode out.'
