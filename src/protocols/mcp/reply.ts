@@ -296,7 +296,8 @@ function encodeValue({ valueJson, shown }: Success, tool: Tool | undefined, revi
     const structured = JSON.stringify(own.structuredContent)
     return `${content},"structuredContent":${inRevision(structured, isPlainObject(structured), revision)}`
   }
-  const isObject = shape?.output === undefined ? isPlainObject(valueJson) : shape.isObject
+  // A recorded value may be of an earlier version, whose schema was another: what is no object is never sent as one.
+  const isObject = isPlainObject(valueJson) && (shape?.output === undefined || shape.isObject)
   const content = shown?.contentJson ?? `[{"type":"text","text":${JSON.stringify(valueJson)}}]`
   return `"content":${content},"structuredContent":${inRevision(valueJson, isObject, revision)}`
 }
