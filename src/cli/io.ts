@@ -29,7 +29,7 @@ export interface Services {
       readonly opentool?: NonNullable<StartOptions['opentool']>
       readonly worker?: WorkerShare
     },
-  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'close'>>
+  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'reload' | 'close'>>
   /** Serves MCP on a pair of streams, without a listener. */
   startStdio(settings: Settings, options: StdioStart): Promise<StdioServing>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
@@ -113,6 +113,8 @@ export interface CliIo {
   readonly services: Services
   /** Calls back at each request to stop (Ctrl-C, SIGTERM, a closed terminal); gives the way to stop listening. */
   onStop(listener: () => void): () => void
+  /** Calls back when the config is to be read again (SIGHUP of a server that has no terminal); gives the way to stop listening. */
+  onReload(listener: () => void): () => void
   /** Calls back for each rejected promise nobody handles, which then does not end the process; gives the way out. */
   onStrayRejection(listener: (reason: unknown) => void): () => void
   /** Calls back for each exception nobody catches, which then does not end the process; gives the way out. */
@@ -125,8 +127,6 @@ export interface CliIo {
   startWorker(begin: WorkerBegin): WorkerProcess
   /** Present in a process that was started so. */
   readonly worker?: WorkerSide | undefined
-  /** Calls back at each request to read the configuration again (SIGHUP); gives the way to stop listening. */
-  onReload(listener: () => void): () => void
 }
 
 /** The rooms of this package. */

@@ -10,6 +10,8 @@ import { createWorkers, joinWorkers } from './workers.ts'
 
 /** What still runs this long after a command ended is left behind. */
 const LAST_MOMENT_MS = 2_000
+/** Who reads the config again on SIGHUP; while there is nobody the signal stops the process. */
+const reloaders = new Set<() => void>()
 
 const worker = await joinWorkers()
 
@@ -54,8 +56,10 @@ function takeStdout(): TextStream {
 }
 
 function onStop(listener: () => void): () => void {
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+  const signals = ['SIGINT', 'SIGTERM'] as const
   for (const signal of signals) process.on(signal, listener)
+  const hangUp = () => (reloaders.size === 0 ? listener() : undefined)
+  process.on('SIGHUP', hangUp)
   // A child of `serve --watch` also stops when its parent is gone.
   if (process.channel !== undefined) {
     process.on('disconnect', listener)
@@ -63,7 +67,19 @@ function onStop(listener: () => void): () => void {
   }
   return () => {
     for (const signal of signals) process.off(signal, listener)
+    process.off('SIGHUP', hangUp)
     process.off('disconnect', listener)
+  }
+}
+
+/** On a terminal the same signal means that it was closed, and stops the server. */
+function onReload(listener: () => void): () => void {
+  if (process.stdin.isTTY) return () => undefined
+  reloaders.add(listener)
+  process.on('SIGHUP', listener)
+  return () => {
+    reloaders.delete(listener)
+    process.off('SIGHUP', listener)
   }
 }
 
@@ -75,11 +91,6 @@ function onStopOf({ stopped }: WorkerSide): CliIo['onStop'] {
     void stopped.then(listener)
     return () => undefined
   }
-}
-
-function onReload(listener: () => void): () => void {
-  process.on('SIGHUP', listener)
-  return () => process.off('SIGHUP', listener)
 }
 
 function onStrayRejection(listener: (reason: unknown) => void): () => void {

@@ -1,7 +1,14 @@
 import { existsSync } from 'node:fs'
 import { relative } from 'node:path'
 import { decodeMasterKeys } from '#config/environment'
-import { ConfigError, type ConfigProblem, findConfig, type LoadedConfig, loadConfig } from '#config/load'
+import {
+  ConfigError,
+  type ConfigProblem,
+  findConfig,
+  type ImportModule,
+  type LoadedConfig,
+  loadConfig,
+} from '#config/load'
 import { loadTools } from '#config/load-tools'
 import { locateStore, type StoreLocation } from '#config/to-settings'
 import { cleanText } from '#core/json'
@@ -81,13 +88,18 @@ interface Project {
 export async function loadProjectConfig(
   named: string | undefined,
   { workingFolder, environment }: CommandContext,
+  load?: ImportModule,
 ): Promise<LoadedConfig> {
-  return await loadConfig(findConfig(workingFolder, named ?? environment.configFile))
+  return await loadConfig(findConfig(workingFolder, named ?? environment.configFile), load)
 }
 
 /** Config and tools. Warnings are shown; one error or more is thrown, together with the warnings. */
-export async function loadProject(named: string | undefined, context: CommandContext): Promise<Project> {
-  const loaded = await loadProjectConfig(named, context)
+export async function loadProject(
+  named: string | undefined,
+  context: CommandContext,
+  load?: ImportModule,
+): Promise<Project> {
+  const loaded = await loadProjectConfig(named, context, load)
   const { tools, problems } = await context.output.during('Loading tools', loadTools(loaded))
   if (problems.some(({ severity }) => severity === 'error')) throw new ConfigError(problems)
   for (const problem of problems) context.output.warn(problemText(problem, context.workingFolder))

@@ -145,6 +145,12 @@ export type ImportModule = (url: string) => Promise<Readonly<Record<string, unkn
 /** Node's own import: `.ts` files load by type stripping. */
 const importModule: ImportModule = (url) => import(url)
 
+/** The same without what Node remembers of the file itself; what that imports is remembered all the same. */
+export function importAgain(): ImportModule {
+  const stamp = performance.now()
+  return (url) => import(`${url}?read=${stamp}`)
+}
+
 /** The exports of a file of the user's; whatever goes wrong becomes one problem that names the file. */
 export async function importFile(
   file: string,

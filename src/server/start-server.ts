@@ -1,4 +1,4 @@
-import { createAuthenticator } from '#auth/authenticator'
+import { type Authenticator, createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
 import { startTokenFileIn } from '#config/to-settings'
@@ -37,8 +37,9 @@ import {
 import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter } from '#server/telemetry/tracing'
 import { createApprovalLinks } from './approval-links.ts'
+import { compareSettings, mergeSettings, type Reloaded } from './reload.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import { checkExposure, checkPrincipals, isLoopback } from './safety.ts'
+import { checkExposure, checkPrincipals, isLoopback, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
 import { VERSION } from './version.ts'
 
@@ -88,6 +89,8 @@ export interface RunningServer {
   /** How many tools there are now, and where those that were not written as code come from. */
   counts(): { readonly tools: number; readonly sources: number }
   isReady(): boolean
+  /** Takes up what may change while calls run, or throws and changes nothing. */
+  reload(next: Settings): Promise<Reloaded>
   /** Answers but takes no new calls, so that a load balancer looks elsewhere; resolves when none runs any more. */
   drain(): Promise<void>
   /** Takes no new calls, lets running ones finish for the grace time, cancels the rest, closes everything. */
@@ -136,7 +139,18 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       closing.push(replicas.close)
       listeners.push(replicas)
     }
-    const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: services.fetch, log })
+    const openAuthenticator = ({ auth }: Pick<Settings, 'auth'>) =>
+      createAuthenticator(auth, clock, { store, fetch: services.fetch, log })
+    let live = settings
+    let currentAuthenticator = openAuthenticator(settings)
+    const authenticator: Authenticator = {
+      get isConfigured() {
+        return currentAuthenticator.isConfigured
+      },
+      authenticate: (headers) => currentAuthenticator.authenticate(headers),
+      refresh: () => currentAuthenticator.refresh(),
+      close: () => currentAuthenticator.close(),
+    }
     closing.push(authenticator.close)
     await authenticator.refresh()
     // Asked again, because keys of the store close the server as well as configured ones.
@@ -189,7 +203,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
         ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
         ...links.routes,
-        ...adminRoutes(settings, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
+        ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
         ...(metadata?.routes ?? []),
         createMetricsRoute({
           metrics: shownMetrics,
@@ -241,6 +255,30 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         sources: services.sources.sources.status().length,
       }),
       isReady: gateway.isReady,
+      async reload(next) {
+        const changes = compareSettings(live, next)
+        const merged = mergeSettings(live, next)
+        const found = openAuthenticator(merged)
+        try {
+          await found.refresh()
+          checkExposure({ ...merged, auth: { ...merged.auth, required: found.isConfigured } }, allowAnonymous)
+          await checkPrincipals(merged.auth, store.keys)
+          if (found.isConfigured !== authenticator.isConfigured)
+            throw new StartRefused(
+              'Whether callers need a credential at all cannot change while the server runs. Restart it.',
+            )
+        } catch (error) {
+          await found.close()
+          throw error
+        }
+        const before = currentAuthenticator
+        const { approvals: approvalRules, limits, budgets, calls } = merged
+        gateway.govern({ approvalRules, limits, budgets, maxResultBytes: calls.maxResultBytes })
+        currentAuthenticator = found
+        live = merged
+        await before.close()
+        return changes
+      },
       drain: () => gateway.drain(graceMs),
       close,
     }
@@ -252,7 +290,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
 
 /** What operators look after, below `/admin`. */
 function adminRoutes(
-  settings: Settings,
+  live: () => Settings,
   { gateway, registry, sources: { sources, pins }, broker }: Services,
   parts: { readonly clock: Clock; publicUrl(): string; readonly canSignIn: boolean },
   access: OperatorAccess,
@@ -262,15 +300,17 @@ function adminRoutes(
   const apiKeys = new ApiKeys({
     store,
     clock,
-    roles: settings.auth.roles ?? NO_ROLES,
+    get roles() {
+      return live().auth.roles ?? NO_ROLES
+    },
     findTool: (name, tenant) => {
       const found = registry.find(name)
       return found !== undefined && isForTenant(found.policy, tenant) ? found : undefined
     },
     isConfigured: ({ tenant, name }) =>
-      settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
+      live().auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
   })
-  const isConfigured = (key: string): boolean => settings.sources.has(key)
+  const isConfigured = (key: string): boolean => live().sources.has(key)
   return [
     ...createCallRoutes({ calls: store, clock }, access),
     ...createApprovalRoutes({ approvals, publicUrl, canSignIn }, access),

@@ -63,6 +63,7 @@ describe('collet opentool', () => {
           url: 'http://127.0.0.1:1',
           startTokenFile: '/t',
           warnings: [],
+          reload: async () => ({ applied: [], needRestart: [] }),
           counts: () => ({ tools: 1, sources: 0 }),
           close: async () => undefined,
         }

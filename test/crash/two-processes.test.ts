@@ -113,6 +113,8 @@ class Process {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target)
         if (typeof value !== 'function') return value
+        // To watch asks nothing of the store at once: a process that is cut off watches and is told nothing.
+        if (name === 'watch' && this.isCut) return () => ({ want: () => {}, end: () => {} })
         return (...parameters: unknown[]): unknown =>
           this.isCut ? new Promise(() => {}) : Reflect.apply(value, target, parameters)
       },

@@ -113,17 +113,14 @@ describe('compose.yaml', () => {
   })
 
   it('runs two servers that can write nothing but their own folder, and hands on what they need', () => {
-    expect(compose).toMatchObject({
-      services: {
-        collet: {
-          build: { dockerfile: 'deploy/Dockerfile' },
-          deploy: { replicas: 2 },
-          read_only: true,
-          cap_drop: ['ALL'],
-          environment: { COLLET_KEY: expect.stringContaining('COLLET_KEY:?'), PGHOST: 'postgres' },
-        },
-      },
-    })
+    const replica = {
+      build: { dockerfile: 'deploy/Dockerfile' },
+      read_only: true,
+      cap_drop: ['ALL'],
+      environment: { COLLET_KEY: expect.stringContaining('COLLET_KEY:?'), PGHOST: 'postgres' },
+    }
+    expect(compose).toMatchObject({ services: { 'collet-1': replica, 'collet-2': replica } })
+    for (const file of ['Caddyfile', 'prometheus.yaml']) expect(textOf(file)).toMatch(/collet-1.*collet-2/)
   })
 })
 

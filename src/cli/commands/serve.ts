@@ -13,7 +13,7 @@ import {
 } from '#cli/command'
 import type { WorkerReady, WorkerSide } from '#cli/io'
 import { CONFIG_OPTION, loadProject } from '#cli/store-access'
-import { findConfig } from '#config/load'
+import { findConfig, type ImportModule, importAgain } from '#config/load'
 import type { Settings } from '#config/settings'
 import { type SettingsFlags, toSettings } from '#config/to-settings'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
@@ -21,7 +21,7 @@ import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import { DEFAULT_STORE, describeStore, parseStoreUrl, STORE_FORMS, shownStoreUrl } from '#store/stores'
 import { keepWorkers } from './keep-workers.ts'
-import { keepRestarting, watchFolder } from './watch.ts'
+import { followReloads, keepRestarting, watchFolder } from './watch.ts'
 
 const mcp = defineCommand<'config' | 'store'>({
   name: 'mcp',
@@ -86,6 +86,7 @@ const serve = defineCommand<ServeOption>({
   summary: 'Starts the server with the tools of a config.',
   details: [
     'Ctrl-C stops it: running calls get some time to finish, then they are cancelled. A second Ctrl-C stops it at once.',
+    'SIGHUP, where there is no terminal, makes it read the config again: credentials, roles, limits, budgets and approval terms change at once; the rest is named.',
   ],
   positionals: [],
   options: {
@@ -126,14 +127,19 @@ const serve = defineCommand<ServeOption>({
         note: (line) => output.note(line),
       })
     }
-    const { loaded, tools } = await loadProject(args.text('config'), context)
-    const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
+    const read = async (load?: ImportModule) => {
+      const { loaded, tools } = await loadProject(args.text('config'), context, load)
+      return toSettings({ loaded, tools, flags, environment, workingFolder })
+    }
+    const settings = await read()
     const allowAnonymous = args.flag('allow-anonymous')
+    const readAgain = () => read(importAgain())
     const workers = args.integer('workers', { least: 1, most: MOST_WORKERS }) ?? 1
     const { worker } = context
-    if (worker !== undefined) return await serveAsWorker(settings, { allowAnonymous, worker }, context)
+    if (worker !== undefined)
+      return await serveAsWorker(settings, { allowAnonymous, readAgain, worker }, context)
     if (workers > 1) return await serveWithWorkers(settings, workers, context)
-    return await serveUntilStopped(settings, { allowAnonymous }, context)
+    return await serveUntilStopped(settings, { allowAnonymous, readAgain }, context)
   },
 })
 
@@ -210,7 +216,11 @@ function checkWorkers({ store, server }: Settings): void {
 /** One of several processes: what it has to say goes to the one that keeps it. */
 async function serveAsWorker(
   settings: Settings,
-  { allowAnonymous, worker }: { readonly allowAnonymous: boolean; readonly worker: WorkerSide },
+  {
+    allowAnonymous,
+    readAgain,
+    worker,
+  }: Required<Pick<ServeOptions, 'allowAnonymous' | 'readAgain'>> & { readonly worker: WorkerSide },
   context: CommandContext,
 ): Promise<ExitCode> {
   const { internal } = settings.server
@@ -220,11 +230,16 @@ async function serveAsWorker(
       ? {}
       : { internal: { ...internal, port: internal.port + worker.index - 1 } }
   const server = { ...settings.server, port: worker.port ?? settings.server.port, ...own }
-  return await serveUntilStopped({ ...settings, server }, { allowAnonymous, worker }, context)
+  // The ports of a worker are not those of the file.
+  const again = async () => ({ ...(await readAgain()), server })
+  const options = { allowAnonymous, readAgain: again, worker }
+  return await serveUntilStopped({ ...settings, server }, options, context)
 }
 
 interface ServeOptions {
   readonly allowAnonymous: boolean
+  /** The settings as the config says now. */
+  readonly readAgain?: () => Promise<Settings>
   /** Lets callers with a key stop the server over OpenTool (OTS-53). */
   readonly allowStop?: boolean
   /** It is one of several processes, and speaks to the one that keeps them. */
@@ -253,6 +268,7 @@ export async function serveUntilStopped(
     isBroken = true
     stop.request()
   })
+  let endReload = () => {}
   try {
     const opentool = options.allowStop === true ? { stop: stop.request } : {}
     const { worker } = options
@@ -264,6 +280,7 @@ export async function serveUntilStopped(
     const server = await (worker === undefined ? output.during('Starting', starting) : starting)
     const { url, startTokenFile, warnings } = server
     const ready: WorkerReady = { url, startTokenFile, warnings, ...server.counts() }
+    endReload = followReloads(server, options.readAgain, context)
     if (worker !== undefined) worker.tellReady(ready)
     else {
       for (const warning of warnings) output.warn(warning)
@@ -278,6 +295,7 @@ export async function serveUntilStopped(
     throw isListenFailure(error) ? new CommandFailure(EXIT.server, error.message, { cause: error }) : error
   } finally {
     stop.end()
+    endReload()
     endRejections()
     endExceptions()
   }

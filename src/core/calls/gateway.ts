@@ -72,9 +72,14 @@ export interface RunningGateway extends Gateway {
   readonly here: Pick<Gateway, 'call' | 'closeSession'>
   /** For consents that end outside of calls. */
   readonly consents: Pick<ConsentEvents, 'resolve'>
+  /** Other rules from now on. What a call has passed is not asked of it again. */
+  govern(rules: Governing): void
   /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
   drain(graceMs: number): Promise<void>
 }
+
+/** The rules that may change while calls run. */
+type Governing = Pick<RunningGatewayOptions, 'approvalRules' | 'maxResultBytes' | 'limits' | 'budgets'>
 
 export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const { store, clock, log, registry } = options
@@ -106,11 +111,16 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const { broker = NO_BROKER } = options
   const refresher = new TokenRefresher({ store, clock, log, broker })
   const waits = new ApprovalWaits(changes)
+  let governing: Governing = options
   const needs: ForwardNeeds = {
     ...{ registry, store, clock, log, hooks, broker, hop },
     fetch: options.fetch,
-    approvalRules: options.approvalRules,
-    maxResultBytes: options.maxResultBytes,
+    get approvalRules() {
+      return governing.approvalRules
+    },
+    get maxResultBytes() {
+      return governing.maxResultBytes
+    },
     newCallId: () => options.newCallId(),
     newChallengeId: () => options.newChallengeId(),
     publicUrl: () => options.publicUrl(),
@@ -193,6 +203,11 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     closeSession: (principal, sessionId) => closeWhereHeld(needs, principal, sessionId),
     findChallenge: async (id) => await store.findChallenge(id),
     isReady: () => health.isReady(),
+    govern(rules) {
+      governing = rules
+      limits.change(rules.limits ?? NO_LIMITS)
+      budgets.change(rules.budgets ?? [])
+    },
     drain(graceMs) {
       drained ??= drain(graceMs)
       return drained

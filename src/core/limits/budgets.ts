@@ -255,10 +255,18 @@ export class Budgets {
   readonly #options: BudgetsOptions
   readonly #accounts = new Map<string, BudgetAccount>()
   /** By principal object, which is the same for all calls with one credential. */
-  readonly #purses = new WeakMap<Principal, readonly Purse[]>()
+  #purses = new WeakMap<Principal, readonly Purse[]>()
+  #rules: BudgetsOptions['rules']
 
   constructor(options: BudgetsOptions) {
     this.#options = options
+    this.#rules = options.rules
+  }
+
+  /** From now on; what was spent stays spent. */
+  change(rules: BudgetsOptions['rules']): void {
+    this.#rules = rules
+    this.#purses = new WeakMap()
   }
 
   /** How many windows this process has a part of. */
@@ -268,7 +276,7 @@ export class Budgets {
 
   /** Throws `budget_exceeded`, or rejects with it after asking the store. */
   reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> {
-    if (this.#options.rules.length === 0) return UNBUDGETED
+    if (this.#rules.length === 0) return UNBUDGETED
     const purses = this.#pursesOf(principal)
     if (purses.length === 0) return UNBUDGETED
     const need = needOf(tool)
@@ -287,7 +295,7 @@ export class Budgets {
   #pursesOf(principal: Principal): readonly Purse[] {
     const known = this.#purses.get(principal)
     if (known !== undefined) return known
-    const purses = budgetsFor(principal, this.#options.rules).map((budget) => {
+    const purses = budgetsFor(principal, this.#rules).map((budget) => {
       const whose = budget.for === 'principal' ? subjectKey(principal) : principal.tenant
       return { budget, key: `${budget.for} ${budget.windowMs} ${whose}`, account: undefined }
     })

@@ -45,7 +45,7 @@ interface CallLimitsOptions {
  */
 export class CallLimits {
   readonly #options: CallLimitsOptions
-  readonly #settings: LimitSettings
+  #settings: LimitSettings
   readonly #principals: RateBook
   readonly #tools: RateBook
   /** By tool and principal (OWP-56). */
@@ -53,7 +53,7 @@ export class CallLimits {
   readonly #running = new RunCounters()
   readonly #waiting = new KeyedCounter()
   /** Which of the settings are for a tool, by whichever of its names: looked for once. */
-  readonly #byTool = new WeakMap<Tool, ToolLimit>()
+  #byTool = new WeakMap<Tool, ToolLimit>()
 
   constructor(options: CallLimitsOptions) {
     this.#options = options
@@ -64,6 +64,12 @@ export class CallLimits {
     this.#principals = open('principal')
     this.#tools = open('tool')
     this.#pairs = open('pair')
+  }
+
+  /** From now on; what was let in stays in. */
+  change(settings: LimitSettings): void {
+    this.#settings = settings
+    this.#byTool = new WeakMap()
   }
 
   /** Before the tool is looked for: load, then the caller's own rate. Unknown tools count too. */
