@@ -119,7 +119,7 @@ describe(`PostgreSQL, seed ${SEED}`, () => {
       },
       async restore(table) {
         await ask(`DELETE FROM ${table}`)
-        await ask(`INSERT INTO ${table} SELECT * FROM saved_${table}`)
+        await ask(`INSERT INTO ${table} OVERRIDING SYSTEM VALUE SELECT * FROM saved_${table}`)
       },
     }
     await damageAll(damaged, new Random(SEED + turn), DAMAGES.postgres, name)
