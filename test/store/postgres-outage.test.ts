@@ -83,11 +83,10 @@ describe('a lock that another process holds', () => {
       // As a replica does that was stopped in a change that reads before it writes.
       await holder.query('SELECT pg_advisory_lock(20417)')
       const rotated = store.vault.rotate('cli:ann', 1)
-      await until(holder, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-      await until(
-        holder,
-        "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)",
-      )
+      await until(holder, WAITING)
+      const { rows } = await holder.query<{ since: string }>(WAITING)
+      // It gave up and began again, which takes a moment that nobody would see.
+      await until(holder, `${WAITING} AND CAST(query_start AS TEXT) <> '${rows[0]?.since}'`)
       await holder.query('SELECT pg_advisory_unlock(20417)')
       expect(await rotated).toEqual({ tenants: 0, entries: 0 })
     } finally {
@@ -95,6 +94,9 @@ describe('a lock that another process holds', () => {
     }
   })
 })
+
+const WAITING = `SELECT CAST(query_start AS TEXT) AS since FROM pg_stat_activity
+  WHERE wait_event_type = 'Lock' AND wait_event = 'advisory'`
 
 async function until(client: Client, question: string): Promise<void> {
   for (let tries = 0; tries < 1_000; tries += 1) {
