@@ -36,9 +36,10 @@ export const READINGS = {
     const input = call.input ?? {}
     if (!isJsonObject(input)) return refuse(call, '"params" must be an object of arguments by name.')
     const read = readAs(newest, input)
-    const adapted = withoutNulls(visibleTool(batch, newest), input)
-    const isSame = Object.keys(adapted).length === Object.keys(input).length
-    return read.kind === 'refusal' || isSame ? read : { ...read, adapted }
+    // Also where nothing changes: what was recorded is looked for in every way in which an input may once have been taken.
+    return read.kind === 'refusal'
+      ? read
+      : { ...read, adapted: withoutNulls(visibleTool(batch, newest), input) }
   },
   /** Tools have no versions here either; arguments are an object, and nothing is none (MCP-60). */
   'as MCP': (_batch, call) => {

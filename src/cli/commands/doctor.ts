@@ -193,6 +193,7 @@ async function checkStore(location: StoreLocation, checkWritable: () => Promise<
 async function checkDatabase(location: StoreLocation, context: CommandContext): Promise<readonly Check[]> {
   const seen = await examineStore(location.store, () => context.clock.nowMs())
   if (seen.some(({ subject, level }) => level === 'fail' && subject !== 'fsync')) return seen
+  if (seen.some(({ isUnprepared }) => isUnprepared)) return seen
   const name = describeStore(location.store)
   try {
     await context.services.checkWritable(accessTo(location, context))
@@ -200,7 +201,7 @@ async function checkDatabase(location: StoreLocation, context: CommandContext): 
     if (isIntact) return [...seen, ok('store', `${name} is intact and writable`)]
     return [...seen, fail('store', `${name} is not intact`, 'See: collet journal verify')]
   } catch (error) {
-    return [...seen, warn('store', `${name}: ${reasonOf(error)}`, 'Check the key, and the lines above.')]
+    return [...seen, fail('store', `${name}: ${reasonOf(error)}`, 'Check the key, and the lines above.')]
   }
 }
 

@@ -11,6 +11,8 @@ export interface Finding {
   readonly message: string
   /** Absent when all is well. */
   readonly advice?: string
+  /** The tables of this version are not there yet, so that nothing in them can be looked at. */
+  readonly isUnprepared?: true
 }
 
 /** Looks at a database as an operator should before servers use it; changes nothing. */
@@ -144,7 +146,10 @@ async function checkTables(connection: Connection): Promise<Finding> {
   const isAllowed = integer(rows[0] ?? {}, 'allowed') === 1
   if (version === 0)
     return isAllowed
-      ? { level: 'ok', subject: 'schema', message: 'The tables will be made at the first start' }
+      ? {
+          ...{ level: 'ok', subject: 'schema', message: 'The tables will be made at the first start' },
+          isUnprepared: true,
+        }
       : fail(
           'schema',
           'There are no tables, and this user may not make them',
@@ -157,11 +162,11 @@ async function checkTables(connection: Connection): Promise<Finding> {
       'As their owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO that user.',
     )
   if (version === MIGRATIONS.length) return { level: 'ok', subject: 'schema', message: `Schema ${version}` }
-  return warn(
-    'schema',
-    `Schema ${version}, and this Collet needs ${MIGRATIONS.length}`,
-    'Make a backup, then run: collet migrate',
-  )
+  const outdated = `Schema ${version}, and this Collet needs ${MIGRATIONS.length}`
+  return {
+    ...warn('schema', outdated, 'Make a backup, then run: collet migrate'),
+    isUnprepared: true,
+  }
 }
 
 const MAY_MAKE = "SELECT CAST(has_schema_privilege(current_schema(), 'CREATE') AS INT) AS allowed"
