@@ -98,7 +98,9 @@ describe('the collet process', () => {
 
   it('ends like at any other signal when its terminal is closed', async () => {
     write('collet.config.ts', `export default { tools: [${TOOL}], server: { port: 0 }, store: 'memory:' }`)
-    const run = collet('serve')
+    // Without a terminal the signal reads the config again: test/e2e/reload.test.ts.
+    const onTerminal = 'data:text/javascript,process.stdin.isTTY=true'
+    const run = new Run([...NODE_FLAGS, '--import', onTerminal, MAIN, 'serve'], folder)
     await run.says(/on http:\S+/)
     run.child.kill('SIGHUP')
     expect(await run.ended).toBe(0)

@@ -8,8 +8,8 @@ import { type Answer, FaultProject } from './fault-project.ts'
 
 const LIMIT_MS = 60_000
 const PATIENTLY = { timeout: 15_000, interval: 20 }
-/** About half a megabyte, or one where the shell counts in kilobytes. */
-const SMALL_DISK_BLOCKS = 1_024
+/** About three quarters of a megabyte, or twice that where the shell counts in kilobytes. */
+const SMALL_DISK_BLOCKS = 1_536
 
 let project: FaultProject
 beforeEach(() => {

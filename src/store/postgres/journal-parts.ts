@@ -184,10 +184,13 @@ async function dropPart(connection: Connection, { name }: Part, keys: KeyRing): 
     const checkpoints = rows.map((row) => {
       const head = { writer: text(row, 'id'), group: integer(row, 'n'), link: text(row, 'link') }
       const signature = checkpointSignature(keys.current, head)
-      return write('saveCheckpoint', integer(row, 'no'), head.group, head.link, signature)
+      return statementOf(
+        write('saveCheckpoint', integer(row, 'no'), head.group, head.link, signature),
+        'change',
+      )
     })
     await connection.send([
-      ...checkpoints.map((ask) => statementOf(ask, 'change')),
+      ...checkpoints,
       { text: `ALTER TABLE commit_groups DETACH PARTITION ${name}` },
       {
         text: `INSERT INTO commit_groups SELECT * FROM ${name} WHERE id = ANY($1::bigint[]) AND live > 0`,
