@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 
 /** Stands between a store and its database, and does what networks do. */
 export interface DatabaseProxy {
@@ -58,10 +59,23 @@ export async function startProxy(url: string): Promise<DatabaseProxy> {
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('no port')
   let held: (() => void)[] | undefined
+  const delayed = new WeakMap<Socket, Promise<void>>()
   const pass = (chunk: Buffer, to: Socket) => {
-    if (held !== undefined) held.push(() => to.write(chunk))
-    else if (proxy.delayMs === 0) to.write(chunk)
-    else setTimeout(() => to.write(chunk), proxy.delayMs)
+    if (held !== undefined) held.push(() => send(chunk, to))
+    else send(chunk, to)
+  }
+  /** What came later never overtakes what is still delayed: a network may be slow, but not out of order. */
+  const send = (chunk: Buffer, to: Socket) => {
+    const before = delayed.get(to)
+    if (before === undefined && proxy.delayMs === 0) {
+      to.write(chunk)
+      return
+    }
+    const sending = Promise.all([before, wait(proxy.delayMs)]).then(() => {
+      to.write(chunk)
+      if (delayed.get(to) === sending) delayed.delete(to)
+    })
+    delayed.set(to, sending)
   }
   const proxy: DatabaseProxy = {
     url: url.replace(`:${port}/`, `:${address.port}/`),
