@@ -2,7 +2,9 @@ import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { UntriedReporter } from './test/untried-reporter.ts'
 
-/** Tests that keep no state outside themselves, but for those that measure the process they run in. */
+/** They measure the process they run in, so nothing runs beside them. */
+const MEASURED = 'test/**/{*stall,*hostile*,*speed,pack-messages}.test.ts'
+/** They keep no state outside themselves. */
 const PARTS = 'client,conformance,egress,oauth,server,sources,store'
 const TOGETHER = `test/{${PARTS}}/**/!(differential|pack-messages|*stall|*hostile*|*speed|*.long).test.ts`
 
@@ -26,13 +28,17 @@ export default defineConfig({
           name: 'alone',
           include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
           // For `npm run test:long`: see vitest.long.config.ts.
-          exclude: ['**/node_modules/**', '**/*.long.test.ts', TOGETHER],
+          exclude: ['**/node_modules/**', '**/*.long.test.ts', TOGETHER, MEASURED],
         },
       },
       {
         // They share a process: to load the same modules for each file would take longer than the tests.
         extends: true,
         test: { name: 'together', include: ['src/**/*.test.ts', TOGETHER], isolate: false },
+      },
+      {
+        extends: true,
+        test: { name: 'measured', include: [MEASURED], maxWorkers: 1, sequence: { groupOrder: 1 } },
       },
     ],
   },
