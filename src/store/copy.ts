@@ -46,7 +46,7 @@ export interface CopyProgress {
   readonly total: number
 }
 
-interface CopyResult {
+export interface CopyResult {
   /** `already` when nothing was left to do. */
   readonly kind: 'copied' | 'already'
   readonly tables: readonly { readonly name: string; readonly rows: number }[]

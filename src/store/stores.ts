@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
-import type { CopyProgress, StoreTables } from './copy.ts'
+import type { CopyProgress, CopyResult, StoreTables } from './copy.ts'
 import { connectionAddress, directAddress, problemOfAddress, shownAddress } from './postgres/address.ts'
 import type { Finding } from './postgres/examine.ts'
 import type { Migration, SchemaMode } from './schema.ts'
@@ -208,7 +208,7 @@ export async function copyStore(
   from: string,
   to: string,
   { onProgress, ...key }: StoreKey & { readonly onProgress: (progress: CopyProgress) => void },
-) {
+): Promise<CopyResult> {
   const [source, target] = [known(from), known(to)]
   const { masterKey, oldMasterKey } = await keysFor(source.type, key)
   const { KeyRing } = await import('./key-ring.ts')
