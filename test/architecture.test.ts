@@ -274,6 +274,7 @@ describe('the house', () => {
     '/** `fetch` of the platform. */',
     "import type { Socket } from 'node:net'",
     "import { isIP } from 'node:net'",
+    "import { createServer as createSecureServer, type Server } from 'node:https'",
   ])('takes %s for none', (text) => {
     expect(reachesOut({ path: 'src/core/tool.ts', text, imports: importsOf(text) })).toBe(false)
   })
@@ -293,7 +294,7 @@ describe('the house', () => {
 /** Modules that open connections, but for their types and their readers of addresses. */
 const WAYS_OUT = /^(?:undici|node:(?:http2?|https|net|tls|dgram))$/
 const HARMLESS_IMPORT =
-  /^import (?:type [^;]*?|\{ *(?:(?:type \w+|isIP|isIPv4|isIPv6|createServer|ServerResponse|STATUS_CODES)(?:, *)?)+ *\}) from '[^']+'$/gm
+  /^import (?:type [^;]*?|\{ *(?:(?:type \w+|isIP|isIPv4|isIPv6|createServer(?: as \w+)?|createSecureContext|ServerResponse|STATUS_CODES)(?:, *)?)+ *\}) from '[^']+'$/gm
 
 /** The browser's client and the egress room are what reaches out; everybody else is handed a `fetch`. */
 function reachesOut({ path, text }: SourceFile): boolean {

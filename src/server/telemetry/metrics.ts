@@ -31,6 +31,8 @@ export interface Metrics {
   limitRefused(name: LimitName): void
   /** Lets sources be asked at each scrape. */
   followSources(read: () => readonly SourceView[]): void
+  /** Lets the end of the certificate be asked at each scrape. */
+  followCertificate(readExpiresAtMs: () => number): void
   /** One commit group of the store became durable. */
   groupCommitted(rows: number, durationMs: number): void
   render(): Promise<{ readonly contentType: string; readonly text: string }>
@@ -74,6 +76,16 @@ export function createMetrics(): Metrics {
     },
     followSources(read) {
       addSourceMetrics(registry, read)
+    },
+    followCertificate(readExpiresAtMs) {
+      new Gauge({
+        name: 'collet_tls_certificate_expiry_timestamp_seconds',
+        help: 'When the certificate of the server ends, in seconds since 1970.',
+        registers: [registry],
+        collect() {
+          this.set(Math.floor(readExpiresAtMs() / 1_000))
+        },
+      })
     },
     limitRefused(name) {
       refused.set(name, (refused.get(name) ?? 0) + 1)
