@@ -6,7 +6,6 @@ import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
-import { loadMetaSchema } from '#core/schema/check'
 import type { Secret } from '#core/secret'
 import { isForTenant, type Tool } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
@@ -25,7 +24,7 @@ import { createPinRoutes } from '#server/admin/pins'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
 import { createHttpApp } from '#server/http/app'
-import { ServedCertificate } from '#server/http/certificate'
+import type { TlsFiles } from '#server/http/certificate'
 import type { PortSharing } from '#server/http/listener'
 import type { ServerRoute } from '#server/http/router'
 import { createReplicaHop } from '#server/replicas/hop'
@@ -107,7 +106,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const clock = SYSTEM_CLOCK
   const log = options.log ?? createLog(settings.logLevel)
   const { tls } = settings.server
-  const certificate = tls === undefined ? undefined : await ServedCertificate.open(tls, { clock, log })
+  const certificate = tls === undefined ? undefined : await openCertificate(tls, { clock, log })
   const metrics = createMetrics()
   if (certificate !== undefined) metrics.followCertificate(() => certificate.current.expiresAtMs)
   let url = ''
@@ -231,8 +230,6 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
-    // A source that is read later must not hold up callers for it.
-    loadMetaSchema()
     url = await app.listen()
     const { host, metricsPort } = settings.server
     listeners.push({ host, port: portOf(new URL(url)) })
@@ -292,6 +289,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     await close().catch((err: unknown) => log.error({ err }, 'closing after a failed start failed too'))
     throw error
   }
+}
+
+/** Loaded where it is used: most servers have none. */
+async function openCertificate(tls: TlsFiles, world: { readonly clock: Clock; readonly log: ServerLog }) {
+  const { ServedCertificate } = await import('#server/http/certificate')
+  return await ServedCertificate.open(tls, world)
 }
 
 /** What operators look after, below `/admin`. */

@@ -1,6 +1,5 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
-import { createSecureContext } from 'node:tls'
 import type { Settings } from '#config/settings'
 import type { Clock, Logger } from '#core/runtime'
 import { StartRefused } from '#server/safety'
@@ -149,7 +148,7 @@ export class ServedCertificate {
 }
 
 /** What is to be said about a certificate, as of now. */
-export interface CertificateCheck {
+interface CertificateCheck {
   readonly subject: 'tls'
   readonly level: 'ok' | 'warn' | 'fail'
   readonly message: string
@@ -213,6 +212,7 @@ async function readTexts({ cert, key }: TlsFiles): Promise<PemTexts> {
 function checkTexts(files: TlsFiles, { cert, key }: PemTexts): CertifiedKey {
   const chain = readChain(files, cert)
   checkPair(files, chain, readPrivateKey(files, key))
+  const { createSecureContext } = process.getBuiltinModule('node:tls')
   try {
     createSecureContext({ cert, key })
   } catch (error) {

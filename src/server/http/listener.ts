@@ -1,9 +1,10 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, ServerResponse, STATUS_CODES } from 'node:http'
-import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
+import type { IncomingMessage, ServerResponse as OpenResponse, Server } from 'node:http'
+import type { Server as SecureServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type { Settings } from '#config/settings'
 import type { CertifiedKey, ServedCertificate } from './certificate.ts'
+import { createServer, ServerResponse, STATUS_CODES } from './node-http.ts'
 
 export interface HttpTimeouts {
   /** For all headers of a request to arrive. */
@@ -31,7 +32,7 @@ interface ListenerOptions {
 /** Takes HTTP/1.1 on a port, in the clear or not. What is no request is answered here. */
 export function createListener(
   { timeouts, certificate }: ListenerOptions,
-  serve: (request: IncomingMessage, response: ServerResponse) => void,
+  serve: (request: IncomingMessage, response: OpenResponse) => void,
 ): HttpListener {
   const options = {
     requestTimeout: timeouts.requestMs,
@@ -44,6 +45,7 @@ export function createListener(
     requireHostHeader: false,
   }
   if (certificate === undefined) return createServer(options, serve).on('clientError', refuseBrokenRequest)
+  const { createServer: createSecureServer } = process.getBuiltinModule('node:https')
   const secure = createSecureServer(
     { ...options, ...secureOptions(certificate.current), handshakeTimeout: timeouts.headersMs },
     serve,
@@ -129,7 +131,7 @@ function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: 
 }
 
 /** The response a complete request is still waiting for. Node keeps it on the socket, under this name. */
-function runningResponseOf(socket: Socket): ServerResponse | undefined {
+function runningResponseOf(socket: Socket): OpenResponse | undefined {
   const response: unknown = Reflect.get(socket, '_httpMessage')
   if (!(response instanceof ServerResponse) || response.writableFinished) return undefined
   return response.req.complete || response.headersSent ? response : undefined
