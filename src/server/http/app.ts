@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, ServerResponse, STATUS_CODES } from 'node:http'
+import type { IncomingMessage, ServerResponse as OpenResponse, Server } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Authenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
@@ -24,6 +24,7 @@ import {
   statusOf,
 } from './exchange.ts'
 import { HostGuard } from './host-guard.ts'
+import { createServer, ServerResponse, STATUS_CODES } from './node-http.ts'
 import { BodyBudget, type BodyShare, readJsonBody } from './read-body.ts'
 import { allowedMethods, isWellEncoded, pathOf, Router, type ServerRoute } from './router.ts'
 
@@ -246,7 +247,7 @@ function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: 
 }
 
 /** The response a complete request is still waiting for. Node keeps it on the socket, under this name. */
-function runningResponseOf(socket: Socket): ServerResponse | undefined {
+function runningResponseOf(socket: Socket): OpenResponse | undefined {
   const response: unknown = Reflect.get(socket, '_httpMessage')
   if (!(response instanceof ServerResponse) || response.writableFinished) return undefined
   return response.req.complete || response.headersSent ? response : undefined
@@ -295,7 +296,7 @@ function notHere(host: string): string {
 async function serveRequest(
   services: HttpServices,
   raw: IncomingMessage,
-  response: ServerResponse,
+  response: OpenResponse,
 ): Promise<void> {
   const path = pathOf(raw.url ?? '')
   const found = services.router.find(raw.method ?? '', path)
