@@ -6,7 +6,6 @@ import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
-import { loadMetaSchema } from '#core/schema/check'
 import type { Secret } from '#core/secret'
 import { isForTenant, type Tool } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
@@ -225,8 +224,6 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
-    // A source that is read later must not hold up callers for it.
-    loadMetaSchema()
     url = await app.listen()
     const { host, metricsPort } = settings.server
     listeners.push({ host, port: portOf(url) })
