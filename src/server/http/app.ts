@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse as OpenResponse, Server } from 'no
 import type { AddressInfo, Socket } from 'node:net'
 import type { Authenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import { fault, StoreError, ToolError } from '#core/errors'
+import { fault, storeFault, ToolError } from '#core/errors'
 import type { MaybePromise } from '#core/ports/store'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import type { ClientInfo, Clock } from '#core/runtime'
@@ -385,11 +385,18 @@ function refuse(
   const shown = error instanceof ToolError ? error : faultOf(services, exchange, error)
   const status = statusOf(shown)
   try {
-    if (route !== undefined) return route.refuse(exchange, shown, status)
+    if (route !== undefined) return withRetryAfter(route.refuse(exchange, shown, status), shown)
   } catch (err) {
     unexpected(services, exchange, err)
   }
-  return messageReply(status, shown.message)
+  return withRetryAfter(messageReply(status, shown.message), shown)
+}
+
+/** Whoever should come again is told when, also where the route has no word for it. */
+function withRetryAfter(reply: HttpReply, { retryAfterMs }: ToolError): HttpReply {
+  if (retryAfterMs === undefined || reply.headers['retry-after'] !== undefined) return reply
+  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000))
+  return { ...reply, headers: { ...reply.headers, 'retry-after': String(seconds) } }
 }
 
 /** A reply that cannot be written breaks the connection, so that its client does not wait for it. */
@@ -402,21 +409,16 @@ function send(services: HttpServices, exchange: Exchange, reply: HttpReply): voi
   }
 }
 
-/** A store that is away or full is no fault of ours: the caller comes again. What cannot be read is for the operator (rule 14). */
+/** A store that cannot be used asks callers to come again; everything else is a fault of ours. */
 function faultOf(services: HttpServices, exchange: Exchange, error: unknown): ToolError {
-  if (!(error instanceof StoreError) || error.code === 'unreadable') {
-    return unexpected(services, exchange, error)
-  }
+  const away = storeFault(error)
+  if (away === undefined) return unexpected(services, exchange, error)
   const { route, trace } = exchange
   services.log.error(
     { err: error, route, traceId: trace.traceId },
     'the store failed while answering a request',
   )
-  const what =
-    error.code === 'unknown'
-      ? 'It is not known whether this request took effect; look before you repeat it.'
-      : 'Nothing was changed; try again shortly.'
-  return fault('not_ready', `The server cannot use its store right now. ${what}`, { retryAfterMs: 2_000 })
+  return away
 }
 
 /** Logged with its stack; the caller learns nothing but what to do next (OTC/T-20, OTC/T-26). */
