@@ -1,15 +1,15 @@
-// `npm run build`: declarations by the compiler, one file a module; code by the bundler, in few files. Node takes some 0.4 ms to find, read
+// `npm run build`, or `node scripts/build.mjs FOLDER`: declarations by the compiler, one file a module; code by the bundler, in few files. Node takes some 0.4 ms to find, read
 // and link a module, so a start from two hundred of them would wait longer for files than for work.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join, posix, relative, sep } from 'node:path'
+import { dirname, join, posix, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { RolldownMagicString, rolldown } from 'rolldown'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const sources = join(root, 'src')
-const target = join(root, 'dist')
+const target = resolve(process.argv[2] ?? join(root, 'dist'))
 
 /** What is imported or started by its path: in `dist/` where it is in `src/`, as are the declarations beside it. */
 const ENTRIES = [
@@ -52,10 +52,14 @@ function declare() {
   const require = createRequire(import.meta.url)
   const manifest = require.resolve('typescript/package.json')
   const compiler = join(dirname(manifest), require(manifest).bin.tsc)
-  const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], {
-    cwd: root,
-    stdio: 'inherit',
-  })
+  const { status } = spawnSync(
+    process.execPath,
+    [compiler, '-p', 'tsconfig.build.json', '--outDir', target],
+    {
+      cwd: root,
+      stdio: 'inherit',
+    },
+  )
   if (status !== 0) process.exit(status ?? 1)
 }
 
