@@ -262,6 +262,7 @@ describe('the house', () => {
     "import { request } from 'undici'",
     "import { connect } from 'node:net'",
     "const { get } = await import('node:https')",
+    "const { createServer, request } = process.getBuiltinModule('node:http')",
     'new WebSocket(url)',
   ])('notices another way out: %s', (text) => {
     expect(reachesOut({ path: 'src/core/tool.ts', text, imports: importsOf(text) })).toBe(true)
@@ -274,6 +275,8 @@ describe('the house', () => {
     '/** `fetch` of the platform. */',
     "import type { Socket } from 'node:net'",
     "import { isIP } from 'node:net'",
+    "const { createServer } = process.getBuiltinModule('node:http')",
+    "const { createServer: createSecureServer } = process.getBuiltinModule('node:https')",
   ])('takes %s for none', (text) => {
     expect(reachesOut({ path: 'src/core/tool.ts', text, imports: importsOf(text) })).toBe(false)
   })
@@ -294,6 +297,9 @@ describe('the house', () => {
 const WAYS_OUT = /^(?:undici|node:(?:http2?|https|net|tls|dgram))$/
 const HARMLESS_IMPORT =
   /^import (?:type [^;]*?|\{ *(?:(?:type \w+|isIP|isIPv4|isIPv6|createServer|ServerResponse|STATUS_CODES)(?:, *)?)+ *\}) from '[^']+'$/gm
+/** The same of a module that is not imported but asked for. */
+const HARMLESS_TAKING =
+  /const \{ *(?:(?:createServer(?:: \w+)?|createSecureContext|ServerResponse|STATUS_CODES)(?:, *)?)+ *\} = process\.getBuiltinModule\('[^']+'\)/g
 
 /** The browser's client and the egress room are what reaches out; everybody else is handed a `fetch`. */
 function reachesOut({ path, text }: SourceFile): boolean {
@@ -303,7 +309,9 @@ function reachesOut({ path, text }: SourceFile): boolean {
     /(?<![.\w$#'"`-])(?<!typeof )fetch(?![\w'"`-]|\??:)|globalThis\.fetch|new (?:WebSocket|EventSource)\b/.test(
       code,
     )
-  return usesGlobal || importsOf(code).some((specifier) => WAYS_OUT.test(specifier))
+  const taken = code.replaceAll(HARMLESS_TAKING, '').matchAll(/getBuiltinModule\('([^']+)'\)/g)
+  const specifiers = [...importsOf(code), ...[...taken].map(([, specifier = '']) => specifier)]
+  return usesGlobal || specifiers.some((specifier) => WAYS_OUT.test(specifier))
 }
 
 function findCycle(all: readonly SourceFile[]): readonly string[] | undefined {

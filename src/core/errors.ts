@@ -235,6 +235,22 @@ export function fault(code: ErrorCode, message: string, options: FaultOptions = 
   return Object.assign(new ToolError(message, rest), { code, details, shown })
 }
 
+/**
+ * What callers hear of a store that is away or full, whatever they asked for: it is no fault of theirs, and they come again. `undefined`
+ * for every other error, and for what exists but cannot be read, which is for the operator (rule 14).
+ */
+export function storeFault(error: unknown): ToolError | undefined {
+  if (!(error instanceof StoreError) || error.code === 'unreadable') return undefined
+  const what =
+    error.code === 'unknown'
+      ? 'It is not known whether this request took effect; look before you repeat it.'
+      : 'Nothing was changed; try again shortly.'
+  return fault('not_ready', `The server cannot use its store right now. ${what}`, {
+    retryAfterMs: 2_000,
+    cause: error,
+  })
+}
+
 /** Also true for a `ToolError` of another copy of this package, as in a project with its own install. */
 export function isToolError(value: unknown): value is ToolError {
   return value instanceof ToolError || (value instanceof Error && TOOL_ERROR_BRAND in value)

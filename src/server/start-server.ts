@@ -1,12 +1,11 @@
 import { type Authenticator, createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
-import { startTokenFileIn } from '#config/to-settings'
+import { portOf, startTokenFileIn } from '#config/to-settings'
 import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
-import { loadMetaSchema } from '#core/schema/check'
 import type { Secret } from '#core/secret'
 import { isForTenant, type Tool } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
@@ -24,7 +23,9 @@ import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
 import { createPinRoutes } from '#server/admin/pins'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
-import { createHttpApp, type PortSharing } from '#server/http/app'
+import { createHttpApp } from '#server/http/app'
+import type { TlsFiles } from '#server/http/certificate'
+import type { PortSharing } from '#server/http/listener'
 import type { ServerRoute } from '#server/http/router'
 import { createReplicaHop } from '#server/replicas/hop'
 import { createLog, type ServerLog } from '#server/telemetry/log'
@@ -104,7 +105,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const graceMs = options.graceMs ?? GRACE_MS
   const clock = SYSTEM_CLOCK
   const log = options.log ?? createLog(settings.logLevel)
+  const { tls } = settings.server
+  const certificate = tls === undefined ? undefined : await openCertificate(tls, { clock, log })
   const metrics = createMetrics()
+  if (certificate !== undefined) metrics.followCertificate(() => certificate.current.expiresAtMs)
   let url = ''
   const listeners: Listener[] = []
   const { conformance } = options
@@ -126,7 +130,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   )
   const { gateway, broker, noteDenial } = services
   metrics.followSources(() => services.sources.sources.status())
-  const closing: (() => Promise<void>)[] = [() => services.close(graceMs)]
+  const closing: (() => Promise<void>)[] = [() => services.close(graceMs), async () => certificate?.close()]
   const close = async (): Promise<void> => {
     await gateway.drain(graceMs)
     for (const part of closing.toReversed()) await part()
@@ -221,15 +225,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       challengeFor: metadata?.challengeFor,
       mostBodyBytes: settings.limits.total.bodyBytes,
       sharing: worker?.sharing,
+      certificate,
       admit: admit === undefined ? undefined : (client) => refuseUnlessAdmitted(admit(client)),
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
-    // A source that is read later must not hold up callers for it.
-    loadMetaSchema()
     url = await app.listen()
     const { host, metricsPort } = settings.server
-    listeners.push({ host, port: portOf(url) })
+    listeners.push({ host, port: portOf(new URL(url)) })
     const metricsApp =
       metricsPort === undefined
         ? undefined
@@ -242,7 +245,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     if (metricsApp !== undefined) closing.push(metricsApp.close)
     const metricsUrl = await metricsApp?.listen()
     if (metricsUrl !== undefined)
-      listeners.push({ host: new URL(metricsUrl).hostname, port: portOf(metricsUrl) })
+      listeners.push({ host: new URL(metricsUrl).hostname, port: portOf(new URL(metricsUrl)) })
     const startTokenFile = startTokenFileIn(settings.dataFolder, url)
     await startToken.publish(startTokenFile)
     return {
@@ -288,6 +291,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   }
 }
 
+/** Loaded where it is used: most servers have none. */
+async function openCertificate(tls: TlsFiles, world: { readonly clock: Clock; readonly log: ServerLog }) {
+  const { ServedCertificate } = await import('#server/http/certificate')
+  return await ServedCertificate.open(tls, world)
+}
+
 /** What operators look after, below `/admin`. */
 function adminRoutes(
   live: () => Settings,
@@ -327,11 +336,6 @@ function idleOf(sources: readonly SourceView[]): readonly string[] {
   return sources.flatMap(({ key, idle }) =>
     idle.map(({ text, guards }) => `${key}: ${text}${guards ? ' Its tools are not served until then.' : ''}`),
   )
-}
-
-/** An `http:` URL leaves its default port out. */
-function portOf(url: string): number {
-  return Number(new URL(url).port) || 80
 }
 
 function refuseUnlessAdmitted(refusal: string | undefined): void {

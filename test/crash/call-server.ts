@@ -62,6 +62,7 @@ const OPENTOOL_ANSWER = z.object({
 const OPENTOOL_VALUE = z.object({ result: z.string() })
 const MCP_RESULT = z.object({
   isError: z.boolean().optional(),
+  _meta: z.object({ 'collet/canRetry': z.boolean().optional() }),
   content: z.array(z.object({ text: z.string() })),
 })
 const MCP_ANSWER = z.object({ result: MCP_RESULT.optional() })
@@ -115,7 +116,7 @@ const WIRES: Readonly<Record<Way, Wire>> = {
         },
       },
     }),
-    read({ headers, text }) {
+    read({ text }) {
       const { result } = MCP_ANSWER.parse(JSON.parse(text))
       if (result !== undefined && result.isError !== true) {
         return {
@@ -124,9 +125,7 @@ const WIRES: Readonly<Record<Way, Wire>> = {
           value: z.string().parse(JSON.parse(result.content[0]?.text ?? '')),
         }
       }
-      // MCP has no member for it: whether another attempt is left is said in the text alone (rule 9).
-      const isLast = text.includes('It cannot be tried again under this call id')
-      return { ...FAILED, canRetry: headers.get('collet-error-code') === 'tool_failed' && !isLast }
+      return { ...FAILED, canRetry: result?._meta['collet/canRetry'] ?? false }
     },
   },
 }

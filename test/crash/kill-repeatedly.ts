@@ -7,7 +7,7 @@ const VICTIM = 0
 const EARLY_SHARE = 0.15
 const LONGEST_LIFE_MS = 800
 
-/** What a server that is let live answers before it dies, however slow the machine is. */
+/** What the servers have answered for each life so far before one that is let live dies, however slow the machine is. */
 const ANSWERS_OF_A_LIFE = 40
 const LONGEST_PATIENCE_MS = 20_000
 
@@ -27,7 +27,8 @@ export async function killRepeatedly(
   if (victim === undefined) throw new Error('There is no server to kill.')
   const until = performance.now() + plan.seconds * 1000
   while (!stop.signal.aborted) {
-    if (stage.random() >= EARLY_SHARE) {
+    // The life before the last kill of the plan makes up for those that were cut early.
+    if (stage.random() >= EARLY_SHARE || stage.kills.length + 1 === plan.kills) {
       await victim.url()
       await answersOf(stage, stop.signal)
     }
@@ -42,7 +43,13 @@ export async function killRepeatedly(
 }
 
 async function answersOf(stage: CrashStage, signal: AbortSignal): Promise<void> {
-  const answered = (): number => stage.sendings.filter(({ reply }) => reply?.success === true).length
-  const [wanted, until] = [answered() + ANSWERS_OF_A_LIFE, performance.now() + LONGEST_PATIENCE_MS]
-  while (answered() < wanted && performance.now() < until && !signal.aborted) await wait(20)
+  const [wanted, until] = [
+    ANSWERS_OF_A_LIFE * (stage.kills.length + 1),
+    performance.now() + LONGEST_PATIENCE_MS,
+  ]
+  while (answeredCalls(stage) < wanted && performance.now() < until && !signal.aborted) await wait(20)
+}
+
+function answeredCalls({ sendings }: CrashStage): number {
+  return new Set(sendings.filter(({ reply }) => reply?.success === true).map(({ key }) => key)).size
 }

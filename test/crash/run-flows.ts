@@ -59,8 +59,11 @@ async function finishFlow(stage: CrashStage, { folder, key, stop }: Flow): Promi
   throw new Error(`${key} had no outcome after ${2 * mostSendings} sendings.`)
 }
 
-function isFinal({ status, comeAgain, errorCode }: Reply): boolean {
-  return !comeAgain && errorCode !== 'outcome_unknown' && (status === 200 || errorCode !== undefined)
+/** A failure that says it may be tried again is not final (rule 9). */
+function isFinal({ status, comeAgain, canRetry, errorCode }: Reply): boolean {
+  return (
+    !comeAgain && !canRetry && errorCode !== 'outcome_unknown' && (status === 200 || errorCode !== undefined)
+  )
 }
 
 /** Its process is dead, so what the world shows now is all that will ever be. */

@@ -8,8 +8,7 @@ import { z } from 'zod'
 import { SESSION_HEADER } from '#protocols/call-wire'
 import { CALL_WAYS } from '../conformance/call-ways.ts'
 import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
-import type { PostgresServer } from '../store/postgres-server.ts'
-import { startPostgres } from './stage.ts'
+import { createDatabase } from '../store/databases.ts'
 
 const SOURCES = fileURLToPath(new URL('../../src/index.ts', import.meta.url))
 const CONFIG = `import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
@@ -28,21 +27,18 @@ export default defineConfig({
 /** Two leases, and time to notice. */
 const LONGEST_MS = 25_000
 
-let postgres: PostgresServer
 let folder: string
 const servers: ServerProcess[] = []
 
 beforeAll(async () => {
-  postgres = await startPostgres()
   folder = mkdtempSync(join(tmpdir(), 'collet-killed-'))
   writeFileSync(join(folder, 'collet.config.ts'), CONFIG)
-  const argv = ['serve', '--store', await postgres.createDatabase('killed'), '--port', '0']
+  const argv = ['serve', '--store', await createDatabase('killed'), '--port', '0']
   const env = { COLLET_KEY: randomBytes(32).toString('base64') }
   for (const _ of [1, 2]) servers.push(await startCollet(argv, { cwd: folder, env }))
 }, 60_000)
 afterAll(async () => {
   for (const server of servers) await server.stop()
-  await postgres?.stop()
   rmSync(folder, { recursive: true, force: true })
 })
 

@@ -3,26 +3,20 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MIGRATIONS } from '#store/schema'
 import { migrateStore, openStore } from '#store/stores'
+import { createDatabase, query } from './databases.ts'
 import { goOn, lookAround } from './lived-in.ts'
-import { type PostgresServer, startPostgres } from './postgres-server.ts'
 
 const FOLDER = new URL('upgrade/', import.meta.url)
 
-let postgres: PostgresServer
 let dataFolder: string
 
-beforeAll(async () => {
-  postgres = await startPostgres()
+beforeAll(() => {
   dataFolder = mkdtempSync(join(tmpdir(), 'collet-upgrade-'))
 })
-afterAll(async () => {
-  await postgres.stop()
-  rmSync(dataFolder, { recursive: true })
-})
+afterAll(() => rmSync(dataFolder, { recursive: true }))
 
 /** A database as an earlier version left it. */
 const LOADS = {
@@ -34,11 +28,8 @@ const LOADS = {
     return `sqlite:${file}`
   },
   async postgres(version: string) {
-    const url = await postgres.createDatabase(`upgrade_${version.replaceAll(/\W/g, '_')}`)
-    const client = new Client({ connectionString: url })
-    await client.connect()
-    await client.query(read(version, 'postgres.sql'))
-    await client.end()
+    const url = await createDatabase(`upgrade_${version.replaceAll(/\W/g, '_')}`)
+    await query(url, read(version, 'postgres.sql'))
     return url
   },
 }

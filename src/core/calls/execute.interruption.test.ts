@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { Store } from '#core/ports/store'
 import type { ToolContext } from '#core/tool'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
@@ -84,7 +85,7 @@ describe('ending a run from outside', () => {
     const reply = gateway.call(ALICE, callRequest(WAIT))
     await started
     const drained = gateway.drain(10_000)
-    expect(gateway.isReady()).toBe(false)
+    expect([gateway.isReady(), gateway.hindrance()]).toEqual([false, 'stopping'])
     expect(gist(await gateway.call(ALICE, callRequest('Slow.Quick', { key: 'new' })))).toBe('not_ready')
     expect(gist(await gateway.call(ALICE, callRequest('Slow.Quick', { key: 'earlier' })))).toBe('ok "done"')
     answer.resolve('finished')
@@ -109,7 +110,7 @@ describe('a store that fails', () => {
     const gateway = openTestGateway([tool], { store: faultyStore(openMemoryStore(), failing) })
     expect(gist(await gateway.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('not_ready')
     expect(state.runs).toBe(0)
-    expect(gateway.isReady()).toBe(false)
+    expect([gateway.isReady(), gateway.hindrance()]).toEqual([false, 'store_unavailable'])
     failing.clear()
     await expect.poll(() => gateway.isReady(), { timeout: 5_000 }).toBe(true)
   })
@@ -132,4 +133,19 @@ describe('a store that fails', () => {
       .toBe('ok "written"')
     expect(runs.count).toBe(1)
   })
+})
+
+it('rules 9 and 18: a call that was claimed by a process that may not start it is released, and the same key runs', async () => {
+  const store = openMemoryStore()
+  let mayStart = false
+  const leased: Store = Object.create(store, { mayStart: { value: () => mayStart } })
+  const tool = sampleTool('Note.Write@1.0.0', () => 'noted', { policy: { safetyTier: 'write' } })
+  const gateway = openTestGateway([tool], { store: leased })
+  const call = () => gateway.call(ALICE, callRequest('Note.Write', { key: 'k' }))
+  const error = errorOf(await call())
+  expect(error).toMatchObject({ code: 'cancelled', canRetry: true })
+  expect(error.message).toContain('Nothing was run. Repeat it with the same call id.')
+  expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'released' })
+  mayStart = true
+  expect(gist(await call())).toBe('ok "noted"')
 })

@@ -346,10 +346,12 @@ function interruptedError(tool: Tool, why: Interruption): CallError {
 
 /** Ended between its claim and its start: nothing took effect, so a call cut by shutdown may run again. */
 function notStartedError(tool: Tool, why: Interruption): CallError {
+  const canRetry = why === 'shutdown'
+  const next = canRetry ? ' Repeat it with the same call id.' : ''
   return {
     code: CODES[why],
-    message: `The call of ${tool.name} was ended before it started. Nothing was run.`,
-    canRetry: why === 'shutdown',
+    message: `The call of ${tool.name} was ended before it started. Nothing was run.${next}`,
+    canRetry,
   }
 }
 

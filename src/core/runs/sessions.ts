@@ -1,6 +1,6 @@
 import type { CallError } from '#core/call'
 import { proveUser } from '#core/credentials/credentials'
-import { fault, isToolError, type ToolError } from '#core/errors'
+import { fault, isToolError, StoreError, type ToolError } from '#core/errors'
 import type { CallLimits } from '#core/limits/limits'
 import type { RunScope, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
@@ -55,7 +55,7 @@ export class Sessions {
 
   async open(principal: Principal, request: SessionRequest): Promise<OpenedSession> {
     const tool = this.#toolFor(principal, request.toolId)
-    const { store, clock, feed, log, hooks, limits } = this.#options
+    const { store, clock, feed, log, hooks, limits, unsaved } = this.#options
     await limits.checkTool(principal, tool)
     const isUserProven = await proveUser(hooks, principal, request.userId)
     const sessionId = `ses_${this.newId()}`
@@ -78,8 +78,8 @@ export class Sessions {
       onOver: (why) => (why === 'idle' ? this.#idle(session) : this.#closeInBackground(session, why)),
     })
     this.#live.set(sessionId, session)
+    const { tenant, id } = principal
     try {
-      const { tenant, id } = principal
       const endsRun = request.runId === undefined
       const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId, endsRun }
       const address = this.#options.address?.()
@@ -87,9 +87,15 @@ export class Sessions {
       if (opened === 'run_ended') throw runEnded(runId)
     } catch (error) {
       this.#live.delete(sessionId)
+      // It may be there all the same, and nobody knows its id: it must not stay open for as long as this process lives.
+      if (error instanceof StoreError && error.code === 'unknown')
+        unsaved.keep(async () => {
+          await store.closeSession({ tenant, sessionId }, 'failed', clock.nowMs())
+        })
       throw error
     }
     feed.notify(run.run)
+    await this.#checkKept(session)
     await this.#openState(session)
     return { sessionId, runId }
   }
@@ -183,6 +189,13 @@ export class Sessions {
     })
   }
 
+  /** Rule 18: while it was opened this process went on as another writer, and nobody takes calls to what an earlier one holds. */
+  async #checkKept(session: LiveSession): Promise<void> {
+    if (this.#isOurs(session)) return
+    await this.#close(session, 'lost')
+    throw notKept()
+  }
+
   /** The bracket is open already: whatever goes wrong here closes it. */
   async #openState(session: LiveSession): Promise<void> {
     const { tool, log } = session
@@ -201,7 +214,8 @@ export class Sessions {
     if (session.closing !== undefined) {
       await letGo(state)
       await session.closing
-      throw this.#isClosed ? shuttingDown() : sessionEnded()
+      if (this.#isClosed) throw shuttingDown()
+      throw this.#isOurs(session) ? sessionEnded() : notKept()
     }
     session.begin(state, LONGEST_MS)
   }
@@ -269,6 +283,14 @@ function outcomeOf(reason: Reason, cutsCalls: boolean): SessionOutcome {
 
 function shuttingDown(): ToolError {
   return fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
+}
+
+function notKept(): ToolError {
+  return fault(
+    'not_ready',
+    'The server lost its hold on the store while the session was opened, and the session with it. Try again shortly.',
+    { retryAfterMs: 1_000 },
+  )
 }
 
 function notOpened(tool: Tool): ToolError {

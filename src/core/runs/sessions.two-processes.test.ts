@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, vi } from 'vitest'
-import type { Store } from '#core/ports/store'
+import { StoreError } from '#core/errors'
+import type { NewSession, Store } from '#core/ports/store'
 import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
@@ -57,7 +58,64 @@ it('rule 18: a process that lost its lease uses no state that it held before, an
     writer = 'the next'
     expect(gist(await call())).toBe('not_ready')
     await vi.waitFor(() => expect(close).toHaveBeenCalledOnce(), { timeout: 5_000 })
-    expect(await store.findSession({ tenant: ALICE.tenant, sessionId })).toMatchObject({ outcome: 'failed' })
+    const address = { tenant: ALICE.tenant, sessionId }
+    const failed = { outcome: 'failed' }
+    await vi.waitFor(async () => expect(await store.findSession(address)).toMatchObject(failed))
+  } finally {
+    await gateway.drain(0)
+    await store.close()
+  }
+})
+
+it('rule 18: a session that opened while its process became another writer is closed, and its caller comes again', async () => {
+  const store = openMemoryStore()
+  let { writer } = store
+  const opened: string[] = []
+  const leased: Store = Object.create(store, {
+    writer: { get: () => writer },
+    openSession: {
+      value: async (session: NewSession) => {
+        opened.push(session.sessionId)
+        const result = await store.openSession(session)
+        if (opened.length === 1) writer = 'the next'
+        return result
+      },
+    },
+  })
+  const gateway = openTestGateway([counter], { store: leased })
+  try {
+    const open = () => gateway.openSession(ALICE, { toolId: 'openwop:Counter.Next' })
+    await expect(open()).rejects.toMatchObject({ code: 'not_ready', retryAfterMs: 1_000 })
+    const first = { tenant: ALICE.tenant, sessionId: opened[0] ?? '' }
+    expect(await store.findSession(first)).toMatchObject({ state: 'closed', outcome: 'failed' })
+    expect(await open()).toMatchObject({ sessionId: opened[1] })
+  } finally {
+    await gateway.drain(0)
+    await store.close()
+  }
+})
+
+it('rule 30: a session of which nobody knows whether it was opened is closed as soon as the store can be asked', async () => {
+  const store = openMemoryStore()
+  const opened: string[] = []
+  const unsure: Store = Object.create(store, {
+    openSession: {
+      value: async (session: NewSession) => {
+        opened.push(session.sessionId)
+        await store.openSession(session)
+        throw new StoreError('unknown', 'the connection was lost during a commit')
+      },
+    },
+  })
+  const gateway = openTestGateway([counter], { store: unsure })
+  try {
+    const asked = gateway.openSession(ALICE, { toolId: 'openwop:Counter.Next' })
+    await expect(asked).rejects.toMatchObject({ code: 'unknown' })
+    const address = { tenant: ALICE.tenant, sessionId: opened[0] ?? '' }
+    const closed = { state: 'closed', outcome: 'failed' }
+    await vi.waitFor(async () => expect(await store.findSession(address)).toMatchObject(closed), {
+      timeout: 5_000,
+    })
   } finally {
     await gateway.drain(0)
     await store.close()

@@ -1,8 +1,7 @@
-import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { Report } from '#core/errors'
 import { childPointer, describeValue, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { schemaIssues } from './issues.ts'
 import { DEFINITIONS, REFERENCES, visitSchemas } from './keywords.ts'
+import { metaSchemaProblems } from './meta-schema.ts'
 
 interface SchemaCheckOptions {
   /** Published definitions carry none (OTC-34, OTC-36); authored ones are inlined. */
@@ -47,26 +46,9 @@ function checkDialect({ $schema: dialect }: JsonObject, say: Report): void {
   )
 }
 
-let compiled: ValidateFunction | undefined
-
-/** Compiled by the first check. That takes a while, so a server does it before it listens. */
-export function loadMetaSchema(): ValidateFunction {
-  compiled ??= new Ajv2020({ strict: false, allErrors: true, validateFormats: false }).getSchema(DIALECT)
-  if (compiled === undefined) throw new Error('The validator has no meta-schema for JSON Schema 2020-12.')
-  return compiled
-}
-
 function checkAgainstMetaSchema(schema: JsonObject, say: Report): void {
-  const metaSchema = loadMetaSchema()
-  if (metaSchema(schema)) return
-  const reported = new Set<string>()
-  for (const { pointer, message } of schemaIssues(metaSchema.errors ?? [], {})) {
-    // The meta-schema's own branches say the same place again.
-    if (reported.has(pointer)) continue
-    reported.add(pointer)
+  for (const { pointer, message } of metaSchemaProblems(schema))
     say(pointer, `${message}.`, 'Write valid JSON Schema 2020-12.')
-  }
-  metaSchema.errors = null
 }
 
 function checkKeywords(schema: JsonObject, pointer: string, say: Report, options: SchemaCheckOptions): void {

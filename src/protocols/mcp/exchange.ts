@@ -1,9 +1,11 @@
 import type { Leaving } from '#core/call'
 import type { Gateway } from '#core/calls/gateway'
+import type { ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ProtocolSessionStore } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
+import { ERROR_CODE_HEADER } from '#protocols/call-wire'
 import { FrameQueue } from '#protocols/frame-queue'
 import type { HttpReply } from '#protocols/http-exchange'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
@@ -11,6 +13,7 @@ import type { ProtocolServices } from '#protocols/protocol'
 import {
   type Answer,
   encodeEvent,
+  errorAnswer,
   NO_ANSWER,
   type RequestHeaders,
   readCapabilities,
@@ -53,6 +56,13 @@ export function unsupportedVersion(requested: string): WireError {
     message: `Unsupported protocol version. ${LEGACY_REVISIONS.join(' and ')} are served after initialize.`,
     data: { supported: [NEW_REVISION], requested },
   }
+}
+
+/** MCP-20: nothing was done, and waiting helps. */
+export function laterAnswer(id: JsonRpcId, { code, message, retryAfterMs = 1_000 }: ToolError): Answer {
+  const status = code === 'rate_limited' ? 429 : 503
+  const headers = { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)), [ERROR_CODE_HEADER]: code }
+  return errorAnswer(id, { code: status, message, data: { code } }, { status, headers })
 }
 
 /** What an operator may choose about this protocol. */

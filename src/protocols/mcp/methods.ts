@@ -1,3 +1,4 @@
+import { storeFault } from '#core/errors'
 import { isSameSecret, shortHash } from '#core/hash'
 import { LATEST, parseToolName, type ToolRef } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
@@ -8,7 +9,7 @@ import type { Catalog } from '#core/tools/catalog'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
 import { type HeaderParameter, headersAskedBy, toWireTool } from './codec-tool.ts'
-import type { McpExchange, McpServices } from './exchange.ts'
+import { laterAnswer, type McpExchange, type McpServices } from './exchange.ts'
 import { ResultEnvelopes } from './reply.ts'
 import { ListenStreams } from './streams.ts'
 import { ToolCalls } from './tool-calls.ts'
@@ -63,6 +64,8 @@ export class Methods {
       return await found(params, exchange)
     } catch (err) {
       this.services.log.error({ err, method }, 'an MCP method failed')
+      const away = storeFault(err)
+      if (away !== undefined) return laterAnswer(exchange.id, away)
       const message = 'The server had an unexpected fault. A call that had a key can be repeated with it.'
       return errorAnswer(exchange.id, { code: JSON_RPC_CODES.internal, message }, { status: 500 })
     }

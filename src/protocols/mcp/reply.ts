@@ -120,12 +120,12 @@ export function toolError(
   error: CallError,
   { callId, runId, headers, target, untrusted }: FailedReply,
 ): Answer {
-  const { code: errorCode, shown } = error
+  const { code: errorCode, canRetry, shown } = error
   const members =
     shown === undefined
       ? `"content":[{"type":"text","text":${JSON.stringify(describeFailure(error, callId))}}]`
       : encodeShownFailure(shown, target.revision)
-  const of = { callId, runId, errorCode, untrusted, metaJson: shown?.metaJson }
+  const of = { callId, runId, errorCode, canRetry, untrusted, metaJson: shown?.metaJson }
   return resultAnswer(target.id, target.envelope.complete(`${members},"isError":true`, of), headers)
 }
 
@@ -156,6 +156,8 @@ function retryAfter({ retryAfterMs = 1_000 }: CallError): Record<string, string>
 }
 
 const ERROR_CODE = 'collet/errorCode'
+/** The wire has no member for it, and rule 9 wants it said. */
+const CAN_RETRY = '"collet/canRetry":true'
 const UNTRUSTED = `"${META.contentTrust}":"untrusted"`
 
 /** The call whose result it is, if any. */
@@ -164,6 +166,8 @@ interface ResultOf {
   /** Absent when nothing was recorded. */
   readonly runId?: string | undefined
   readonly errorCode?: ErrorCode
+  /** Nothing took effect, and another attempt is left under the same call id. */
+  readonly canRetry?: boolean
   /** Its text comes from others (OWP-58). */
   readonly untrusted?: true | undefined
   /** Members that another MCP server gave its result, as a JSON object that is not empty; none has a name of ours. */
@@ -194,12 +198,13 @@ class ResultEnvelope {
     return `{"resultType":"input_required",${own},"_meta":{${this.#meta({ callId })}}}`
   }
 
-  #meta({ callId, runId, errorCode, untrusted, metaJson }: ResultOf): string {
+  #meta({ callId, runId, errorCode, canRetry, untrusted, metaJson }: ResultOf): string {
     return [
       ...(this.#isNew ? [this.#server] : []),
       ...(callId === undefined ? [] : [`${JSON.stringify(META.callId)}:${JSON.stringify(callId)}`]),
       ...(runId === undefined ? [] : [`"${META.runId}":${JSON.stringify(runId)}`]),
       ...(errorCode === undefined ? [] : [`"${ERROR_CODE}":"${errorCode}"`]),
+      ...(canRetry === true ? [CAN_RETRY] : []),
       ...(untrusted === true ? [UNTRUSTED] : []),
       ...(metaJson === undefined ? [] : [metaJson.slice(1, -1)]),
     ].join(',')

@@ -1,7 +1,7 @@
-import { isToolError, type ToolError } from '#core/errors'
+import { isToolError, storeFault } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import { KeyedCounter } from '#core/limits/limits'
-import { ERROR_CODE_HEADER, unreadCallHeaders } from '#protocols/call-wire'
+import { unreadCallHeaders } from '#protocols/call-wire'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import type { ServedProtocol } from '#protocols/protocol'
@@ -21,6 +21,7 @@ import {
 } from './codec-message.ts'
 import {
   HttpChannel,
+  laterAnswer,
   type McpExchange,
   type McpServices,
   readInitialize,
@@ -203,8 +204,19 @@ function handleRequest(
   if (read.kind === 'bad') return refusal(read.error, message.id)
   if (read.kind === 'meta') return handleNew(message, read.meta, asked, parts)
   if (isNewVersionHeader(asked.version)) return refusal(META_MISSING, message.id)
-  if (message.method === 'initialize') return handleInitialize(message, asked.request, parts)
-  return handleLegacy(message, asked, parts)
+  const reply =
+    message.method === 'initialize'
+      ? handleInitialize(message, asked.request, parts)
+      : handleLegacy(message, asked, parts)
+  return reply.catch((error: unknown) => askToRepeat(message, error, parts))
+}
+
+/** MCP-20: sessions are in the store; while that is away, the request is told so under its id. */
+function askToRepeat({ id, method }: RequestMessage, error: unknown, { methods }: HttpParts): HttpReply {
+  const away = isToolError(error) ? error : storeFault(error)
+  if (away === undefined) throw error
+  if (error !== away) methods.services.log.error({ err: error, method }, 'an MCP request could not be taken')
+  return toReply(laterAnswer(id, away))
 }
 
 /** MCP rows 10 to 14: the body decides, the headers only repeat it. */
@@ -275,24 +287,10 @@ async function handleInitialize(
   }
   const read = readInitialize(params)
   if (!read.ok) return toReply(errorAnswer(id, read.error))
-  try {
-    await methods.services.gateway.admit(principal)
-    const session = await sessions.open(principal, read.revision, read.capabilities)
-    return toReply(
-      resultAnswer(id, methods.initializeResult(read.revision), { [HEADERS.session]: session.id }),
-    )
-  } catch (error) {
-    if (!isToolError(error)) throw error
-    return toReply(refuseLater(id, error))
-  }
-}
-
-/** MCP-20: a session costs as a call does, and its principal has as many as it may. */
-function refuseLater(id: RequestMessage['id'], error: ToolError): Answer {
-  const { code, message, retryAfterMs = 1000 } = error
-  const status = code === 'rate_limited' ? 429 : 503
-  const headers = { 'retry-after': String(Math.ceil(retryAfterMs / 1000)), [ERROR_CODE_HEADER]: code }
-  return errorAnswer(id, { code: status, message, data: { code } }, { status, headers })
+  // A session costs as a call does, and its principal has as many as it may.
+  await methods.services.gateway.admit(principal)
+  const session = await sessions.open(principal, read.revision, read.capabilities)
+  return toReply(resultAnswer(id, methods.initializeResult(read.revision), { [HEADERS.session]: session.id }))
 }
 
 /** MCP row 18. */

@@ -1,5 +1,5 @@
 import { BadLine, checkLength, LineReader } from '#core/bytes'
-import { isToolError } from '#core/errors'
+import { isToolError, storeFault } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
@@ -15,6 +15,7 @@ import {
 } from './codec-message.ts'
 import {
   type Channel,
+  laterAnswer,
   type McpExchange,
   type McpServices,
   readInitialize,
@@ -158,8 +159,11 @@ export class StdioServer {
       const answer = await this.#methods.run(method, params, exchange)
       return underWay.isCancelled ? NO_ANSWER : answer
     } catch (error) {
-      if (!isToolError(error)) throw error
-      return errorAnswer(id, { code: 401, message: error.message })
+      const shown = isToolError(error) ? error : storeFault(error)
+      if (shown === undefined) throw error
+      return shown.code === 'unauthenticated'
+        ? errorAnswer(id, { code: 401, message: shown.message })
+        : laterAnswer(id, shown)
     } finally {
       this.#underWay.delete(JSON.stringify(id))
     }

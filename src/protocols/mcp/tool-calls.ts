@@ -1,5 +1,5 @@
 import type { CallReply, CallRequest, Leaving, Progress } from '#core/call'
-import { type ErrorCode, isToolError } from '#core/errors'
+import { type ErrorCode, isToolError, storeFault } from '#core/errors'
 import { checkCallKey, LATEST, newCallId, parseToolName } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Elicit, ElicitationAnswer, ElicitationMode } from '#core/runtime'
@@ -105,8 +105,9 @@ export class ToolCalls {
         ? await this.#begin(call, asked.key)
         : await this.#continue(call, asked.requestState)
     } catch (error) {
-      if (!isToolError(error)) throw error
-      const { code, message, canRetry } = error
+      const shown = isToolError(error) ? error : storeFault(error)
+      if (shown === undefined) throw error
+      const { code, message, canRetry } = shown
       const callId = asked.key ?? newCallId()
       const failed = { callId, headers: unreadHeaders(callId, code), target: call.target }
       return encodeFailure({ code, message, canRetry }, failed)

@@ -1,5 +1,5 @@
 import type { Gateway } from '#core/calls/gateway'
-import { fault, isToolError, StoreError, type ToolError } from '#core/errors'
+import { fault, isToolError, StoreError, storeFault, type ToolError } from '#core/errors'
 import { checkCallKey } from '#core/ids'
 import { canonicalJson } from '#core/json'
 import { type BegunRequest, type NewRequest, REPLY_KEPT_MS } from '#core/ports/protocol-store'
@@ -84,7 +84,8 @@ export class KeyedRequests {
       const isLeft = begun.writer === store.writer || !(await store.isWriterAlive(begun.writer))
       return isLeft ? await store.requests.begin({ ...asked, insteadOf: begun.writer }) : begun
     } catch (error) {
-      if (!(error instanceof StoreError) || error.code === 'unreadable') throw error
+      // Whatever became of the note, the request itself was not begun.
+      if (storeFault(error) === undefined) throw error
       throw fault('not_ready', 'The server cannot note the key of the request. Repeat it shortly.', {
         cause: error,
       })

@@ -131,18 +131,12 @@ function healthRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRou
   ]
 }
 
-/** 200 while calls are taken, else 503 (OTC-02, OTC-03). */
+/** 200 while calls are taken, else 503 with a word for whoever watches it (OTC-02, OTC-03). */
 function healthReply(gateway: Gateway, healthy: string) {
-  return gateway.isReady()
-    ? jsonReply(200, JSON.stringify({ status: healthy }), NO_STORE)
-    : jsonReply(
-        503,
-        JSON.stringify({ status: 'unavailable', message: 'The server takes no calls right now.' }),
-        {
-          ...NO_STORE,
-          'retry-after': '1',
-        },
-      )
+  const reason = gateway.hindrance()
+  if (reason === undefined) return jsonReply(200, JSON.stringify({ status: healthy }), NO_STORE)
+  const body = { status: 'unavailable', reason, message: 'The server takes no calls right now.' }
+  return jsonReply(503, JSON.stringify(body), { ...NO_STORE, 'retry-after': '1' })
 }
 
 /** A principal's own calls: list them, look at one, or ask that it stops (rule 10). */

@@ -1,5 +1,5 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
-import { type ClientRequest, request as openRequest } from 'node:http'
+import type { ClientRequest } from 'node:http'
 import type { Settings } from '#config/settings'
 import type { CallReply, CallRequest } from '#core/call'
 import { type Hop, HopError } from '#core/calls/forward'
@@ -11,6 +11,9 @@ import type { Clock, Logger } from '#core/runtime'
 import { FrameReader, FrameWriter, newTicket, writeTicket } from './frames.ts'
 import { ALIVE_MS, type HopListener, openHopListener } from './listener.ts'
 import { type FromHolder, HOP_PATH, readFromHolder, type ToHolder, toSent } from './messages.ts'
+
+/** As in `server/http/node-http.ts`: an `import` would load more than this. */
+const { request: openRequest } = process.getBuiltinModule('node:http')
 
 const CONNECT_MS = 2_000
 /** A replica that was silent for this long is not there any more. */

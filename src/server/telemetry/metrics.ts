@@ -1,4 +1,3 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Authenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
@@ -20,7 +19,7 @@ interface EndedCall {
   readonly isReplay: boolean
 }
 
-/** Numbers for `/metrics`, in a registry of their own. */
+/** Numbers for `/metrics`. Noting one is cheap; they are put in words when somebody asks. */
 export interface Metrics {
   callStarted(): void
   callLeft(): void
@@ -31,9 +30,17 @@ export interface Metrics {
   limitRefused(name: LimitName): void
   /** Lets sources be asked at each scrape. */
   followSources(read: () => readonly SourceView[]): void
+  /** Lets the end of the certificate be asked at each scrape. */
+  followCertificate(readExpiresAtMs: () => number): void
   /** One commit group of the store became durable. */
   groupCommitted(rows: number, durationMs: number): void
-  render(): Promise<{ readonly contentType: string; readonly text: string }>
+  render(): Promise<Rendered>
+}
+
+/** Metrics in words. */
+export interface Rendered {
+  readonly contentType: string
+  readonly text: string
 }
 
 const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
@@ -41,27 +48,22 @@ const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.0
 const COMMIT_ROWS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
 export function createMetrics(): Metrics {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
-  const tallies = new CallTallies(CALL_SECONDS)
-  let running = 0
-  addCallMetrics(registry, tallies, () => running)
-  const refused = new Map<LimitName, number>()
-  addLimitMetrics(registry, refused)
+  const calls = new Map<string, ToolTally>()
   const requests = new RequestTallies()
-  addRequestMetrics(registry, requests)
-  const commitRows = new Histogram({
-    name: 'collet_store_commit_rows',
-    help: 'Rows per commit group.',
-    buckets: COMMIT_ROWS,
-    registers: [registry],
-  })
-  const commitSeconds = new Histogram({
-    name: 'collet_store_commit_duration_seconds',
-    help: 'Time one commit group took to become durable.',
-    buckets: COMMIT_SECONDS,
-    registers: [registry],
-  })
+  const refused = new Map<LimitName, number>()
+  const commitRows = new Distribution(COMMIT_ROWS)
+  const commitSeconds = new Distribution(COMMIT_SECONDS)
+  let running = 0
+  let readSources: () => readonly SourceView[] = () => []
+  let readCertificateEnd: (() => number) | undefined
+  const tallies: Tallies = {
+    ...{ calls, refused, commitRows, commitSeconds },
+    running: () => running,
+    requests: () => requests.entries(),
+    sources: () => readSources(),
+    certificateEndsAtMs: () => readCertificateEnd?.(),
+  }
+  let rendering: Promise<() => Promise<Rendered>> | undefined
   return {
     callStarted() {
       running += 1
@@ -70,96 +72,92 @@ export function createMetrics(): Metrics {
       running -= 1
     },
     callEnded({ tool, outcome, durationMs, isReplay }) {
-      tallies.add(tool, outcome, isReplay, durationMs)
+      const { answered, replayed, seconds } = tallyOf(calls, tool)
+      countOne(isReplay ? replayed : answered, outcome)
+      if (!isReplay) seconds.add(durationMs / 1_000)
     },
     followSources(read) {
-      addSourceMetrics(registry, read)
+      readSources = read
+    },
+    followCertificate(read) {
+      readCertificateEnd = read
     },
     limitRefused(name) {
-      refused.set(name, (refused.get(name) ?? 0) + 1)
+      countOne(refused, name)
     },
     requestAnswered(route, method, status) {
       requests.add(route, method, status)
     },
     groupCommitted(rows, durationMs) {
-      commitRows.observe(rows)
-      commitSeconds.observe(durationMs / 1_000)
+      commitRows.add(rows)
+      commitSeconds.add(durationMs / 1_000)
     },
-    render: async () => ({ contentType: registry.contentType, text: await registry.metrics() }),
+    async render() {
+      // The library comes with the first scrape: a start has no use for it, and a server that nobody scrapes never has.
+      rendering ??= import('./prometheus.ts').then(({ openRegistry }) => openRegistry(tallies))
+      return await (await rendering)()
+    },
   }
 }
 
-function addLimitMetrics(registry: Registry, refused: ReadonlyMap<LimitName, number>): void {
-  new Counter({
-    name: 'collet_limit_refusals_total',
-    help: 'Calls and requests refused by a limit, by the limit.',
-    labelNames: ['limit'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      for (const [limit, count] of refused) this.inc({ limit }, count)
-    },
-  })
+/**
+ * Everything that was counted, in plain numbers, read when `/metrics` is asked. Through prom-client's own counters the same
+ * costs 5 µs of CPU per call, a tenth of the whole request.
+ */
+export interface Tallies {
+  /** By tool. */
+  readonly calls: ReadonlyMap<string, Readonly<ToolTally>>
+  readonly refused: ReadonlyMap<LimitName, number>
+  readonly commitRows: Distribution
+  readonly commitSeconds: Distribution
+  running(): number
+  requests(): readonly Readonly<RequestTally>[]
+  sources(): readonly SourceView[]
+  /** `undefined` where there is none. */
+  certificateEndsAtMs(): number | undefined
 }
 
-function addRequestMetrics(registry: Registry, tallies: RequestTallies): void {
-  new Counter({
-    name: 'collet_http_requests_total',
-    help: 'HTTP requests answered, by route, method and status.',
-    labelNames: ['route', 'method', 'status'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      for (const { route, method, status, count } of tallies.entries())
-        this.inc({ route, method, status }, count)
-    },
-  })
+/** What one tool's calls add up to. */
+interface ToolTally {
+  /** Calls by outcome: `ok`, or the error code. */
+  readonly answered: Map<string, number>
+  readonly replayed: Map<string, number>
+  /** How long those took that were no replays. */
+  readonly seconds: Distribution
 }
 
-function addCallMetrics(registry: Registry, tallies: CallTallies, readRunning: () => number): void {
-  new DurationHistogram(tallies, registry)
-  new Gauge({
-    name: 'collet_calls_running',
-    help: 'Calls being answered now.',
-    registers: [registry],
-    collect() {
-      this.set(readRunning())
-    },
-  })
-  new Counter({
-    name: 'collet_calls_total',
-    help: 'Calls answered, by tool and outcome; replays of a recorded outcome are marked.',
-    labelNames: ['tool', 'outcome', 'replayed'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      for (const [tool, { answered, replayed }] of tallies.entries()) {
-        for (const [outcome, count] of answered) this.inc({ tool, outcome, replayed: 'false' }, count)
-        for (const [outcome, count] of replayed) this.inc({ tool, outcome, replayed: 'true' }, count)
-      }
-    },
-  })
+function tallyOf(calls: Map<string, ToolTally>, tool: string): ToolTally {
+  const known = calls.get(tool)
+  if (known !== undefined) return known
+  const tally = { answered: new Map(), replayed: new Map(), seconds: new Distribution(CALL_SECONDS) }
+  calls.set(tool, tally)
+  return tally
 }
 
-/** How sources are, asked at each scrape. */
-function addSourceMetrics(registry: Registry, read: () => readonly SourceView[]): void {
-  const gauge = (name: string, help: string, measure: (source: SourceView) => number): void => {
-    new Gauge({
-      name,
-      help,
-      labelNames: ['source', 'type'],
-      registers: [registry],
-      collect() {
-        this.reset()
-        for (const source of read()) this.set({ source: source.key, type: source.type }, measure(source))
-      },
-    })
+function countOne<Name>(counts: Map<Name, number>, name: Name): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1)
+}
+
+/** Values by size. */
+export class Distribution {
+  /** Upper bounds of the buckets. */
+  readonly bounds: readonly number[]
+  /** Values no larger than the bound of the same index, but larger than the one before. */
+  readonly buckets: number[]
+  count = 0
+  sum = 0
+
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds
+    this.buckets = bounds.map(() => 0)
   }
-  gauge('collet_source_up', 'Whether a source answers: 1, or 0 while it is down.', ({ state }) =>
-    state === 'down' ? 0 : 1,
-  )
-  gauge('collet_source_tools', 'Tools of a source that agents can see.', ({ tools }) => tools)
-  gauge('collet_source_waiting', 'Changed definitions that wait for an operator.', ({ waiting }) => waiting)
+
+  add(value: number): void {
+    this.count += 1
+    this.sum += value
+    const index = this.bounds.findIndex((bound) => value <= bound)
+    if (index !== -1) this.buckets[index] = (this.buckets[index] ?? 0) + 1
+  }
 }
 
 interface RequestTally {
@@ -169,7 +167,6 @@ interface RequestTally {
   count: number
 }
 
-/** Counts of answered requests in plain numbers, for the reason given at `CallTallies`. */
 class RequestTallies {
   readonly #byRoute = new Map<string, Map<string, Map<number, RequestTally>>>()
   readonly #all: RequestTally[] = []
@@ -190,103 +187,6 @@ class RequestTallies {
     const byMethod = this.#byRoute.get(route) ?? new Map<string, Map<number, RequestTally>>()
     const byStatus = byMethod.get(method) ?? new Map<number, RequestTally>()
     this.#byRoute.set(route, byMethod.set(method, byStatus.set(status, tally)))
-  }
-}
-
-const NAME = 'collet_call_duration_seconds'
-const HELP = 'Time from taking a call to its outcome, its commit included; replays are left out.'
-
-interface Sample {
-  readonly metricName: string
-  readonly labels: Readonly<Record<string, string | number>>
-  readonly sharedLabels: Readonly<Record<string, string>>
-  readonly value: number
-}
-
-/** Durations by tool, rendered from tallies instead of collected by the library. */
-class DurationHistogram extends Histogram {
-  readonly #tallies: CallTallies
-
-  constructor(tallies: CallTallies, registry: Registry) {
-    super({ name: NAME, help: HELP, registers: [registry] })
-    this.#tallies = tallies
-  }
-
-  /** Where the registry, and the inherited `get`, take samples from; the library's types leave it out. */
-  async getForPromString(): Promise<object> {
-    const values = [...this.#tallies.entries()].flatMap(([tool, tally]) => this.#samplesOf(tool, tally))
-    return { name: NAME, help: HELP, type: 'histogram', aggregator: 'sum', values }
-  }
-
-  #samplesOf(tool: string, tally: Readonly<ToolTally>): readonly Sample[] {
-    const { buckets, count, sumSeconds } = tally
-    const sharedLabels = { tool }
-    let below = 0
-    const cumulative = this.#tallies.bounds.map((le, index) => {
-      below += buckets[index] ?? 0
-      return { metricName: `${NAME}_bucket`, labels: { le }, sharedLabels, value: below }
-    })
-    return [
-      ...cumulative,
-      { metricName: `${NAME}_bucket`, labels: { le: '+Inf' }, sharedLabels, value: count },
-      { metricName: `${NAME}_sum`, labels: {}, sharedLabels, value: sumSeconds },
-      { metricName: `${NAME}_count`, labels: {}, sharedLabels, value: count },
-    ]
-  }
-}
-
-/** What one tool's calls add up to. */
-interface ToolTally {
-  /** Calls by outcome: `ok`, or the error code. */
-  readonly answered: Map<string, number>
-  readonly replayed: Map<string, number>
-  /** Runs no slower than the bound of the same index, but slower than the one before. */
-  readonly buckets: number[]
-  count: number
-  sumSeconds: number
-}
-
-/**
- * Counts of calls in plain numbers, read when `/metrics` is asked. Through prom-client's own counters the same
- * costs 5 µs of CPU per call, a tenth of the whole request.
- */
-class CallTallies {
-  readonly bounds: readonly number[]
-  readonly #byTool = new Map<string, ToolTally>()
-
-  /** Upper bounds of the duration buckets, in seconds. */
-  constructor(bounds: readonly number[]) {
-    this.bounds = bounds
-  }
-
-  add(tool: string, outcome: string, isReplay: boolean, durationMs: number): void {
-    const tally = this.#tallyOf(tool)
-    const counts = isReplay ? tally.replayed : tally.answered
-    counts.set(outcome, (counts.get(outcome) ?? 0) + 1)
-    if (isReplay) return
-    const seconds = durationMs / 1_000
-    tally.count += 1
-    tally.sumSeconds += seconds
-    const index = this.bounds.findIndex((bound) => seconds <= bound)
-    if (index !== -1) tally.buckets[index] = (tally.buckets[index] ?? 0) + 1
-  }
-
-  entries(): Iterable<readonly [string, Readonly<ToolTally>]> {
-    return this.#byTool
-  }
-
-  #tallyOf(tool: string): ToolTally {
-    const known = this.#byTool.get(tool)
-    if (known !== undefined) return known
-    const tally = {
-      answered: new Map(),
-      replayed: new Map(),
-      buckets: this.bounds.map(() => 0),
-      count: 0,
-      sumSeconds: 0,
-    }
-    this.#byTool.set(tool, tally)
-    return tally
   }
 }
 

@@ -1,0 +1,253 @@
+import { readFileSync, rmSync } from 'node:fs'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { z } from 'zod'
+import { StoreError } from '#core/errors'
+import { Secret } from '#core/secret'
+import { requireTools } from '#core/tools/prepare-tools'
+import type { ServerRoute } from '#server/http/router'
+import { type RunningServer, startServer } from '#server/start-server'
+import { testSettings } from '../test-settings.ts'
+
+/** The routes of the server, and what of its store is away. */
+const house = vi.hoisted(() => ({
+  routes: [] as readonly ServerRoute[],
+  isAway: (_part: string): boolean => false,
+}))
+
+vi.mock(import('#server/http/app'), async (importOriginal) => {
+  const app = await importOriginal()
+  return {
+    ...app,
+    createHttpApp(options) {
+      house.routes = options.routes
+      return app.createHttpApp(options)
+    },
+  }
+})
+
+vi.mock(import('#store/stores'), async (importOriginal) => {
+  const stores = await importOriginal()
+  return { ...stores, openStore: async (...asked) => breakable(await stores.openStore(...asked), '') }
+})
+
+/** They ask no database. */
+const AT_HAND: ReadonlySet<string> = new Set(['digest', 'sign', 'obstacle', 'mayStart', 'watch', 'close'])
+
+/** The store, with every question and change failing while its part is away, as if the database could not be reached. */
+function breakable<T extends object>(store: T, part: string): T {
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value === 'object' && value !== null) return breakable(value, String(name))
+      if (typeof value !== 'function' || AT_HAND.has(String(name))) return value
+      return (...given: unknown[]): unknown => {
+        if (house.isAway(part)) return Promise.reject(new StoreError('full', 'the database is away'))
+        return Reflect.apply(value, target, given)
+      }
+    },
+  })
+}
+
+const KEY = 'a-key-of-thirty-two-characters-0'
+const OPENED = z.object({ sessionId: z.string(), runId: z.string() })
+const APPROVALS = z.object({ approvals: z.array(z.object({ id: z.string(), record: z.string() })) })
+const LINK = z.object({ token: z.string() })
+
+const tools = ['Note.Write', 'Note.Ask', 'Note.Keep'].map((name) => ({
+  id: `${name}@1.0.0`,
+  description: 'Notes something.',
+  input: z.object({}),
+  output: z.string(),
+  policy: { safetyTier: 'write', ...(name === 'Note.Ask' ? { approval: 'always' } : {}) },
+  ...(name === 'Note.Keep' ? { session: { open: () => [], close: () => undefined, idleMs: 60_000 } } : {}),
+  run: () => 'noted',
+}))
+
+const folders: string[] = []
+let server: RunningServer
+let startToken: string
+/** What parameters of paths stand for: things that are there. */
+let known: Readonly<Record<string, string>>
+let mcpSession: string
+
+beforeAll(async () => {
+  const apiKeys = [{ id: 'caller', key: new Secret(KEY), tenant: 'default', scopes: [] }]
+  const settings = testSettings({
+    tools: requireTools(tools),
+    auth: { apiKeys, jwt: undefined },
+    opentool: {
+      title: 'T',
+      version: undefined,
+      description: undefined,
+      stringIdsAreKeys: false,
+      streaming: true,
+    },
+  })
+  folders.push(settings.dataFolder)
+  server = await startServer(settings)
+  startToken = readFileSync(server.startTokenFile, 'utf8').trim()
+  await fill()
+})
+afterAll(async () => {
+  house.isAway = () => false
+  await server.close()
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+})
+
+/** A session, a call that waits for approval, a link to it, an MCP session. */
+async function fill(): Promise<void> {
+  const session = OPENED.parse(await (await ask('POST /v1/sessions', '/v1/sessions')).json())
+  await ask('POST /tools/call', '/tools/call', { request: { tool_id: 'Note.Ask', call_id: 'asks' } })
+  const { approvals } = APPROVALS.parse(await (await ask('GET /admin/approvals', '/admin/approvals')).json())
+  const { id = '', record = '' } = approvals[0] ?? {}
+  const link = await ask('POST /admin/approvals/:id/link', `/admin/approvals/${id}/link`)
+  const { token } = LINK.parse(await link.json())
+  known = {
+    ...session,
+    id,
+    token,
+    nodeId: record,
+    record,
+    verb: 'approve',
+    name: 'error',
+    toolId: 'x',
+    tool: 'A.B',
+  }
+  known = { ...known, keyId: 'k', principal: 'p', ref: 'r', key: 'K' }
+  mcpSession = (await ask('POST /mcp', '/mcp', INITIALIZE)).headers.get('mcp-session-id') ?? ''
+  expect(mcpSession).not.toBe('')
+}
+
+const INITIALIZE = {
+  ...{ jsonrpc: '2.0', id: 'i', method: 'initialize' },
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 't', version: '1' } },
+}
+const OTC_CALL = { request: { tool_id: 'Note.Write', call_id: 'k-1', input: {} } }
+
+/** What is sent where a body is asked for. */
+const BODIES: Readonly<Record<string, unknown>> = {
+  'POST /v1/runs/:runId/interrupts/:nodeId': { resumeValue: { action: 'accept' } },
+  'POST /v1/interrupts/:token': { resumeValue: { action: 'accept' } },
+  'POST /v1/sessions': { toolId: 'openwop:Note.Keep' },
+  'GET /tools': undefined,
+  'GET /uts/tools': undefined,
+  'POST /tools/call': OTC_CALL,
+  'POST /call': OTC_CALL,
+  'POST /tools/execute': OTC_CALL,
+  'POST /execute': OTC_CALL,
+  'POST /uts/tools/call': OTC_CALL,
+  'POST /opentool/call': { jsonrpc: '2.0', method: 'Note_Write', params: {}, id: 'o' },
+  'POST /opentool/streamCall': { jsonrpc: '2.0', method: 'Note_Write', params: {}, id: 'o' },
+  'POST /mcp': INITIALIZE,
+  'POST /admin/calls/:record/settle': { as: 'failed', why: 'seen' },
+  'POST /admin/approvals/:id/approve': {},
+  'POST /admin/approvals/:id/reject': {},
+  'POST /admin/approvals/:id/link': { approver: 'ann' },
+  'POST /admin/keys': { principal: 'ann' },
+  'POST /admin/principals/:principal/keys': {},
+  'POST /admin/pins/accept': { source: 'K' },
+  'POST /admin/pins/:tool/accept': {},
+  'POST /admin/pins/:tool/reject': {},
+  'POST /admin/secrets': { principal: 'key:ann', name: 'n', kind: 'secret', value: 'v' },
+  'POST /admin/sources': { key: 'K', options: { type: 'otc', url: 'http://127.0.0.1:9' } },
+  'POST /admin/sources/:key/refresh': {},
+}
+
+/** A request as its kind of caller makes it. */
+async function ask(
+  route: string,
+  path: string,
+  body: unknown = BODIES[route],
+  more: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  const method = route.slice(0, route.indexOf(' '))
+  const isOperator = path.startsWith('/admin/') || path.includes('/interrupts/')
+  return await fetch(`${server.url}${path}`, {
+    method,
+    headers: {
+      ...(isOperator ? { authorization: `Bearer ${startToken}` } : { 'x-api-key': KEY }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(path === '/mcp' && mcpSession !== undefined ? { 'mcp-session-id': mcpSession } : {}),
+      ...more,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+}
+
+/** Answered from what the server has in its hands, with this status. */
+const WITHOUT_STORE: Readonly<Record<string, number>> = {
+  'GET /.well-known/openwop': 200,
+  'GET /v1/openapi.json': 200,
+  'GET /v1/schemas': 200,
+  'GET /v1/schemas/:name': 404,
+  'GET /v1/tools': 200,
+  'GET /v1/tools/:toolId': 404,
+  'GET /uts/info': 200,
+  'GET /tools': 200,
+  'GET /uts/tools': 200,
+  'GET /openapi.json': 200,
+  'GET /opentool/version': 200,
+  'GET /opentool/load': 200,
+  // Its state is in this process, and is let go; the store is told as soon as it can be.
+  'DELETE /v1/sessions/:sessionId': 204,
+  'GET /admin/sources': 200,
+  'POST /admin/sources/:key/refresh': 400,
+  'GET /metrics': 403,
+}
+
+function nameOf({ method, path }: ServerRoute): string {
+  return `${method} ${path}`
+}
+
+/** Says that nothing was done and when to come again, in the words of its protocol. */
+function asksToComeAgain({ status, headers }: Response, text: string): boolean {
+  const isSaid =
+    status === 503 || headers.get('collet-error-code') === 'not_ready' || text.includes('"not_ready"')
+  return isSaid && (Number(headers.get('retry-after')) >= 1 || text.includes('retry_after_ms'))
+}
+
+it('every route of every protocol asks its caller to come again while the store is away (rule 11)', async () => {
+  house.isAway = () => true
+  // Health is 503 after a write has failed.
+  await ask('POST /tools/call', '/tools/call')
+  const wrong: string[] = []
+  for (const route of house.routes) {
+    const name = nameOf(route)
+    const path = route.path.replaceAll(/:([A-Za-z]+)/g, (_, parameter: string) => known[parameter] ?? '-')
+    const response = await ask(name, name === 'GET /oauth/callback' ? `${path}?state=s&code=c` : path)
+    const text = await response.text()
+    const expected = WITHOUT_STORE[name]
+    const isRight = expected === undefined ? asksToComeAgain(response, text) : response.status === expected
+    if (!isRight) wrong.push(`${name}: ${response.status} ${text.slice(0, 200)}`)
+  }
+  expect(wrong).toEqual([])
+  const names = house.routes.map(nameOf)
+  expect(
+    [...Object.keys(WITHOUT_STORE), ...Object.keys(BODIES)].filter((name) => !names.includes(name)),
+  ).toEqual([])
+  expect(
+    house.routes
+      .filter(({ body }) => body === 'json')
+      .map(nameOf)
+      .filter((name) => !(name in BODIES)),
+  ).toEqual([])
+})
+
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+
+it.each([
+  ['2026-07-28', 'tools/call', { name: 'Note_Write', arguments: {}, _meta: META }],
+  ['2025-11-25', 'tools/call', { name: 'Note_Write', arguments: {} }],
+  ['2025-11-25', 'tools/list', {}],
+  ['2025-11-25', 'ping', {}],
+  ['2025-11-25', 'initialize', INITIALIZE.params],
+])('MCP-20: %s, %s is answered under its id', async (version, method, params) => {
+  house.isAway = () => true
+  const standard = { 'mcp-protocol-version': version, 'mcp-method': method, 'mcp-name': 'Note_Write' }
+  const response = await ask('POST /mcp', '/mcp', { jsonrpc: '2.0', id: 'm-1', method, params }, standard)
+  expect([response.status, Number(response.headers.get('retry-after')) >= 1]).toEqual([503, true])
+  expect(await response.json()).toMatchObject({ jsonrpc: '2.0', id: 'm-1', error: { code: 503 } })
+})
