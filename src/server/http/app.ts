@@ -109,6 +109,10 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
   const servers: HttpListener[] = []
   const sockets = new Set<Socket>()
+  /** One for all of them. */
+  function forget(this: Socket): void {
+    sockets.delete(this)
+  }
 
   const listenOn = async (name: string, wantedPort: number): Promise<AddressInfo> => {
     const server = createListener(
@@ -121,7 +125,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     for (const event of ['connection', 'secureConnection'])
       server.on(event, (socket: Socket) => {
         sockets.add(socket)
-        socket.once('close', () => sockets.delete(socket))
+        socket.on('close', forget)
       })
     server.listen({ host: name, port: wantedPort, ...portOptions(options.sharing) })
     await once(server, 'listening')
