@@ -5,7 +5,9 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
+import { Lease } from '#store/postgres/lease'
 import { openPostgresStore } from '#store/postgres/open'
 import { attemptAt, sampleCall, success } from '#testing/samples'
 import { type DatabaseProxy, startProxy } from './postgres-proxy.ts'
@@ -189,4 +191,13 @@ describe('another process', () => {
     await once(child, 'exit')
     expect(await store.verify()).toMatchObject({ ok: true })
   })
+})
+
+it('rule 11: a process that cannot have a lease writes nothing, and says that its store failed', async () => {
+  const away = { url: 'postgres://postgres@127.0.0.1:1/away', leaseMs: LEASE_MS, wallMs: Date.now }
+  const lease = new Lease(away)
+  const refused = await lease.start().catch((error: unknown) => error)
+  await lease.close()
+  expect(refused).toBeInstanceOf(StoreError)
+  expect(refused).toMatchObject({ code: 'full', message: expect.stringContaining('no lease') })
 })
