@@ -18,6 +18,7 @@ export default defineConfig({
     // One more than there are cores: many tests wait for a process they started.
     maxWorkers: availableParallelism() + 1,
     setupFiles: ['test/seed.ts'],
+    globalSetup: ['test/store/databases-setup.ts'],
     // For what hangs; a busy machine is no failure.
     testTimeout: 60_000,
     hookTimeout: 180_000,

@@ -276,6 +276,7 @@ describe('the house', () => {
     "import type { Socket } from 'node:net'",
     "import { isIP } from 'node:net'",
     "const { createServer } = process.getBuiltinModule('node:http')",
+    "const { createServer: createSecureServer } = process.getBuiltinModule('node:https')",
   ])('takes %s for none', (text) => {
     expect(reachesOut({ path: 'src/core/tool.ts', text, imports: importsOf(text) })).toBe(false)
   })
@@ -298,7 +299,7 @@ const HARMLESS_IMPORT =
   /^import (?:type [^;]*?|\{ *(?:(?:type \w+|isIP|isIPv4|isIPv6|createServer|ServerResponse|STATUS_CODES)(?:, *)?)+ *\}) from '[^']+'$/gm
 /** The same of a module that is not imported but asked for. */
 const HARMLESS_TAKING =
-  /const \{ *(?:(?:createServer|ServerResponse|STATUS_CODES)(?:, *)?)+ *\} = process\.getBuiltinModule\('[^']+'\)/g
+  /const \{ *(?:(?:createServer(?:: \w+)?|createSecureContext|ServerResponse|STATUS_CODES)(?:, *)?)+ *\} = process\.getBuiltinModule\('[^']+'\)/g
 
 /** The browser's client and the egress room are what reaches out; everybody else is handed a `fetch`. */
 function reachesOut({ path, text }: SourceFile): boolean {

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { ConfigError } from '#config/load'
-import { startTokenFileIn } from '#config/to-settings'
+import { startTokenFileIn, tlsFiles } from '#config/to-settings'
 import { isToolError } from '#core/errors'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import type { Denial, DenialFacts } from '#core/ports/key-store'
@@ -114,15 +114,14 @@ export class AdminClient {
 
   /** What changes something says on stderr as whom it was done. */
   async #askServer({ path, ...request }: AdminRequest): Promise<JsonObject> {
-    const url = await serverOf(this.#args, this.#context)
+    const { services } = this.#context
+    const { url, certificate } = await serverOf(this.#args, this.#context)
     const { credential, from } = await operatorCredential(url, this.#args, this.#context)
+    const send = certificate === undefined ? services.fetch : services.fetchKnown(certificate)
     const onActing = (principal: string): void => {
       if (request.method !== 'GET') this.#noteActing(`${cleanText(principal)} (${from})`)
     }
-    return await requestJson(
-      { ...request, url: `${url}${path}`, credential, onActing },
-      this.#context.services.fetch,
-    )
+    return await requestJson({ ...request, url: `${url}${path}`, credential, onActing }, send)
   }
 
   #noteActing(who: string): void {
@@ -147,20 +146,35 @@ function hasMember<Answer extends object>(answer: unknown, member: string): answ
 /** A server that listens everywhere listens here too. */
 const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::1'])
 
+interface AskedServer {
+  readonly url: string
+  /** The one it shows, where the config says so: on this machine nobody asks for it by the name that is in it. */
+  readonly certificate?: string
+}
+
 /** `--url` or `COLLET_URL`; else the server that the config is of. */
-async function serverOf(args: Arguments<AdminOption>, context: CommandContext): Promise<string> {
+async function serverOf(args: Arguments<AdminOption>, context: CommandContext): Promise<AskedServer> {
   const { url } = readServerAddress(args, context)
   const isNamed = args.text('url') !== undefined || context.environment.url !== undefined
-  if (isNamed || isStoreAlone(args)) return url
+  if (isStoreAlone(args) || (isNamed && !isOwnHttps(url))) return { url }
   const config = args.text('config')
   try {
-    const { host, port } = (await loadProjectConfig(config, context)).config.server
-    if (port === 0) return url
-    return `http://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`
+    const { config: loaded, folder } = await loadProjectConfig(config, context)
+    const { host, port } = loaded.server
+    const { tls } = tlsFiles(loaded.server.tls, folder)
+    const known = tls === undefined ? {} : { certificate: await readFile(tls.cert, 'latin1') }
+    if (isNamed || port === 0) return { url, ...known }
+    const scheme = tls === undefined ? 'http' : 'https'
+    return { url: `${scheme}://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`, ...known }
   } catch (error) {
-    if (error instanceof ConfigError && config === undefined) return url
+    if (error instanceof ConfigError && config === undefined) return { url }
     throw error
   }
+}
+
+function isOwnHttps(text: string): boolean {
+  const { protocol, hostname } = new URL(text)
+  return protocol === 'https:' && isLoopback(hostname)
 }
 
 interface OperatorCredential {
@@ -262,7 +276,8 @@ export async function requestJson(request: JsonRequest, send: typeof fetch): Pro
     redirect: 'manual',
     signal: AbortSignal.timeout(PATIENCE_MS),
   }).catch((cause: unknown) => {
-    throw new CommandFailure(EXIT.server, `No answer from ${origin}. Is the server running?`, { cause })
+    const advice = connectionAdvice(cause) ?? 'Is the server running?'
+    throw new CommandFailure(EXIT.server, `No answer from ${origin}. ${advice}`, { cause })
   })
   const acting = response.headers.get(ACTING_AS)
   if (acting !== null) onActing?.(decodeURIComponent(acting))
@@ -273,6 +288,34 @@ export async function requestJson(request: JsonRequest, send: typeof fetch): Pro
     exitOf(response.status),
     said ?? `${origin} answered ${response.status}. Is it a Collet server?`,
   )
+}
+
+const UNKNOWN_AUTHORITY =
+  'Its certificate is of an authority that Node does not know. Name the file of that authority: NODE_EXTRA_CA_CERTS=ca.pem collet …'
+const NO_TLS = 'It does not speak https on that port; write http:// if it should not.'
+
+const CONNECTION_ADVICE: ReadonlyMap<unknown, string> = new Map([
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', UNKNOWN_AUTHORITY],
+  ['SELF_SIGNED_CERT_IN_CHAIN', UNKNOWN_AUTHORITY],
+  ['UNABLE_TO_GET_ISSUER_CERT', UNKNOWN_AUTHORITY],
+  ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', UNKNOWN_AUTHORITY],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', UNKNOWN_AUTHORITY],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', 'Its certificate is for another name. Use that name in --url.'],
+  ['CERT_HAS_EXPIRED', 'Its certificate has ended. Renew it on the server: collet doctor.'],
+  ['CERT_NOT_YET_VALID', 'Its certificate is not good yet. Check the clocks of both machines.'],
+  ['ERR_SSL_WRONG_VERSION_NUMBER', NO_TLS],
+  ['ERR_SSL_PACKET_LENGTH_TOO_LONG', NO_TLS],
+  [
+    'UND_ERR_SOCKET',
+    'The connection was closed without an answer. If the server speaks https, write https:// in --url.',
+  ],
+])
+
+/** What to do about a connection that failed, as far as its reason tells. */
+export function connectionAdvice(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  const found = 'code' in error ? CONNECTION_ADVICE.get(error.code) : undefined
+  return found ?? connectionAdvice(error.cause)
 }
 
 /** What was asked for is wrong (2), or the server does not let us or cannot (3). */

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import type { ColletClient, RequirementResolvers } from '#client/index'
 import type { Environment } from '#config/environment'
 import type { Settings } from '#config/settings'
@@ -48,6 +49,8 @@ export interface Services {
     options: { readonly apiKey: string | undefined; readonly requirements?: RequirementResolvers },
   ): Promise<Pick<ColletClient, 'list' | 'get' | 'tryCall'>>
   readonly fetch: typeof fetch
+  /** The same for a server whose certificate is known: that one is taken and no other, whatever name is in it. */
+  fetchKnown(certificate: string): typeof fetch
 }
 
 /** A server running in a process of its own, for `serve --watch`. */
@@ -184,4 +187,36 @@ export const REAL_SERVICES: Services = {
     return connect(url, options)
   },
   fetch: (...request) => fetch(...request),
+  fetchKnown: (certificate) => async (input, init) => {
+    const { request } = await import('node:https')
+    const { url, method, headers, signal, body } = new Request(input, init)
+    const text = body === null ? '' : await new Response(body).text()
+    const { fingerprint256 } = new X509Certificate(certificate)
+    return await new Promise((resolve, reject) => {
+      const asked = request(url, {
+        ...{ method, signal, agent: false, ca: certificate, allowPartialTrustChain: true },
+        headers: { ...Object.fromEntries(headers), 'content-length': Buffer.byteLength(text) },
+        checkServerIdentity: (_name, shown) =>
+          shown.fingerprint256 === fingerprint256
+            ? undefined
+            : new Error('The server shows another certificate.'),
+      })
+      asked.on('error', reject)
+      asked.on('response', (answer) => {
+        const heads = Object.entries(answer.headersDistinct).flatMap(([name, values = []]) =>
+          values.map((value): [string, string] => [name, value]),
+        )
+        answer.setEncoding('utf8')
+        let said = ''
+        answer.on('data', (chunk: string) => {
+          said += chunk
+        })
+        answer.on('error', reject)
+        answer.on('end', () =>
+          resolve(new Response(said, { status: answer.statusCode ?? 0, headers: heads })),
+        )
+      })
+      asked.end(text)
+    })
+  },
 }

@@ -246,6 +246,13 @@ export const CONFIG_SCHEMA = closed({
       /** How other replicas reach it; default its address and port. */
       url: HTTP_URL.optional(),
     }).optional(),
+    /** Speak https, and nothing else, on the port. Both files are PEM, and are read again when they change. Default http. */
+    tls: closed({
+      /** The server's certificate, and after it those between it and its authority. Relative to the config file. */
+      cert: TEXT,
+      /** Its key, not encrypted. Relative to the config file. */
+      key: TEXT,
+    }).optional(),
     /** Open connections; further ones are closed at once. Default 10 000. */
     maxConnections: WHOLE.min(1).default(10_000),
   }).prefault({}),

@@ -7,6 +7,7 @@ import { didYouMean } from '#core/nearest-name'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Hooks } from '#core/runtime'
 import type { Tool } from '#core/tool'
+import { DEFAULT_PORTS } from '#egress/policy'
 import { parseStoreUrl } from '#store/stores'
 import { decodeMasterKeys, type Environment } from './environment.ts'
 import { ConfigError, type ConfigProblem, type LoadedConfig } from './load.ts'
@@ -24,8 +25,12 @@ export function keyFileIn(dataFolder: string): string {
  * share one folder, each on a port of its own.
  */
 export function startTokenFileIn(dataFolder: string, serverUrl: string): string {
-  const { port, protocol } = new URL(serverUrl)
-  return join(dataFolder, `start-token-${port || (protocol === 'https:' ? 443 : 80)}`)
+  return join(dataFolder, `start-token-${portOf(new URL(serverUrl))}`)
+}
+
+/** The port of an http or https URL, which leaves its default one out. */
+export function portOf({ port, protocol }: URL): number {
+  return port === '' ? DEFAULT_PORTS[protocol === 'https:' ? 'https:' : 'http:'] : Number(port)
 }
 
 /** What the command line may overrule. */
@@ -59,6 +64,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     variables: environment.variables,
     server: {
       ...config.server,
+      ...tlsFiles(config.server.tls, folder),
       host: flags.host ?? config.server.host,
       port: flags.port ?? config.server.port,
     },
@@ -100,6 +106,14 @@ function givenHooks({ admit, verifyToken, bindUser }: LoadedConfig['config']['ho
     ...(verifyToken === undefined ? {} : { verifyToken }),
     ...(bindUser === undefined ? {} : { bindUser }),
   }
+}
+
+/** With absolute paths. */
+export function tlsFiles(
+  tls: ParsedConfig['server']['tls'],
+  folder: string,
+): Pick<ParsedConfig['server'], 'tls'> {
+  return tls === undefined ? {} : { tls: { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) } }
 }
 
 /** `--store` if given, else the config's store. */

@@ -23,15 +23,22 @@ export interface CheckedTarget extends Target {
   readonly addresses: readonly string[]
 }
 
-const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
+/** What a URL of these schemes leaves out. */
+export const DEFAULT_PORTS = { 'http:': 80, 'https:': 443 } as const satisfies Readonly<
+  Record<string, number>
+>
 const MOST_ADDRESSES = 64
 
 /** The target of a URL; throws for what is not plain HTTP. The URL parser has made odd spellings plain. */
 export function targetOf(url: URL): Target {
-  const port = DEFAULT_PORTS[url.protocol]
-  if (port === undefined) throw denied(`Scheme "${url.protocol}" is not http or https.`)
+  const { protocol } = url
+  if (protocol !== 'http:' && protocol !== 'https:')
+    throw denied(`Scheme "${protocol}" is not http or https.`)
   if (url.username !== '' || url.password !== '') throw denied('A URL must not carry credentials.')
-  return { host: hostNameOf(withoutBrackets(url.hostname)), port: url.port === '' ? port : Number(url.port) }
+  return {
+    host: hostNameOf(withoutBrackets(url.hostname)),
+    port: url.port === '' ? DEFAULT_PORTS[protocol] : Number(url.port),
+  }
 }
 
 /** Finds every address of the target; one bad address refuses all, because any may be connected to (OWP-80). */

@@ -1,7 +1,7 @@
 import { type Authenticator, createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
-import { startTokenFileIn } from '#config/to-settings'
+import { portOf, startTokenFileIn } from '#config/to-settings'
 import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'
@@ -23,7 +23,9 @@ import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
 import { createPinRoutes } from '#server/admin/pins'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
-import { createHttpApp, type PortSharing } from '#server/http/app'
+import { createHttpApp } from '#server/http/app'
+import type { TlsFiles } from '#server/http/certificate'
+import type { PortSharing } from '#server/http/listener'
 import type { ServerRoute } from '#server/http/router'
 import { createReplicaHop } from '#server/replicas/hop'
 import { createLog, type ServerLog } from '#server/telemetry/log'
@@ -83,6 +85,8 @@ export interface RunningServer {
   /** Of the listener that serves `/metrics` alone, if there is one. */
   readonly metricsUrl?: string | undefined
   readonly startTokenFile: string
+  /** Everything that is answered here, for who wants to try it all. */
+  readonly routes: readonly Pick<ServerRoute, 'method' | 'path'>[]
   /** Weak credentials and the like: fine on loopback, worth a line. */
   readonly warnings: readonly string[]
   /** How many tools there are now, and where those that were not written as code come from. */
@@ -103,7 +107,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const graceMs = options.graceMs ?? GRACE_MS
   const clock = SYSTEM_CLOCK
   const log = options.log ?? createLog(settings.logLevel)
+  const { tls } = settings.server
+  const certificate = tls === undefined ? undefined : await openCertificate(tls, { clock, log })
   const metrics = createMetrics()
+  if (certificate !== undefined) metrics.followCertificate(() => certificate.current.expiresAtMs)
   let url = ''
   const listeners: Listener[] = []
   const { conformance } = options
@@ -125,7 +132,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   )
   const { gateway, broker, noteDenial } = services
   metrics.followSources(() => services.sources.sources.status())
-  const closing: (() => Promise<void>)[] = [() => services.close(graceMs)]
+  const closing: (() => Promise<void>)[] = [() => services.close(graceMs), async () => certificate?.close()]
   const close = async (): Promise<void> => {
     await gateway.drain(graceMs)
     for (const part of closing.toReversed()) await part()
@@ -193,24 +200,25 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const protocols: readonly ServedProtocol[] = await Promise.all(
       Object.values(PROTOCOLS).map((protocol) => protocol.serve(settings, protocolServices)),
     )
+    const routes: readonly ServerRoute[] = [
+      ...openToOperators(
+        protocols.flatMap(({ routes }) => routes),
+        access,
+      ),
+      ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
+      ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
+      ...links.routes,
+      ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
+      ...(metadata?.routes ?? []),
+      createMetricsRoute({
+        metrics: shownMetrics,
+        authenticator,
+        isLoopback: isLoopback(settings.server.host),
+        noteDenial,
+      }),
+    ]
     const app = createHttpApp({
-      routes: [
-        ...openToOperators(
-          protocols.flatMap(({ routes }) => routes),
-          access,
-        ),
-        ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
-        ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
-        ...links.routes,
-        ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
-        ...(metadata?.routes ?? []),
-        createMetricsRoute({
-          metrics: shownMetrics,
-          authenticator,
-          isLoopback: isLoopback(settings.server.host),
-          noteDenial,
-        }),
-      ],
+      routes,
       authenticator,
       settings: settings.server,
       log,
@@ -220,13 +228,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       challengeFor: metadata?.challengeFor,
       mostBodyBytes: settings.limits.total.bodyBytes,
       sharing: worker?.sharing,
+      certificate,
       admit: admit === undefined ? undefined : (client) => refuseUnlessAdmitted(admit(client)),
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
     url = await app.listen()
     const { host, metricsPort } = settings.server
-    listeners.push({ host, port: portOf(url) })
+    listeners.push({ host, port: portOf(new URL(url)) })
     const metricsApp =
       metricsPort === undefined
         ? undefined
@@ -239,13 +248,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     if (metricsApp !== undefined) closing.push(metricsApp.close)
     const metricsUrl = await metricsApp?.listen()
     if (metricsUrl !== undefined)
-      listeners.push({ host: new URL(metricsUrl).hostname, port: portOf(metricsUrl) })
+      listeners.push({ host: new URL(metricsUrl).hostname, port: portOf(new URL(metricsUrl)) })
     const startTokenFile = startTokenFileIn(settings.dataFolder, url)
     await startToken.publish(startTokenFile)
     return {
       url,
       metricsUrl,
       startTokenFile,
+      routes: routes.map(({ method, path }) => ({ method, path })),
       warnings: [...warnings, ...idleOf(services.sources.sources.status())],
       counts: () => ({
         tools: services.registry.tools.length,
@@ -283,6 +293,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     await close().catch((err: unknown) => log.error({ err }, 'closing after a failed start failed too'))
     throw error
   }
+}
+
+/** Loaded where it is used: most servers have none. */
+async function openCertificate(tls: TlsFiles, world: { readonly clock: Clock; readonly log: ServerLog }) {
+  const { ServedCertificate } = await import('#server/http/certificate')
+  return await ServedCertificate.open(tls, world)
 }
 
 /** What operators look after, below `/admin`. */
@@ -324,11 +340,6 @@ function idleOf(sources: readonly SourceView[]): readonly string[] {
   return sources.flatMap(({ key, idle }) =>
     idle.map(({ text, guards }) => `${key}: ${text}${guards ? ' Its tools are not served until then.' : ''}`),
   )
-}
-
-/** An `http:` URL leaves its default port out. */
-function portOf(url: string): number {
-  return Number(new URL(url).port) || 80
 }
 
 function refuseUnlessAdmitted(refusal: string | undefined): void {

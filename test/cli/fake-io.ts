@@ -76,6 +76,7 @@ const NO_SERVICES: Services = {
   verifyJournal: () => unused('verifyJournal'),
   connect: () => unused('connect'),
   fetch: () => unused('fetch'),
+  fetchKnown: () => unused('fetchKnown'),
 }
 
 function unused(name: string): never {

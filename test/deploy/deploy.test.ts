@@ -28,6 +28,7 @@ async function samples(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   metrics.requestAnswered('/tools', 'GET', 200)
   metrics.limitRefused('delay')
   metrics.groupCommitted(1, 1)
+  metrics.followCertificate(() => 0)
   metrics.followSources(() => [
     {
       ...{ key: 'S', type: 'mcp', kind: 'mcp', state: 'ready', tools: 1, waiting: 0 },
@@ -68,7 +69,7 @@ describe('what watches a server', () => {
   const board: unknown = JSON.parse(textOf('grafana-board.json'))
 
   it.each([
-    ['alerts.yaml', alerts, 11],
+    ['alerts.yaml', alerts, 12],
     ['grafana-board.json', board, 17],
   ])('%s asks for metrics and labels that a server has', async (_file, document, most) => {
     const known = await samples()

@@ -6,7 +6,7 @@ import { createServer as createPort } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type PostgresServer, startPostgres } from '../store/postgres-server.ts'
+import { createDatabase } from '../store/databases.ts'
 import { readBlocks } from './markdown-blocks.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -14,19 +14,17 @@ const SECTION = '## From one process to three replicas'
 const LIMIT_MS = 180_000
 
 let folder: string
-let database: PostgresServer
 let shell: Shell
 let proxy: Server
 let ports: readonly number[]
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'collet-operations-'))
-  database = await startPostgres()
   ports = await Promise.all([1, 2, 3, 4].map(freePort))
   proxy = await startProxy(portOf(0), [portOf(1), portOf(2), portOf(3)])
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   writeFileSync(join(folder, 'collet.config.ts'), withPorts(CONFIG))
-  shell = new Shell(folder, { DATABASE_URL: await database.createDatabase('collet') })
+  shell = new Shell(folder, { DATABASE_URL: await createDatabase('collet') })
 }, LIMIT_MS)
 
 afterAll(async () => {
@@ -34,7 +32,6 @@ afterAll(async () => {
   await shell.end()
   proxy.closeAllConnections()
   proxy.close()
-  await database.stop()
   rmSync(folder, { recursive: true, force: true })
 })
 

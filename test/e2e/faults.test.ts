@@ -49,7 +49,9 @@ describe('a full disk', { timeout: LIMIT_MS }, () => {
     }
     expect(refused?.text).not.toMatch(/SQLITE|disk|collet\.db/i)
 
-    expect((await fetch(`${small.url}/health`)).status).toBe(503)
+    const health = await fetch(`${small.url}/health`)
+    const said = { status: 'unavailable', reason: 'store_unavailable', message: expect.any(String) }
+    expect([health.status, await health.json()]).toEqual([503, said])
     for (const [key, text] of acknowledged) {
       expect((await project.call(small, 'Fault.Write', key, { padding: 4_000 })).text).toBe(text)
     }

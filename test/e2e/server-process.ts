@@ -87,7 +87,7 @@ export async function startServerProcess(
     )
     const look = (chunk: Buffer): void => {
       text += chunk.toString()
-      const match = /on (http:\/\/[^\s]+)/.exec(text)
+      const match = /on (https?:\/\/[^\s]+)/.exec(text)
       if (match?.[1] !== undefined) found(match[1])
       if (match !== null) clearTimeout(timer)
     }

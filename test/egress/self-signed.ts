@@ -21,15 +21,24 @@ const SUBJECT_ALT_NAME = [0x55, 0x1d, 0x11]
 
 const DAY_MS = 86_400_000
 
+interface SelfSignedOptions {
+  /** Besides the name. */
+  readonly address?: readonly number[]
+  /** From now; default a day. */
+  readonly lastsMs?: number
+}
+
 /** A certificate for one name, made on the spot, so that no private key lies in the repository. */
-export function makeSelfSigned(name: string, nowMs: number): SelfSigned {
+export function makeSelfSigned(name: string, nowMs: number, options: SelfSignedOptions = {}): SelfSigned {
+  const { address, lastsMs = DAY_MS } = options
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const algorithm = der(SEQUENCE, der(OBJECT_ID, Buffer.from(ECDSA_WITH_SHA256)))
   const holder = der(
     SEQUENCE,
     der(SET, der(SEQUENCE, der(OBJECT_ID, Buffer.from(COMMON_NAME)), der(UTF8, Buffer.from(name)))),
   )
-  const names = der(SEQUENCE, der(0x82, Buffer.from(name)))
+  const addresses = address === undefined ? [] : [der(0x87, Buffer.from(address))]
+  const names = der(SEQUENCE, der(0x82, Buffer.from(name)), ...addresses)
   const extension = der(SEQUENCE, der(OBJECT_ID, Buffer.from(SUBJECT_ALT_NAME)), der(OCTET_STRING, names))
   const body = der(
     SEQUENCE,
@@ -37,7 +46,7 @@ export function makeSelfSigned(name: string, nowMs: number): SelfSigned {
     der(INTEGER, Buffer.from([1])),
     algorithm,
     holder,
-    der(SEQUENCE, time(nowMs - DAY_MS), time(nowMs + DAY_MS)),
+    der(SEQUENCE, time(Math.min(nowMs, nowMs + lastsMs) - DAY_MS), time(nowMs + lastsMs)),
     holder,
     publicKey.export({ type: 'spki', format: 'der' }),
     der(0xa3, der(SEQUENCE, extension)),

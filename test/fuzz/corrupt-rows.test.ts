@@ -7,11 +7,10 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
-import { openPostgresStore } from '#store/postgres/open'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { STORE_CONTRACT } from '#testing/store-contract'
 import { sized } from '../size.ts'
-import { emptyDatabase, type PostgresServer, startPostgres } from '../store/postgres-server.ts'
+import { useDatabase } from '../store/databases.ts'
 import { Random } from './random-input.ts'
 import { type Ids, readEverything } from './read-everything.ts'
 
@@ -79,31 +78,24 @@ describe(`SQLite, seed ${SEED}`, () => {
 })
 
 describe(`PostgreSQL, seed ${SEED}`, () => {
-  let server: PostgresServer
+  const database = useDatabase('corrupt')
   let client: Client
-  let url: string
   beforeAll(async () => {
-    server = await startPostgres()
-    url = await server.createDatabase('corrupt')
-    await (await openPostgresStore({ url, masterKey })).close()
-    client = new Client({ connectionString: url })
+    client = new Client({ connectionString: database.url })
     await client.connect()
   })
-  afterAll(async () => {
-    await client.end()
-    await server.stop()
-  })
+  afterAll(() => client.end())
 
   it.each(chosen('postgres'))('%s', { timeout: 600_000 }, async (name, { run }, turn) => {
     const stores: Store[] = []
     await run(async () => {
-      stores.push(await openPostgresStore({ url, masterKey }))
+      stores.push(await database.open())
       return stores.at(-1) ?? expect.fail()
     })
     for (const store of stores) await store.close()
     const ask = async (sql: string) => (await client.query<Record<string, unknown>>(sql)).rows
     const damaged: Damaged = {
-      open: () => openPostgresStore({ url, masterKey }),
+      open: () => database.open(),
       ask,
       async columns() {
         const all = await ask(
@@ -124,7 +116,6 @@ describe(`PostgreSQL, seed ${SEED}`, () => {
     }
     await damageAll(damaged, new Random(SEED + turn), DAMAGES.postgres, name)
     await ask('DISCARD TEMP')
-    await emptyDatabase(url)
   })
 })
 

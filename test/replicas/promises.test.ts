@@ -6,10 +6,8 @@ import { NO_LIMITS, UNLIMITED } from '#core/limits/settings'
 import { RUN_HEADER } from '#protocols/call-wire'
 import { CALL_WAYS } from '../conformance/call-ways.ts'
 import { AUTH, KEYS } from '../server/approval-stage.ts'
-import type { PostgresServer } from '../store/postgres-server.ts'
-import { type Replicas, startPostgres, startReplicas } from './stage.ts'
+import { type Replicas, startReplicas } from './stage.ts'
 
-let postgres: PostgresServer
 let replicas: Replicas
 const ran: string[] = []
 /** Called when a run of this name begins; it goes on when the promise says so. */
@@ -41,8 +39,7 @@ const toolsOf = () => [
 const RARELY = { rate: { perMs: 1e-7, burst: 3 }, concurrent: undefined }
 
 beforeAll(async () => {
-  postgres = await startPostgres()
-  replicas = await startReplicas(postgres, 'promises', toolsOf, {
+  replicas = await startReplicas('promises', toolsOf, {
     auth: AUTH,
     limits: { ...NO_LIMITS, byTool: new Map([['Kit.Rare', { ...RARELY, perPrincipal: UNLIMITED }]]) },
     budgets: [
@@ -55,7 +52,6 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(async () => {
   await replicas?.close()
-  await postgres?.stop()
 })
 
 const as = (who: keyof typeof KEYS) => ({ authorization: `Bearer ${KEYS[who]}` })

@@ -2,12 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { SESSION_HEADER } from '#protocols/call-wire'
 import { CALL_WAYS } from '../conformance/call-ways.ts'
-import type { PostgresServer } from '../store/postgres-server.ts'
-import { type Replicas, startPostgres, startReplicas } from './stage.ts'
+import { type Replicas, startReplicas } from './stage.ts'
 
 const OPENED = z.object({ sessionId: z.string(), runId: z.string() })
 
-let postgres: PostgresServer
 let replicas: Replicas
 const begun: Record<string, () => void> = {}
 
@@ -42,12 +40,10 @@ const toolsOf = (server: number) => [
 ]
 
 beforeAll(async () => {
-  postgres = await startPostgres()
-  replicas = await startReplicas(postgres, 'sessions', toolsOf)
+  replicas = await startReplicas('sessions', toolsOf)
 }, 60_000)
 afterAll(async () => {
   await replicas?.close()
-  await postgres?.stop()
 })
 
 async function open(url: string, toolId = 'openwop:List.Add'): Promise<z.infer<typeof OPENED>> {

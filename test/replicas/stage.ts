@@ -4,7 +4,7 @@ import type { Settings } from '#config/settings'
 import type { Tool } from '#core/tool'
 import { requireTools } from '#core/tools/prepare-tools'
 import { type RunningServer, startServer } from '#server/start-server'
-import { type PostgresServer, startPostgres } from '../store/postgres-server.ts'
+import { createDatabase } from '../store/databases.ts'
 import { testSettings } from '../test-settings.ts'
 
 const GRACE_MS = 200
@@ -26,12 +26,11 @@ export type ToolsOf = (server: number) => readonly object[]
 
 /** Three servers with the same configuration; `toolsOf` makes the tools of each. */
 export async function startReplicas(
-  postgres: PostgresServer,
   database: string,
   toolsOf: ToolsOf,
   changes: Partial<Settings> = {},
 ): Promise<Replicas> {
-  const store = await postgres.createDatabase(database)
+  const store = await createDatabase(database)
   const masterKey = randomBytes(32)
   const servers: RunningServer[] = []
   const folders: string[] = []
@@ -64,5 +63,3 @@ export async function startReplicas(
     },
   }
 }
-
-export { startPostgres }

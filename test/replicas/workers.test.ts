@@ -6,8 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
-import type { PostgresServer } from '../store/postgres-server.ts'
-import { startPostgres } from './stage.ts'
+import { createDatabase } from '../store/databases.ts'
 
 const SOURCES = fileURLToPath(new URL('../../src/index.ts', import.meta.url))
 const CONFIG = `import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
@@ -24,13 +23,11 @@ export default defineConfig({
 
 const ANSWER = z.object({ result: z.object({ success: z.boolean(), value: z.unknown() }) })
 
-let postgres: PostgresServer
 let folder: string
 let server: ServerProcess
 
 beforeAll(async () => {
-  postgres = await startPostgres()
-  const store = await postgres.createDatabase('workers')
+  const store = await createDatabase('workers')
   folder = mkdtempSync(join(tmpdir(), 'collet-workers-'))
   writeFileSync(join(folder, 'collet.config.ts'), CONFIG)
   const env = { COLLET_KEY: randomBytes(32).toString('base64') }
@@ -39,7 +36,6 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(async () => {
   await server?.stop('SIGKILL')
-  await postgres?.stop()
   rmSync(folder, { recursive: true, force: true })
 })
 

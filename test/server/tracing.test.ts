@@ -75,6 +75,7 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   approvals: new Approvals({ store: openMemoryStore(), clock: SYSTEM_CLOCK }),
   findChallenge: async () => undefined,
   isReady: () => true,
+  hindrance: () => undefined,
 })
 
 /** A protocol whose calls go through an observed gateway. */

@@ -1,12 +1,10 @@
-import { randomBytes } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Store } from '#core/ports/store'
 import type { NewCredential } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
-import { openPostgresStore } from '#store/postgres/open'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { POLICY, sampleCall, scopeAt, success } from '#testing/samples'
-import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { useDatabase } from './databases.ts'
 
 /**
  * What goes wrong, and at once, when several processes run logic that was written for one writer in transactions that see
@@ -16,24 +14,15 @@ const WRITERS = 4
 const ROUNDS = 10
 const FAR_MS = 1e12
 
-const masterKey = randomBytes(32)
-let server: PostgresServer
-let url: string
+const database = useDatabase('anomalies')
 let stores: readonly Store[]
 
-beforeAll(async () => {
-  server = await startPostgres()
-  url = await server.createDatabase('anomalies')
-})
-afterAll(() => server.stop())
 beforeEach(async () => {
-  stores = await Promise.all(Array.from({ length: WRITERS }, () => openPostgresStore({ url, masterKey })))
+  stores = await Promise.all(Array.from({ length: WRITERS }, () => database.open()))
   for (const store of stores) await store.probe()
 })
 afterEach(async () => {
   expect(await storeAt(0).verify()).toMatchObject({ ok: true })
-  for (const store of stores) await store.close()
-  await emptyDatabase(url)
 })
 
 function storeAt(index: number): Store {

@@ -1,57 +1,22 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { Client } from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import { Lease } from '#store/postgres/lease'
-import { openPostgresStore } from '#store/postgres/open'
 import { attemptAt, sampleCall, success } from '#testing/samples'
-import { type DatabaseProxy, startProxy } from './postgres-proxy.ts'
-import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { query, useDatabase, useProxy } from './databases.ts'
 
 /** Long enough that a busy machine renews in time, short enough that a test can wait for its end. */
 const LEASE_MS = 1_500
 const LIMIT = { timeout: 30_000, interval: 20 }
 
-const masterKey = randomBytes(32)
-const open: Store[] = []
-let server: PostgresServer
-let url: string
-let proxy: DatabaseProxy
+const database = useDatabase('lease', { leaseMs: LEASE_MS })
+const network = useProxy(database)
 
-beforeAll(async () => {
-  server = await startPostgres()
-  url = await server.createDatabase('lease')
-  proxy = await startProxy(url)
-})
-afterAll(async () => {
-  proxy.close()
-  await server.stop()
-})
-afterEach(async () => {
-  proxy.refuse = false
-  for (const store of open.splice(0)) await store.close()
-  await emptyDatabase(url)
-})
-
-async function openStore(
-  options: { url?: string; wallMs?: () => number; leaseMs?: number } = {},
-): Promise<Store> {
-  const store = await openPostgresStore({ url, masterKey, leaseMs: LEASE_MS, ...options })
-  open.push(store)
-  return store
-}
-
-async function run(text: string): Promise<void> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  await client.query(text)
-  await client.end()
-}
+const END_LEASES = 'UPDATE writers SET lease_until = 1'
 
 const finishOf = (record: string) => ({
   run: attemptAt(sampleCall({ record }), 1),
@@ -66,10 +31,10 @@ async function stateOf(store: Store, record: string): Promise<string | undefined
 
 describe('rule 18: a writer whose lease ran out', () => {
   it('commits nothing; its process goes on as another writer, and what it ran is left to recovery', async () => {
-    const [store, other] = [await openStore(), await openStore()]
+    const [store, other] = [await database.open(), await database.open()]
     await store.claim(sampleCall({ record: 'before' }))
     const { writer } = store
-    await run('UPDATE writers SET lease_until = 1')
+    await query(database.url, END_LEASES)
     expect(await store.finish(finishOf('before'))).toMatchObject({
       kind: 'found',
       record: { state: 'running' },
@@ -90,17 +55,17 @@ describe('rule 18: a writer whose lease ran out', () => {
   })
 
   it('stays dead, although clocks may go back', async () => {
-    const [store, other] = [await openStore(), await openStore()]
+    const [store, other] = [await database.open(), await database.open()]
     await store.claim(sampleCall())
     const { writer } = store
-    await run('UPDATE writers SET lease_until = 1')
+    await query(database.url, END_LEASES)
     await other.recover(5_000)
     expect(await other.isWriterAlive(writer)).toBe(false)
     expect(await store.finish(finishOf('record-1'))).toMatchObject({ record: { state: 'ambiguous' } })
   })
 
   it('is one whose main thread stood still for as long', async () => {
-    const store = await openStore({ leaseMs: 600 })
+    const store = await database.open({ leaseMs: 600 })
     await store.claim(sampleCall())
     const { writer } = store
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_300)
@@ -110,7 +75,8 @@ describe('rule 18: a writer whose lease ran out', () => {
   })
 
   it('starts nothing from the moment when a renewal is overdue, and is ready again as another', async () => {
-    const store = await openStore({ url: proxy.url })
+    const proxy = network()
+    const store = await database.open({ url: proxy.url })
     await store.claim(sampleCall())
     const { writer } = store
     proxy.refuse = true
@@ -127,8 +93,8 @@ describe('rule 18: a writer whose lease ran out', () => {
 
 it('a machine whose clock is not that of the database takes no calls', async () => {
   const [fast, slow] = [
-    await openStore({ wallMs: () => Date.now() + 5_000 }),
-    await openStore({ wallMs: () => Date.now() - 5_000 }),
+    await database.open({ wallMs: () => Date.now() + 5_000 }),
+    await database.open({ wallMs: () => Date.now() - 5_000 }),
   ]
   for (const store of [fast, slow]) await store.claim(sampleCall({ record: store.writer }))
   expect(fast.obstacle()).toMatch(/clock of this machine is \d+ ms ahead/)
@@ -149,7 +115,7 @@ describe('another process', () => {
   async function startWriter(...records: readonly string[]) {
     const file = fileURLToPath(new URL('postgres-writer-process.ts', import.meta.url))
     const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
-    const args = [url, masterKey.toString('base64'), String(LEASE_MS), ...records]
+    const args = [database.url, database.masterKey.toString('base64'), String(LEASE_MS), ...records]
     const child = spawn(process.execPath, [...flags, file, ...args], { stdio: ['pipe', 'pipe', 'inherit'] })
     children.add(child)
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
@@ -159,7 +125,7 @@ describe('another process', () => {
   }
 
   it('that is killed: its calls are recovered within two leases, those of the living are left alone', async () => {
-    const store = await openStore()
+    const store = await database.open()
     await store.claim(sampleCall({ record: 'living' }))
     const records = Array.from({ length: 10 }, (_, index) => `killed-${index}`)
     const { child } = await startWriter(...records)
@@ -178,7 +144,7 @@ describe('another process', () => {
   })
 
   it('that is stopped past its lease: its calls are ambiguous, and what it does later changes nothing', async () => {
-    const store = await openStore()
+    const store = await database.open()
     await store.probe()
     const { child, next } = await startWriter('stopped')
     child.kill('SIGSTOP')

@@ -1,10 +1,8 @@
-import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { openPostgresStore } from '#store/postgres/open'
+import { expect, it } from 'vitest'
+import { useDatabase } from './databases.ts'
 import { step } from './model-step.ts'
 import { Subject } from './model-subject.ts'
-import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
 import { ReferenceStore } from './reference-model/reference-store.ts'
 
 /** Raise for a longer search; each is a fresh pair of stores and up to `LONGEST` steps. */
@@ -12,22 +10,15 @@ const ROUNDS = 25
 const LONGEST = 40
 const LIMIT_MS = 300_000
 
-let server: PostgresServer
-let url: string
-beforeAll(async () => {
-  server = await startPostgres()
-  url = await server.createDatabase('model')
-})
-afterAll(() => server.stop())
+const database = useDatabase('model')
 
 it('a store in PostgreSQL does what the reference does, whatever is done to both', {
   timeout: LIMIT_MS,
 }, async () => {
-  const masterKey = randomBytes(32)
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: LONGEST, size: 'max' }), async (steps) => {
       const clock = { nowMs: 1_000 }
-      const store = await openPostgresStore({ url, masterKey, nowMs: () => clock.nowMs })
+      const store = await database.open({ nowMs: () => clock.nowMs })
       const [reference, subject] = [new Subject(new ReferenceStore(), clock), new Subject(store, clock)]
       try {
         for (const taken of steps) {
@@ -39,7 +30,7 @@ it('a store in PostgreSQL does what the reference does, whatever is done to both
         expect(await store.verify()).toMatchObject({ ok: true })
       } finally {
         await store.close()
-        await emptyDatabase(url)
+        await database.empty()
       }
     }),
     { numRuns: ROUNDS },

@@ -1,38 +1,26 @@
-import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Store, StoreWatcher } from '#core/ports/store'
-import { openPostgresStore } from '#store/postgres/open'
 import { attemptAt, sampleCall, success } from '#testing/samples'
-import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { useDatabase } from './databases.ts'
 
 const LIMIT = { timeout: 20_000, interval: 5 }
 /** Longer than anybody looks by itself after a wish. */
 const AFTER_LOOKS_MS = 700
 
-const masterKey = randomBytes(32)
-const open: Store[] = []
-let server: PostgresServer
-let url: string
+const database = useDatabase('notices')
 /** Everything that is said in the database. */
 let ear: Client
 const said: string[] = []
 
 beforeAll(async () => {
-  server = await startPostgres()
-  url = await server.createDatabase('notices')
-  ear = new Client({ connectionString: url })
+  ear = new Client({ connectionString: database.url })
   await ear.connect()
   ear.on('notification', ({ payload = '' }) => said.push(payload))
   await ear.query('LISTEN collet')
 })
-afterAll(async () => {
-  await ear.end()
-  await server.stop()
-})
-afterEach(async () => {
-  for (const store of open.splice(0)) await store.close()
-  await emptyDatabase(url)
+afterAll(() => ear.end())
+afterEach(() => {
   said.length = 0
 })
 
@@ -42,8 +30,7 @@ async function openWatching(): Promise<{
   told: (readonly string[] | undefined)[]
   watcher: StoreWatcher
 }> {
-  const store = await openPostgresStore({ url, masterKey })
-  open.push(store)
+  const store = await database.open()
   const told: (readonly string[] | undefined)[] = []
   const watcher = store.watch((names) => told.push(names))
   await vi.waitUntil(() => told.length > 0, LIMIT)
@@ -106,7 +93,8 @@ describe('replicas of one database', () => {
     const [here, there] = [await openWatching(), await openWatching()]
     for (const { told } of [here, there]) told.length = 0
     await ear.query(
-      `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'collet notices'`,
+      `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'collet notices'`,
     )
     await vi.waitUntil(() => here.told.length > 0, LIMIT)
     expect(here.told).toEqual([undefined])

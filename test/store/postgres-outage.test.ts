@@ -1,72 +1,36 @@
-import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { StoreError } from '#core/errors'
-import type { Store } from '#core/ports/store'
-import { openPostgresStore } from '#store/postgres/open'
 import { attemptAt, sampleCall, success } from '#testing/samples'
-import { type DatabaseProxy, startProxy } from './postgres-proxy.ts'
-import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { query, useDatabase, useProxy } from './databases.ts'
 
-const masterKey = randomBytes(32)
-const open: Store[] = []
-let server: PostgresServer
-let url: string
-let proxy: DatabaseProxy
-
-beforeAll(async () => {
-  server = await startPostgres()
-  url = await server.createDatabase('outage')
-  proxy = await startProxy(url)
-})
-afterAll(async () => {
-  proxy.close()
-  await server.stop()
-})
-afterEach(async () => {
-  proxy.cut = 'never'
-  proxy.refuse = false
-  for (const store of open.splice(0)) await store.close()
-  await emptyDatabase(url)
-})
-
-async function openStore(through = url): Promise<Store> {
-  const store = await openPostgresStore({ url: through, masterKey })
-  open.push(store)
-  return store
-}
+const database = useDatabase('outage')
+const proxy = useProxy(database)
 
 /** What an administrator does, or a database that fails over. */
-async function endConnections(): Promise<void> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  await client.query(
-    `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name LIKE 'collet%'`,
-  )
-  await client.end()
-}
+const END_CONNECTIONS = `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+  WHERE datname = current_database() AND application_name LIKE 'collet%'`
 
 describe('a store whose connections are ended', () => {
   it('opens others, and goes on with its chain', async () => {
-    const store = await openStore()
+    const store = await database.open()
     await store.claim(sampleCall({ record: 'before' }))
-    await endConnections()
+    await query(database.url, END_CONNECTIONS)
     const finished = { state: 'succeeded' as const, outcome: success('1'), atMs: 2_000 }
     const before = sampleCall({ record: 'before' })
     expect(await store.finish({ run: attemptAt(before, 1), ...finished })).toEqual({ kind: 'recorded' })
-    await endConnections()
+    await query(database.url, END_CONNECTIONS)
     await store.claim(sampleCall({ record: 'after' }))
     expect((await store.find(before))?.state).toBe('succeeded')
     expect(await store.verify()).toMatchObject({ ok: true, chains: 1 })
   })
 
   it('rule 17: shows others that it lives, as long as it does', async () => {
-    const [store, other] = [await openStore(), await openStore()]
+    const [store, other] = [await database.open(), await database.open()]
     await store.claim(sampleCall())
     await other.recover(5_000)
     expect((await other.find(sampleCall()))?.state).toBe('running')
-    open.splice(open.indexOf(store), 1)
     await store.close()
     await other.recover(5_000)
     expect((await other.find(sampleCall()))?.state).toBe('ambiguous')
@@ -75,11 +39,11 @@ describe('a store whose connections are ended', () => {
 
 describe('a lock that another process holds', () => {
   it('rule 18: for longer than anybody waits: the change is made when it lets go', async () => {
-    const store = await openStore()
+    const store = await database.open()
     await store.probe()
     // One that has no writer yet: it waits where it would begin one.
-    const fresh = await openStore()
-    const holder = new Client({ connectionString: url })
+    const fresh = await database.open()
+    const holder = new Client({ connectionString: database.url })
     await holder.connect()
     try {
       // As a replica does that was stopped in a change that reads before it writes.
@@ -99,7 +63,7 @@ describe('a lock that another process holds', () => {
 })
 
 const BOTH_WAIT = `SELECT CAST(max(query_start) AS TEXT) AS since FROM pg_stat_activity
-  WHERE wait_event_type = 'Lock' AND wait_event = 'advisory' HAVING count(*) = 2`
+  WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'advisory' HAVING count(*) = 2`
 
 async function until(client: Client, question: string): Promise<void> {
   for (let tries = 0; tries < 1_000; tries += 1) {
@@ -111,11 +75,11 @@ async function until(client: Client, question: string): Promise<void> {
 
 describe('a connection that is lost', () => {
   it.each(['before', 'after'] as const)('%s the commit arrives: every call is claimed once', async (cut) => {
-    const store = await openStore(proxy.url)
+    const store = await database.open({ url: proxy().url })
     await store.probe()
-    proxy.cut = cut
+    proxy().cut = cut
     const claims = await Promise.all(['a', 'b', 'c'].map((record) => store.claim(sampleCall({ record }))))
-    expect(proxy.cut).toBe('never')
+    expect(proxy().cut).toBe('never')
     expect(claims).toEqual(Array.from(claims, () => ({ kind: 'claimed', attempt: 1 })))
     const groups = await store.readJournal([], 100)
     const claimed = groups.flatMap(({ events }) => events).filter(({ type }) => type === 'call.claimed')
@@ -127,29 +91,29 @@ describe('a connection that is lost', () => {
     ['before', 1],
     ['after', 2],
   ] as const)('%s the commit of a writer arrives: another one begins', async (cut, chains) => {
-    const store = await openStore(proxy.url)
-    proxy.cut = cut
+    const store = await database.open({ url: proxy().url })
+    proxy().cut = cut
     expect(await store.claim(sampleCall())).toEqual({ kind: 'claimed', attempt: 1 })
-    expect(proxy.cut).toBe('never')
+    expect(proxy().cut).toBe('never')
     expect(await store.verify()).toMatchObject({ ok: true, chains })
   })
 
   it('during a commit that the chain does not tell of leaves open whether it happened', async () => {
-    const store = await openStore(proxy.url)
+    const store = await database.open({ url: proxy().url })
     await store.probe()
-    proxy.cut = 'after'
+    proxy().cut = 'after'
     await expect(store.probe()).rejects.toMatchObject({ code: 'unknown' })
     await store.probe()
   })
 
   it('and a database that cannot be reached are failures of the store', async () => {
-    const store = await openStore(proxy.url)
+    const store = await database.open({ url: proxy().url })
     await store.probe()
-    proxy.refuse = true
-    proxy.cut = 'before'
+    proxy().refuse = true
+    proxy().cut = 'before'
     await expect(store.claim(sampleCall())).rejects.toThrow(StoreError)
     await expect(store.probe()).rejects.toThrow('cannot write to the database')
-    proxy.refuse = false
+    proxy().refuse = false
     expect(await store.claim(sampleCall())).toMatchObject({ kind: 'claimed' })
   })
 })

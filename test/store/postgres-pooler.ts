@@ -7,7 +7,7 @@ import { createConnection, createServer, type Socket } from 'node:net'
  */
 export interface Pooler {
   readonly url: string
-  close(): void
+  close(): void | Promise<void>
 }
 
 const SSL_REQUEST = 80_877_103
@@ -42,7 +42,7 @@ export async function startPooler(url: string, size: number): Promise<Pooler> {
   }
 
   const server = createServer((client) => {
-    clients.add(client)
+    clients.add(client.setNoDelay())
     client.on('error', () => client.destroy()).on('close', () => clients.delete(client))
     const frames = new Frames(true)
     let held: Backend | undefined
@@ -124,7 +124,7 @@ function message(type: string, body: Buffer): Buffer {
 }
 
 async function connect(host: string, port: number, [user, database]: readonly string[]): Promise<Backend> {
-  const socket = createConnection({ host, port })
+  const socket = createConnection({ host, port, noDelay: true })
   await once(socket, 'connect')
   const body = Buffer.from(`\0\x03\0\0user\0${user}\0database\0${database}\0\0`)
   const head = Buffer.alloc(4)

@@ -11,6 +11,8 @@ import { Client } from 'pg'
 export type PostgresOrder = 'start' | 'kill' | 'pause' | 'resume' | 'fill' | 'free'
 
 export interface PostgresServer {
+  /** Of the database that every server has. */
+  readonly url: string
   /** An empty database; gives its URL. */
   createDatabase(name: string): Promise<string>
   order(order: PostgresOrder): Promise<void>
@@ -24,7 +26,7 @@ export interface PostgresOptions {
   readonly diskMb?: number
 }
 
-/** Starts a PostgreSQL of its own for a test file; it ends with that file, however the file ends. */
+/** Starts a PostgreSQL for whoever kills or measures it; others share one (databases.ts). It ends with this process. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const disk = options.diskMb === undefined ? undefined : mkdtempSync(join(tmpdir(), 'collet-disk-'))
   const child = startProcess(options, disk)
@@ -35,9 +37,11 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const port = await nextLine()
   if (port === undefined) throw new Error('PostgreSQL did not start')
   const urlOf = (database: string) => `postgres://postgres@127.0.0.1:${port}/${database}`
+  const url = urlOf('postgres')
   return {
+    url,
     async createDatabase(name) {
-      const admin = new Client({ connectionString: urlOf('postgres') })
+      const admin = new Client({ connectionString: url })
       await admin.connect()
       await admin.query(`CREATE DATABASE ${name}`)
       await admin.end()
@@ -74,21 +78,4 @@ function startProcess({ settings = [], diskMb }: PostgresOptions, disk: string |
       env: { ...process.env, TMPDIR: disk },
     },
   )
-}
-
-/** Takes everything out of the tables of a store: far quicker than another database. */
-export async function emptyDatabase(url: string): Promise<void> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
-    const { rows } = await client.query<{ name: string }>(
-      "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename NOT IN ('meta', 'key_generations')",
-    )
-    const deletes = rows.map(({ name }) => `DELETE FROM ${name};`)
-    await client.query(
-      `${deletes.join(' ')} DELETE FROM meta WHERE name NOT IN ('identity', 'schema_version')`,
-    )
-  } finally {
-    await client.end()
-  }
 }

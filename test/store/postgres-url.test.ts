@@ -1,11 +1,7 @@
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
-import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { NewKey } from '#core/ports/key-store'
 import type { MaybePromise, Store } from '#core/ports/store'
 import type { NewCredential } from '#core/ports/vault-store'
@@ -19,15 +15,8 @@ import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { sampleCall, sampleTool } from '#testing/samples'
 import { sized } from '../size.ts'
 import { testSettings } from '../test-settings.ts'
-import { type PostgresServer, startPostgres } from './postgres-server.ts'
+import { createDatabase, query } from './databases.ts'
 import { openStoreFolder } from './store-folder.ts'
-
-let postgres: PostgresServer
-
-beforeAll(async () => {
-  postgres = await startPostgres()
-})
-afterAll(() => postgres.stop())
 
 describe('a server on postgres://', () => {
   const pay = () => {
@@ -46,7 +35,7 @@ describe('a server on postgres://', () => {
   }
 
   it('answers a key from what another server recorded', async () => {
-    const store = await postgres.createDatabase('served')
+    const store = await createDatabase('served')
     const settings = testSettings({ tools: [pay()], store, masterKey: randomBytes(32) })
     try {
       for (let start = 0; start < 2; start += 1) {
@@ -60,7 +49,7 @@ describe('a server on postgres://', () => {
   })
 
   it('is not started without COLLET_KEY: replicas with keys of their own could not read each other', async () => {
-    const settings = testSettings({ store: await postgres.createDatabase('keyless') })
+    const settings = testSettings({ store: await createDatabase('keyless') })
     try {
       await expect(startServer(settings, { graceMs: 0 })).rejects.toThrow(
         /needs COLLET_KEY.*"collet keys generate" makes one/,
@@ -71,31 +60,14 @@ describe('a server on postgres://', () => {
   })
 })
 
-const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
-  CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;
-  INSERT INTO hosts (name) VALUES ('one');`
+const NEXT = 'CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;'
 const masterKey = randomBytes(32)
 const keys = new KeyRing({ current: masterKey })
 const [OLD, NEW] = [MIGRATIONS.length, MIGRATIONS.length + 1]
 
 describe('the tables of a database', () => {
-  it('are made and changed once by four processes that start together', async () => {
-    const empty = await postgres.createDatabase('migrate_empty')
-    const old = await postgres.createDatabase('migrate_old')
-    await prepareDatabase(old, keys)
-    const processes = Array.from({ length: 4 }, startMigrating)
-    await Promise.all(processes.map(({ next }) => next()))
-    for (const [url, from] of [[empty, 0] as const, [old, OLD] as const]) {
-      for (const { send } of processes) send(url)
-      const seen = (await Promise.all(processes.map(({ next }) => next()))).sort()
-      expect(seen).toEqual([`${from} ${NEW}`, ...Array(3).fill(`${NEW} ${NEW}`)])
-      expect(await query(url, 'SELECT name FROM hosts')).toEqual([{ name: 'one' }])
-    }
-    for (const { end } of processes) await end()
-  })
-
   it('are not touched by a look, nor by whoever may not change them', async () => {
-    const url = await postgres.createDatabase('migrate_look')
+    const url = await createDatabase('migrate_look')
     const access = { dataFolder: '.', masterKey }
     expect(await migrateStore(url, access, 'look')).toEqual({ from: 0, to: OLD })
     await expect(openStore(url, { ...access, mode: 'operator' })).rejects.toThrow(
@@ -111,7 +83,7 @@ describe('the tables of a database', () => {
   })
 
   it('of a later version are refused by an older server', async () => {
-    const url = await postgres.createDatabase('migrate_newer')
+    const url = await createDatabase('migrate_newer')
     await prepareDatabase(url, keys, { migrations: [...MIGRATIONS, NEXT] })
     await expect(openPostgresStore({ url, masterKey })).rejects.toThrow(
       `written by a newer Collet (schema ${NEW}); this one knows ${OLD}`,
@@ -119,14 +91,14 @@ describe('the tables of a database', () => {
   })
 
   it('can belong to another role than the one that serves', async () => {
-    const url = await postgres.createDatabase('migrate_roles')
+    const url = await createDatabase('migrate_roles')
     await prepareDatabase(url, keys)
-    await query(
+    const served = await createRole(
       url,
-      `CREATE ROLE served LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO served`,
+      'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ROLE',
     )
     const access = { dataFolder: '.', masterKey, mode: 'server', migrates: false } as const
-    const store = await openStore(url.replace('postgres@', 'served@'), access)
+    const store = await openStore(served, access)
     await store.probe()
     await store.close()
   })
@@ -137,23 +109,24 @@ describe('what a doctor sees of a database', () => {
     (await examineStore(url, nowMs)).map(({ subject, level }) => `${subject} ${level}`)
 
   it('is its version, encoding, durability, room, clock, rights and schema', async () => {
-    const url = await postgres.createDatabase('doctor')
-    // The PostgreSQL of the tests does not wait for its disk, which is what this must notice.
-    const seen = ['server ok', 'fsync fail', 'standby ok', 'room ok', 'clocks ok', 'schema ok']
+    const url = await createDatabase('doctor')
+    // The PostgreSQL of the tests need not wait for its disk, which is what this must notice.
+    const [{ fsync } = { fsync: '' }] = await query<{ fsync: string }>(url, 'SHOW fsync')
+    const disk = fsync === 'on' ? 'fsync ok' : 'fsync fail'
+    const seen = ['server ok', disk, 'standby ok', 'room ok', 'clocks ok', 'schema ok']
     expect(await look(url)).toEqual(seen)
     await prepareDatabase(url, keys)
     expect(await look(url)).toEqual(seen)
     expect(await look(url, () => Date.now() + 5_000)).toContain('clocks fail')
-    await query(url, 'CREATE ROLE stranger LOGIN')
-    expect(await look(url.replace('postgres@', 'stranger@'))).not.toContain('schema ok')
+    expect(await look(await createRole(url, ''))).not.toContain('schema ok')
     await query(url, "UPDATE meta SET value = '99' WHERE name = 'schema_version'")
     expect(await look(url)).toContain('schema fail')
   })
 
   it('is why it cannot be reached, and what to do', async () => {
-    const url = await postgres.createDatabase('doctor_away')
+    const url = await createDatabase('doctor_away')
     const advice = async (address: string) => (await examineStore(address, Date.now))[0]
-    expect(await advice(url.replace('doctor_away', 'nowhere'))).toMatchObject({
+    expect(await advice(Object.assign(new URL(url), { pathname: 'nowhere' }).href)).toMatchObject({
       level: 'fail',
       subject: 'store',
     })
@@ -193,7 +166,7 @@ describe('a text with NUL', () => {
 
   it('is kept by no store, and found in none', async () => {
     const folder = openStoreFolder()
-    const far = await openPostgresStore({ url: await postgres.createDatabase('nul'), masterKey })
+    const far = await openPostgresStore({ url: await createDatabase('nul'), masterKey })
     const textWithNul = fc.tuple(fc.string(), fc.string()).map(([left, right]) => `${left}\0${right}`)
     for (const store of [folder.open(), far]) {
       await store.approvals.park(sampleCall(), sampleParking())
@@ -231,30 +204,10 @@ const CREDENTIAL: NewCredential = {
   ...{ value: new Secret('v'), scopes: [], expiresAtMs: undefined, by: 'a', atMs: 1_000 },
 }
 
-async function query(url: string, text: string): Promise<unknown[]> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
-    return (await client.query(text)).rows
-  } finally {
-    await client.end()
-  }
-}
-
-/** A process that migrates what it is sent. */
-function startMigrating() {
-  const file = fileURLToPath(new URL('migrate-process.ts', import.meta.url))
-  const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
-  const args = [...flags, file, masterKey.toString('base64'), NEXT]
-  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] })
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  const ended = new Promise((resolve) => child.once('close', resolve))
-  return {
-    next: async () => String((await lines.next()).value),
-    send: (url: string) => child.stdin.write(`${url}\n`),
-    end: async () => {
-      child.stdin.end()
-      await ended
-    },
-  }
+/** A role of this test alone: every database of a server has the same ones. */
+async function createRole(url: string, rights: string): Promise<string> {
+  const role = `collet_test_${randomBytes(4).toString('hex')}`
+  await query(url, `CREATE ROLE ${role} LOGIN PASSWORD '${role}'; ${rights.replaceAll('ROLE', role)}`)
+  onTestFinished(async () => void (await query(url, `DROP OWNED BY ${role}; DROP ROLE ${role}`)))
+  return Object.assign(new URL(url), { username: role, password: role }).href
 }

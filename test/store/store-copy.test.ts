@@ -6,18 +6,16 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
-import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { JournalHead } from '#core/journal/events'
 import type { Store } from '#core/ports/store'
 import { copyStore, migrateStore, openStore } from '#store/stores'
 import { runThrough, sampleCall } from '#testing/samples'
 import { sized } from '../size.ts'
+import { createDatabase, query } from './databases.ts'
 import { goOn, liveIn, lookAround } from './lived-in.ts'
-import { type PostgresServer, startPostgres } from './postgres-server.ts'
 
 const masterKey = Buffer.alloc(32, 7)
-let postgres: PostgresServer
 let dataFolder: string
 let lived: string
 let heads: readonly JournalHead[]
@@ -40,7 +38,6 @@ async function copy(from: string, to: string, key = masterKey) {
 }
 
 beforeAll(async () => {
-  postgres = await startPostgres()
   dataFolder = mkdtempSync(join(tmpdir(), 'collet-copy-'))
   lived = sqlite('lived.db')
   await liveIn(() => open(lived))
@@ -49,15 +46,12 @@ beforeAll(async () => {
     heads = (await store.verify()).heads
   })
 })
-afterAll(async () => {
-  await postgres.stop()
-  rmSync(dataFolder, { recursive: true })
-})
+afterAll(() => rmSync(dataFolder, { recursive: true }))
 
 describe('a copy of a store', () => {
   it('in PostgreSQL answers as the original, goes on where it stood, and its journal has the old heads', async () => {
     expect(before.states).toEqual(['succeeded', 'succeeded', 'parked', 'parked', 'ambiguous'])
-    const target = await postgres.createDatabase('copy_lived')
+    const target = await createDatabase('copy_lived')
     expect(await copy(lived, target)).toMatchObject({ kind: 'copied', chains: 3 })
     expect(await copy(lived, target)).toMatchObject({ kind: 'already', chains: 3 })
     await withStore(target, async (store) => {
@@ -75,7 +69,7 @@ describe('a copy of a store', () => {
   })
 
   it('is not made while a server uses the source, which can go on afterwards', async () => {
-    for (const source of [sqlite('used.db'), await postgres.createDatabase('copy_used')]) {
+    for (const source of [sqlite('used.db'), await createDatabase('copy_used')]) {
       const store = await open(source)
       await store.claim(sampleCall())
       await expect(copy(source, sqlite('never.db'))).rejects.toThrow('a server still uses the source')
@@ -85,7 +79,7 @@ describe('a copy of a store', () => {
   })
 
   it('takes what an emptied source numbered into account, and a target that is only prepared', async () => {
-    const [source, target] = [sqlite('numbers.db'), await postgres.createDatabase('copy_numbers')]
+    const [source, target] = [sqlite('numbers.db'), await createDatabase('copy_numbers')]
     await withStore(source, async (store) => {
       await store.probe()
     })
@@ -106,7 +100,7 @@ describe('a copy of a store', () => {
   })
 
   it('goes on after each kill, is opened by nobody until then, and begins anew when the source was used', async () => {
-    const [source, target] = [sqlite('large.db'), await postgres.createDatabase('copy_killed')]
+    const [source, target] = [sqlite('large.db'), await createDatabase('copy_killed')]
     const calls = sized(1_500, 60_000)
     await withStore(source, async (store) => {
       for (let n = 0; n < calls; n += 500)
@@ -149,14 +143,4 @@ async function copyUntil(from: string, to: string, leastRows: number) {
   child.kill('SIGKILL')
   await ended
   return { first: rows[0] ?? -1, last: rows.at(-1) ?? -1 }
-}
-
-async function query(url: string, text: string): Promise<unknown[]> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
-    return (await client.query(text)).rows
-  } finally {
-    await client.end()
-  }
 }

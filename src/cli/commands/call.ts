@@ -1,4 +1,4 @@
-import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/admin-client'
+import { connectionAdvice, readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/admin-client'
 import {
   type Arguments,
   type Command,
@@ -115,7 +115,7 @@ function reportFailure(failure: CallFailure, output: Output): ExitCode {
     output.note(`  For developers: ${cleanText(failure.developerMessage)}`)
   }
   for (const { url } of failure.challenges) output.note(`  ${cleanText(url)}`)
-  const advice = ADVICE[failure.class]
+  const advice = connectionAdvice(failure.cause) ?? ADVICE[failure.class]
   if (advice !== undefined) output.note(`  ${advice}`)
   if (failure.canRetry) output.note('  Nothing took effect: the call may be repeated.')
   return EXIT_OF[failure.class]

@@ -24,7 +24,7 @@ import { ConfigError, type ConfigProblem } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import type { ParsedConfig } from '#config/schema'
 import { toApprovalRules } from '#config/schema-policies'
-import { checkAgainstTools, chooseStore, keyFileIn, type StoreLocation } from '#config/to-settings'
+import { checkAgainstTools, chooseStore, keyFileIn, type StoreLocation, tlsFiles } from '#config/to-settings'
 import { idleOverrides } from '#core/imports/overrides'
 import { functionNameOf, toolkitOf } from '#core/imports/project'
 import { cleanText } from '#core/json'
@@ -32,6 +32,7 @@ import type { Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
+import { examineCertificate } from '#server/http/certificate'
 import { checkExposure, type Exposure, needsCredential, StartRefused } from '#server/safety'
 import { type Governing, overridesOf } from '#server/sources'
 import { describeStore, examineStore, findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
@@ -56,7 +57,8 @@ const version = defineCommand<never>({
 
 const doctor = defineCommand<'config' | 'store'>({
   name: 'doctor',
-  summary: 'Checks what a server needs: Node, config, tools, access, key, store, disk, port, clock.',
+  summary:
+    'Checks what a server needs: Node, config, tools, access, key, store, disk, certificate, port, clock.',
   details: ['Exit code 2 means that something must be fixed before the server can be trusted.'],
   positionals: [],
   options: {
@@ -88,7 +90,7 @@ async function examine(
       text: loaded.config.store,
       folder: loaded.folder,
     })
-    const { host, port } = loaded.config.server
+    const { server } = loaded.config
     const openStore = () => context.services.openStore(accessTo(location, context))
     const { tools, problems } = await loadTools(loaded)
     if (problems.every(({ severity }) => severity !== 'error')) checkAgainstTools(loaded, tools)
@@ -109,7 +111,8 @@ async function examine(
         isThere: isThere(location),
         openStore,
       })),
-      await checkPort(host, port),
+      ...(await examineCertificate(tlsFiles(server.tls, loaded.folder).tls, context.clock.nowMs())),
+      await checkPort(server.host, server.port),
       checkClock(context.clock, location.file),
     ]
   } catch (error) {

@@ -15,7 +15,7 @@ import type { WorkerReady, WorkerSide } from '#cli/io'
 import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import { findConfig, type ImportModule, importAgain } from '#config/load'
 import type { Settings } from '#config/settings'
-import { type SettingsFlags, toSettings } from '#config/to-settings'
+import { portOf, type SettingsFlags, toSettings } from '#config/to-settings'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
@@ -182,7 +182,7 @@ async function serveWithWorkers(
       start: (index) => context.startWorker({ index, startToken, port }),
       onReady(ready) {
         startTokenFile = ready.startTokenFile
-        port = Number(new URL(ready.url).port)
+        port = portOf(new URL(ready.url))
         for (const warning of ready.warnings) output.warn(warning)
         announce(ready, settings, { ...context, curl: exampleCurl(ready.url, settings), workers: count })
       },

@@ -17,7 +17,7 @@ import { callWhereHeld, closeWhereHeld, type ForwardNeeds, type Hop } from './fo
 import { StartingCalls } from './look-up.ts'
 import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
 import { RunningCalls } from './running.ts'
-import { StoreHealth } from './store-health.ts'
+import { type Hindrance, StoreHealth } from './store-health.ts'
 
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
@@ -203,6 +203,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     closeSession: (principal, sessionId) => closeWhereHeld(needs, principal, sessionId),
     findChallenge: async (id) => await store.findChallenge(id),
     isReady: () => health.isReady(),
+    hindrance: () => health.hindrance(),
     govern(rules) {
       governing = rules
       limits.change(rules.limits ?? NO_LIMITS)
@@ -266,4 +267,6 @@ export interface Gateway {
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
   /** Whether new calls are taken: false while starting, draining, or after a store write error. */
   isReady(): boolean
+  /** Why they are not, in a word for everybody; `undefined` while they are. */
+  hindrance(): Hindrance | undefined
 }

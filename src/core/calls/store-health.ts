@@ -6,6 +6,12 @@ const FIRST_TRY_MS = 250
 const SLOWEST_TRY_MS = 2_000
 const LOG_EVERY_MS = 60_000
 
+/**
+ * Why no new call is taken, in a word that may be told to anybody: the process is stopping, its store refused a write, or its hold on
+ * a store that it shares with others is in doubt. What exactly is wrong stands in the log.
+ */
+export type Hindrance = 'stopping' | 'store_unavailable' | 'lease_in_doubt'
+
 interface StoreHealthNeeds {
   readonly store: Pick<Store, 'probe' | 'obstacle'>
   readonly log: Logger
@@ -34,10 +40,16 @@ export class StoreHealth {
   }
 
   isReady(): boolean {
-    if (this.#isDraining || this.#hasFailed) return false
+    return this.hindrance() === undefined
+  }
+
+  hindrance(): Hindrance | undefined {
+    if (this.#isDraining) return 'stopping'
+    if (this.#hasFailed) return 'store_unavailable'
     const obstacle = this.#store.obstacle()
-    if (obstacle !== undefined) this.#complain({ obstacle }, 'the server takes no new calls')
-    return obstacle === undefined
+    if (obstacle === undefined) return undefined
+    this.#complain({ obstacle }, 'the server takes no new calls')
+    return 'lease_in_doubt'
   }
 
   /** OTC-68: no new run while draining, or after a store write error (rule 11). */

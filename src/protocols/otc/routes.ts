@@ -131,18 +131,12 @@ function healthRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRou
   ]
 }
 
-/** 200 while calls are taken, else 503 (OTC-02, OTC-03). */
+/** 200 while calls are taken, else 503 with a word for whoever watches it (OTC-02, OTC-03). */
 function healthReply(gateway: Gateway, healthy: string) {
-  return gateway.isReady()
-    ? jsonReply(200, JSON.stringify({ status: healthy }), NO_STORE)
-    : jsonReply(
-        503,
-        JSON.stringify({ status: 'unavailable', message: 'The server takes no calls right now.' }),
-        {
-          ...NO_STORE,
-          'retry-after': '1',
-        },
-      )
+  const reason = gateway.hindrance()
+  if (reason === undefined) return jsonReply(200, JSON.stringify({ status: healthy }), NO_STORE)
+  const body = { status: 'unavailable', reason, message: 'The server takes no calls right now.' }
+  return jsonReply(503, JSON.stringify(body), { ...NO_STORE, 'retry-after': '1' })
 }
 
 /** A principal's own calls: list them, look at one, or ask that it stops (rule 10). */
@@ -263,6 +257,8 @@ function callRoute(path: CallPath, gateway: Gateway, settings: OtcSettings): Htt
   }
 }
 
+const RESULT_HEADERS = { 'content-type': 'application/json', [OXP_VERSION_HEADER]: PROTOCOL_VERSION }
+
 async function handleCall(
   path: CallPath,
   request: HttpRequest,
@@ -294,11 +290,7 @@ async function handleCall(
     decoded.dialect === 'proto' ? await endOf(reply, request.principal, gateway, settings) : 0
   return {
     status: 200,
-    headers: {
-      'content-type': 'application/json',
-      [OXP_VERSION_HEADER]: PROTOCOL_VERSION,
-      ...callReplyHeaders(reply),
-    },
+    headers: callReplyHeaders(reply, RESULT_HEADERS),
     body: encodeResult(
       { dialect: decoded.dialect, schemaId: decoded.schemaId, finishedAtMs },
       reply,

@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
-import type { IncomingMessage, ServerResponse as OpenResponse, Server } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Authenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
@@ -13,6 +13,7 @@ import { ACTING_AS } from '#server/admin/access'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import type { SpanExporter } from '#server/telemetry/tracing'
+import type { ServedCertificate } from './certificate.ts'
 import {
   closeExchange,
   Exchange,
@@ -24,7 +25,16 @@ import {
   statusOf,
 } from './exchange.ts'
 import { HostGuard } from './host-guard.ts'
-import { createServer, ServerResponse, STATUS_CODES } from './node-http.ts'
+import {
+  createListener,
+  type HttpListener,
+  type HttpTimeouts,
+  listenError,
+  type PortSharing,
+  portOptions,
+  reachableName,
+  takePort,
+} from './listener.ts'
 import { BodyBudget, type BodyShare, readJsonBody } from './read-body.ts'
 import { allowedMethods, isWellEncoded, pathOf, Router, type ServerRoute } from './router.ts'
 
@@ -43,26 +53,13 @@ export interface HttpAppOptions {
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
   readonly challengeFor?: ((path: string, hasToken: boolean) => string) | undefined
   readonly timeouts?: Partial<HttpTimeouts>
+  /** What it is reached by https with; without one it speaks http. */
+  readonly certificate?: ServedCertificate | undefined
   /** Whether other processes of this server take the same port; `first` = none has yet. Default alone. */
   readonly sharing?: PortSharing | undefined
   /** Bytes of request bodies in memory at once; default as many as come. */
   readonly mostBodyBytes?: number | undefined
 }
-
-interface HttpTimeouts {
-  /** For all headers of a request to arrive. */
-  readonly headersMs: number
-  /** For a whole request to arrive. */
-  readonly requestMs: number
-  /** For some more of a body to arrive. */
-  readonly bodyLookMs: number
-  /** For an idle connection. */
-  readonly keepAliveMs: number
-  /** For running requests to finish once the server closes. */
-  readonly closeMs: number
-}
-
-export type PortSharing = 'first' | 'joining'
 
 export interface HttpApp {
   /** Starts to listen; gives the URL. Rejects with a text that says what to do. */
@@ -81,10 +78,11 @@ const TIMEOUTS: HttpTimeouts = {
 
 /** Every protocol's routes on one port. Node speaks HTTP/1.1 and keeps connections; routing, bodies, refusals and replies are ours. */
 export function createHttpApp(options: HttpAppOptions): HttpApp {
-  const { settings } = options
+  const { settings, certificate } = options
   const { host, port } = settings
+  const scheme = certificate === undefined ? 'http' : 'https'
   const timeouts = { ...TIMEOUTS, ...options.timeouts }
-  let hostGuard = new HostGuard(settings)
+  let hostGuard = new HostGuard({ ...settings, scheme })
   let isClosing = false
   const services: HttpServices = {
     router: new Router(options.routes),
@@ -108,17 +106,22 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     challengeFor: options.challengeFor,
     isClosing: () => isClosing,
   }
-  const servers: Server[] = []
+  const servers: HttpListener[] = []
   const sockets = new Set<Socket>()
 
   const listenOn = async (name: string, wantedPort: number): Promise<AddressInfo> => {
-    const server = createListener(services, timeouts)
+    const server = createListener(
+      { timeouts, certificate },
+      (request, response) => void serveRequest(services, request, response),
+    )
     servers.push(server)
     server.maxConnections = settings.maxConnections
-    server.on('connection', (socket) => {
-      sockets.add(socket)
-      socket.once('close', () => sockets.delete(socket))
-    })
+    // Of a connection by https both are told: what arrives, and what is in it once both ends have agreed.
+    for (const event of ['connection', 'secureConnection'])
+      server.on(event, (socket: Socket) => {
+        sockets.add(socket)
+        socket.once('close', () => sockets.delete(socket))
+      })
     server.listen({ host: name, port: wantedPort, ...portOptions(options.sharing) })
     await once(server, 'listening')
     const bound = server.address()
@@ -142,15 +145,15 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
           throw listenError(settings, cause)
         })
       if (host === 'localhost') await listenOnOthers(bound)
-      hostGuard = new HostGuard({ ...settings, port: bound.port })
-      return `http://${reachableName(host)}:${bound.port}`
+      hostGuard = new HostGuard({ ...settings, scheme, port: bound.port })
+      return `${scheme}://${reachableName(host)}:${bound.port}`
     },
     async close() {
       isClosing = true
       // Node counts a connection that has sent nothing yet as busy.
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
       const cut = setTimeout(() => {
-        for (const server of servers) server.closeAllConnections()
+        for (const socket of sockets) socket.destroy()
       }, timeouts.closeMs)
       await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
       clearTimeout(cut)
@@ -158,145 +161,11 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
 }
 
-/** Where each process can have a listener of its own for one port; elsewhere the first process hands connections out. */
-const CAN_REUSE_PORTS: ReadonlySet<string> = new Set(['linux', 'freebsd', 'sunos', 'aix'])
-
-/**
- * The system spreads connections over the listeners. A worker that dies takes only its own connections with it, at once; one that was
- * handed to it by another process would hang.
- */
-function portOptions(sharing: PortSharing | undefined): { readonly reusePort?: true } {
-  return sharing !== undefined && CAN_REUSE_PORTS.has(process.platform) ? { reusePort: true } : {}
-}
-
-/** A port that another server shares with its workers can be taken too: the first worker looks whether it is free. */
-async function takePort(sharing: PortSharing | undefined, host: string, port: number): Promise<void> {
-  if (sharing !== 'first' || port === 0) return
-  const probe = createServer()
-  probe.listen({ host, port, exclusive: true })
-  await once(probe, 'listening')
-  await new Promise((resolve) => probe.close(resolve))
-}
-
-function createListener(services: HttpServices, timeouts: HttpTimeouts): Server {
-  const server = createServer(
-    {
-      requestTimeout: timeouts.requestMs,
-      headersTimeout: timeouts.headersMs,
-      keepAliveTimeout: timeouts.keepAliveMs,
-      connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
-      // A second Host or Authorization must not hide behind the first.
-      joinDuplicateHeaders: true,
-      // The host guard says what is missing.
-      requireHostHeader: false,
-    },
-    (request, response) => void serveRequest(services, request, response),
-  )
-  return server.on('clientError', refuseBrokenRequest)
-}
-
-/** A name under which a listener on a wildcard address can be reached from here. */
-function reachableName(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1'
-  if (host === '::') return '[::1]'
-  return host.includes(':') ? `[${host}]` : host
-}
-
-interface BrokenRequest {
-  readonly status: number
-  readonly message: string
-}
-
-const MALFORMED: BrokenRequest = { status: 400, message: 'The request is not well-formed HTTP/1.1.' }
-
-const KNOWN: ReadonlyMap<string, BrokenRequest> = new Map([
-  [
-    'ERR_HTTP_REQUEST_TIMEOUT',
-    { status: 408, message: 'The request did not arrive in time; send it again.' },
-  ],
-  ['HPE_HEADER_OVERFLOW', { status: 431, message: 'The request headers are too large.' }],
-  [
-    'HPE_INVALID_EOF_STATE',
-    { status: 400, message: 'The request ended too early: the body is shorter than its Content-Length.' },
-  ],
-])
-
-const waiting = new WeakSet<Socket>()
-
-/**
- * Answers bytes that are no HTTP request. While an earlier request of the same connection still runs, the
- * refusal waits for that reply: a client would take it for the answer to its call.
- */
-function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const running = runningResponseOf(socket)
-  if (running === undefined) {
-    socket.end(render(KNOWN.get(error.code ?? '') ?? MALFORMED), () => socket.destroy())
-    return
-  }
-  // Node reports the same broken stream with every further chunk.
-  if (waiting.has(socket)) return
-  waiting.add(socket)
-  running.once('close', () => {
-    waiting.delete(socket)
-    refuseBrokenRequest(error, socket)
-  })
-}
-
-/** The response a complete request is still waiting for. Node keeps it on the socket, under this name. */
-function runningResponseOf(socket: Socket): OpenResponse | undefined {
-  const response: unknown = Reflect.get(socket, '_httpMessage')
-  if (!(response instanceof ServerResponse) || response.writableFinished) return undefined
-  return response.req.complete || response.headersSent ? response : undefined
-}
-
-function render({ status, message }: BrokenRequest): string {
-  const body = JSON.stringify({ message })
-  return [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'Content-Type: application/json; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Connection: close',
-    '',
-    body,
-  ].join('\r\n')
-}
-
-type Explain = (host: string, port: number) => string
-
-const EXPLANATIONS: ReadonlyMap<unknown, Explain> = new Map<unknown, Explain>([
-  [
-    'EADDRINUSE',
-    (host, port) =>
-      `Port ${port} on ${host} is already in use. Stop the process that uses it, or choose another port with --port.`,
-  ],
-  [
-    'EACCES',
-    (_host, port) => `Port ${port} may not be used by this user. Choose a port of 1024 or more with --port.`,
-  ],
-  ['EADDRNOTAVAIL', notHere],
-  ['ENOTFOUND', notHere],
-])
-
-/** Why a server cannot listen, and what to do about it. */
-export function listenError({ host, port }: Settings['server'], cause: unknown): Error {
-  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-  const explanation = EXPLANATIONS.get(code) ?? (() => `Cannot listen on ${host}, port ${port}.`)
-  return new Error(explanation(host, port), { cause })
-}
-
-function notHere(host: string): string {
-  return `"${host}" is not an address of this machine. Give one with --host, such as 127.0.0.1.`
-}
-
 /** The way of a request: route, host guard, caller, body, handler, reply (rule 1, OTC/T-12). Never rejects. */
 async function serveRequest(
   services: HttpServices,
   raw: IncomingMessage,
-  response: OpenResponse,
+  response: ServerResponse,
 ): Promise<void> {
   const path = pathOf(raw.url ?? '')
   const found = services.router.find(raw.method ?? '', path)
@@ -332,9 +201,10 @@ async function answer(
     const body = readJsonBody(exchange.raw, services.bodyLimitBytes, share.of(principal))
     exchange.body = body instanceof Promise ? await body : body
   }
-  return exchange.scope === undefined
+  // A promise that is given back unawaited costs two more, and a turn each.
+  return await (exchange.scope === undefined
     ? route.handle(exchange)
-    : requestScope.run(exchange.scope, () => route.handle(exchange))
+    : requestScope.run(exchange.scope, () => route.handle(exchange)))
 }
 
 /** `Host` and `Origin` (rule 28), then whatever the operator adds (OTC-114). Throws a fault. */

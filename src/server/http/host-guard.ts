@@ -1,11 +1,15 @@
 import { isIP } from 'node:net'
+import { portOf } from '#config/to-settings'
 import { fault } from '#core/errors'
+import { DEFAULT_PORTS } from '#egress/policy'
 import { isLoopback } from '#server/safety'
 
 export interface HostGuardOptions {
   /** What the server is bound to. */
   readonly host: string
   readonly port: number
+  /** What it speaks. Default `http`. */
+  readonly scheme?: 'http' | 'https'
   readonly publicUrl?: string | undefined
   readonly allowedOrigins: readonly string[]
 }
@@ -21,6 +25,7 @@ const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]/@]+)(?::([0-9]{1,5}))?$/
  * `localhost` and literal addresses with any port: nobody can rebind those. Any other name needs `publicUrl`.
  */
 export class HostGuard {
+  readonly #scheme: 'http' | 'https'
   readonly #port: number
   readonly #isLoopbackOnly: boolean
   readonly #hosts: ReadonlySet<string>
@@ -28,19 +33,22 @@ export class HostGuard {
   readonly #configuredOrigins: ReadonlySet<string>
 
   constructor(options: HostGuardOptions) {
-    const { port } = options
+    const { port, scheme = 'http' } = options
     const publicUrl = options.publicUrl === undefined ? undefined : new URL(options.publicUrl)
-    const loopback = ['localhost', '127.0.0.1', '[::1]'].flatMap((name) => authoritiesOf(name, port, 80))
+    const loopback = ['localhost', '127.0.0.1', '[::1]'].flatMap((name) =>
+      authoritiesOf(name, port, DEFAULT_PORTS[`${scheme}:`]),
+    )
     const published =
       publicUrl === undefined
         ? []
         : authoritiesOf(publicUrl.hostname, portOf(publicUrl), defaultPortOf(publicUrl))
+    this.#scheme = scheme
     this.#port = port
     this.#isLoopbackOnly = isLoopback(options.host)
     this.#hosts = new Set([...loopback, ...published])
     this.#configuredOrigins = new Set(options.allowedOrigins)
     this.#origins = new Set([
-      ...loopback.map((host) => `http://${host}`),
+      ...loopback.map((host) => `${scheme}://${host}`),
       ...(publicUrl === undefined ? [] : [publicUrl.origin]),
       ...options.allowedOrigins,
     ])
@@ -75,7 +83,7 @@ export class HostGuard {
   #isOwnAddress(host: string, origin: string): boolean {
     const name = HOST.exec(host.toLowerCase())?.[1] ?? ''
     const isAddress = isLoopback(name) || isIP(name.replace(/^\[|\]$/g, '')) !== 0
-    return isAddress && origin === `http://${host}`
+    return isAddress && origin === `${this.#scheme}://${host}`
   }
 
   #isOurs(host: string): boolean {
@@ -84,7 +92,8 @@ export class HostGuard {
     if (match === null) return false
     const [, name = '', portText] = match
     const isLocal = isLoopback(name)
-    if (this.#isLoopbackOnly) return isLocal && Number(portText ?? 80) === this.#port
+    if (this.#isLoopbackOnly)
+      return isLocal && Number(portText ?? DEFAULT_PORTS[`${this.#scheme}:`]) === this.#port
     return isLocal || isIP(name.replace(/^\[|\]$/g, '')) !== 0
   }
 }
@@ -94,10 +103,6 @@ function authoritiesOf(name: string, port: number, defaultPort: number): readonl
   return port === defaultPort ? [name, `${name}:${port}`] : [`${name}:${port}`]
 }
 
-function portOf(url: URL): number {
-  return url.port === '' ? defaultPortOf(url) : Number(url.port)
-}
-
-function defaultPortOf(url: URL): number {
-  return url.protocol === 'https:' ? 443 : 80
+function defaultPortOf({ protocol }: URL): number {
+  return DEFAULT_PORTS[protocol === 'https:' ? 'https:' : 'http:']
 }

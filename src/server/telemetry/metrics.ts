@@ -30,6 +30,8 @@ export interface Metrics {
   limitRefused(name: LimitName): void
   /** Lets sources be asked at each scrape. */
   followSources(read: () => readonly SourceView[]): void
+  /** Lets the end of the certificate be asked at each scrape. */
+  followCertificate(readExpiresAtMs: () => number): void
   /** One commit group of the store became durable. */
   groupCommitted(rows: number, durationMs: number): void
   render(): Promise<Rendered>
@@ -53,11 +55,13 @@ export function createMetrics(): Metrics {
   const commitSeconds = new Distribution(COMMIT_SECONDS)
   let running = 0
   let readSources: () => readonly SourceView[] = () => []
+  let readCertificateEnd: (() => number) | undefined
   const tallies: Tallies = {
     ...{ calls, refused, commitRows, commitSeconds },
     running: () => running,
     requests: () => requests.entries(),
     sources: () => readSources(),
+    certificateEndsAtMs: () => readCertificateEnd?.(),
   }
   let rendering: Promise<() => Promise<Rendered>> | undefined
   return {
@@ -74,6 +78,9 @@ export function createMetrics(): Metrics {
     },
     followSources(read) {
       readSources = read
+    },
+    followCertificate(read) {
+      readCertificateEnd = read
     },
     limitRefused(name) {
       countOne(refused, name)
@@ -106,6 +113,8 @@ export interface Tallies {
   running(): number
   requests(): readonly Readonly<RequestTally>[]
   sources(): readonly SourceView[]
+  /** `undefined` where there is none. */
+  certificateEndsAtMs(): number | undefined
 }
 
 /** What one tool's calls add up to. */

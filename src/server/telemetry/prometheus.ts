@@ -11,6 +11,7 @@ export function openRegistry(tallies: Tallies): () => Promise<Rendered> {
   addRequestMetrics(registry, tallies)
   addCommitMetrics(registry, tallies)
   addSourceMetrics(registry, tallies)
+  addCertificateMetrics(registry, tallies)
   return async () => ({ contentType: registry.contentType, text: await registry.metrics() })
 }
 
@@ -101,6 +102,19 @@ function addSourceMetrics(registry: Registry, { sources }: Tallies): void {
   )
   gauge('collet_source_tools', 'Tools of a source that agents can see.', ({ tools }) => tools)
   gauge('collet_source_waiting', 'Changed definitions that wait for an operator.', ({ waiting }) => waiting)
+}
+
+/** A server without a certificate has no such metric: 0 would be one that ended long ago. */
+function addCertificateMetrics(registry: Registry, { certificateEndsAtMs }: Tallies): void {
+  if (certificateEndsAtMs() === undefined) return
+  new Gauge({
+    name: 'collet_tls_certificate_expiry_timestamp_seconds',
+    help: 'When the certificate of the server ends, in seconds since 1970.',
+    registers: [registry],
+    collect() {
+      this.set(Math.floor((certificateEndsAtMs() ?? 0) / 1_000))
+    },
+  })
 }
 
 type Labels = Readonly<Record<string, string>>

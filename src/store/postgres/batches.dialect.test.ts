@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MIGRATIONS, QUERIES, type QueryName } from '#store/schema'
-import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
+import { createDatabase } from '../../../test/store/databases.ts'
 import { numbered, postgresSchema, postgresText, SCALAR_FUNCTIONS } from './batches.ts'
 import { PARTS_TABLES } from './journal-parts.ts'
 
@@ -19,12 +19,10 @@ const WALKS: Readonly<Record<string, string>> = {
 }
 const NAMES = Object.keys(QUERIES).filter((name): name is QueryName => name in QUERIES)
 
-let server: PostgresServer
 let client: Client
 
 beforeAll(async () => {
-  server = await startPostgres()
-  client = new Client({ connectionString: await server.createDatabase('dialect') })
+  client = new Client({ connectionString: await createDatabase('dialect') })
   await client.connect()
   await client.query(SCALAR_FUNCTIONS)
   for (const step of MIGRATIONS) await client.query(postgresSchema(step))
@@ -32,7 +30,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await client.end()
-  await server.stop()
 })
 
 it('open values are numbered, and a question mark in quotes is left alone', () => {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Ask, get, type SqlValue, write } from '#store/engine'
 import { KeyRing } from '#store/key-ring'
-import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
+import { createDatabase } from '../../../test/store/databases.ts'
 import { answerAll, BATCHES } from './batches.ts'
 import { Connection } from './connection.ts'
 import { prepareDatabase } from './open.ts'
@@ -10,12 +10,10 @@ import { prepareDatabase } from './open.ts'
 const BEFORE = ['record-1', 'record-2', 'record-3']
 const FAR = 2 ** 40
 
-let server: PostgresServer
 let connection: Connection
 
 beforeAll(async () => {
-  server = await startPostgres()
-  const url = await server.createDatabase('batches')
+  const url = await createDatabase('batches')
   await prepareDatabase(url, new KeyRing({ current: randomBytes(32) }))
   connection = await Connection.open(url)
   await answerAll(connection, [get('insertWriter', 'writer-1', 1_000, Buffer.from('key'), 0)], 'change')
@@ -28,7 +26,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await connection.close()
-  await server.stop()
 })
 
 function callValues(record: string): SqlValue[] {

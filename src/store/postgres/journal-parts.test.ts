@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import type { Store } from '#core/ports/store'
 import { attemptAt, sampleCall, success } from '#testing/samples'
-import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
+import { createDatabase } from '../../../test/store/databases.ts'
 import { openPostgresStore } from './open.ts'
 
 const DAY_MS = 86_400_000
@@ -12,16 +12,11 @@ const START = Date.UTC(2026, 10, 16, 12)
 const POLICY = { resultsMs: DAY_MS, journalMs: 24 * DAY_MS }
 const masterKey = randomBytes(32)
 
-let server: PostgresServer
 let database = 0
 let client: Client
 let nowMs = START
 const open: Store[] = []
 
-beforeAll(async () => {
-  server = await startPostgres()
-})
-afterAll(() => server.stop())
 afterEach(async () => {
   for (const store of open.splice(0)) await store.close()
   await client.end()
@@ -30,7 +25,7 @@ afterEach(async () => {
 
 async function newDatabase(): Promise<string> {
   database += 1
-  const url = await server.createDatabase(`parts${database}`)
+  const url = await createDatabase(`parts${database}`)
   client = new Client({ connectionString: url })
   await client.connect()
   return url

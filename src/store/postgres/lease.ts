@@ -193,10 +193,11 @@ class LeaseThread {
 
   #start(): void {
     const worker = new Worker(new URL(THREAD_FILE, import.meta.url), { workerData: this.#data })
-    worker.unref()
     worker.on('message', (reply: LeaseReply) => this.#hear(reply))
     worker.once('error', (error) => this.#giveUp(error))
     worker.once('exit', () => this.#goOn())
+    // At the end: to listen for messages keeps the process alive again.
+    worker.unref()
     this.#worker = worker
     for (const [id, memory] of this.#leases) this.#order({ id, memory })
   }

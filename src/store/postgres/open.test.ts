@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { KeyRing } from '#store/key-ring'
 import { MIGRATIONS } from '#store/schema'
-import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
+import { createDatabase } from '../../../test/store/databases.ts'
 import { Connection } from './connection.ts'
 import { prepareDatabase } from './open.ts'
 
@@ -10,12 +10,6 @@ const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
   CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;`
 
 const keys = new KeyRing({ current: randomBytes(32) })
-let server: PostgresServer
-
-beforeAll(async () => {
-  server = await startPostgres()
-})
-afterAll(() => server.stop())
 
 async function run(url: string, text: string) {
   const connection = await Connection.open(url)
@@ -28,7 +22,7 @@ async function run(url: string, text: string) {
 
 describe('a database', () => {
   it('is prepared once by two that open it at once, and gets the steps it lacks', async () => {
-    const url = await server.createDatabase('steps')
+    const url = await createDatabase('steps')
     await Promise.all([prepareDatabase(url, keys), prepareDatabase(url, keys)])
     await run(url, "INSERT INTO meta (name, value) VALUES ('kept', 'yes')")
     await prepareDatabase(url, keys, { migrations: [...MIGRATIONS, NEXT] })
@@ -38,7 +32,7 @@ describe('a database', () => {
   })
 
   it('stays as it is when a step fails, and with another key', async () => {
-    const url = await server.createDatabase('fails')
+    const url = await createDatabase('fails')
     await prepareDatabase(url, keys)
     const wrong = `${NEXT} CREATE TABLE hosts (name TEXT);`
     await expect(prepareDatabase(url, keys, { migrations: [...MIGRATIONS, wrong] })).rejects.toThrow(
@@ -53,7 +47,7 @@ describe('a database', () => {
   })
 
   it('is not opened with a trigger in it', async () => {
-    const url = await server.createDatabase('triggers')
+    const url = await createDatabase('triggers')
     await prepareDatabase(url, keys)
     await run(
       url,
@@ -64,7 +58,7 @@ describe('a database', () => {
   })
 
   it('that is not there is named as such', async () => {
-    const url = (await server.createDatabase('there')).replace('/there', '/nowhere')
+    const url = Object.assign(new URL(await createDatabase('there')), { pathname: 'nowhere' }).href
     await expect(prepareDatabase(url, keys)).rejects.toMatchObject({ code: 'unreadable' })
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { listenError } from './app.ts'
+import { listenError } from './listener.ts'
 
 const settings = {
   host: '127.0.0.1',

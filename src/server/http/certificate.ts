@@ -1,0 +1,306 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { readFile, stat } from 'node:fs/promises'
+import type { Settings } from '#config/settings'
+import type { Clock, Logger } from '#core/runtime'
+import { StartRefused } from '#server/safety'
+
+export type TlsFiles = NonNullable<Settings['server']['tls']>
+
+interface PemTexts {
+  readonly cert: string
+  readonly key: string
+}
+
+/** A certificate, with those between it and its authority, and its key: texts that belong together. */
+export interface CertifiedKey extends PemTexts {
+  /** From when on all of the certificates count. */
+  readonly startsAtMs: number
+  /** When the first of them ends. */
+  readonly expiresAtMs: number
+}
+
+/** How often the files are looked at. */
+const LOOK_MS = 2_000
+/** An end so near is worth a line; authorities that renew by themselves do so earlier. */
+const SOON_MS = 14 * 86_400_000
+const WARN_EVERY_MS = 86_400_000
+
+interface ServedCertificateOptions {
+  readonly clock: Pick<Clock, 'nowMs'>
+  readonly log: Logger
+  readonly lookMs?: number
+}
+
+/**
+ * What a listener shows that it is who it says, read again when the files change. They are read, not watched: they are small, and
+ * whether a file was written, renamed into place or is behind a link that was turned (as Kubernetes does) makes no difference then.
+ * A pair that cannot be used is refused with its reason, and the one before stays.
+ */
+export class ServedCertificate {
+  readonly #files: TlsFiles
+  readonly #options: ServedCertificateOptions
+  readonly #users: ((pair: CertifiedKey) => void)[] = []
+  #current: CertifiedKey
+  /** Why the last look refused what it found: two files are not replaced in one moment. */
+  #doubt: string | undefined
+  /** What was last complained about. */
+  #said: string | undefined
+  #warnedAtMs = Number.NEGATIVE_INFINITY
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  /** Throws `StartRefused` in words for whoever wrote the config. */
+  static async open(files: TlsFiles, options: ServedCertificateOptions): Promise<ServedCertificate> {
+    return new ServedCertificate(files, await readCertifiedKey(files), options)
+  }
+
+  private constructor(files: TlsFiles, current: CertifiedKey, options: ServedCertificateOptions) {
+    this.#files = files
+    this.#current = current
+    this.#options = options
+    this.#warnOfEnd()
+  }
+
+  get current(): CertifiedKey {
+    return this.#current
+  }
+
+  /** Hands over each new pair, from now on: new connections get it, those that are open stay. */
+  onRenewed(use: (pair: CertifiedKey) => void): void {
+    this.#users.push(use)
+    if (this.#timer === undefined) this.#schedule()
+  }
+
+  /** Looks at the files now, because somebody asked; gives why what is there is refused, if it is. */
+  async lookNow(): Promise<{ readonly isNew: boolean; readonly refused?: string }> {
+    const found = await this.#read()
+    if (typeof found === 'string') {
+      this.#complain(found)
+      return { isNew: false, refused: found }
+    }
+    return { isNew: this.#take(found) }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+  }
+
+  #schedule(): void {
+    if (this.#isClosed) return
+    this.#timer = setTimeout(() => void this.#look(), this.#options.lookMs ?? LOOK_MS).unref()
+  }
+
+  async #look(): Promise<void> {
+    const found = await this.#read()
+    if (typeof found !== 'string') this.#take(found)
+    else if (found === this.#doubt) this.#complain(found)
+    this.#doubt = typeof found === 'string' ? found : undefined
+    this.#warnOfEnd()
+    this.#schedule()
+  }
+
+  /** What the files hold now, or why it cannot be used. */
+  async #read(): Promise<CertifiedKey | string> {
+    try {
+      const texts = await readTexts(this.#files)
+      if (this.#isServed(texts)) return this.#current
+      const found = checkTexts(this.#files, texts)
+      if (found.expiresAtMs > this.#options.clock.nowMs()) return found
+      return `${this.#files.cert} ended on ${dayOf(found.expiresAtMs)}.`
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error)
+    }
+  }
+
+  #isServed({ cert, key }: PemTexts): boolean {
+    return cert === this.#current.cert && key === this.#current.key
+  }
+
+  #take(found: CertifiedKey): boolean {
+    this.#said = undefined
+    if (this.#isClosed || this.#isServed(found)) return false
+    this.#current = found
+    for (const use of this.#users) use(found)
+    this.#warnedAtMs = Number.NEGATIVE_INFINITY
+    this.#options.log.info({ expiresAt: dayOf(found.expiresAtMs) }, 'the certificate was read again')
+    return true
+  }
+
+  /** Once for each reason. */
+  #complain(reason: string): void {
+    if (reason === this.#said) return
+    this.#said = reason
+    this.#options.log.error({ reason }, 'the certificate was refused; the one before stays')
+  }
+
+  #warnOfEnd(): void {
+    const { clock, log } = this.#options
+    const nowMs = clock.nowMs()
+    const { expiresAtMs, startsAtMs } = this.#current
+    const isGood = startsAtMs <= nowMs && expiresAtMs - nowMs > SOON_MS
+    if (isGood || nowMs - this.#warnedAtMs < WARN_EVERY_MS) return
+    this.#warnedAtMs = nowMs
+    const { message, advice } = judgeCertificate(this.#files, this.#current, nowMs)
+    if (expiresAtMs <= nowMs) log.error({ advice }, message)
+    else log.warn({ advice }, message)
+  }
+}
+
+/** What is to be said about a certificate, as of now. */
+interface CertificateCheck {
+  readonly subject: 'tls'
+  readonly level: 'ok' | 'warn' | 'fail'
+  readonly message: string
+  readonly advice?: string
+}
+
+const RENEW = 'Renew it: a running server reads the files again when they change.'
+const OTHERS = 0o007
+
+/** For `collet doctor`: can it be served, for how long, and is its key private. */
+export async function examineCertificate(
+  files: TlsFiles | undefined,
+  nowMs: number,
+): Promise<readonly CertificateCheck[]> {
+  if (files === undefined) return []
+  const subject = 'tls'
+  try {
+    const judged = judgeCertificate(files, await readCertifiedKey(files), nowMs)
+    const mode = (await stat(files.key)).mode & 0o777
+    if ((mode & OTHERS) === 0) return [judged]
+    const message = `${files.key} can be read by everybody on this machine (mode ${mode.toString(8)})`
+    return [judged, { subject, level: 'warn', message, advice: `Run: chmod 600 ${files.key}` }]
+  } catch (error) {
+    if (!(error instanceof StartRefused)) throw error
+    return [{ subject, level: 'fail', message: error.message, advice: 'Correct server.tls in the config.' }]
+  }
+}
+
+function judgeCertificate(
+  { cert }: TlsFiles,
+  { startsAtMs, expiresAtMs }: CertifiedKey,
+  nowMs: number,
+): CertificateCheck {
+  const subject = 'tls'
+  const end = dayOf(expiresAtMs)
+  if (expiresAtMs <= nowMs)
+    return { subject, level: 'fail', message: `${cert} ended on ${end}; clients refuse it`, advice: RENEW }
+  if (startsAtMs > nowMs) {
+    const message = `${cert} is not good before ${new Date(startsAtMs).toISOString()}; clients refuse it until then`
+    const advice = 'Check the clock of this machine, or use the one before.'
+    return { subject, level: 'warn', message, advice }
+  }
+  if (expiresAtMs - nowMs <= SOON_MS)
+    return { subject, level: 'warn', message: `${cert} ends on ${end}`, advice: RENEW }
+  return { subject, level: 'ok', message: `${cert} is good until ${end}` }
+}
+
+function dayOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}
+
+/** Reads both files and sees that they fit. Throws `StartRefused`, which says what to do. */
+export async function readCertifiedKey(files: TlsFiles): Promise<CertifiedKey> {
+  return checkTexts(files, await readTexts(files))
+}
+
+async function readTexts({ cert, key }: TlsFiles): Promise<PemTexts> {
+  return { cert: await readText('cert', cert), key: await readText('key', key) }
+}
+
+function checkTexts(files: TlsFiles, { cert, key }: PemTexts): CertifiedKey {
+  const chain = readChain(files, cert)
+  checkPair(files, chain, readPrivateKey(files, key))
+  const { createSecureContext } = process.getBuiltinModule('node:tls')
+  try {
+    createSecureContext({ cert, key })
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw refused('cert', files.cert, `cannot be served: ${reason}.`)
+  }
+  return {
+    ...{ cert, key },
+    startsAtMs: Math.max(...chain.map(({ validFromDate }) => validFromDate.getTime())),
+    expiresAtMs: Math.min(...chain.map(({ validToDate }) => validToDate.getTime())),
+  }
+}
+
+type Part = keyof TlsFiles
+
+function refused(part: Part, file: string, problem: string): StartRefused {
+  return new StartRefused(`server.tls.${part}: ${file} ${problem}`)
+}
+
+const READING: ReadonlyMap<unknown, string> = new Map([
+  ['ENOENT', 'is not there. Write the path of a PEM file, relative to the config file.'],
+  [
+    'EACCES',
+    'may not be read by the user who runs this. Give it to that user or its group: chown, chmod 640, and the folders above it.',
+  ],
+  ['EISDIR', 'is a folder. Write the path of the file in it, such as fullchain.pem or privkey.pem.'],
+  ['ENOTDIR', 'is below a file, not a folder. Correct the path.'],
+])
+
+async function readText(part: Part, file: string): Promise<string> {
+  try {
+    return await readFile(file, 'latin1')
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    throw refused(part, file, READING.get(code) ?? `cannot be read (${String(code ?? error)}).`)
+  }
+}
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
+const KEY = /-----BEGIN ([A-Z]+ )?PRIVATE KEY-----/
+
+function readChain({ cert: file }: TlsFiles, text: string): readonly X509Certificate[] {
+  const blocks = text.match(CERTIFICATE) ?? []
+  if (blocks.length === 0) {
+    if (KEY.test(text))
+      throw refused('cert', file, 'holds a key and no certificate. Are the two paths mixed up?')
+    throw refused(
+      'cert',
+      file,
+      `holds no certificate in PEM (-----BEGIN CERTIFICATE-----). One in DER is changed with: openssl x509 -inform der -in ${file} -out cert.pem`,
+    )
+  }
+  return blocks.map((block, at) => {
+    try {
+      return new X509Certificate(block)
+    } catch {
+      throw refused('cert', file, `has a certificate that cannot be read, number ${at + 1} in the file.`)
+    }
+  })
+}
+
+function readPrivateKey({ key: file }: TlsFiles, text: string): KeyObject {
+  if (/BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED/.test(text)) {
+    throw refused(
+      'key',
+      file,
+      `is encrypted, and a server that starts by itself has nobody to ask for the passphrase. Write it in the clear, readable for its user alone: openssl pkey -in ${file} -out key.pem`,
+    )
+  }
+  if (!KEY.test(text)) {
+    const isCertificate = text.includes('BEGIN CERTIFICATE')
+    const problem = isCertificate
+      ? 'holds a certificate and no key. Are the two paths mixed up?'
+      : `holds no key in PEM (-----BEGIN PRIVATE KEY-----). One in DER is changed with: openssl pkey -inform der -in ${file} -out key.pem`
+    throw refused('key', file, problem)
+  }
+  try {
+    return createPrivateKey(text)
+  } catch {
+    throw refused('key', file, 'holds a key that cannot be read. Is the file whole?')
+  }
+}
+
+/** The server's own certificate comes first, those of the authorities between after it. */
+function checkPair({ cert, key }: TlsFiles, chain: readonly X509Certificate[], privateKey: KeyObject): void {
+  const own = chain.findIndex((certificate) => certificate.checkPrivateKey(privateKey))
+  if (own === 0) return
+  if (own > 0)
+    throw refused('cert', cert, "has the server's own certificate after another one. It must come first.")
+  throw refused('key', key, `is not the key of ${cert}. Name the two that were made together.`)
+}

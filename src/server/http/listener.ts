@@ -1,0 +1,177 @@
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse as OpenResponse, Server } from 'node:http'
+import type { Server as SecureServer } from 'node:https'
+import type { Socket } from 'node:net'
+import type { Settings } from '#config/settings'
+import type { CertifiedKey, ServedCertificate } from './certificate.ts'
+import { createServer, ServerResponse, STATUS_CODES } from './node-http.ts'
+
+export interface HttpTimeouts {
+  /** For all headers of a request to arrive. */
+  readonly headersMs: number
+  /** For a whole request to arrive. */
+  readonly requestMs: number
+  /** For some more of a body to arrive. */
+  readonly bodyLookMs: number
+  /** For an idle connection. */
+  readonly keepAliveMs: number
+  /** For running requests to finish once the server closes. */
+  readonly closeMs: number
+}
+
+export type PortSharing = 'first' | 'joining'
+
+export type HttpListener = Server | SecureServer
+
+interface ListenerOptions {
+  readonly timeouts: HttpTimeouts
+  /** Present where it speaks https. */
+  readonly certificate: ServedCertificate | undefined
+}
+
+/** Takes HTTP/1.1 on a port, in the clear or not. What is no request is answered here. */
+export function createListener(
+  { timeouts, certificate }: ListenerOptions,
+  serve: (request: IncomingMessage, response: OpenResponse) => void,
+): HttpListener {
+  const options = {
+    requestTimeout: timeouts.requestMs,
+    headersTimeout: timeouts.headersMs,
+    keepAliveTimeout: timeouts.keepAliveMs,
+    connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
+    // A second Host or Authorization must not hide behind the first.
+    joinDuplicateHeaders: true,
+    // The host guard says what is missing.
+    requireHostHeader: false,
+  }
+  if (certificate === undefined) return createServer(options, serve).on('clientError', refuseBrokenRequest)
+  const { createServer: createSecureServer } = process.getBuiltinModule('node:https')
+  const secure = createSecureServer(
+    { ...options, ...secureOptions(certificate.current), handshakeTimeout: timeouts.headersMs },
+    serve,
+  )
+  certificate.onRenewed((pair) => secure.setSecureContext(secureOptions(pair)))
+  return secure.on('clientError', refuseBrokenRequest)
+}
+
+/** Whatever a context is made of, for the first one and each that follows it. */
+function secureOptions({ cert, key }: CertifiedKey) {
+  return { cert, key, minVersion: 'TLSv1.2' } as const
+}
+
+/** Where each process can have a listener of its own for one port; elsewhere the first process hands connections out. */
+const CAN_REUSE_PORTS: ReadonlySet<string> = new Set(['linux', 'freebsd', 'sunos', 'aix'])
+
+/**
+ * The system spreads connections over the listeners. A worker that dies takes only its own connections with it, at once; one that was
+ * handed to it by another process would hang.
+ */
+export function portOptions(sharing: PortSharing | undefined): { readonly reusePort?: true } {
+  return sharing !== undefined && CAN_REUSE_PORTS.has(process.platform) ? { reusePort: true } : {}
+}
+
+/** A port that another server shares with its workers can be taken too: the first worker looks whether it is free. */
+export async function takePort(sharing: PortSharing | undefined, host: string, port: number): Promise<void> {
+  if (sharing !== 'first' || port === 0) return
+  const probe = createServer()
+  probe.listen({ host, port, exclusive: true })
+  await once(probe, 'listening')
+  await new Promise((resolve) => probe.close(resolve))
+}
+
+/** A name under which a listener on a wildcard address can be reached from here. */
+export function reachableName(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') ? `[${host}]` : host
+}
+
+interface BrokenRequest {
+  readonly status: number
+  readonly message: string
+}
+
+const MALFORMED: BrokenRequest = { status: 400, message: 'The request is not well-formed HTTP/1.1.' }
+
+const KNOWN: ReadonlyMap<string, BrokenRequest> = new Map([
+  [
+    'ERR_HTTP_REQUEST_TIMEOUT',
+    { status: 408, message: 'The request did not arrive in time; send it again.' },
+  ],
+  ['HPE_HEADER_OVERFLOW', { status: 431, message: 'The request headers are too large.' }],
+  [
+    'HPE_INVALID_EOF_STATE',
+    { status: 400, message: 'The request ended too early: the body is shorter than its Content-Length.' },
+  ],
+])
+
+const waiting = new WeakSet<Socket>()
+
+/**
+ * Answers bytes that are no HTTP request. While an earlier request of the same connection still runs, the
+ * refusal waits for that reply: a client would take it for the answer to its call.
+ */
+function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const running = runningResponseOf(socket)
+  if (running === undefined) {
+    socket.end(render(KNOWN.get(error.code ?? '') ?? MALFORMED), () => socket.destroy())
+    return
+  }
+  // Node reports the same broken stream with every further chunk.
+  if (waiting.has(socket)) return
+  waiting.add(socket)
+  running.once('close', () => {
+    waiting.delete(socket)
+    refuseBrokenRequest(error, socket)
+  })
+}
+
+/** The response a complete request is still waiting for. Node keeps it on the socket, under this name. */
+function runningResponseOf(socket: Socket): OpenResponse | undefined {
+  const response: unknown = Reflect.get(socket, '_httpMessage')
+  if (!(response instanceof ServerResponse) || response.writableFinished) return undefined
+  return response.req.complete || response.headersSent ? response : undefined
+}
+
+function render({ status, message }: BrokenRequest): string {
+  const body = JSON.stringify({ message })
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+    '',
+    body,
+  ].join('\r\n')
+}
+
+type Explain = (host: string, port: number) => string
+
+const EXPLANATIONS: ReadonlyMap<unknown, Explain> = new Map<unknown, Explain>([
+  [
+    'EADDRINUSE',
+    (host, port) =>
+      `Port ${port} on ${host} is already in use. Stop the process that uses it, or choose another port with --port.`,
+  ],
+  [
+    'EACCES',
+    (_host, port) => `Port ${port} may not be used by this user. Choose a port of 1024 or more with --port.`,
+  ],
+  ['EADDRNOTAVAIL', notHere],
+  ['ENOTFOUND', notHere],
+])
+
+/** Why a server cannot listen, and what to do about it. */
+export function listenError({ host, port }: Settings['server'], cause: unknown): Error {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
+  const explanation = EXPLANATIONS.get(code) ?? (() => `Cannot listen on ${host}, port ${port}.`)
+  return new Error(explanation(host, port), { cause })
+}
+
+function notHere(host: string): string {
+  return `"${host}" is not an address of this machine. Give one with --host, such as 127.0.0.1.`
+}

@@ -1,0 +1,90 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/io'
+import { SYSTEM_CLOCK } from '#core/runtime'
+import { requireTools } from '#core/tools/prepare-tools'
+import { type RunningServer, startServer } from '#server/start-server'
+import { runCollet } from '../e2e/server-process.ts'
+import { makeSelfSigned } from '../egress/self-signed.ts'
+import { testSettings } from '../test-settings.ts'
+import { FakeIo } from './fake-io.ts'
+
+const HELLO = {
+  id: 'Say.Hello@1.0.0',
+  description: 'Greets.',
+  input: {},
+  output: { type: 'string' },
+  policy: { safetyTier: 'pure' },
+  run: () => 'hello',
+}
+
+let folder: string
+let server: RunningServer
+const named = (name: string, address?: readonly number[]) =>
+  makeSelfSigned(name, Date.now(), {
+    lastsMs: 60 * 86_400_000,
+    ...(address === undefined ? {} : { address }),
+  })
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-https-'))
+  const files = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
+  const { cert, key } = named('tools.example', [127, 0, 0, 1])
+  writeFileSync(files.cert, cert)
+  writeFileSync(files.key, key, { mode: 0o600 })
+  configure('collet.config.json', 'cert.pem')
+  const settings = testSettings({ dataFolder: join(folder, '.collet'), tools: requireTools([HELLO]) })
+  server = await startServer({ ...settings, server: { ...settings.server, tls: files } }, { graceMs: 100 })
+})
+afterAll(async () => {
+  await server?.close()
+  rmSync(folder, { recursive: true })
+})
+
+function configure(file: string, cert: string): void {
+  writeFileSync(
+    join(folder, file),
+    JSON.stringify({ store: 'sqlite:.collet/collet.db', server: { tls: { cert, key: 'key.pem' } } }),
+  )
+}
+
+/** One command in the folder of the config, over the real network. */
+async function run(...argv: string[]) {
+  const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
+  return { code: await io.run(...argv), stdout: io.stdout, stderr: io.stderr }
+}
+
+describe('the command line and a server that speaks https', () => {
+  it('calls it with the authority that is named', async () => {
+    const { code, stdout } = await runCollet(['call', 'Say.Hello', '--url', server.url], {
+      env: { NODE_EXTRA_CA_CERTS: join(folder, 'cert.pem') },
+    })
+    expect([code, stdout.trim()]).toEqual([0, '"hello"'])
+  })
+
+  it('says what to do when the authority is not known, or the scheme is the wrong one', async () => {
+    const unknown = await run('call', 'Say.Hello', '--url', server.url)
+    expect([unknown.code, unknown.stderr]).toEqual([3, expect.stringContaining('NODE_EXTRA_CA_CERTS=ca.pem')])
+    const plain = await run('sources', '--url', server.url.replace('https', 'http'))
+    expect([plain.code, plain.stderr]).toEqual([3, expect.stringContaining('write https://')])
+  })
+
+  it('takes the certificate of the config for the server of this machine, and no other', async () => {
+    const own = await run('sources', '--url', server.url, '--json')
+    expect([own.code, own.stdout.trim()]).toEqual([0, '[]'])
+    configure('strange.config.json', 'stranger.pem')
+    writeFileSync(join(folder, 'stranger.pem'), named('tools.example', [127, 0, 0, 1]).cert)
+    const strange = await run('sources', '--url', server.url, '--config', 'strange.config.json')
+    expect([strange.code, strange.stderr]).toEqual([3, expect.stringContaining('No answer from')])
+  })
+
+  it('has a doctor that looks at the certificate', async () => {
+    const { stdout } = await run('doctor', '--json')
+    const message = `${join(folder, 'cert.pem')} is good until`
+    expect(JSON.parse(stdout)).toContainEqual(
+      expect.objectContaining({ subject: 'tls', message: expect.stringContaining(message) }),
+    )
+  })
+})

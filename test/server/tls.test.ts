@@ -1,0 +1,260 @@
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { Agent, request } from 'node:https'
+import { connect as connectPlain } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connect, type TLSSocket } from 'node:tls'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { SYSTEM_CLOCK } from '#core/runtime'
+import { ServedCertificate } from '#server/http/certificate'
+import { startServer } from '#server/start-server'
+import { createLog } from '#server/telemetry/log'
+import { makeSelfSigned, type SelfSigned } from '../egress/self-signed.ts'
+import { testSettings } from '../test-settings.ts'
+import { heldRoute, startApp, stopApps, type TestApp } from './start-app.ts'
+
+const DAY_MS = 86_400_000
+const LOOK_MS = 30
+const made = (name: string, lastsMs = 60 * DAY_MS): SelfSigned =>
+  makeSelfSigned(name, Date.now(), { address: [127, 0, 0, 1], lastsMs })
+
+let folder: string
+let files: { cert: string; key: string }
+let certificate: ServedCertificate | undefined
+const logged: string[] = []
+const log = createLog('info', { write: (line) => logged.push(line) })
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-tls-'))
+  files = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
+  logged.length = 0
+})
+afterEach(async () => {
+  certificate?.close()
+  await stopApps()
+  rmSync(folder, { recursive: true })
+})
+
+function write({ cert, key }: SelfSigned): void {
+  writeFileSync(files.cert, cert)
+  writeFileSync(files.key, key)
+}
+
+/** As certbot and most tools do it: written beside, then renamed into place, one file after the other. */
+function renameIntoPlace({ cert, key }: SelfSigned): void {
+  for (const [path, text] of [
+    [files.cert, cert],
+    [files.key, key],
+  ] as const) {
+    writeFileSync(`${path}.new`, text)
+    renameSync(`${path}.new`, path)
+  }
+}
+
+/** As Kubernetes mounts a secret: the files are links through `..data`, which is turned to another folder. */
+function turnLink(pair: SelfSigned, round: string): void {
+  const target = join(folder, `..${round}`)
+  mkdirSync(target)
+  writeFileSync(join(target, 'tls.crt'), pair.cert)
+  writeFileSync(join(target, 'tls.key'), pair.key)
+  symlinkSync(`..${round}`, join(folder, '..data_tmp'))
+  renameSync(join(folder, '..data_tmp'), join(folder, '..data'))
+}
+
+async function serve(more: Parameters<typeof startApp>[0] = {}): Promise<TestApp> {
+  certificate = await ServedCertificate.open(files, { clock: SYSTEM_CLOCK, log, lookMs: LOOK_MS })
+  return await startApp({ certificate, ...more })
+}
+
+/** A connection, and the name in the certificate that it was shown. */
+async function open(port: number, ca: string): Promise<{ socket: TLSSocket; name: string | undefined }> {
+  const socket = connect({ host: '127.0.0.1', port, ca })
+  await once(socket, 'secureConnect')
+  return { socket, name: String(socket.getPeerCertificate().subject.CN) }
+}
+
+async function shownName(port: number): Promise<string | undefined> {
+  const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false })
+  await once(socket, 'secureConnect')
+  const name = String(socket.getPeerCertificate().subject.CN)
+  socket.destroy()
+  return name
+}
+
+interface Asked {
+  readonly agent?: Agent
+  readonly method?: string
+  readonly headers?: Record<string, string>
+}
+
+function ask(url: string, { cert: ca }: SelfSigned, asked: Asked = {}): Promise<number | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<number | undefined>()
+  const { agent = false, method = 'GET', headers = {} } = asked
+  const sent = request(url, { ca, agent, method, headers }, (response) => {
+    response.resume().on('end', () => resolve(response.statusCode))
+  })
+  sent.on('error', reject).end(method === 'POST' ? '{}' : undefined)
+  return promise
+}
+
+describe('server.tls', () => {
+  it('is served by https alone, from TLS 1.2 on, and its own pages are of its own origin', async () => {
+    const own = made('localhost')
+    write(own)
+    const { url, port } = await serve()
+    expect(url).toBe(`https://127.0.0.1:${port}`)
+    expect(await ask(`${url}/health`, own)).toBe(200)
+    expect(await ask(`${url}/health`, own, { headers: { origin: url } })).toBe(200)
+    const plain = url.replace('https', 'http')
+    expect(await ask(`${url}/health`, own, { headers: { origin: plain } })).toBe(403)
+    for (const [version, word] of [
+      ['TLSv1.2', 'TLSv1.2'],
+      ['TLSv1.3', 'TLSv1.3'],
+    ] as const) {
+      const socket = connect({ host: '127.0.0.1', port, ca: own.cert, maxVersion: version })
+      await once(socket, 'secureConnect')
+      expect(socket.getProtocol()).toBe(word)
+      socket.destroy()
+    }
+    const ciphers = 'DEFAULT@SECLEVEL=0'
+    const old = connect({
+      host: '127.0.0.1',
+      port,
+      ca: own.cert,
+      ciphers,
+      minVersion: 'TLSv1',
+      maxVersion: 'TLSv1.1',
+    })
+    expect((await once(old, 'error'))[0].code).toMatch(/PROTOCOL_VERSION/)
+  })
+
+  it('closes a connection that speaks plain HTTP, or nothing sensible, and goes on', async () => {
+    const own = made('localhost')
+    write(own)
+    const { url, port } = await serve()
+    for (const bytes of [
+      'GET /health HTTP/1.1\r\nHost: x\r\n\r\n',
+      '\x16\x03\x01\xff\xff',
+      '\0'.repeat(2_000),
+    ]) {
+      const socket = connectPlain(port, '127.0.0.1').on('error', () => undefined)
+      socket.write(bytes, 'latin1')
+      setTimeout(() => socket.end(), 50)
+      await once(socket.resume(), 'close')
+    }
+    const { socket } = await open(port, own.cert)
+    socket.write('no request\r\n\r\n')
+    expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1\.1 400 /)
+    expect(await ask(`${url}/health`, own)).toBe(200)
+  })
+
+  it('does not wait for connections that say nothing when it closes', async () => {
+    const own = made('localhost')
+    write(own)
+    const { port, app } = await serve()
+    const { socket } = await open(port, own.cert)
+    const silent = connectPlain(port, '127.0.0.1').on('error', () => undefined)
+    await once(silent, 'connect')
+    const startedMs = performance.now()
+    await app.close()
+    expect(performance.now() - startedMs).toBeLessThan(2_000)
+    socket.destroy()
+    silent.destroy()
+  })
+})
+
+describe('files that change', () => {
+  it.each(['renamed into place', 'behind a link that is turned'])(
+    'are read again when they are %s; connections stay, and what runs ends on its own',
+    async (way) => {
+      const [first, second] = [made('first.example'), made('second.example')]
+      const isLinked = way !== 'renamed into place'
+      if (isLinked) {
+        turnLink(first, 'one')
+        symlinkSync('..data/tls.crt', files.cert)
+        symlinkSync('..data/tls.key', files.key)
+      } else write(first)
+      const { route, release, entered } = heldRoute()
+      const { url, port } = await serve({ routes: [route] })
+      const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: first.cert })
+      const running = ask(`${url}/held`, first, {
+        agent,
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+      })
+      await entered
+      if (isLinked) turnLink(second, 'two')
+      else renameIntoPlace(second)
+      await expect.poll(() => shownName(port), { timeout: 5_000 }).toBe('second.example')
+      release()
+      expect(await running).toBe(200)
+      // The kept connection is still the one that was made under the certificate before.
+      expect(
+        await ask(`${url}/held`, first, {
+          agent,
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+        }),
+      ).toBe(200)
+      agent.destroy()
+      expect(logged.join('')).toContain('the certificate was read again')
+      expect(logged.join('')).not.toContain('refused')
+    },
+  )
+
+  it('are refused with the reason once while they do not fit; the ones before stay until they do', async () => {
+    const [first, second] = [made('first.example'), made('second.example')]
+    write(first)
+    const { port } = await serve()
+    writeFileSync(files.key, second.key)
+    const complaints = () => logged.filter((line) => line.includes('the one before stays'))
+    await expect.poll(complaints, { timeout: 5_000 }).toHaveLength(1)
+    expect(complaints()[0]).toMatch(/"level":"error".*is not the key of/)
+    expect(await shownName(port)).toBe('first.example')
+    rmSync(files.cert)
+    await expect.poll(complaints, { timeout: 5_000 }).toHaveLength(2)
+    expect(complaints()[1]).toContain('is not there')
+    const ended = made('ended.example', -DAY_MS)
+    write(ended)
+    await expect.poll(complaints, { timeout: 5_000 }).toHaveLength(3)
+    expect(complaints()[2]).toContain('ended on')
+    expect(await shownName(port)).toBe('first.example')
+    write(second)
+    await expect.poll(() => shownName(port), { timeout: 5_000 }).toBe('second.example')
+    expect(complaints()).toHaveLength(3)
+    expect(logged.join('')).not.toContain('PRIVATE KEY')
+  })
+})
+
+describe('a whole server', () => {
+  it('hands out https addresses, measures the end of its certificate, and warns of it', async () => {
+    const own = made('localhost', 5 * DAY_MS)
+    write(own)
+    const settings = testSettings({ store: 'memory:' })
+    const server = await startServer(
+      { ...settings, server: { ...settings.server, tls: files } },
+      { log, graceMs: 100 },
+    )
+    try {
+      expect(server.url).toMatch(/^https:/)
+      expect(logged.join('')).toMatch(/"level":"warn".*cert\.pem ends on/)
+      const { promise, resolve } = Promise.withResolvers<string>()
+      request(`${server.url}/metrics`, { ca: own.cert, agent: false }, async (response) => {
+        resolve((await response.toArray()).join(''))
+      }).end()
+      const [, end] = /^collet_tls_certificate_expiry_timestamp_seconds (\d+)$/m.exec(await promise) ?? []
+      expect(Math.abs(Number(end) * 1_000 - (Date.now() + 5 * DAY_MS))).toBeLessThan(60_000)
+    } finally {
+      await server.close()
+      rmSync(settings.dataFolder, { recursive: true, force: true })
+    }
+  })
+
+  it('does not start with files that do not fit, and says why', async () => {
+    write({ ...made('localhost'), key: made('localhost').key })
+    const settings = testSettings({ store: 'memory:' })
+    const starting = startServer({ ...settings, server: { ...settings.server, tls: files } }, { log })
+    await expect(starting).rejects.toThrow(/server\.tls\.key: .* is not the key of/)
+  })
+})
