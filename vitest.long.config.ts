@@ -16,7 +16,6 @@ export default defineConfig({
       'test/fuzz/*.test.ts',
       'test/conformance/differential.test.ts',
       'test/crash/crash.test.ts',
-      'test/faults/faults.test.ts',
       'test/sources/openapi/corpus.test.ts',
       'test/store/{approval-model,budget-processes}.test.ts',
       'src/core/calls/call-tool.model.test.ts',
