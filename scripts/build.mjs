@@ -1,21 +1,151 @@
+// `npm run build`, or `node scripts/build.mjs FOLDER`: declarations by the compiler, one file a module; code by the bundler, in few files. Node takes some 0.4 ms to find, read
+// and link a module, so a start from two hundred of them would wait longer for files than for work.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { dirname, join, posix, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { RolldownMagicString, rolldown } from 'rolldown'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const sources = join(root, 'src')
+const target = resolve(process.argv[2] ?? join(root, 'dist'))
 
-rmSync(join(root, 'dist'), { recursive: true, force: true })
+/** What is imported or started by its path: in `dist/` where it is in `src/`, as are the declarations beside it. */
+const ENTRIES = [
+  'index',
+  'client/index',
+  'protocols/opentool/index',
+  'testing/index',
+  'cli/main',
+  'sources/openapi/reading-worker',
+  'sources/pack/child',
+  'store/postgres/lease-worker',
+  'store/sqlite/checkpoint-worker',
+]
 
-const require = createRequire(import.meta.url)
-const manifest = require.resolve('typescript/package.json')
-const compiler = join(dirname(manifest), require(manifest).bin.tsc)
-const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], {
-  cwd: root,
-  stdio: 'inherit',
-})
-if (status !== 0) process.exit(status ?? 1)
+/** What `collet serve` and `collet mcp` load on SQLite, one after the other: together they are few files instead of many. */
+const START = [
+  'testing/index',
+  'cli/main',
+  'cli/commands/serve',
+  'server/start-server',
+  'server/start-stdio',
+  'store/encryption',
+  'store/key-ring',
+  'store/sqlite/sqlite-store',
+  'protocols/otc/routes',
+  'protocols/openwop/routes',
+  'protocols/mcp/routes',
+  'protocols/opentool/routes',
+  'protocols/opentool/codec-convert-tools',
+  'protocols/opentool/codec-document-read',
+]
 
+rmSync(target, { recursive: true, force: true })
+declare()
+await bundle()
 // npm keeps the mode of a packed file, and some file systems lose it in a checkout.
 chmodSync(join(root, 'bin', 'collet.js'), 0o755)
+
+function declare() {
+  const require = createRequire(import.meta.url)
+  const manifest = require.resolve('typescript/package.json')
+  const compiler = join(dirname(manifest), require(manifest).bin.tsc)
+  const { status } = spawnSync(
+    process.execPath,
+    [compiler, '-p', 'tsconfig.build.json', '--outDir', target],
+    {
+      cwd: root,
+      stdio: 'inherit',
+    },
+  )
+  if (status !== 0) process.exit(status ?? 1)
+}
+
+async function bundle() {
+  const build = await rolldown({
+    cwd: root,
+    // The client has to load in a browser; what is Node's is imported by name, as everywhere.
+    platform: 'neutral',
+    input: Object.fromEntries(ENTRIES.map((name) => [name, fileOf(name)])),
+    resolve: { conditionNames: ['collet-source', 'import', 'node', 'default'] },
+    // Packages stay packages: users' tools share them with us (zod), and advisories about them reach whoever has them.
+    external: (id) => /^[^./#]/.test(id) && !id.startsWith(root),
+    plugins: [ownAddresses()],
+    // Asked for by how parts are cut; nothing of ours imports an entry, so none is extended.
+    preserveEntrySignatures: 'allow-extension',
+    // A module that one command loads late and another at once is where it is for the first of them.
+    checks: { ineffectiveDynamicImport: false, bundlerTimings: false },
+    onLog: (level, log, say) => say(level === 'warn' ? 'error' : level, log),
+  })
+  await build.write({
+    dir: target,
+    format: 'esm',
+    sourcemap: true,
+    entryFileNames: '[name].js',
+    chunkFileNames: 'parts/[name]-[hash].js',
+    codeSplitting: {
+      includeDependenciesRecursively: false,
+      groups: [{ name: groups(), debugName: 'start' }],
+    },
+  })
+  await build.close()
+}
+
+function fileOf(name) {
+  return join(sources, `${name}.ts`)
+}
+
+/**
+ * Which part a module of a start goes to: those that the same entries reach are together. A module that the client, a thread or a file of
+ * the user's needs too is apart from what only the server needs: a browser has no `node:` modules, and the process of a pack no
+ * database. What no start loads is left to the bundler.
+ */
+function groups() {
+  let reaching
+  return (id, context) => {
+    reaching ??= [
+      ['start', START],
+      ...ENTRIES.filter((name) => !START.includes(name)).map((name) => [name, [name]]),
+    ].map(([name, from]) => [name, reachableFrom(from.map(fileOf), context)])
+    if (ENTRIES.some((name) => fileOf(name) === id)) return null
+    const names = reaching.filter(([, modules]) => modules.has(id)).map(([name]) => name)
+    return names[0] === 'start'
+      ? names.map((name) => name.split('/').at(name.endsWith('/index') ? -2 : -1)).join('-')
+      : null
+  }
+}
+
+function reachableFrom(entries, context) {
+  const found = new Set(entries)
+  for (const id of found) for (const next of context.getModuleInfo(id)?.importedIds ?? []) found.add(next)
+  return found
+}
+
+/** `import.meta.url` means the place that a module has in `src/`, wherever the bundler puts its code. */
+function ownAddresses() {
+  const mark = '__address_of_module__'
+  const marked = new RegExp(`${mark}\\("([^"]+)"\\)`, 'g')
+  return {
+    name: 'own-addresses',
+    transform(code, id) {
+      if (!id.startsWith(sources + sep) || !code.includes('import.meta.url')) return null
+      const path = relative(sources, id).replaceAll(sep, '/').replace(/\.ts$/, '.js')
+      return replaced(code, /import\.meta\.url/g, () => `${mark}("${path}")`)
+    },
+    renderChunk(code, { fileName }) {
+      if (!code.includes(mark)) return null
+      const address = (path) => JSON.stringify(posix.relative(posix.dirname(fileName), path))
+      return replaced(code, marked, (_, path) => `new URL(${address(path)}, import.meta.url).href`)
+    },
+  }
+}
+
+/** With a map, so that positions stay those of the sources. */
+function replaced(code, pattern, replacement) {
+  const text = new RolldownMagicString(code)
+  for (const found of code.matchAll(pattern))
+    text.overwrite(found.index, found.index + found[0].length, replacement(...found))
+  return { code: text.toString(), map: String(text.generateMap({ hires: true })) }
+}

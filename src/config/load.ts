@@ -137,8 +137,8 @@ function kindOf(input: unknown): string {
   return TYPE_NAMES[typeof input] ?? `a ${typeof input}`
 }
 
-/** Frames from here on are the loader's, not the user's. */
-const OWN_FOLDER = new URL('.', import.meta.url).href
+/** Frames from here on are the loader's, not the user's. The file that this code is in, which need not be its own. */
+const OWN_FILE = pathToFileURL(import.meta.filename).href
 
 export type ImportModule = (url: string) => Promise<Readonly<Record<string, unknown>>>
 
@@ -202,7 +202,7 @@ function firstOwnLine(error: unknown): string | undefined {
   if (marked !== null) return `${toPath(marked[1] ?? '')}:${marked[2]}`
   for (const line of lines) {
     const frame = /^\s+at .*?(file:\/\/\S+?|\/[^\s)]+?):(\d+):(\d+)\)?$/.exec(line)
-    if (line.includes(OWN_FOLDER)) return undefined
+    if (line.includes(OWN_FILE)) return undefined
     if (frame === null || line.includes('/node_modules/')) continue
     return `${toPath(frame[1] ?? '')}:${frame[2]}:${frame[3]}`
   }

@@ -59,19 +59,19 @@ export interface CallRequest {
   /** What it was asked over; absent = from code in this process. */
   readonly protocol?: CallProtocol
   /** W3C trace context of the request, for what the tool fetches. */
-  readonly traceparent?: string
+  readonly traceparent?: string | undefined
   /** Whom the caller says it acts for; what proves it is another matter (OTC/T-27). */
   readonly userId: string | undefined
   /** What the caller says about that user. Not stored, and no part of what the request stands for. */
-  readonly userInfo?: JsonValue
+  readonly userInfo?: JsonValue | undefined
   /** Tokens by authorization requirement id. Never stored. */
   readonly tokens: ReadonlyMap<string, Secret>
   /** Secrets by id. Never stored. */
   readonly secrets: ReadonlyMap<string, Secret>
   /** The run to belong to, already checked by `checkRunId`; absent = a run of its own. */
-  readonly runId?: string
+  readonly runId?: string | undefined
   /** The session whose state to use. */
-  readonly sessionId?: string
+  readonly sessionId?: string | undefined
   /** The input as the tool takes it, where a protocol has another form for it. The request stays what was asked. */
   readonly adapt?: (tool: Tool, input: JsonValue) => JsonValue
   /** The id to give a call without a key, when its head has to leave before it is recorded. */

@@ -177,12 +177,20 @@ export function canonicalJson(value: JsonValue): string {
     for (const member of value) text += `${text === '' ? '' : ','}${canonicalJson(member)}`
     return `[${text}]`
   }
-  for (const name of Object.keys(value).sort()) {
+  for (const name of inOrder(Object.keys(value))) {
     const member = value[name]
     if (member === undefined) continue
     text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${canonicalJson(member)}`
   }
   return `{${text}}`
+}
+
+/** Most senders write members in one order, often this one: looking is far cheaper than sorting. */
+function inOrder(names: string[]): readonly string[] {
+  for (let index = 1; index < names.length; index += 1) {
+    if ((names[index - 1] ?? '') > (names[index] ?? '')) return names.sort()
+  }
+  return names
 }
 
 /** Any value JSON can carry. What arrives from a wire is one of these once the body reader has checked it. */

@@ -48,7 +48,8 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
     own: { tools: settings.tools, toolkits: settings.toolkits },
     project: (source, pinned) =>
       projectTools(source, pinned, { defaultTimeoutMs: settings.calls.defaultTimeoutMs }),
-    epoch: async () => `${await store.sources.epoch()} ${await store.pins.epoch()}`,
+    // Together: one round trip, where the database is far away.
+    epoch: async () => (await Promise.all([store.sources.epoch(), store.pins.epoch()])).join(' '),
     wanted: async () => [
       ...[...settings.sources].map(([key, source]) =>
         wantedOf(key, source, `configuration ${changes.get(key) ?? 0}`),

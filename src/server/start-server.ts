@@ -88,6 +88,8 @@ export interface RunningServer {
   /** Of the listener that serves `/metrics` alone, if there is one. */
   readonly metricsUrl?: string | undefined
   readonly startTokenFile: string
+  /** Everything that is answered here, for who wants to try it all. */
+  readonly routes: readonly Pick<ServerRoute, 'method' | 'path'>[]
   /** Weak credentials and the like: fine on loopback, worth a line. */
   readonly warnings: readonly string[]
   /** How many tools there are now, and where those that were not written as code come from. */
@@ -236,25 +238,26 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const protocols: readonly ServedProtocol[] = await Promise.all(
       Object.values(PROTOCOLS).map((protocol) => protocol.serve(settings, protocolServices)),
     )
+    const routes: readonly ServerRoute[] = [
+      ...openToOperators(
+        protocols.flatMap(({ routes }) => routes),
+        access,
+      ),
+      ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
+      ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
+      ...links.routes,
+      ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
+      ...createReloadRoutes(() => requireReloads(reloads).readEverywhere(), access),
+      ...(metadata?.routes ?? []),
+      createMetricsRoute({
+        metrics: shownMetrics,
+        authenticator,
+        isLoopback: isLoopback(settings.server.host),
+        noteDenial,
+      }),
+    ]
     const app = createHttpApp({
-      routes: [
-        ...openToOperators(
-          protocols.flatMap(({ routes }) => routes),
-          access,
-        ),
-        ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
-        ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
-        ...links.routes,
-        ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
-        ...createReloadRoutes(() => requireReloads(reloads).readEverywhere(), access),
-        ...(metadata?.routes ?? []),
-        createMetricsRoute({
-          metrics: shownMetrics,
-          authenticator,
-          isLoopback: isLoopback(settings.server.host),
-          noteDenial,
-        }),
-      ],
+      routes,
       authenticator,
       settings: settings.server,
       log,
@@ -291,6 +294,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       url,
       metricsUrl,
       startTokenFile,
+      routes: routes.map(({ method, path }) => ({ method, path })),
       warnings: [...warnings, ...idleOf(services.sources.sources.status())],
       counts: () => ({
         tools: services.registry.tools.length,

@@ -2,7 +2,13 @@ import { join } from 'node:path'
 import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { CopyProgress, CopyResult, StoreTables } from './copy.ts'
-import { connectionAddress, directAddress, problemOfAddress, shownAddress } from './postgres/address.ts'
+import {
+  connectionAddress,
+  directAddress,
+  leaseOfAddress,
+  problemOfAddress,
+  shownAddress,
+} from './postgres/address.ts'
 import type { Finding } from './postgres/examine.ts'
 import type { Migration, SchemaMode } from './schema.ts'
 
@@ -112,6 +118,7 @@ const STORE_TYPES: readonly StoreType[] = [
       return await openPostgresStore({
         url: connectionAddress(`postgres:${rest}`),
         direct: directAddress(`postgres:${rest}`),
+        leaseMs: leaseOfAddress(`postgres:${rest}`),
         masterKey: needed(masterKey),
         oldMasterKey,
         schema: schemaMode({ mode, migrates }),

@@ -64,7 +64,10 @@ function groupOf(event: JournalEvent, { labels }: Played): string {
   return 'run' in event && event.run !== undefined ? labels.of(event.run) : event.type.split('.', 1).join()
 }
 
-/** A row without its time, its writer and its owner. */
+/**
+ * A row without its time, its writer and its owner. An attempt that brought another input is told with both fingerprints, which
+ * have the id of a session in them.
+ */
 function rowOf(event: JournalEvent, { labels }: Played): object {
   const row: Record<string, unknown> = { ...event }
   for (const name of ['at', 'record', 'principal', 'durationMs']) delete row[name]
@@ -72,6 +75,7 @@ function rowOf(event: JournalEvent, { labels }: Played): object {
     const id = row[name]
     if (typeof id === 'string') row[name] = labels.of(id)
   }
+  for (const name of ['before', 'after']) if (name in row) row[name] = 'a fingerprint'
   return row
 }
 

@@ -11,7 +11,7 @@ import { matchesSample } from './matches-sample.ts'
 
 const run = promisify(execFile)
 const ROOT = resolve(import.meta.dirname, '../..')
-const BUILD_LIMIT_MS = 60_000
+const BUILD_LIMIT_MS = 180_000
 const DOCUMENTED_URL = 'http://127.0.0.1:4100'
 
 let folder: string

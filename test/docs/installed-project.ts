@@ -1,11 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-const require = createRequire(import.meta.url)
 
 /**
  * A project as a newcomer has it after `npm install collet zod`: the built package under node_modules, its
@@ -19,10 +17,8 @@ export function installProject(): string {
   writeFileSync(join(project, 'package.json'), '{"type":"module"}')
   for (const part of ['package.json', 'bin'])
     cpSync(join(ROOT, part), join(installed, part), { recursive: true })
-  const manifest = require.resolve('typescript/package.json')
-  const compiler = join(dirname(manifest), require(manifest).bin.tsc)
-  const flags = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', join(installed, 'dist')]
-  execFileSync(process.execPath, [compiler, ...flags], { stdio: 'pipe' })
+  const build = [join(ROOT, 'scripts/build.mjs'), join(installed, 'dist')]
+  execFileSync(process.execPath, build, { stdio: 'pipe' })
   const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   for (const name of Object.keys(dependencies)) {
     mkdirSync(dirname(join(modules, name)), { recursive: true })

@@ -1,12 +1,40 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const LIMIT_MS = 120_000
+
+const PACK = `import { tool } from 'collet'
+export const wind = tool({
+  id: 'Weather.Wind@1.0.0',
+  description: 'How hard the wind blows.',
+  input: { type: 'object', properties: { place: { type: 'string', description: 'Where.' } }, required: ['place'] },
+  output: { type: 'string' },
+  run: ({ place }) => \`A breeze in \${place}.\`,
+})`
+const PACK_MANIFEST = JSON.stringify({
+  name: 'community.example.weather',
+  version: '1.0.0',
+  runtime: { language: 'javascript', entry: 'index.js', requires: ['clock'] },
+})
+const DOCUMENT = JSON.stringify({
+  openapi: '3.1.0',
+  info: { title: 'Shop', version: '1' },
+  servers: [{ url: 'http://127.0.0.1:9' }],
+  paths: {
+    '/orders': {
+      get: {
+        operationId: 'listOrders',
+        summary: 'List orders.',
+        responses: { 200: { description: 'All.' } },
+      },
+    },
+  },
+})
 
 let project: string
 let server: ServerProcess | undefined
@@ -94,6 +122,66 @@ describe('the packed package, installed elsewhere', () => {
     expect(JSON.parse(called)).toBe('again')
     expect(server.output()).not.toContain('ExperimentalWarning')
     await server.stop()
+  })
+
+  it('finds its threads and processes: a document is read in one, a pack runs in the other', async () => {
+    mkdirSync(join(project, 'weather'))
+    writeFileSync(join(project, 'weather/index.js'), PACK)
+    writeFileSync(join(project, 'weather/pack.json'), PACK_MANIFEST)
+    writeFileSync(join(project, 'shop.json'), DOCUMENT)
+    const sources = {
+      Weather: {
+        ...{ type: 'pack', path: 'weather', isolation: 'process', grant: ['clock'] },
+        tools: { Wind: { safetyTier: 'read' } },
+      },
+      Shop: { type: 'openapi', file: 'shop.json' },
+    }
+    writeFileSync(join(project, 'sources.json'), JSON.stringify({ sources, server: { port: 0 } }))
+    const argv = ['node_modules/collet/bin/collet.js', 'serve', '--config', 'sources.json']
+    server = await startServerProcess(process.execPath, argv, { cwd: project })
+    const { url } = server
+    const reply = await fetch(`${url}/tools/call`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ request: { tool_id: 'Weather.Wind', input: { place: 'Oslo' } } }),
+    })
+    expect(await reply.json()).toMatchObject({ result: { success: true, value: 'A breeze in Oslo.' } })
+    const listed = await (await fetch(`${url}/tools`)).json()
+    expect(JSON.stringify(listed)).toContain('Shop.listOrders')
+    await server.stop()
+  })
+
+  it('is few files, each with a map that holds the sources it speaks of', () => {
+    const dist = join(project, 'node_modules/collet/dist')
+    const files = readdirSync(dist, { recursive: true, encoding: 'utf8' })
+    const code = files.filter((name) => name.endsWith('.js'))
+    expect(code.length).toBeLessThan(120)
+    for (const name of files.filter((each) => each.endsWith('.map'))) {
+      const { sources, sourcesContent } = readJson(join(dist, name))
+      expect(sourcesContent).toHaveLength(sources.length)
+      expect(sourcesContent).not.toContain(null)
+    }
+    const script = `import('collet').then(({ tool }) => tool({ get id() { throw new Error('here') } })).catch((error) => console.log(error.stack))`
+    const shown = execFileSync(process.execPath, ['--enable-source-maps', '-e', script], {
+      cwd: project,
+      encoding: 'utf8',
+    })
+    expect(shown).toMatch(/src[\\/]core[\\/]tools[\\/]define\.ts:\d+/)
+  })
+
+  it('keeps its client free of Node and of packages', () => {
+    const dist = join(project, 'node_modules/collet/dist')
+    const seen = new Set([join(dist, 'client/index.js')])
+    for (const file of seen) {
+      const imported = readFileSync(file, 'utf8').matchAll(
+        /(?:^import|^export|\bfrom|\bimport\() ?"([^"]+)"/gm,
+      )
+      for (const [, specifier = ''] of imported) {
+        expect(specifier).toMatch(/^\.\.?\//)
+        seen.add(resolve(dirname(file), specifier))
+      }
+    }
+    expect(seen.size).toBeGreaterThan(2)
   })
 
   it('gives its subpaths to importers, with types beside them', () => {

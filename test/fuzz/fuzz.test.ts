@@ -5,20 +5,31 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Secret } from '#core/secret'
+import { startServer } from '#server/start-server'
 import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
-import { anyText, anyValue, bodyText, changed, Random } from './random-input.ts'
+import { testSettings } from '../test-settings.ts'
+import { KEY, LANES, type Living, laneOf, type Route, type Sent, toRoute } from './lanes.ts'
+import { anyText, anyValue, bodyText, Random } from './random-input.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 /** More with `COLLET_FUZZ_CASES`, as `npm run test:long` does; others with `COLLET_FUZZ_SEED`. */
 const CASES = Number(process.env.COLLET_FUZZ_CASES ?? 250)
 const SEED = Number(process.env.COLLET_FUZZ_SEED ?? 20_261_116)
 const AT_ONCE = 8
+/** One request in so many goes to the next route of the table. */
+const SHARE_OF_ROUTES = 4
 /** Nobody who still answers takes this long, on however busy a machine. */
 const HANG_MS = 30_000
-const KEY = 'fuzz-key-fuzz-key-fuzz-key-fuzz-key'
+const HOURS_MS = 4 * 3_600_000
+/** Of somebody who may approve the other's calls. */
+const OTHER_KEY = 'other-key-other-key-other-key-other'
+const ISSUER = { issuer: 'http://127.0.0.1:9/issuer', audiences: ['fuzz'], claims: {}, tenant: 'default' }
 
 let folder: string
 let server: ServerProcess
+let routes: readonly Route[]
+let living: Living
 const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE })
 
 beforeAll(async () => {
@@ -28,19 +39,27 @@ beforeAll(async () => {
     join(folder, 'collet.config.ts'),
     `import { tool, ToolError } from ${JSON.stringify(join(ROOT, 'src/index.ts'))}
      const input = { type: 'object', properties: { text: { type: 'string', description: 'A text.' }, list: { type: 'array', items: { type: 'integer' }, description: 'Numbers.' } } } as const
-     const one = (name: string, safetyTier: 'pure' | 'read' | 'write', run: (given: any) => unknown) =>
-       tool({ id: \`Echo.\${name}@1.0.0\`, description: name, input, output: {}, policy: { safetyTier }, run })
+     const one = (name: string, policy: object, run: (given: any) => unknown, more: object = {}) =>
+       tool({ id: \`Echo.\${name}@1.0.0\`, description: name, input, output: {}, policy, run, ...more })
      export default {
        tools: [
-         one('Say', 'pure', (given) => given),
-         one('Keep', 'write', (given) => given.text ?? null),
-         one('Fail', 'read', () => { throw new ToolError('No.', { canRetry: true }) }),
+         one('Say', { safetyTier: 'pure' }, (given) => given),
+         one('Keep', { safetyTier: 'write' }, (given) => given.text ?? null),
+         one('Fail', { safetyTier: 'read' }, () => { throw new ToolError('No.', { canRetry: true }) }),
+         one('Ask', { safetyTier: 'write', approval: 'always' }, (given) => given),
+         one('Count', { safetyTier: 'write' }, () => 1, { session: { open: () => ({}), idleMs: 60_000 } }),
        ],
        server: { port: 0 },
-       auth: { apiKeys: [{ id: 'fuzz', key: '${KEY}', scopes: ['*'] }] },
+       opentool: { streaming: true },
+       auth: {
+         apiKeys: [{ id: 'fuzz', key: '${KEY}', scopes: ['*'] }, { id: 'other', key: '${OTHER_KEY}', scopes: ['*'] }],
+         issuers: [{ issuer: '${ISSUER.issuer}', audience: 'fuzz' }],
+       },
      }`,
   )
+  routes = await routesOf()
   server = await startCollet(['serve'], { cwd: folder })
+  living = await bringToLife()
 }, 60_000)
 
 afterAll(async () => {
@@ -51,117 +70,47 @@ afterAll(async () => {
   expect(code).toBe(0)
 })
 
-interface Sent {
-  readonly method: string
-  readonly path: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+/** The routes of a server that has the same protocols and ways in. */
+async function routesOf(): Promise<readonly Route[]> {
+  const apiKeys = [{ id: 'fuzz', key: new Secret(KEY), tenant: 'default', scopes: ['*'] }]
+  const settings = testSettings({ auth: { apiKeys, jwt: undefined, issuers: [ISSUER] } })
+  const { opentool } = settings
+  const model = await startServer({ ...settings, opentool: { ...opentool, streaming: true } }, { graceMs: 0 })
+  await model.close()
+  rmSync(settings.dataFolder, { recursive: true })
+  return model.routes
 }
 
-type Lane = (random: Random) => Sent
-
-const JSON_TYPE = { 'content-type': 'application/json' }
-
-function headersOf(random: Random, more: Readonly<Record<string, string>> = {}): Record<string, string> {
-  const headers: Record<string, string> = { 'x-api-key': KEY, ...JSON_TYPE, ...more }
-  if (random.isLucky(0.1)) headers['content-type'] = sendable(anyText(random))
-  if (random.isLucky(0.1)) headers[random.one(ODD_HEADERS)] = sendable(anyText(random))
-  return headers
-}
-
-const ODD_HEADERS = [
-  ...(['accept', 'prefer', 'idempotency-key', 'collet-run', 'collet-session', 'collet-secret'] as const),
-  ...(['collet-user', 'collet-authorization', 'traceparent', 'last-event-id', 'mcp-session-id'] as const),
-  ...(['mcp-protocol-version', 'mcp-method', 'mcp-name', 'if-none-match', 'origin'] as const),
-] as const
-
-/** What a client library lets through; the rest is for raw connections. */
-function sendable(text: string): string {
-  return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 2_000)
-}
-
-function index(random: Random): string {
-  return encodeURIComponent(anyText(random).toWellFormed()).slice(0, 2_000)
-}
-
-const post = (random: Random, path: string, value: unknown, more: Record<string, string> = {}): Sent => ({
-  ...{ method: 'POST', path, headers: headersOf(random, more) },
-  body: bodyText(random, changed(random, value, random.one([0.005, 0.03, 0.15]))),
-})
-
-const get = (random: Random, path: string): Sent => ({
-  method: random.one(['GET', 'GET', 'GET', 'DELETE', 'HEAD', 'OPTIONS', 'PUT']),
-  path: random.isLucky(0.2) ? `${path}?limit=${index(random)}&after=${index(random)}` : path,
-  headers: headersOf(random),
-})
-
-const TOOL = ['Echo.Say', 'Echo.Keep', 'Echo.Fail', 'Echo.Say@1.0.0', 'Echo.Nobody'] as const
-const INPUT = { text: 'hello', list: [1, 2, 3] }
-const CLAIM = {
-  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-  'io.modelcontextprotocol/clientInfo': { name: 'fuzz', version: '1.0.0' },
-  'io.modelcontextprotocol/clientCapabilities': {},
-}
-
-const LANES: Readonly<Record<string, Lane>> = {
-  OTC(random) {
-    const request = { call_id: `c${random.below(500)}`, tool_id: random.one(TOOL), input: INPUT, context: {} }
-    const call = { $schema: 'urn:oxp:1.0', request }
-    if (random.isLucky(0.7)) return post(random, '/tools/call', call)
-    return get(
-      random,
-      random.one(['/tools', `/calls/${index(random)}`, `/tools/${index(random)}`, '/health']),
-    )
-  },
-  openwop(random) {
-    const id = random.isLucky(0.5) ? 'openwop:Echo.Say' : index(random)
-    if (random.isLucky(0.4)) return post(random, '/v1/sessions', { toolId: id, ttlSeconds: 60 })
-    const path = random.one([
-      ...(['/v1/tools', `/v1/tools/${id}`, `/v1/sessions/${id}`, '/.well-known/openwop'] as const),
-      ...([`/v1/runs/${id}/events/poll`, `/v1/runs/${id}`, `/v1/runs/${id}/interrupts/${id}`] as const),
-    ])
-    return random.isLucky(0.7) ? get(random, path) : post(random, path, anyValue(random))
-  },
-  OpenTool(random) {
-    const method = random.one(['Echo_Say', 'Echo_Keep', 'Echo_Fail', 'Nobody'])
-    const call = { jsonrpc: '2.0', method, params: INPUT, id: `o${random.below(500)}` }
-    if (random.isLucky(0.8)) return post(random, random.one(['/opentool/call', '/opentool/streamCall']), call)
-    return get(random, random.one(['/opentool/load', '/opentool/version', `/opentool/${index(random)}`]))
-  },
-  MCP(random) {
-    const method = random.one([
-      'tools/call',
-      'tools/list',
-      'initialize',
-      'ping',
-      'server/discover',
-      'resources/list',
-    ])
-    const params = { name: random.one(['Echo_Say', 'Echo_Keep', 'x']), arguments: INPUT, _meta: CLAIM }
-    const message = { jsonrpc: '2.0', id: random.below(1_000), method, params }
-    const headers = random.isLucky(0.7)
-      ? { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, 'mcp-name': params.name }
-      : { 'mcp-protocol-version': random.one(['2025-11-25', '2025-06-18', '1']) }
-    const accept = { accept: 'application/json, text/event-stream' }
-    return post(random, '/mcp', random.isLucky(0.1) ? [message, message] : message, { ...headers, ...accept })
-  },
-  admin(random) {
-    const path = random.one([
-      ...([
-        '/admin/keys',
-        '/admin/calls',
-        '/admin/audit',
-        '/admin/secrets',
-        '/admin/pins',
-        '/metrics',
-      ] as const),
-      ...([`/admin/keys/${index(random)}`, `/admin/principals/${index(random)}/keys`] as const),
-      ...([`/admin/calls/${index(random)}/settle`, `/admin/approvals/${index(random)}`] as const),
-      ...([`/approve/${index(random)}`, `/approvals/${index(random)}`, '/admin/sources'] as const),
-    ])
-    const body = { principal: 'p', name: 'n', scopes: ['a'], outcome: 'failed', value: 'v', kind: 'secret' }
-    return random.isLucky(0.5) ? get(random, path) : post(random, path, body)
-  },
+/** A parked call with a link to its approval, a call, a run and a session; the fuzzer asks for them by name. */
+async function bringToLife(): Promise<Living> {
+  const ask = async (method: string, path: string, body?: unknown, key = KEY) => {
+    const headers = { 'x-api-key': key, 'content-type': 'application/json', 'collet-run': 'fuzz-run' }
+    const response = await fetch(new URL(path, server.url), {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    return await response.text()
+  }
+  const call = (tool: string, id: string) =>
+    ask('POST', '/tools/call', { request: { tool_id: tool, call_id: id, input: { text: 'x' } } })
+  await call('Echo.Keep', 'kept')
+  await call('Echo.Ask', 'asked')
+  const session = await ask('POST', '/v1/sessions', { toolId: 'openwop:Echo.Count' })
+  const [approval] = /[\w-]{16,}/.exec(await ask('GET', '/admin/approvals')) ?? []
+  const link = await ask('POST', `/admin/approvals/${approval}/link`, { approver: 'somebody' }, OTHER_KEY)
+  const ids = [session, link].map((text) => /([\w.~-]{16,})"/.exec(text)?.[1])
+  expect([approval, ...ids], `${session} ${link}`).not.toContain(undefined)
+  return [
+    'kept',
+    'asked',
+    'fuzz',
+    'fuzz-run',
+    'Echo.Say',
+    'openwop:Echo.Count',
+    `${approval}`,
+    ...ids.map(String),
+  ]
 }
 
 /** Status of the answer, read to its end; streams are left after a moment. */
@@ -193,15 +142,23 @@ const mayBe500 = ({ path }: Sent): boolean => path.startsWith('/opentool/streamC
 describe(`anything at all, seed ${SEED}`, () => {
   it.each(Object.entries(LANES))(
     '%s answers it, and nothing breaks',
-    { timeout: 4 * 3_600_000 },
+    { timeout: HOURS_MS },
     async (name, lane) => {
       const random = new Random(SEED + name.length * 7_919 + name.charCodeAt(0))
+      const own = routes.filter(({ path }) => laneOf(path) === name)
       const distinct = new Set<string>()
-      const statuses = new Map<number, number>()
+      const [statuses, asked] = [new Map<number, number>(), new Map<Route, number>()]
+      const next = (): Sent => {
+        // One route after another, between requests that would do.
+        const route = sent % SHARE_OF_ROUTES === 0 ? own[(sent / SHARE_OF_ROUTES) % own.length] : undefined
+        if (route === undefined) return lane.craft(random, living)
+        asked.set(route, (asked.get(route) ?? 0) + 1)
+        return toRoute(random, route, living)
+      }
       const work = async (): Promise<void> => {
         while (sent < CASES) {
           sent += 1
-          const message = lane(random)
+          const message = next()
           distinct.add(JSON.stringify(message))
           const status = await send(message).catch((error: unknown) =>
             expect.fail(`${error}: ${JSON.stringify(message).slice(0, 2_000)}`),
@@ -214,15 +171,25 @@ describe(`anything at all, seed ${SEED}`, () => {
       }
       let sent = 0
       await Promise.all(Array.from({ length: AT_ONCE }, work))
+      const seen = [...statuses].sort().map(([status, times]) => `${status} ${times}`)
+      if (CASES >= 10_000)
+        process.stdout.write(`${name}, ${sent} requests, ${own.length} routes: ${seen.join(', ')}\n`)
       // One that goes in a circle, or is turned away at the door, tries nothing.
       expect(statuses.size).toBeGreaterThan(2)
       expect(statuses.get(200) ?? 0).toBeGreaterThan(CASES / 20)
-      expect(distinct.size).toBeGreaterThan(CASES * 0.6)
+      expect(distinct.size).toBeGreaterThan(CASES * 0.5)
+      expect(own.filter((route) => !asked.has(route))).toEqual([])
       await isUnhurt()
     },
   )
 
-  it('raw connections are answered or closed, and nothing breaks', { timeout: 4 * 3_600_000 }, async () => {
+  it("every route of the server is some lane's", () => {
+    const lanes = new Set(routes.map(({ path }) => laneOf(path)))
+    expect([...lanes].sort()).toEqual(Object.keys(LANES).sort())
+    expect(routes.length).toBeGreaterThan(40)
+  })
+
+  it('raw connections are answered or closed, and nothing breaks', { timeout: HOURS_MS }, async () => {
     const random = new Random(SEED)
     let opened = 0
     const work = async (): Promise<void> => {
@@ -237,11 +204,14 @@ describe(`anything at all, seed ${SEED}`, () => {
 })
 
 function rawText(random: Random): string {
+  if (random.isLucky(0.1)) return anyText(random)
   const { host } = new URL(server.url)
   const body = bodyText(random, anyValue(random))
+  const target = random.isLucky(0.8) ? routes[random.below(routes.length)]?.path : anyText(random)
   const lines = [
-    `${random.one(['POST', 'GET', anyText(random)])} ${random.one(['/tools/call', '/mcp', anyText(random)])} HTTP/1.1`,
+    `${random.one(['POST', 'GET', anyText(random)])} ${target} HTTP/1.${random.isLucky(0.9) ? 1 : 0}`,
     `Host: ${random.isLucky(0.8) ? host : anyText(random)}`,
+    `X-Api-Key: ${random.isLucky(0.8) ? KEY : anyText(random)}`,
     'Content-Type: application/json',
     random.isLucky(0.5)
       ? `Content-Length: ${random.one([body.length, 0, -1, 1e9, 3])}`

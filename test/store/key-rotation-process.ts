@@ -1,11 +1,12 @@
-import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { openStore } from '#store/stores'
 
 /** Changes the key in a process of its own, which dies at the given piece of progress. */
-const [path = '', masterKey = '', oldMasterKey = '', dieAt = '0'] = process.argv.slice(2)
-const store = openSqliteStore({
-  path,
+const [url = '', masterKey = '', oldMasterKey = '', dieAt = '0'] = process.argv.slice(2)
+const store = await openStore(url, {
+  dataFolder: '.',
   masterKey: Buffer.from(masterKey, 'base64'),
   oldMasterKey: Buffer.from(oldMasterKey, 'base64'),
+  mode: 'operator',
 })
 let told = 0
 // Long after the announcement, so that nothing waits for readers.

@@ -14,8 +14,10 @@ import { KeyRing } from '#store/key-ring'
 import { rowMac } from '#store/rows'
 import { openDatabase } from '#store/sqlite/database'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { openStore } from '#store/stores'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { runThrough, sampleCall } from '#testing/samples'
+import { createDatabase, query } from './databases.ts'
 
 const AT = Date.UTC(2026, 0, 1)
 const FAR = AT + 9e9
@@ -181,23 +183,33 @@ describe('the change of the key', () => {
     expect(() => open(OLD)).toThrow('the key does not fit')
   })
 
-  it('goes on wherever it was killed', async () => {
-    const first = await filled()
+  it.each(['SQLite', 'PostgreSQL'])('on %s goes on wherever it was killed', async (engine) => {
+    const url = engine === 'SQLite' ? `sqlite:${path}` : await createDatabase('rotation')
+    const openAt = async (masterKey: Uint8Array, oldMasterKey?: Uint8Array) => {
+      const store = await openStore(url, { dataFolder: folder, masterKey, oldMasterKey, mode: 'server' })
+      opened.push(store)
+      return store
+    }
+    const first = await openAt(OLD)
+    await fill(first)
     const before = await contentsOf(first)
     await close(first)
     // At the announcement, after the first page, after some.
-    for (const dieAt of [1, 2, 4]) {
-      expect(runRotation(dieAt).signal).toBe('SIGKILL')
-      const other = open(NEW, OLD)
+    for (const dieAt of engine === 'SQLite' ? [1, 2, 4] : [1, 4]) {
+      expect(runRotation(url, dieAt).signal).toBe('SIGKILL')
+      // The lease of the one that was killed runs out.
+      if (engine === 'PostgreSQL') await query(url, 'UPDATE writers SET lease_until = 1')
+      const other = await openAt(NEW, OLD)
       expect(await other.verify()).toMatchObject({ ok: true })
       expect(await contentsOf(other)).toEqual(before)
       await close(other)
     }
-    const { stdout } = runRotation(0)
+    const { stdout } = runRotation(url, 0)
     expect(JSON.parse(stdout)).toMatchObject({ kind: 'done', generation: 2 })
-    const later = open(NEW)
+    const later = await openAt(NEW)
     expect(await contentsOf(later)).toEqual(before)
-    expect(await later.verify()).toMatchObject({ ok: true })
+    expect(await later.verify()).toMatchObject({ ok: true, badRows: [] })
+    await expect(openAt(OLD)).rejects.toThrow('the key does not fit')
   })
 
   it('does not begin while a server runs without the new key, and says which', async () => {
@@ -264,9 +276,9 @@ describe('the change of the key', () => {
   })
 })
 
-function runRotation(dieAt: number) {
+function runRotation(url: string, dieAt: number) {
   const script = join(import.meta.dirname, 'key-rotation-process.ts')
   const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
-  const args = [path, NEW.toString('base64'), OLD.toString('base64'), String(dieAt)]
+  const args = [url, NEW.toString('base64'), OLD.toString('base64'), String(dieAt)]
   return spawnSync(process.execPath, [...flags, script, ...args], { encoding: 'utf8', timeout: 20_000 })
 }

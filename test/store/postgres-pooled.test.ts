@@ -3,17 +3,11 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Store } from '#core/ports/store'
 import { attemptAt, sampleCall, success } from '#testing/samples'
 import { useDatabase, useProxy } from './databases.ts'
+import { PGBOUNCER, startPgBouncer } from './pgbouncer.ts'
 import { type Pooler, startPooler } from './postgres-pooler.ts'
 
 const database = useDatabase('pooled')
 const network = useProxy(database)
-let pooler: Pooler
-
-beforeAll(async () => {
-  pooler = await startPooler(database.url, 4)
-})
-afterAll(() => pooler.close())
-
 /** Many calls through their whole life, read back, and a chain that verifies. */
 async function work(store: Store, name: string): Promise<void> {
   const calls = Array.from({ length: 40 }, (_, index) => sampleCall({ record: `${name}-${index}` }))
@@ -29,46 +23,59 @@ async function work(store: Store, name: string): Promise<void> {
   expect(await store.verify()).toMatchObject({ ok: true })
 }
 
-describe('behind a pooler in transaction mode', () => {
-  it('a store reads through it, and changes, lease and notices go to the database itself', async () => {
-    const [store, other] = [
-      await database.open({ url: pooler.url, direct: database.url }),
-      await database.open(),
-    ]
-    const told: unknown[] = []
-    store.watch((names) => told.push(names))
-    await vi.waitUntil(() => told.length > 0, 20_000)
-    await Promise.all([work(store, 'pooled'), work(other, 'direct')])
-    told.length = 0
-    await store.claim(sampleCall())
-    await other.requestCancel(sampleCall(), 'key:alice', 2_000)
-    await vi.waitUntil(() => told.length > 0, 20_000)
-  })
+/** What PgBouncer does, everywhere; and PgBouncer itself where it is installed. */
+const POOLERS = [
+  ['a pooler', startPooler, true],
+  ['PgBouncer', startPgBouncer, PGBOUNCER !== undefined],
+] as const
 
-  it('a store without another address works too, and polls for what others do', async () => {
-    const [store, other] = [
-      await database.open({ url: pooler.url }),
-      await database.open({ url: pooler.url }),
-    ]
-    const told: unknown[] = []
-    store.watch((names) => told.push(names))
-    await Promise.all([work(store, 'one'), work(other, 'two')])
-    told.length = 0
-    await other.claim(sampleCall())
-    await vi.waitUntil(() => told.length > 0, 20_000)
-    expect(await store.isWriterAlive(other.writer)).toBe(true)
-  })
+for (const [name, start, isHere] of POOLERS)
+  describe.runIf(isHere)(`behind ${name} in transaction mode`, () => {
+    let pooler: Pooler
+    beforeAll(async () => {
+      pooler = await start(database.url, 4)
+    })
+    afterAll(() => pooler.close())
 
-  it('leaves no settings behind for whoever gets the connection next', async () => {
-    await work(await database.open({ url: pooler.url }), 'settings')
-    const client = new Client({ connectionString: pooler.url })
-    await client.connect()
-    for (let turn = 0; turn < 8; turn += 1) {
-      expect((await client.query('SHOW plan_cache_mode')).rows).toEqual([{ plan_cache_mode: 'auto' }])
-    }
-    await client.end()
+    it('a store reads through it, and changes, lease and notices go to the database itself', async () => {
+      const [store, other] = [
+        await database.open({ url: pooler.url, direct: database.url }),
+        await database.open(),
+      ]
+      const told: unknown[] = []
+      store.watch((names) => told.push(names))
+      await vi.waitUntil(() => told.length > 0, 20_000)
+      await Promise.all([work(store, 'pooled'), work(other, 'direct')])
+      told.length = 0
+      await store.claim(sampleCall())
+      await other.requestCancel(sampleCall(), 'key:alice', 2_000)
+      await vi.waitUntil(() => told.length > 0, 20_000)
+    })
+
+    it('a store without another address works too, and polls for what others do', async () => {
+      const [store, other] = [
+        await database.open({ url: pooler.url }),
+        await database.open({ url: pooler.url }),
+      ]
+      const told: unknown[] = []
+      store.watch((names) => told.push(names))
+      await Promise.all([work(store, 'one'), work(other, 'two')])
+      told.length = 0
+      await other.claim(sampleCall())
+      await vi.waitUntil(() => told.length > 0, 20_000)
+      expect(await store.isWriterAlive(other.writer)).toBe(true)
+    })
+
+    it('leaves no settings behind for whoever gets the connection next', async () => {
+      await work(await database.open({ url: pooler.url }), 'settings')
+      const client = new Client({ connectionString: pooler.url })
+      await client.connect()
+      for (let turn = 0; turn < 8; turn += 1) {
+        expect((await client.query('SHOW plan_cache_mode')).rows).toEqual([{ plan_cache_mode: 'auto' }])
+      }
+      await client.end()
+    })
   })
-})
 
 describe('a database that is far away', () => {
   it('costs a group of changes a few round trips, however many changes are in it', async () => {

@@ -7,7 +7,7 @@ import { createConnection, createServer, type Socket } from 'node:net'
  */
 export interface Pooler {
   readonly url: string
-  close(): void
+  close(): void | Promise<void>
 }
 
 const SSL_REQUEST = 80_877_103

@@ -1,8 +1,5 @@
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { NewKey } from '#core/ports/key-store'
@@ -63,29 +60,12 @@ describe('a server on postgres://', () => {
   })
 })
 
-const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
-  CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;
-  INSERT INTO hosts (name) VALUES ('one');`
+const NEXT = 'CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;'
 const masterKey = randomBytes(32)
 const keys = new KeyRing({ current: masterKey })
 const [OLD, NEW] = [MIGRATIONS.length, MIGRATIONS.length + 1]
 
 describe('the tables of a database', () => {
-  it('are made and changed once by four processes that start together', async () => {
-    const empty = await createDatabase('migrate_empty')
-    const old = await createDatabase('migrate_old')
-    await prepareDatabase(old, keys)
-    const processes = Array.from({ length: 4 }, startMigrating)
-    await Promise.all(processes.map(({ next }) => next()))
-    for (const [url, from] of [[empty, 0] as const, [old, OLD] as const]) {
-      for (const { send } of processes) send(url)
-      const seen = (await Promise.all(processes.map(({ next }) => next()))).sort()
-      expect(seen).toEqual([`${from} ${NEW}`, ...Array(3).fill(`${NEW} ${NEW}`)])
-      expect(await query(url, 'SELECT name FROM hosts')).toEqual([{ name: 'one' }])
-    }
-    for (const { end } of processes) await end()
-  })
-
   it('are not touched by a look, nor by whoever may not change them', async () => {
     const url = await createDatabase('migrate_look')
     const access = { dataFolder: '.', masterKey }
@@ -230,22 +210,4 @@ async function createRole(url: string, rights: string): Promise<string> {
   await query(url, `CREATE ROLE ${role} LOGIN PASSWORD '${role}'; ${rights.replaceAll('ROLE', role)}`)
   onTestFinished(async () => void (await query(url, `DROP OWNED BY ${role}; DROP ROLE ${role}`)))
   return Object.assign(new URL(url), { username: role, password: role }).href
-}
-
-/** A process that migrates what it is sent. */
-function startMigrating() {
-  const file = fileURLToPath(new URL('migrate-process.ts', import.meta.url))
-  const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
-  const args = [...flags, file, masterKey.toString('base64'), NEXT]
-  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] })
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  const ended = new Promise((resolve) => child.once('close', resolve))
-  return {
-    next: async () => String((await lines.next()).value),
-    send: (url: string) => child.stdin.write(`${url}\n`),
-    end: async () => {
-      child.stdin.end()
-      await ended
-    },
-  }
 }

@@ -382,7 +382,7 @@ export interface IdentifiedCall extends CallAddress {
   /** The user that the request names is proven (OTC/T-27); absent = it is the caller's word, or there is none. */
   readonly isUserProven?: true
   /** Whose step it is; only a workflow's own server makes such calls (rule 31). */
-  readonly step?: StepOrigin
+  readonly step?: StepOrigin | undefined
 }
 
 /** Rules 3 to 5: key and fingerprint are keyed digests, so the store tells nothing about what a caller wrote. */
@@ -415,7 +415,7 @@ export function identifyCall(
     input,
     inputJson,
     request,
-    ...(step === undefined ? {} : { step }),
+    step,
   }
 }
 

@@ -246,8 +246,8 @@ export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): New
     rerunUntilMs: scope.session === undefined ? rerunUntil(tool, atMs) : 0,
     inputJson: call.inputJson,
     atMs,
-    ...(call.step === undefined ? {} : { step: { parent: call.step.parent, root: call.step.root } }),
-    ...(tool.workflow === undefined ? {} : { resumable: true }),
+    step: call.step === undefined ? undefined : { parent: call.step.parent, root: call.step.root },
+    resumable: tool.workflow === undefined ? undefined : true,
   }
 }
 

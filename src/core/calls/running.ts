@@ -25,9 +25,17 @@ export const LOST = 'lost'
 /** An outage longer than this many claims forgets the oldest: their rows, if any, wait for a restart. */
 const MOST_ABANDONED = 10_000
 
+/**
+ * Where a run stands while it runs, and nothing afterwards. What V8 leaves of a map that it made anew, as it does again and again while
+ * entries come and go, still refers to its entries and to the map's next form: runs that are over would stay until a full collection.
+ */
+interface Place {
+  run: RunningCall | undefined
+}
+
 /** The runs of this process by record. A late run leaves this map but keeps its slot until it settles (rule 10). */
 export class RunningCalls {
-  readonly #byRecord = new Map<string, RunningCall>()
+  readonly #byRecord = new Map<string, Place>()
   readonly #idle = new Set<() => void>()
   readonly #abandoned = new Set<string>()
   #late = 0
@@ -42,18 +50,23 @@ export class RunningCalls {
   }
 
   get(record: string): RunningCall | undefined {
-    return this.#byRecord.get(record)
+    return this.#byRecord.get(record)?.run
   }
 
   start(call: IdentifiedCall, tool: Tool, scope: CallScope): RunningCall {
     const running = new RunningCall(call, tool, scope)
-    this.#byRecord.set(call.record, running)
+    this.#byRecord.set(call.record, { run: running })
     return running
   }
 
   /** Only its own entry: another attempt of the same call may have replaced it. */
   end(running: RunningCall): void {
-    if (this.#byRecord.get(running.call.record) === running) this.#byRecord.delete(running.call.record)
+    const { record } = running.call
+    const place = this.#byRecord.get(record)
+    if (place?.run === running) {
+      this.#byRecord.delete(record)
+      place.run = undefined
+    }
     if (this.#byRecord.size === 0 && this.#idle.size > 0) {
       for (const wake of this.#idle) wake()
       this.#idle.clear()
@@ -82,7 +95,7 @@ export class RunningCalls {
   }
 
   interruptAll(why: Interruption): void {
-    for (const running of this.#byRecord.values()) running.interrupt(why)
+    for (const { run } of this.#byRecord.values()) run?.interrupt(why)
   }
 
   /** Resolves when nothing runs, or after `timeoutMs`; tells which. */

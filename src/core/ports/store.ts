@@ -54,9 +54,9 @@ export interface NewCall extends CallAddress, CallLabel {
   readonly inputJson: string
   readonly atMs: number
   /** Of a step of a workflow: the workflow's call, and the call that began it all. */
-  readonly step?: { readonly parent: string; readonly root: string }
+  readonly step?: { readonly parent: string; readonly root: string } | undefined
   /** A workflow: repeats nothing when it runs again (rule 31). */
-  readonly resumable?: true
+  readonly resumable?: true | undefined
 }
 
 export interface CallRecord extends CallAddress, CallLabel {

@@ -26,6 +26,24 @@ describe('MCP-54: schemas of older dialects', () => {
       { prefixItems: [{ type: 'string' }], items: false },
     ],
     [
+      'have references into tuples and what comes after them',
+      {
+        $schema: DRAFT_7,
+        items: [{ type: 'string' }, { $ref: '#/items/0' }],
+        additionalItems: { type: 'null' },
+        properties: { items: { type: 'array' }, a: { $ref: '#/properties/items' } },
+        dependencies: { a: { properties: { b: { $ref: '#/additionalItems' } } } },
+        contains: { $ref: '#/dependencies/a' },
+      },
+      {
+        prefixItems: [{ type: 'string' }, { $ref: '#/prefixItems/0' }],
+        items: { type: 'null' },
+        properties: { items: { type: 'array' }, a: { $ref: '#/properties/items' } },
+        dependentSchemas: { a: { properties: { b: { $ref: '#/items' } } } },
+        contains: { $ref: '#/dependentSchemas/a' },
+      },
+    ],
+    [
       'have dependencies',
       { $schema: DRAFT_7, dependencies: { a: ['b'], c: { required: ['d'] } } },
       { dependentRequired: { a: ['b'] }, dependentSchemas: { c: { required: ['d'] } } },

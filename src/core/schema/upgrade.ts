@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, pointerSteps, setMember } from '#core/json'
 import { mapSubschemas, REFERENCES } from './keywords.ts'
 import { withoutIdleEscapes } from './patterns.ts'
 
@@ -37,6 +37,7 @@ export function unknownDialect(schema: JsonObject): string | undefined {
 export function upgradeSchema(schema: JsonObject): JsonObject {
   const { $schema: dialect, $id: id, ...rest } = schema
   const upgraded = rewrite(rest, {
+    root: rest,
     itself: typeof id === 'string' ? id.replace(/#$/, '') : '',
     isLonely: typeof dialect === 'string' && UP_TO_7.test(dialect),
   })
@@ -45,6 +46,8 @@ export function upgradeSchema(schema: JsonObject): JsonObject {
 }
 
 interface Origin {
+  /** The document as it was written. */
+  readonly root: JsonObject
   /** What the document calls itself. */
   readonly itself: string
   /** Whether a reference stands alone, whatever is written beside it. */
@@ -82,10 +85,31 @@ function rewriteKeyword(keyword: string, value: JsonValue, origin: Origin): Json
   return members
 }
 
-/** A reference that names the document itself. */
-function ownReference(value: JsonValue, { itself }: Origin): JsonValue {
-  if (itself === '' || typeof value !== 'string') return value
-  return value === itself || value.startsWith(`${itself}#`) ? `#${value.slice(itself.length + 1)}` : value
+/** A reference that names the document itself, or a place in it that has another word now. */
+function ownReference(value: JsonValue, { itself, root }: Origin): JsonValue {
+  if (typeof value !== 'string') return value
+  const isNamed = itself !== '' && (value === itself || value.startsWith(`${itself}#`))
+  const reference = isNamed ? `#${value.slice(itself.length + 1)}` : value
+  return MOVED.test(reference) ? movedReference(reference, root) : reference
+}
+
+const MOVED = /^#\/(?:.*\/)?(?:items|additionalItems|dependencies)(?:\/|$)/
+
+/** Where a reference leads once the words on its way are rewritten. */
+function movedReference(reference: string, root: JsonObject): string {
+  let place: JsonValue = root
+  const made: string[] = []
+  for (const step of reference.slice(2).split('/')) {
+    const [name = ''] = pointerSteps(`/${step}`)
+    if (typeof place !== 'object' || place === null || !Object.hasOwn(place, name)) return reference
+    const isTuple = isJsonObject(place) && Array.isArray(place.items)
+    if (isTuple && step === 'items') made.push('prefixItems')
+    else if (isTuple && step === 'additionalItems') made.push('items')
+    else if (step === 'dependencies') made.push('dependentSchemas')
+    else made.push(step)
+    place = Reflect.get(place, name)
+  }
+  return `#/${made.join('/')}`
 }
 
 /** Until 2019-09 `items` was also a list. */

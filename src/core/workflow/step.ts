@@ -27,7 +27,7 @@ export interface WorkflowCall {
     readonly principal: Principal
     readonly callId: string
     readonly request: CallRequest
-    readonly step?: StepOrigin
+    readonly step?: StepOrigin | undefined
   }
   readonly scope: { readonly run: RunScope | undefined }
   readonly interruption: 'timeout' | 'cancel' | 'shutdown' | undefined

@@ -116,16 +116,15 @@ async function handleCall(request: HttpRequest, parts: CallParts): Promise<HttpR
   const read = readFunctionCall(request, parts)
   if ('status' in read) return read
   const reply = await parts.gateway.call(request.principal, read.call)
+  const headers = callReplyHeaders(reply, JSON_HEADERS)
   return {
     status: 200,
-    headers: {
-      'content-type': JSON_TYPE,
-      ...callReplyHeaders(reply),
-      ...(reply.outcome.ok ? undefined : retryHeader(reply.outcome.error)),
-    },
+    headers: reply.outcome.ok ? headers : { ...headers, ...retryHeader(reply.outcome.error) },
     body: encodeReply(read, reply),
   }
 }
+
+const JSON_HEADERS = { 'content-type': JSON_TYPE }
 
 interface CallParts {
   readonly gateway: Gateway

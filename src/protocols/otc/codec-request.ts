@@ -50,22 +50,27 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
   const context = decodeContext(call.context)
   const named = readTraceId(dialect, call)
   if (named !== undefined) request.adoptTrace?.(named)
+  const input = readInput(call)
+  const key = readCallKey(call, request.headers)
+  const userId = dialect === 'uts' ? readUtsUser(call, context.userId) : context.userId
+  const scope = readCallScope(request.headers)
   return {
     dialect,
     schemaId,
     loneToken: context.loneToken,
     call: {
       tool,
-      input: readInput(call),
-      key: readCallKey(call, request.headers),
+      input,
+      key,
       traceId: named ?? request.traceId,
       protocol: 'otc',
-      ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
-      userId: dialect === 'uts' ? readUtsUser(call, context.userId) : context.userId,
-      ...(context.userInfo === undefined ? undefined : { userInfo: context.userInfo }),
+      traceparent: request.traceparent,
+      userId,
+      userInfo: context.userInfo,
       tokens: context.tokens,
       secrets: context.secrets,
-      ...readCallScope(request.headers),
+      runId: scope?.runId,
+      sessionId: scope?.sessionId,
     },
   }
 }

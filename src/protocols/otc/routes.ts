@@ -257,6 +257,8 @@ function callRoute(path: CallPath, gateway: Gateway, settings: OtcSettings): Htt
   }
 }
 
+const RESULT_HEADERS = { 'content-type': 'application/json', [OXP_VERSION_HEADER]: PROTOCOL_VERSION }
+
 async function handleCall(
   path: CallPath,
   request: HttpRequest,
@@ -288,11 +290,7 @@ async function handleCall(
     decoded.dialect === 'proto' ? await endOf(reply, request.principal, gateway, settings) : 0
   return {
     status: 200,
-    headers: {
-      'content-type': 'application/json',
-      [OXP_VERSION_HEADER]: PROTOCOL_VERSION,
-      ...callReplyHeaders(reply),
-    },
+    headers: callReplyHeaders(reply, RESULT_HEADERS),
     body: encodeResult(
       { dialect: decoded.dialect, schemaId: decoded.schemaId, finishedAtMs },
       reply,

@@ -201,9 +201,10 @@ async function answer(
     const body = readJsonBody(exchange.raw, services.bodyLimitBytes, share.of(principal))
     exchange.body = body instanceof Promise ? await body : body
   }
-  return exchange.scope === undefined
+  // A promise that is given back unawaited costs two more, and a turn each.
+  return await (exchange.scope === undefined
     ? route.handle(exchange)
-    : requestScope.run(exchange.scope, () => route.handle(exchange))
+    : requestScope.run(exchange.scope, () => route.handle(exchange)))
 }
 
 /** `Host` and `Origin` (rule 28), then whatever the operator adds (OTC-114). Throws a fault. */

@@ -61,6 +61,7 @@ export class Exchange implements HttpRequest {
   readonly scope: RequestScope | undefined
   principal: Principal = ANONYMOUS
   body: JsonValue | undefined = undefined
+  #traceparent: string | undefined
   #query: URLSearchParams | undefined
   #signal: AbortSignal | undefined
   #left: AbortSignal | undefined
@@ -96,11 +97,13 @@ export class Exchange implements HttpRequest {
   }
 
   get traceparent(): string {
-    return formatTraceparent(this.trace)
+    this.#traceparent ??= formatTraceparent(this.trace)
+    return this.#traceparent
   }
 
   adoptTrace(traceId: string): void {
     adoptTrace(this.trace, traceId)
+    this.#traceparent = undefined
   }
 
   get signal(): AbortSignal {
@@ -145,9 +148,9 @@ function leavingOf(response: ServerResponse): AbortSignal {
 export function closeExchange(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   const { raw, response, route, trace } = exchange
   const headers: string[] = []
-  for (const name of Object.keys(reply.headers)) headers.push(name, reply.headers[name] ?? '')
+  for (const name in reply.headers) headers.push(name, reply.headers[name] ?? '')
   if (reply.status === 401) setHeader(headers, 'www-authenticate', challengeOf(services, exchange, reply))
-  headers.push('traceparent', formatTraceparent(trace), 'x-content-type-options', 'nosniff')
+  headers.push('traceparent', exchange.traceparent, 'x-content-type-options', 'nosniff')
   if (services.hostGuard.hasCors)
     headers.push(...corsHeaders(services.hostGuard.corsOrigin(exchange.headers.origin)))
   writeReply(response, reply, headers, services.isClosing())

@@ -127,6 +127,13 @@ describe('a call that is passed on', () => {
     expect(reply.callId).toBe('{"action":"accept","content":{"yes":true}}')
   })
 
+  it('is cut when nothing is asked in it', async () => {
+    const ends = await openEnds({})
+    const { key, clock, holder } = ends
+    const ticket = newTicket(holder.writer, clock.nowMs())
+    expect(await send(ends, writeTicket(createSecretKey(key), ticket), new Uint8Array(3))).toBe('cut')
+  })
+
   it('is told what the other replica refused, in its words', async () => {
     const { hop, holder } = await openEnds({
       closeSession: () => Promise.reject(fault('not_ready', 'Not now.', { retryAfterMs: 700 })),

@@ -168,6 +168,8 @@ class HopExchange {
         isFirst = false
       }
     }
+    // Nothing would ever end it.
+    if (isFirst) throw new Error('an exchange ended before anything was asked')
   }
 
   async #work(message: ToHolder): Promise<void> {

@@ -17,15 +17,15 @@ export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
   const all = () => gateway.catalogFor(EVERYTHING)
   return {
     ...gateway,
-    async call(principal, request) {
-      const reply = await gateway.call(principal, request)
-      if (!reply.outcome.ok && reply.outcome.error.code === 'tool_not_found') {
-        const tool = { ...request.tool, base: shortName(request.tool.base) }
-        const find = () => all().resolve(tool)
-        noteHidden(gateway, note, { principal, action: 'tool.call', find })
-      }
-      return reply
-    },
+    call: (principal, request) =>
+      gateway.call(principal, request).then((reply) => {
+        if (!reply.outcome.ok && reply.outcome.error.code === 'tool_not_found') {
+          const tool = { ...request.tool, base: shortName(request.tool.base) }
+          const find = () => all().resolve(tool)
+          noteHidden(gateway, note, { principal, action: 'tool.call', find })
+        }
+        return reply
+      }),
     async openSession(principal, request) {
       try {
         return await gateway.openSession(principal, request)

@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { connectionAddress, directAddress, problemOfAddress, shownAddress } from './address.ts'
+import {
+  connectionAddress,
+  directAddress,
+  leaseOfAddress,
+  problemOfAddress,
+  shownAddress,
+} from './address.ts'
 
 describe('an address of PostgreSQL', () => {
   it.each([
@@ -41,6 +47,18 @@ describe('an address of PostgreSQL', () => {
     expect(directAddress('postgres://u:p@h/d')).toBeUndefined()
     for (const wrong of ['', 'a/b', 'u@h', 'h:x'])
       expect(problemOfAddress(`postgres://u@h/d?direct=${wrong}`), wrong).toContain('direct is')
+  })
+
+  it('says how long a lease is, within bounds', () => {
+    const leased = (value: string) => `postgres://u:p@pooler/d?lease=${value}&direct=db`
+    expect(['5', '300'].map((value) => leaseOfAddress(leased(value)))).toEqual([5_000, 300_000])
+    expect(leaseOfAddress('postgres://u@h/d')).toBe(10_000)
+    expect(connectionAddress(leased('30'))).toBe('postgres://u:p@pooler/d')
+    expect(directAddress(leased('30'))).toBe('postgres://u:p@db/d')
+    for (const wrong of ['', '4', '301', '1e2', '10s', '-5'])
+      expect(problemOfAddress(leased(wrong)), wrong).toContain(
+        'lease is a whole number of seconds from 5 to 300',
+      )
   })
 
   it('asks for TLS only with a certificate that is checked, unless it says otherwise', () => {

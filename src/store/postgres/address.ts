@@ -18,6 +18,8 @@ export function problemOfAddress(text: string): string | undefined {
     if (name === 'sslmode' && !SSL_MODES.has(value))
       return `sslmode is one of ${[...SSL_MODES.keys()].join(', ')}.`
     if (name === DIRECT && directHost(value) === undefined) return 'direct is HOST or HOST:PORT.'
+    if (name === LEASE && leaseOf(value) === undefined)
+      return `lease is a whole number of seconds from ${SHORTEST_LEASE_S} to ${LONGEST_LEASE_S}.`
   }
   return undefined
 }
@@ -42,7 +44,7 @@ export function connectionAddress(text: string): string {
   if (url === undefined || url.search === '') return text
   const asked = url.searchParams.get('sslmode')
   if (asked !== null) url.searchParams.set('sslmode', SSL_MODES.get(asked) ?? asked)
-  url.searchParams.delete(DIRECT)
+  for (const name of [DIRECT, LEASE]) url.searchParams.delete(name)
   return url.href
 }
 
@@ -56,7 +58,23 @@ export function directAddress(text: string): string | undefined {
   return connectionAddress(url.href)
 }
 
+/** How long others wait for a sign of life of whoever opens this address; the default when it does not say. */
+export function leaseOfAddress(text: string): number {
+  const asked = parse(text)?.searchParams.get(LEASE) ?? ''
+  return (leaseOf(asked) ?? DEFAULT_LEASE_S) * 1_000
+}
+
 const DIRECT = 'direct'
+const LEASE = 'lease'
+const DEFAULT_LEASE_S = 10
+/** Whoever is dead is looked for every five seconds, and what it ran is to be decided within two leases. */
+const SHORTEST_LEASE_S = 5
+const LONGEST_LEASE_S = 300
+
+function leaseOf(value: string): number | undefined {
+  const seconds = /^\d{1,3}$/.test(value) ? Number(value) : 0
+  return seconds >= SHORTEST_LEASE_S && seconds <= LONGEST_LEASE_S ? seconds : undefined
+}
 
 function directHost(value: string): string | undefined {
   return /^(?:\[[\da-fA-F:.]+\]|[^\s/?#@:[\]]+)(?::\d{1,5})?$/.test(value) ? value : undefined
@@ -76,6 +94,7 @@ const PARAMETERS = [
   'password',
   'application_name',
   DIRECT,
+  LEASE,
 ]
 
 /** What each mode means to the driver. */

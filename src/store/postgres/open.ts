@@ -5,6 +5,7 @@ import { KeyRing } from '#store/key-ring'
 import { type DecidingTable, RowGuard, text } from '#store/rows'
 import { MIGRATIONS, type Migration, missingSteps, refuseOutdated, type SchemaMode } from '#store/schema'
 import { createStore } from '#store/store'
+import { leaseOfAddress } from './address.ts'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
 import { Connection, storeErrorOf } from './connection.ts'
 import { PostgresEngine } from './engine.ts'
@@ -25,7 +26,7 @@ interface PostgresStoreOptions {
   /** Default: the tables are made, or brought up to date. */
   readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
-  /** How long other replicas wait for a sign of life before they take this process for dead; default ten seconds. */
+  /** How long other replicas wait for a sign of life before they take this process for dead; default: that of addresses. */
   readonly leaseMs?: number
   /** The clock of this machine, which is compared with that of the database. */
   readonly wallMs?: () => number
@@ -37,7 +38,7 @@ interface PostgresStoreOptions {
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { url, masterKey, oldMasterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
-  const { direct, leaseMs = LEASE_MS, wallMs = Date.now } = options
+  const { direct, leaseMs = leaseOfAddress(url), wallMs = Date.now } = options
   const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
   await prepareDatabase(direct ?? url, keys, { mode: schema })
   const volumes = new Volumes(nowMs)
@@ -46,8 +47,6 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const engine = new PostgresEngine({ url, direct, chain, volumes, guard, leaseMs, wallMs, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: true })
 }
-
-const LEASE_MS = 10_000
 
 /** Held by the process that makes or changes the tables. */
 const SCHEMA_LOCK = 20_419

@@ -1,0 +1,115 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import type { JsonObject, JsonValue } from '#core/json'
+import { checkSchema } from '#core/schema/check'
+import { readImportedSchema } from '#core/schema/imported'
+import { upgradeSchema } from '#core/schema/upgrade'
+import { createSchemaValidator } from '#core/schema/validator'
+
+/**
+ * The JSON-Schema-Test-Suite as far as the registry has it: draft 4, which servers still write and which is read in the words of
+ * 2020-12 here. Words that are newer are held against Ajv in `src/core/schema/*.test.ts`.
+ */
+const DRAFT_4 = 'http://json-schema.org/draft-04/schema#'
+const FOLDER = join(
+  dirname(createRequire(import.meta.url).resolve('json-schema-test-suite/package.json')),
+  'tests/draft4',
+)
+
+/** What is answered otherwise than the suite says, and why. One that is not answered so any more is taken out. */
+const ELSEWHERE = 'Schemas stand alone: nothing is fetched to read one.'
+const FORMAT = '`format` is an annotation (OTC/T-18).'
+const DIFFERENCES: Readonly<Record<'both' | Engine, Readonly<Record<string, string>>>> = {
+  both: {
+    'definitions.json: valid definition': ELSEWHERE,
+    'definitions.json: invalid definition': ELSEWHERE,
+    'ref.json: remote ref, containing refs itself': ELSEWHERE,
+    'refRemote.json: remote ref': ELSEWHERE,
+    'refRemote.json: fragment within remote ref': ELSEWHERE,
+    'refRemote.json: ref within remote ref': ELSEWHERE,
+    'refRemote.json: change resolution scope': ELSEWHERE,
+    'optional/format.json: validation of date-time strings': FORMAT,
+    'optional/format.json: validation of URIs': FORMAT,
+    'optional/format.json: validation of e-mail addresses': FORMAT,
+    'optional/format.json: validation of IP addresses': FORMAT,
+    'optional/format.json: validation of IPv6 addresses': FORMAT,
+    'optional/format.json: validation of host names': FORMAT,
+    'optional/zeroTerminatedFloats.json: some languages do not distinguish between different types of numeric value':
+      '1.0 is an integer since draft 6, and the same number in JSON.',
+  },
+  native: {},
+  linear: {
+    'ref.json: escaped pointer ref':
+      'A reference of another party leads to where a schema stands, not into words that nobody knows.',
+  },
+}
+
+/** Our own schemas compile to code with the native engine; those of others are read, with patterns in linear time. */
+type Engine = 'native' | 'linear'
+type Validate = (value: JsonValue) => readonly unknown[]
+
+const GROUPS = z.array(
+  z.object({
+    description: z.string(),
+    schema: z.record(z.string(), z.json()),
+    tests: z.array(z.object({ description: z.string(), data: z.json(), valid: z.boolean() })),
+  }),
+)
+
+describe.each<Engine>(['native', 'linear'])(
+  'the JSON-Schema-Test-Suite, patterns by the %s engine',
+  (engine) => {
+    const expected = { ...DIFFERENCES.both, ...DIFFERENCES[engine] }
+    const seen = new Set<string>()
+
+    it.each(suiteFiles())('%s', (file) => {
+      const groups = GROUPS.parse(JSON.parse(readFileSync(join(FOLDER, file), 'utf8')))
+      expect(groups.length).toBeGreaterThan(0)
+      for (const { description, schema, tests } of groups) {
+        const name = `${file}: ${description}`
+        const validate = ENGINES[engine]({ $schema: DRAFT_4, ...schema })
+        const wrong = tests.filter(({ data, valid }) => verdict(validate, data) !== valid)
+        if (wrong.length > 0) seen.add(name)
+        if (expected[name] === undefined) expect(wrong, name).toEqual([])
+      }
+    })
+
+    it('has no difference in its list that is none any more', () => {
+      expect([...seen].sort()).toEqual(Object.keys(expected).sort())
+    })
+  },
+)
+
+const ENGINES: Readonly<Record<Engine, (schema: JsonObject) => Validate | undefined>> = {
+  native(schema) {
+    const upgraded = upgradeSchema(schema)
+    const isSound = checkSchema(upgraded, '', () => undefined, { references: 'allowed' })
+    return isSound ? createSchemaValidator(upgraded) : undefined
+  },
+  linear(schema) {
+    const read = readImportedSchema(
+      schema,
+      'output',
+      () => undefined,
+      () => undefined,
+    )
+    return read && createSchemaValidator(read.enforced(), { untrusted: true })
+  },
+}
+
+/** Whether a value fits; `undefined` where nobody can say, because the schema is refused. */
+function verdict(validate: Validate | undefined, value: JsonValue): boolean | undefined {
+  try {
+    return validate && validate(value).length === 0
+  } catch {
+    return undefined
+  }
+}
+
+function suiteFiles(): readonly string[] {
+  const optional = readdirSync(join(FOLDER, 'optional')).map((name) => `optional/${name}`)
+  return [...readdirSync(FOLDER), ...optional].filter((name) => name.endsWith('.json'))
+}
