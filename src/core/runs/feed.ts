@@ -78,10 +78,11 @@ export class ApprovalWaits {
 
 type Page = Promise<RunPage | undefined>
 
-/** Reads one page of one run. */
-type ReadPage = (after: number) => Page
+/** Reads one page of a run. */
+export type ReadPage = (after: number, run: string) => Page
 
 interface Watch {
+  readonly run: string
   readonly wake: Set<() => void>
   readonly pages: Map<number, Page>
   /** How many have asked and are not answered yet. */
@@ -114,16 +115,11 @@ export class RunFeed {
   }
 
   /** The next page, as soon as it has something to say or the reader's patience is over. */
-  async read(run: string, query: Omit<RunQuery, 'runId'>, readPage: ReadPage): Promise<RunPage | undefined> {
+  read(run: string, query: Omit<RunQuery, 'runId'>, readPage: ReadPage): Promise<RunPage | undefined> {
     const { after, waitMs } = query
     const watch = waitMs > 0 && !this.#isClosed ? this.#watch(run) : this.#watched.get(run)
-    if (watch === undefined) return this.#unlessWaiting(await readPage(after), waitMs)
-    watch.readers += 1
-    try {
-      return await this.#follow(watch, query, readPage)
-    } finally {
-      watch.readers -= 1
-    }
+    if (watch === undefined) return readPage(after, run).then((page) => this.#unlessWaiting(page, waitMs))
+    return this.#follow(watch, query, readPage)
   }
 
   /** Readers that wait are asked to come back later; nobody waits from here on. */
@@ -140,17 +136,22 @@ export class RunFeed {
     readPage: ReadPage,
   ): Promise<RunPage | undefined> {
     const endsAtMs = performance.now() + waitMs
-    for (;;) {
-      const shared = sharedPage(watch, after, readPage)
-      const page = await shared
-      if (page === undefined || page.events.length > 0 || page.isComplete) return page
-      const leftMs = endsAtMs - performance.now()
-      if (leftMs <= 0 || signal?.aborted === true) return page
-      this.#unlessWaiting(page, leftMs)
-      // A page that was renewed while it was read may lack what is there by now.
-      if (watch.pages.get(after) !== shared) continue
-      await nextChange(watch, leftMs, signal)
-      this.#unlessWaiting(page, leftMs)
+    watch.readers += 1
+    try {
+      for (;;) {
+        const shared = sharedPage(watch, after, readPage)
+        const page = await shared
+        if (page === undefined || page.events.length > 0 || page.isComplete) return page
+        const leftMs = endsAtMs - performance.now()
+        if (leftMs <= 0 || signal?.aborted === true) return page
+        this.#unlessWaiting(page, leftMs)
+        // A page that was renewed while it was read may lack what is there by now.
+        if (watch.pages.get(after) !== shared) continue
+        await nextChange(watch, leftMs, signal)
+        this.#unlessWaiting(page, leftMs)
+      }
+    } finally {
+      watch.readers -= 1
     }
   }
 
@@ -164,7 +165,7 @@ export class RunFeed {
   #watch(run: string): Watch {
     const known = this.#watched.get(run)
     if (known !== undefined) return known
-    const watch: Watch = { wake: new Set(), pages: new Map(), readers: 0 }
+    const watch: Watch = { run, wake: new Set(), pages: new Map(), readers: 0 }
     this.#watched.set(run, watch)
     this.#changes.listen(this.#look)
     this.#changes.want(run)
@@ -190,10 +191,10 @@ function renew({ wake, pages }: Watch): void {
 }
 
 /** Failures are shared by those who wait for them, and not kept. */
-function sharedPage({ pages }: Watch, after: number, readPage: ReadPage): Page {
+function sharedPage({ run, pages }: Watch, after: number, readPage: ReadPage): Page {
   const known = pages.get(after)
   if (known !== undefined) return known
-  const page = readPage(after)
+  const page = readPage(after, run)
   pages.set(after, page)
   page.catch(() => {
     if (pages.get(after) === page) pages.delete(after)

@@ -4,7 +4,7 @@ import type { CallRecord, RunAddress, RunRecord, RunScope, Store } from '#core/p
 import { opaquePrincipal, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import { ownRunEvents, type RunEvent } from './events.ts'
-import { type Followers, noteEnded, type RunFeed } from './feed.ts'
+import { type Followers, noteEnded, type ReadPage, type RunFeed } from './feed.ts'
 
 /** Where something goes that a caller wants in a run. The run of a single call cannot be joined: it is over when its call is. */
 export async function namedRun(store: Store, principal: Principal, runId: string): Promise<RunScope> {
@@ -46,14 +46,15 @@ interface EndRunNeeds extends Followers {
 }
 
 /** Rule 2 for runs: a principal reads its own, and every other is as unknown as one that never was (OWP-49). */
-export async function readOwnRun(
+export function readOwnRun(
   needs: ReadRunNeeds,
   principal: Principal,
   query: RunQuery,
 ): Promise<RunPage | undefined> {
-  const run = await locate(needs.store, principal, query.runId)
-  if (run === undefined) return undefined
-  return await needs.feed.read(run, query, (after) => readPage(needs, principal, { run, after }))
+  const read: ReadPage = (after, run) => readPage(needs, principal, { run, after })
+  return locate(needs.store, principal, query.runId).then((run) =>
+    run === undefined ? undefined : needs.feed.read(run, query, read),
+  )
 }
 
 /** Nothing new begins in it; what runs, ends by itself, but state that is held for it is let go. */

@@ -168,7 +168,7 @@ export function runRoutes(gateway: Gateway): readonly HttpRoute[] {
 }
 
 async function streamEvents(
-  { principal, params, headers, query, method, signal }: HttpRequest,
+  { principal, params, headers, query, method }: HttpRequest,
   gateway: Gateway,
 ): Promise<HttpReply> {
   const runId = readRunId(params)
@@ -180,35 +180,34 @@ async function streamEvents(
   if (first === undefined) throw noSuchRun()
   // A stream of which only the head is asked for has no end to wait for.
   const leave = method === 'HEAD' ? () => undefined : gateway.enterWaiting(principal)
-  onEnd(signal, leave)
-  const next = (last: number, signal: AbortSignal) =>
-    gateway.readRun(principal, { runId, after: last, waitMs: KEEP_ALIVE_MS, signal })
   return {
     status: 200,
     headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' },
-    body: (ended) => frames(runId, { after, next, ended, leave }),
+    body: (ended) => frames(gateway, principal, { runId, after, ended, leave }),
   }
 }
 
-/** Also when the answer never gets as far as its body. */
-function onEnd(signal: AbortSignal | undefined, leave: Release): void {
-  if (signal?.aborted === true) leave()
-  else signal?.addEventListener('abort', leave, { once: true })
-}
-
 interface Following {
+  readonly runId: string
   readonly after: number
-  readonly next: (after: number, signal: AbortSignal) => Promise<RunPage | undefined>
   readonly ended: AbortSignal
   readonly leave: Release
 }
 
-/** Events as they come, until the run is over or the reader leaves. A server that shuts down just ends the stream. */
-async function* frames(runId: string, { after, next, ended, leave }: Following): AsyncGenerator<string> {
+/**
+ * Events as they come, until the run is over or the reader leaves. A server that shuts down just ends the stream. Thousands of readers
+ * wait in here, so what is held for one is little: no signal of its own besides that of the stream.
+ */
+async function* frames(
+  gateway: Gateway,
+  principal: Principal,
+  { runId, after, ended, leave }: Following,
+): AsyncGenerator<string> {
   try {
     yield ': events of a run\n\n'
     for (let last = after; !ended.aborted; ) {
-      const page = await next(last, ended)
+      const asked = { runId, after: last, waitMs: KEEP_ALIVE_MS, signal: ended }
+      const page = await gateway.readRun(principal, asked)
       if (page === undefined) return
       if (page.events.length > 0) yield framesOf(page, runId)
       else if (!page.isComplete) yield ': keep-alive\n\n'
