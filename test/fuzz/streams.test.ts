@@ -167,7 +167,7 @@ const anyFrames = fc.array(
 )
 
 function headerText(random: Random): string {
-  const text = random.isLucky(0.5) ? anyText(random) : String(anyValue(random))
+  const text = random.isLucky(0.5) ? anyText(random) : `${JSON.stringify(anyValue(random))}`
   return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 1_000)
 }
 
