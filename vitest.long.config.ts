@@ -17,7 +17,7 @@ export default defineConfig({
       'test/conformance/differential.test.ts',
       'test/crash/crash.test.ts',
       'test/sources/openapi/corpus.test.ts',
-      'test/store/{approval-model,budget-processes}.test.ts',
+      'test/store/{approval-model,budget-processes,postgres-url,store-copy}.test.ts',
       'src/core/calls/call-tool.model.test.ts',
       '**/*.long.test.ts',
     ],

@@ -171,6 +171,7 @@ function unescapeStep(step: string): string {
  * writes them (RFC 8785). Two requests are the same request when these texts are equal (rule 5).
  */
 export function canonicalJson(value: JsonValue): string {
+  if (typeof value === 'number') return String(value)
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
   let text = ''
   if (!isJsonObject(value)) {

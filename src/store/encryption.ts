@@ -49,7 +49,7 @@ export function groupGeneration(sealed: Uint8Array): number {
 export class Sealer {
   readonly #dataKey: Buffer
   #groupKey: GroupKey | undefined
-  #counter = 0n
+  #counter = 0
 
   constructor(dataKey: Buffer) {
     this.#dataKey = dataKey
@@ -59,8 +59,10 @@ export class Sealer {
     if (this.#groupKey?.generation !== generation.no) this.#groupKey = groupKeyOf(generation, this.#dataKey)
     const nonce = Buffer.alloc(NONCE_BYTES)
     nonce.writeUInt32BE(generation.no, 0)
-    nonce.writeBigUInt64BE(this.#counter, NONCE_BYTES - 8)
-    this.#counter += 1n
+    // In two halves: exact for more groups than there are numbers for, and far cheaper than a BigInt.
+    nonce.writeUInt32BE(Math.floor(this.#counter / 2 ** 32), NONCE_BYTES - 8)
+    nonce.writeUInt32BE(this.#counter % 2 ** 32, NONCE_BYTES - 4)
+    this.#counter += 1
     return encrypt({ key: this.#groupKey.key, nonce, plain, context })
   }
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -10,6 +11,8 @@ import { readEnvironment } from '#config/environment'
 import { StoreError } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { migrateStore } from '#store/stores'
+import { createDatabase } from '../store/databases.ts'
 import { FakeIo } from './fake-io.ts'
 
 describe('collet doctor', () => {
@@ -94,6 +97,42 @@ describe('collet doctor', () => {
     expect(check('store')).toMatchObject({ level: 'ok' })
     expect(store.readJournal([], 10)).toEqual(before)
     await store.close()
+  })
+
+  it('looks at a database on PostgreSQL, living or away, and never prints its password', async () => {
+    const url = await createDatabase('doctored')
+    const masterKey = Buffer.alloc(32)
+    await migrateStore(url, { dataFolder: folder, masterKey }, 'migrate')
+    const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') })
+    const changes = { workingFolder: folder, clock: SYSTEM_CLOCK, environment }
+    const examineAt = async (store: string) => {
+      config({ server: { port: 0 }, store })
+      const io = new FakeIo(REAL_SERVICES, changes)
+      return { ...(await examine(io)), said: io.stdout }
+    }
+    const living = await examineAt(url)
+    expect(living.check('store')).toMatchObject({ level: 'ok' })
+    expect(['server', 'schema', 'clocks'].map((subject) => living.check(subject)?.level)).toEqual([
+      'ok',
+      'ok',
+      'ok',
+    ])
+
+    const gone = createServer().listen(0, '127.0.0.1')
+    await once(gone, 'listening')
+    const address = gone.address()
+    const port = typeof address === 'object' && address !== null ? address.port : 0
+    await new Promise((resolve) => gone.close(resolve))
+    const dead = await examineAt(`postgres://collet:hunter2@127.0.0.1:${port}/collet`)
+    expect([dead.code, dead.check('store')]).toEqual([
+      2,
+      expect.objectContaining({
+        level: 'fail',
+        message: expect.stringContaining('ECONNREFUSED'),
+        advice: expect.any(String),
+      }),
+    ])
+    expect(dead.said).not.toContain('hunter2')
   })
 
   it('names every problem of the config', async () => {

@@ -35,9 +35,13 @@ export class EventReader {
     return new EventReader(response)
   }
 
-  /** Resolves when so many events have come. */
+  /** Resolves when so many events have come; throws when the stream ends before. */
   async until(count: number): Promise<readonly Frame[]> {
-    while (this.frames.length < count) await this.#heard.promise
+    while (this.frames.length < count) {
+      if (this.#response.readableEnded)
+        throw new Error(`the stream (${this.status}) ended after ${this.frames.length} events`)
+      await this.#heard.promise
+    }
     return this.frames
   }
 

@@ -26,8 +26,25 @@ export async function sendCall(
     body: JSON.stringify(body),
     headers: { ...headers, ...inside },
   }
-  const answer = await exchange(address, path, question)
+  const answer = withoutStream(await exchange(address, path, question))
   return answer === undefined ? undefined : { ...readHeaders(answer), way, ...read(answer) }
+}
+
+/**
+ * An answer that takes long comes as a stream (MCP-15), which began before its end was known: what headers say of others is inside.
+ * One that ended without its message broke off.
+ */
+function withoutStream(answer: Answer | undefined): Answer | undefined {
+  if (answer?.headers.get('content-type') !== 'text/event-stream') return answer
+  const text = /^data: (.+)$/m.exec(answer.text)?.[1]
+  if (text === undefined) return undefined
+  const { result, error } = MCP_ANSWER.parse(JSON.parse(text))
+  const headers = new Headers(answer.headers)
+  const code = result?._meta['collet/errorCode'] ?? error?.data?.code
+  const runId = result?._meta['collet/runId']
+  if (code !== undefined) headers.set('collet-error-code', code)
+  if (runId !== undefined) headers.set('collet-run', runId)
+  return { ...answer, headers, text }
 }
 
 /** The state of a call; `undefined` when the server does not know it. */
@@ -62,10 +79,17 @@ const OPENTOOL_ANSWER = z.object({
 const OPENTOOL_VALUE = z.object({ result: z.string() })
 const MCP_RESULT = z.object({
   isError: z.boolean().optional(),
-  _meta: z.object({ 'collet/canRetry': z.boolean().optional() }),
+  _meta: z.object({
+    'collet/canRetry': z.boolean().optional(),
+    'collet/errorCode': z.string().optional(),
+    'collet/runId': z.string().optional(),
+  }),
   content: z.array(z.object({ text: z.string() })),
 })
-const MCP_ANSWER = z.object({ result: MCP_RESULT.optional() })
+const MCP_ANSWER = z.object({
+  result: MCP_RESULT.optional(),
+  error: z.object({ data: z.object({ code: z.string().optional() }).optional() }).optional(),
+})
 const META = 'io.modelcontextprotocol/'
 
 const WIRES: Readonly<Record<Way, Wire>> = {

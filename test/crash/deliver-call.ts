@@ -32,13 +32,18 @@ export async function deliverCall(stage: CrashStage, { key, server, stop }: Deli
     if (stop.aborted) return
     const sentAtMs = performance.now()
     const reply = await sendCall(address, key, call, pickWay(stage))
-    stage.sendings.push({ key, server: target, sentAtMs, endedAtMs: performance.now(), reply })
+    stage.sendings.push({ key, server: target, sentAtMs, endedAtMs: performance.now(), reply: kept(reply) })
     if (reply === undefined) continue
     if (reply.canRetry) releases += 1
     if (isAnswered(reply) || releases === MOST_RELEASES) return
     await wait(comeAgainMs)
   }
   throw new Error(`${key} had no answer after ${mostSendings} sendings.`)
+}
+
+/** Nothing is asked about the words of a refusal, and there may be a million of them. */
+function kept(reply: Reply | undefined): Reply | undefined {
+  return reply?.comeAgain === true ? { ...reply, body: '' } : reply
 }
 
 /** A wrong status ends the delivery too: it is on record, and the judge will name it. */

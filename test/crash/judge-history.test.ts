@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { CallHistory, LastLook, Reply, Sending } from './call-history.ts'
+import type { CallHistory, Kill, LastLook, Reply, Sending } from './call-history.ts'
 import type { EffectTool } from './effect-log.ts'
 import type { Breach } from './finding.ts'
 import { judgeHistory } from './judge-history.ts'
@@ -197,5 +197,41 @@ describe('judgeHistory', () => {
       'not final',
     ])
     expect(breaches({ ...refused, session: { ...session, server: 1, closeSentAtMs: 12 } })).toEqual([])
+  })
+
+  it('finds an outcome that is another one over another protocol (rule 5)', () => {
+    const overMcp = { ...success('n1'), way: 'mcp', body: '{"jsonrpc":"2.0"}' } as const
+    expect(breaches({ sendings: [sent(success('n1')), sent(overMcp)] })).toEqual([])
+    const other = { ...overMcp, value: 'n2' }
+    expect(breaches({ sendings: [sent(success('n1')), sent(other)], nonces: ['n1'] })).toContain(
+      'outcome changed',
+    )
+    const failed = { ...overMcp, success: false, errorCode: 'cancelled' }
+    expect(breaches({ sendings: [sent(success('n1')), sent(failed)] })).toEqual(['outcome changed'])
+    expect(breaches({ sendings: [sent({ ...failed, canRetry: true }), sent(success('n1'))] })).toEqual([])
+  })
+
+  it('accepts ambiguity after a pause that may have cost the lease, and not after a restart', () => {
+    const looks = [{ reply: FAILURE, state: 'ambiguous' }]
+    const story = history({ sendings: [sent(undefined)], looks })
+    const judge = (kill: Partial<Kill>) =>
+      judgeHistory({ ...story, kills: [{ server: 0, atMs: 5, ...kill }] }).findings.map(
+        ({ breach }) => breach,
+      )
+    expect(judge({ kind: 'pause', untilMs: 12 })).toEqual([])
+    expect(judge({ kind: 'pause', untilMs: 9 })).toEqual(['ambiguous without a kill'])
+    expect(judge({ kind: 'restart', atMs: 12, untilMs: 30 })).toEqual(['ambiguous without a kill'])
+  })
+
+  it('finds a call that still waits for approval, and accepts one that was refused', () => {
+    const tool = 'Effect.Approved@1.0.0'
+    const parked = { ...FAILURE, status: 400, errorCode: 'approval_required' }
+    const nothing = { tool, sendings: [sent(parked)], nonces: [] } as const
+    expect(breaches({ ...nothing, looks: [{ reply: parked, state: 'parked' }] })).toEqual(['not final'])
+    const refused = { ...FAILURE, status: 400, errorCode: 'approval_rejected' }
+    expect(breaches({ ...nothing, looks: [{ reply: refused, state: 'failed' }] })).toEqual([])
+    const looks = [{ reply: success('n1'), state: 'succeeded' }]
+    const resumed = { ...nothing, sendings: [sent(parked), sent(refused)], nonces: ['n1'], looks }
+    expect(breaches(resumed)).toEqual(['outcome changed'])
   })
 })

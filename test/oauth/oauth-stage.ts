@@ -6,7 +6,7 @@ import { tool } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
 import { startServer } from '#server/start-server'
 import { createLog } from '#server/telemetry/log'
-import { sqliteSettings } from '../test-settings.ts'
+import { sqliteSettings, testSettings } from '../test-settings.ts'
 import {
   type AuthorizationServerOptions,
   CLIENT_SECRET,
@@ -40,8 +40,9 @@ export async function openStage(options: StageOptions = {}) {
   const signIn = options.signIn === true ? await startAuthorizationServer() : undefined
   const given: Given[] = []
   const logged: string[] = []
+  const settingsOf = options.changes?.store === undefined ? sqliteSettings : testSettings
   const settings =
-    options.again?.settings ?? sqliteSettings({ ...stageSettings(provider, signIn), ...options.changes })
+    options.again?.settings ?? settingsOf({ ...stageSettings(provider, signIn), ...options.changes })
   const served = { ...settings, tools: mailTools(given) }
   const log = createLog('debug', { write: (line: string) => void logged.push(line) })
   const server = await startServer(served, { graceMs: 0, log })

@@ -13,8 +13,10 @@ export interface Sample {
 }
 
 const MB = 1_048_576
-/** The run is looked at in so many equal periods; the first is the warming up. */
-const PERIODS = 6
+/** A run is looked at by the minute; a short one in so many equal periods. */
+const LEAST_PERIODS = 6
+/** So much of the run is the warming up. */
+const WARMING_UP = 1 / 6
 /** What may still be warming up, or chance, over a whole run. */
 const GROWTH_MB = 10
 const GROWTH_SHARE = 0.1
@@ -47,57 +49,76 @@ export interface Period {
   readonly takenMb: number
   readonly externalMb: number
   readonly rssMb: number
+  /** Resident memory without what the heap has taken. */
+  readonly besideMb: number
   readonly files: number
   readonly handles: number
 }
 
+/**
+ * What must not grow: what lives in the heap, buffers, and what the system gives the process beside the heap. How much the heap takes
+ * for what is not collected yet is V8's own affair: it goes up and down by a hundred megabytes, and resident memory with it.
+ */
+const MEMORY = { heapMb: 'the heap', externalMb: 'buffers', besideMb: 'memory beside the heap' } as const
+const MEMORIES = ['heapMb', 'externalMb', 'besideMb'] as const
+type Memory = (typeof MEMORIES)[number]
+
 export interface SoakVerdict {
   readonly periods: readonly Period[]
-  /** Per minute, over all periods but the first. */
-  readonly heapSlopeMb: number
-  readonly rssSlopeMb: number
+  /** Per minute, after the warming up. */
+  readonly slopesMb: Readonly<Record<Memory | 'rssMb', number>>
   readonly problems: readonly string[]
 }
 
 /** Whether memory, handles and latency stay as they are. */
 export function judgeSoak(samples: readonly Sample[], seen: readonly Seen[]): SoakVerdict {
   const [startMs, endMs] = [samples[0]?.atMs ?? 0, samples.at(-1)?.atMs ?? 0]
-  const lengthMs = (endMs - startMs) / PERIODS
+  const count = Math.max(LEAST_PERIODS, Math.round((endMs - startMs) / 60_000))
+  const lengthMs = (endMs - startMs) / count
   const within = (atMs: number, index: number) =>
     atMs >= startMs + index * lengthMs && atMs <= startMs + (index + 1) * lengthMs
-  const periods = Array.from({ length: PERIODS }, (_, index) =>
+  const periods = Array.from({ length: count }, (_, index) =>
     periodOf(
       samples.filter(({ atMs }) => within(atMs, index)),
       seen.filter(({ atMs }) => within(atMs, index)).map(({ ms }) => ms),
     ),
   )
-  const warm = periods.slice(1)
-  const minutes = lengthMs / 60_000
-  const [heapSlopeMb, rssSlopeMb] = [
-    slope(warm.map(({ heapMb }) => heapMb)),
-    slope(warm.map(({ rssMb }) => rssMb)),
-  ]
+  const warm = periods.slice(Math.ceil(count * WARMING_UP))
   const [first, last] = [warm[0], warm.at(-1)]
   if (first === undefined || last === undefined) throw new Error('Nothing was seen.')
-  const most = (mb: number) => Math.max(GROWTH_MB, mb * GROWTH_SHARE)
-  const growth = heapSlopeMb * warm.length
+  const slopeOf = (name: Memory | 'rssMb') => slope(warm.map((period) => period[name]))
+  const perMinute = (name: Memory | 'rssMb') => slopeOf(name) / (lengthMs / 60_000)
+  const grown = MEMORIES.flatMap((name) => {
+    const growth = slopeOf(name) * warm.length
+    const isMuch = growth > Math.max(GROWTH_MB, first[name] * GROWTH_SHARE)
+    return isMuch ? [`${MEMORY[name]} grew by ${growth.toFixed(1)} MB`] : []
+  })
+  // The later half of the minutes against the earlier one: a single minute may be the machine's.
+  const p99s = warm.map(({ p99Ms }) => p99Ms)
+  const [before, after] = [median(p99s.slice(0, p99s.length / 2)), median(p99s.slice(p99s.length / 2))]
   return {
     periods,
-    heapSlopeMb: heapSlopeMb / minutes,
-    rssSlopeMb: rssSlopeMb / minutes,
+    slopesMb: {
+      ...{ heapMb: perMinute('heapMb'), externalMb: perMinute('externalMb') },
+      ...{ besideMb: perMinute('besideMb'), rssMb: perMinute('rssMb') },
+    },
     problems: [
-      ...(growth > most(first.heapMb) ? [`the heap grew by ${growth.toFixed(1)} MB`] : []),
+      ...grown,
       ...(last.files > 1.5 * first.files + 20
         ? [`open files went from ${first.files} to ${last.files}`]
         : []),
       ...(last.handles > 1.5 * first.handles + 20
         ? [`handles went from ${first.handles} to ${last.handles}`]
         : []),
-      ...(last.p99Ms > Math.max(FLOOR_MS, MOST_SLOWER * first.p99Ms)
-        ? [`p99 went from ${first.p99Ms.toFixed(1)} to ${last.p99Ms.toFixed(1)} ms`]
+      ...(after > Math.max(FLOOR_MS, MOST_SLOWER * before)
+        ? [`p99 went from ${before.toFixed(1)} to ${after.toFixed(1)} ms`]
         : []),
     ],
   }
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }
 
 function periodOf(samples: readonly Sample[], latencies: readonly number[]): Period {
@@ -111,6 +132,7 @@ function periodOf(samples: readonly Sample[], latencies: readonly number[]): Per
     takenMb: Math.min(...samples.map(({ takenMb }) => takenMb)),
     externalMb: Math.min(...samples.map(({ externalMb }) => externalMb)),
     rssMb: Math.min(...samples.map(({ rssMb }) => rssMb)),
+    besideMb: median(samples.map(({ rssMb, takenMb }) => rssMb - takenMb)),
     files: Math.max(...samples.map(({ files }) => files)),
     handles: Math.max(...samples.map(({ handles }) => handles)),
   }
@@ -126,27 +148,31 @@ function slope(values: readonly number[]): number {
   return above / values.reduce((sum, _, index) => sum + (index - middle) ** 2, 0)
 }
 
+/** Of a column. */
+const WIDTH = 11
+
 /** One row a period. */
 export function describeSoak(
   name: string,
-  { periods, heapSlopeMb, rssSlopeMb, problems }: SoakVerdict,
+  { periods, slopesMb: { heapMb, externalMb, besideMb, rssMb }, problems }: SoakVerdict,
 ): string {
   const rows = periods.map((period, index) =>
     [
       ...[index + 1, period.acts, period.p50Ms.toFixed(1), period.p99Ms.toFixed(1), period.heapMb.toFixed(1)],
       ...[period.takenMb.toFixed(0), period.externalMb.toFixed(1), period.rssMb.toFixed(0)],
+      period.besideMb.toFixed(0),
       ...[period.files, period.handles],
     ]
-      .map((cell) => String(cell).padStart(10))
+      .map((cell) => String(cell).padStart(WIDTH))
       .join(''),
   )
   const head = [
-    ...['period', 'acts', 'p50 ms', 'p99 ms', 'heap MB', 'taken MB', 'extern MB', 'RSS MB'],
+    ...['period', 'acts', 'p50 ms', 'p99 ms', 'heap MB', 'taken MB', 'buffers MB', 'RSS MB', 'beside MB'],
     ...['files', 'handles'],
   ]
   return [
-    `${name}: heap ${heapSlopeMb.toFixed(2)} MB a minute, RSS ${rssSlopeMb.toFixed(2)} MB a minute`,
-    head.map((cell) => cell.padStart(10)).join(''),
+    `${name}, MB a minute: heap ${heapMb.toFixed(2)}, buffers ${externalMb.toFixed(2)}, beside the heap ${besideMb.toFixed(2)}, RSS ${rssMb.toFixed(2)}`,
+    head.map((cell) => cell.padStart(WIDTH)).join(''),
     ...rows,
     ...problems.map((problem) => `${name}: ${problem}`),
   ].join('\n')

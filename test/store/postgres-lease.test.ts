@@ -3,7 +3,9 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
+import { Lease } from '#store/postgres/lease'
 import { attemptAt, sampleCall, success } from '#testing/samples'
 import { query, useDatabase, useProxy } from './databases.ts'
 
@@ -155,4 +157,13 @@ describe('another process', () => {
     await once(child, 'exit')
     expect(await store.verify()).toMatchObject({ ok: true })
   })
+})
+
+it('rule 11: a process that cannot have a lease writes nothing, and says that its store failed', async () => {
+  const away = { url: 'postgres://postgres@127.0.0.1:1/away', leaseMs: LEASE_MS, wallMs: Date.now }
+  const lease = new Lease(away)
+  const refused = await lease.start().catch((error: unknown) => error)
+  await lease.close()
+  expect(refused).toBeInstanceOf(StoreError)
+  expect(refused).toMatchObject({ code: 'full', message: expect.stringContaining('no lease') })
 })

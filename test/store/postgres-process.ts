@@ -31,6 +31,8 @@ if (owner !== undefined) chownSync(folder, owner.uid, owner.gid)
 const data = join(folder, 'data')
 const BALLAST = join(folder, 'ballast')
 let server: ChildProcess | undefined
+let lastWords = ''
+let wasKilled = false
 const orders = createInterface({ input: process.stdin }).on('close', () => void stop())
 process.once('SIGTERM', () => void stop())
 
@@ -81,8 +83,16 @@ async function obey(order: string, begin: () => Promise<void>): Promise<void> {
   }
 }
 
-/** While backends of a server that was killed have not all seen it, the next one refuses to start. */
+/**
+ * While backends of a server that was killed have not all seen it, the next one refuses to start. One that ended although nobody killed
+ * it gave up itself, which is worth a line: a full disk is a reason, a bug of these tests another.
+ */
 async function beginOften(begin: () => Promise<void>): Promise<void> {
+  if (!isRunning() && !wasKilled)
+    process.stderr.write(
+      `PostgreSQL had ended by itself (${server?.exitCode ?? server?.signalCode}): ${lastWords.slice(-600)}\n`,
+    )
+  wasKilled = false
   for (let more = 50; !isRunning(); more -= 1) {
     try {
       return await begin()
@@ -98,22 +108,29 @@ function isRunning(): boolean {
 }
 
 async function killAll(): Promise<void> {
+  wasKilled = true
   if (server === undefined || !isRunning()) return
   const gone = once(server, 'close')
   signalAll('SIGKILL')
   await gone
 }
 
-/** The server and each of its backends, which have process groups of their own. */
+/** The server and then each of its backends, which have process groups of their own: stopped, it begins no others meanwhile. */
 function signalAll(signal: NodeJS.Signals): void {
   const pid = server?.pid
   if (pid === undefined || !isRunning()) return
-  for (const child of [pid, ...childrenOf(pid)]) {
-    try {
-      process.kill(child, signal)
-    } catch {
-      // It ended by itself in the meantime.
-    }
+  // Of a server that is killed nobody could tell any more whose children they were.
+  const before = childrenOf(pid)
+  send(pid, signal)
+  for (const child of new Set([...before, ...childrenOf(pid)])) send(child, signal)
+}
+
+/** A backend may have ended by itself in the meantime; everything else is an error, for the fault would not have happened. */
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
 }
 
@@ -183,14 +200,14 @@ async function succeed(child: ChildProcess): Promise<void> {
 
 /** It says so in its log. */
 async function isReady(child: ChildProcess): Promise<void> {
-  let said = ''
+  lastWords = ''
   const ended = once(child, 'close').then(() => {
-    throw new Error(`PostgreSQL did not start: ${said}`)
+    throw new Error(`PostgreSQL did not start: ${lastWords}`)
   })
   const ready = new Promise<void>((resolve) => {
     child.stderr?.on('data', (chunk) => {
-      said = `${said}${String(chunk)}`.slice(-4_000)
-      if (said.includes('ready to accept connections')) resolve()
+      lastWords = `${lastWords}${String(chunk)}`.slice(-4_000)
+      if (lastWords.includes('ready to accept connections')) resolve()
     })
   })
   await Promise.race([ready, ended])

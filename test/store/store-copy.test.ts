@@ -11,6 +11,7 @@ import type { JournalHead } from '#core/journal/events'
 import type { Store } from '#core/ports/store'
 import { copyStore, migrateStore, openStore } from '#store/stores'
 import { runThrough, sampleCall } from '#testing/samples'
+import { runCollet } from '../e2e/server-process.ts'
 import { sized } from '../size.ts'
 import { createDatabase, query } from './databases.ts'
 import { goOn, liveIn, lookAround } from './lived-in.ts'
@@ -120,25 +121,34 @@ describe('a copy of a store', () => {
       await runThrough(store, sampleCall({ record: 'one-more', callId: 'one-more' }))
     })
     expect((await copyUntil(source, target, 1)).first).toBe(0)
-    const { tables } = await copy(source, target)
-    expect(tables.find(({ name }) => name === 'calls')?.rows).toBe(calls + 1)
+    const { code, stdout, stderr } = await runCollet(['store', 'copy', source, target], {
+      env: { COLLET_KEY: masterKey.toString('base64') },
+    })
+    expect([code, stdout], stderr).toEqual([0, expect.stringContaining('counted and checked')])
+    expect(await query(target, 'SELECT CAST(count(*) AS INTEGER) AS calls FROM calls')).toEqual([
+      { calls: calls + 1 },
+    ])
     const found = await withStore(target, async (store) => await store.findByRecord(`record-${calls - 1}`))
     expect(found?.state).toBe('succeeded')
     expect((await withStore(target, async (store) => await store.verify())).ok).toBe(true)
   })
 })
 
-/** Kills a copy that has come to so many rows; gives how many it began with, and with how many it was last seen. */
+/** Kills `collet store copy` when it has come to so many rows; gives with how many it was seen first and last. */
 async function copyUntil(from: string, to: string, leastRows: number) {
-  const file = fileURLToPath(new URL('copy-process.ts', import.meta.url))
+  const file = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
   const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
-  const args = [...flags, file, from, to, masterKey.toString('base64')]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [...flags, file, 'store', 'copy', from, to], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, COLLET_KEY: masterKey.toString('base64') },
+  })
   const ended = once(child, 'close')
   const rows: number[] = []
-  for await (const line of createInterface({ input: child.stdout })) {
-    rows.push(Number(line.split(' ')[0]))
-    if ((rows.at(-1) ?? 0) >= leastRows) break
+  for await (const line of createInterface({ input: child.stderr })) {
+    const [, seen] = /^\d+ % (\d+) of \d+ rows/.exec(line) ?? []
+    if (seen === undefined) throw new Error(`it says: ${line}`)
+    rows.push(Number(seen))
+    if (Number(seen) >= leastRows) break
   }
   child.kill('SIGKILL')
   await ended

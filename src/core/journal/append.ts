@@ -98,7 +98,11 @@ export function endedEvent(
   const { state, outcome, atMs } = ended
   const { record, tenant, principal, tool } = call
   const { durationMs } = outcome
-  const base = { type: `call.${state}`, at: atMs, record, tenant, principal, tool, attempt } as const
+  const type = `call.${state}` as const
+  // What nearly every call ends with is made at once.
+  if (outcome.ok && durationMs !== undefined)
+    return { type, at: atMs, record, tenant, principal, tool, attempt, durationMs }
+  const base = { type, at: atMs, record, tenant, principal, tool, attempt } as const
   const timed = durationMs === undefined ? base : { ...base, durationMs }
   if (outcome.ok) return timed
   const { code, effect } = outcome.error

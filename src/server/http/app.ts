@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Authenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
 import { fault, storeFault, ToolError } from '#core/errors'
+import type { JsonValue } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import type { ClientInfo, Clock } from '#core/runtime'
@@ -178,10 +179,15 @@ async function serveRequest(
   let reply: HttpReply
   try {
     checkClient(services, exchange)
-    reply =
-      found === undefined
-        ? await answerUnknown(services, exchange)
-        : await answer(services, found.route, exchange, share)
+    if (found === undefined) reply = await answerUnknown(services, exchange)
+    else {
+      const { route } = found
+      const caller = findPrincipal(services, route, exchange)
+      noteCaller(route, exchange, caller instanceof Promise ? await caller : caller)
+      const body = readBody(services, route, exchange, share)
+      exchange.body = body instanceof Promise ? await body : body
+      reply = await handle(route, exchange)
+    }
   } catch (error) {
     reply = refuse(services, found?.route ?? services.router.ownerOf(path), exchange, error)
   }
@@ -189,26 +195,26 @@ async function serveRequest(
   send(services, exchange, reply)
 }
 
-async function answer(
+/** Operators have several credentials at hand, so the answer says which one was used. */
+function noteCaller(route: ServerRoute, exchange: Exchange, principal: Principal): void {
+  exchange.principal = principal
+  if (route.authenticate !== undefined)
+    exchange.response.setHeader(ACTING_AS, encodeURIComponent(principal.id.toWellFormed()))
+}
+
+function readBody(
   services: HttpServices,
   route: ServerRoute,
   exchange: Exchange,
   share: BodyShare,
-): Promise<HttpReply> {
-  const caller = findPrincipal(services, route, exchange)
-  const principal = caller instanceof Promise ? await caller : caller
-  exchange.principal = principal
-  // Operators have several credentials at hand, so the answer says which one was used.
-  if (route.authenticate !== undefined)
-    exchange.response.setHeader(ACTING_AS, encodeURIComponent(principal.id.toWellFormed()))
-  if (route.body === 'json') {
-    const body = readJsonBody(exchange.raw, services.bodyLimitBytes, share.of(principal))
-    exchange.body = body instanceof Promise ? await body : body
-  }
-  // A promise that is given back unawaited costs two more, and a turn each.
-  return await (exchange.scope === undefined
-    ? route.handle(exchange)
-    : requestScope.run(exchange.scope, () => route.handle(exchange)))
+): MaybePromise<JsonValue | undefined> {
+  if (route.body !== 'json') return undefined
+  return readJsonBody(exchange.raw, services.bodyLimitBytes, share.of(exchange.principal))
+}
+
+function handle(route: ServerRoute, exchange: Exchange): MaybePromise<HttpReply> {
+  const { scope } = exchange
+  return scope === undefined ? route.handle(exchange) : requestScope.run(scope, () => route.handle(exchange))
 }
 
 /** `Host` and `Origin` (rule 28), then whatever the operator adds (OTC-114). Throws a fault. */

@@ -304,6 +304,6 @@ export function storeErrorOf(error: unknown, doing: string): StoreError {
   return new StoreError(known?.code ?? 'not_written', `${doing}: ${why}`, { cause: error })
 }
 
-function messageOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -94,8 +94,8 @@ export class PostgresEngine implements Engine {
 
   snapshot<T>(steps: Steps<T>): Promise<T> {
     return this.#inTurn(async (connection) => {
-      await connection.send([...connection.begin(BEGIN_SNAPSHOT), KEEP_PARTS])
       try {
+        await connection.send([...connection.begin(BEGIN_SNAPSHOT), KEEP_PARTS])
         return await driveEach(steps, this.#answerOn(connection, 'read'))
       } finally {
         await connection.one(COMMIT)
@@ -235,8 +235,9 @@ export class PostgresEngine implements Engine {
     const { chain, volumes } = this.#options
     await this.#lease.start()
     await volumes.take(connection, chain.head.n + 1)
-    await connection.send([...connection.begin(), CAREFUL])
     try {
+      // Inside: one that waits too long for the lock has a transaction to undo all the same.
+      await connection.send([...connection.begin(), CAREFUL])
       const sentAtMs = monotonicMs()
       const head = await driveEach(chain.begin(), this.#answerOn(connection, 'change'))
       await commitWith(connection, [])

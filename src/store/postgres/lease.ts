@@ -1,4 +1,6 @@
 import { Worker } from 'node:worker_threads'
+import { StoreError } from '#core/errors'
+import { messageOf } from './connection.ts'
 
 /** The clock of the database in milliseconds: the only one that says whether a lease has run out (rule 18). */
 export const NOW_MS = 'CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)'
@@ -212,7 +214,8 @@ class LeaseThread {
       return
     }
     this.remove(id)
-    starting?.reject(error)
+    // What comes from another thread has lost its class: without a lease nothing is written, which is a failure of the store.
+    starting?.reject(new StoreError('full', `PostgreSQL gives this process no lease: ${messageOf(error)}`))
   }
 
   #giveUp(error: unknown): void {
