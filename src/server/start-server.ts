@@ -213,8 +213,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     if (spans !== undefined) closing.push(spans.close)
     const observed = observeCalls(auditHidden(gateway, noteDenial), { metrics, clock })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
-    const issuers = (settings.auth.issuers ?? []).map(({ issuer }) => issuer)
-    const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
+    const issuers = () => (live.auth.issuers ?? []).map(({ issuer }) => issuer)
+    const metadata = issuers().length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const trips = new RoundTrips({ store, clock, publicUrl })
     const consents = new ConsentFlow({
       ...{ store, broker, trips, clock, log, publicUrl },

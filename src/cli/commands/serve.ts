@@ -185,7 +185,11 @@ async function serveWithWorkers(
         startTokenFile = ready.startTokenFile
         port = portOf(new URL(ready.url))
         for (const warning of ready.warnings) output.warn(warning)
-        announce(ready, settings, { ...context, curl: exampleCurl(ready.url, settings), workers: count })
+        announce(ready, settings, {
+          ...context,
+          curl: exampleCurl(calledUrl(ready.url, settings), settings),
+          workers: count,
+        })
       },
       onStop: (listener) =>
         context.onStop(() => {
@@ -289,7 +293,7 @@ export async function serveUntilStopped(
     if (worker !== undefined) worker.tellReady(ready)
     else {
       for (const warning of warnings) output.warn(warning)
-      announce(ready, settings, { ...context, curl: example(url, settings) })
+      announce(ready, settings, { ...context, curl: example(calledUrl(url, settings), settings) })
     }
     await stop.requested
     if (worker === undefined)
@@ -370,6 +374,11 @@ function announce(
   output.data(`  Data         ${whereDataLives(settings)}`)
   output.data(`  Start token  ${startTokenFile} (lets an operator in: settling calls, approvals, keys)`)
   output.data('')
+}
+
+/** A certificate is for a name, and 127.0.0.1 is hardly ever one of them. */
+function calledUrl(url: string, { server: { tls, publicUrl } }: Settings): string {
+  return tls === undefined ? url : (publicUrl ?? url)
 }
 
 function counted(count: number, what: string): string {
