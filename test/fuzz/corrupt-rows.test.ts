@@ -114,8 +114,11 @@ describe(`PostgreSQL, seed ${SEED}`, () => {
         await ask(`INSERT INTO ${table} OVERRIDING SYSTEM VALUE SELECT * FROM saved_${table}`)
       },
     }
-    await damageAll(damaged, new Random(SEED + turn), DAMAGES.postgres, name)
-    await ask('DISCARD TEMP')
+    try {
+      await damageAll(damaged, new Random(SEED + turn), DAMAGES.postgres, name)
+    } finally {
+      await ask('DISCARD TEMP')
+    }
   })
 })
 
