@@ -214,8 +214,10 @@ async function readStartToken(
     return (await readFile(startTokenFileIn(dataFolder, url), 'utf8')).trim() || undefined
   } catch (error) {
     const isAbsent = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    // There is no config here. One with mistakes is another matter: they are what keeps the token from being found.
+    const isElsewhere = error instanceof ConfigError && error.problems.every(({ file }) => file === undefined)
     const isUnnamed = args.text('store') === undefined && args.text('config') === undefined
-    if (isAbsent || (error instanceof ConfigError && isUnnamed)) return undefined
+    if (isAbsent || (isElsewhere && isUnnamed)) return undefined
     throw error
   }
 }

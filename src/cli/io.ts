@@ -29,8 +29,9 @@ export interface Services {
       readonly allowAnonymous: boolean
       readonly opentool?: NonNullable<StartOptions['opentool']>
       readonly worker?: WorkerShare
+      readonly config?: NonNullable<StartOptions['config']>
     },
-  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'reload' | 'close'>>
+  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'readAgain' | 'close'>>
   /** Serves MCP on a pair of streams, without a listener. */
   startStdio(settings: Settings, options: StdioStart): Promise<StdioServing>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */

@@ -25,6 +25,7 @@ import { problemText } from './store-access.ts'
 const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly Command[] }>> = new Map([
   ['serve', () => import('#cli/commands/serve')],
   ['mcp', () => import('#cli/commands/serve')],
+  ['reload', () => import('#cli/commands/reload')],
   ['tools', () => import('#cli/commands/call')],
   ['sources', () => import('#cli/commands/sources')],
   ['call', () => import('#cli/commands/call')],

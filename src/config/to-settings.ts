@@ -33,6 +33,11 @@ export function portOf({ port, protocol }: URL): number {
   return port === '' ? DEFAULT_PORTS[protocol === 'https:' ? 'https:' : 'http:'] : Number(port)
 }
 
+/** Where callers of a server with these settings find it, before it says so itself. */
+export function plannedUrl({ publicUrl, host, port, tls }: Settings['server']): string {
+  return publicUrl ?? `${tls === undefined ? 'http' : 'https'}://${host}:${port}`
+}
+
 /** What the command line may overrule. */
 export interface SettingsFlags {
   readonly host?: string

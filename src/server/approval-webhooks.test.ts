@@ -47,7 +47,7 @@ async function stage(answers: readonly (number | Error)[], webhook = OPS, more: 
   const open = () =>
     startApprovalWebhooks({
       approvals: store.approvals,
-      rules: { webhooks: [webhook] },
+      rules: () => ({ webhooks: [webhook] }),
       fetch: fetchLike,
       clock,
       log: SILENT_LOGGER,

@@ -17,7 +17,8 @@ const LONGEST_PAUSE_MS = 5 * 60_000
 
 interface ApprovalWebhooksOptions {
   readonly approvals: ApprovalStore
-  readonly rules: Pick<ApprovalRules, 'webhooks'>
+  /** Asked for each message: who is told may change. */
+  rules(): Pick<ApprovalRules, 'webhooks'>
   readonly fetch: typeof fetch
   readonly clock: Clock
   readonly log: Logger
@@ -38,7 +39,6 @@ interface ApprovalWebhooks {
  */
 export function startApprovalWebhooks(options: ApprovalWebhooksOptions): ApprovalWebhooks {
   const { approvals, rules, clock, log } = options
-  const byTarget = new Map(rules.webhooks.map((webhook) => [webhook.target, webhook]))
   const stopped = new AbortController()
   let round: Promise<number> | undefined
 
@@ -49,7 +49,7 @@ export function startApprovalWebhooks(options: ApprovalWebhooksOptions): Approva
   }
 
   const deliverOne = async (notice: DueNotice): Promise<void> => {
-    const webhook = byTarget.get(notice.target)
+    const webhook = rules().webhooks.find(({ target }) => target === notice.target)
     const isSettled = notice.approval.state !== 'pending' || notice.approval.expiresAtMs <= clock.nowMs()
     // The message is no longer needed, or has no receiver.
     const isDone =
@@ -66,12 +66,10 @@ export function startApprovalWebhooks(options: ApprovalWebhooksOptions): Approva
     return round
   }
 
-  const timer =
-    byTarget.size === 0
-      ? undefined
-      : setInterval(() => {
-          deliver().catch((err: unknown) => log.error({ err }, 'webhooks could not be looked after'))
-        }, LOOK_EVERY_MS).unref()
+  const timer = setInterval(() => {
+    if (rules().webhooks.length > 0)
+      deliver().catch((err: unknown) => log.error({ err }, 'webhooks could not be looked after'))
+  }, LOOK_EVERY_MS).unref()
 
   return {
     deliver,

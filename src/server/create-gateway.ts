@@ -4,7 +4,7 @@ import { readEnvironment } from '#config/environment'
 import { ConfigError, parseConfig } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import type { Settings } from '#config/settings'
-import { toSettings } from '#config/to-settings'
+import { plannedUrl, toSettings } from '#config/to-settings'
 import { type Failure, NO_SECRETS, type Outcome, type Success } from '#core/call'
 import { fault } from '#core/errors'
 import { checkCallKey, checkRunId, parseToolName } from '#core/ids'
@@ -96,7 +96,7 @@ export async function createGateway(config: ColletConfig, options: GatewayOption
   const { gateway, close } = await openServices(settings, {
     clock: SYSTEM_CLOCK,
     log: createLog(settings.logLevel),
-    publicUrl: () => settings.server.publicUrl ?? `http://${settings.server.host}:${settings.server.port}`,
+    publicUrl: () => plannedUrl(settings.server),
     onCommit: () => {},
   })
   return {

@@ -1,54 +1,103 @@
 import type { Settings } from '#config/settings'
+import type { Store } from '#core/ports/store'
+import type { Logger } from '#core/runtime'
 import { Secret } from '#core/secret'
 
-/** What a server does with settings that were read again. */
+/** What a server did with a config that was read again. */
 export interface Reloaded {
   /** Names of settings that are in force from now on. */
   readonly applied: readonly string[]
   /** Names of settings that changed in the file and wait for a restart. */
   readonly needRestart: readonly string[]
+  /** What was found wrong beside the config, and left as it was. */
+  readonly refused: readonly string[]
 }
 
-/** What may change while calls run, by its name in the config. */
-const LIVE = {
-  'auth.apiKeys': ({ auth }) => auth.apiKeys,
-  'auth.jwt': ({ auth }) => auth.jwt,
-  'auth.issuers': ({ auth }) => auth.issuers,
-  'auth.roles': ({ auth }) => auth.roles,
-  limits: ({ limits }) => ({ ...limits, total: { ...limits.total, bodyBytes: 0 } }),
-  budgets: ({ budgets }) => budgets,
-  approvals: ({ approvals: { webhooks: _sent, ...terms } }) => terms,
-  'calls.maxResultBytes': ({ calls }) => calls.maxResultBytes,
-} as const satisfies Readonly<Record<string, (settings: Settings) => unknown>>
-
-/** What the parts of a running server were built with. */
-const FIXED = {
-  tools: ({ tools }) => tools.map(({ id, definitionHash }) => [id, definitionHash]),
-  toolkits: ({ toolkits }) => toolkits,
-  sources: ({ sources }) => sources,
-  server: ({ server }) => server,
-  store: ({ store, dataFolder }) => [store, dataFolder],
-  'auth.required': ({ auth }) => auth.required,
-  oauth: ({ oauth }) => oauth,
-  'calls.retentionHours': ({ calls }) => calls.retentionHours,
-  journal: ({ journal }) => journal,
-  egress: ({ egress }) => egress,
-  'limits.total.bodyBytes': ({ limits }) => limits.total.bodyBytes,
-  'approvals.webhooks': ({ approvals }) => approvals.webhooks,
-  hooks: ({ hooks }) => hooks,
-  mcp: ({ mcp }) => mcp,
-  'log.level': ({ logLevel }) => logLevel,
-  'telemetry.otlpEndpoint': ({ otlpEndpoint }) => otlpEndpoint,
-} as const satisfies Readonly<Record<string, (settings: Settings) => unknown>>
-
-/** Which settings differ, by when they take effect. */
-export function compareSettings(before: Settings, after: Settings): Reloaded {
-  const differing = (parts: Readonly<Record<string, (settings: Settings) => unknown>>) =>
-    Object.entries(parts).flatMap(([name, part]) => (isSame(part(before), part(after)) ? [] : [name]))
-  return { applied: differing(LIVE), needRestart: differing(FIXED) }
+/** Where the config of a server comes from. */
+export interface ConfigSource {
+  /** The settings as the file says now; throws what is wrong with it. */
+  read(): Promise<Settings>
+  /** Hears what came of each reading, whoever asked for it: why it was refused, if it was. */
+  onRead(outcome: Reloaded | Error): void
 }
 
-/** The settings in force after a reload: the new ones where they may change, the old ones elsewhere. */
+interface ReloadsOptions {
+  readonly config: ConfigSource
+  readonly store: Pick<Store, 'reloads'>
+  /** Takes up what may change, or throws and changes nothing. */
+  apply(next: Settings): Promise<Reloaded>
+  readonly log: Logger
+}
+
+const LOOK_MS = 1_000
+
+/** Reads the config again when somebody asks: here, or through the store, where all servers of it hear of it. */
+export class Reloads {
+  readonly #options: ReloadsOptions
+  #turn: Promise<unknown> = Promise.resolve()
+  #heard: number
+  #isCutOff = false
+  readonly #timer: NodeJS.Timeout
+
+  static async open(options: ReloadsOptions): Promise<Reloads> {
+    return new Reloads(options, await options.store.reloads.epoch())
+  }
+
+  private constructor(options: ReloadsOptions, heard: number) {
+    this.#options = options
+    this.#heard = heard
+    this.#timer = setInterval(() => void this.#listen(), LOOK_MS).unref()
+  }
+
+  /** One after another: the last one that was asked for is the one that stays. */
+  readHere(): Promise<Reloaded> {
+    const read = this.#turn.then(() => this.#read())
+    this.#turn = read.catch(() => undefined)
+    return read
+  }
+
+  /** Here first: what is refused here is not passed on. */
+  async readEverywhere(): Promise<Reloaded> {
+    const reloaded = await this.readHere()
+    const raised = await this.#options.store.reloads.ask()
+    // Another process may have asked in between, and what it wants read was perhaps not there yet.
+    if (raised === this.#heard + 1) this.#heard = raised
+    return reloaded
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  async #read(): Promise<Reloaded> {
+    const { config, apply } = this.#options
+    try {
+      const reloaded = await apply(await config.read())
+      config.onRead(reloaded)
+      return reloaded
+    } catch (error) {
+      config.onRead(error instanceof Error ? error : new Error(String(error)))
+      throw error
+    }
+  }
+
+  async #listen(): Promise<void> {
+    try {
+      const epoch = await this.#options.store.reloads.epoch()
+      this.#isCutOff = false
+      if (epoch === this.#heard) return
+      this.#heard = epoch
+      // What is wrong with it is told to whoever looks after this server.
+      await this.readHere().catch(() => undefined)
+    } catch (err) {
+      if (!this.#isCutOff)
+        this.#options.log.warn({ err }, 'whether the config is to be read again is not known')
+      this.#isCutOff = true
+    }
+  }
+}
+
+/** The settings in force after a reload: the new ones where they may change while calls run, the old ones elsewhere. */
 export function mergeSettings(before: Settings, after: Settings): Settings {
   const { apiKeys, jwt, issuers, roles } = after.auth
   return {
@@ -61,18 +110,64 @@ export function mergeSettings(before: Settings, after: Settings): Settings {
     },
     limits: { ...after.limits, total: { ...after.limits.total, bodyBytes: before.limits.total.bodyBytes } },
     budgets: after.budgets,
-    approvals: { ...after.approvals, webhooks: before.approvals.webhooks },
+    approvals: after.approvals,
+    sources: after.sources,
     calls: { ...before.calls, maxResultBytes: after.calls.maxResultBytes },
+    logLevel: after.logLevel,
   }
 }
 
+/** Every setting that differs, by when it takes effect. */
+export function compareSettings(before: Settings, after: Settings): Omit<Reloaded, 'refused'> {
+  const merged = mergeSettings(before, after)
+  return { applied: differences(before, merged), needRestart: differences(merged, after) }
+}
+
+/** Settings that have another name in the config. */
+const WRITTEN: Readonly<Record<string, string>> = {
+  logLevel: 'log.level',
+  otlpEndpoint: 'telemetry.otlpEndpoint',
+  dataFolder: 'store',
+}
+/** Its members are not those that a person writes. */
+const WHOLE = 'approvals'
+/** Some of it is live and some is not. */
+const MIXED = 'limits.total'
+
+/** By the names that a config has for them: `server.port`, `limits.total.bodyBytes`, `budgets`. */
+function differences(left: Settings, right: Settings): readonly string[] {
+  const found = new Set<string>()
+  const look = (one: object, other: object, path: string): void => {
+    for (const name of new Set([...Object.keys(one), ...Object.keys(other)])) {
+      const [mine, theirs]: readonly unknown[] = [Reflect.get(one, name), Reflect.get(other, name)]
+      if (isSame(mine, theirs)) continue
+      const at = path === '' ? name : `${path}.${name}`
+      const isLookedInto = (path === '' && name !== WHOLE) || at === MIXED
+      if (isLookedInto && isSection(mine) && isSection(theirs)) look(mine, theirs, at)
+      else found.add(WRITTEN[at] ?? at)
+    }
+  }
+  look(comparable(left), comparable(right), '')
+  return [...found]
+}
+
+/** A tool is another one when its definition is. */
+function comparable({ tools, ...settings }: Settings): object {
+  return { ...settings, tools: tools.map(({ id, definitionHash }) => [id, definitionHash]) }
+}
+
+function isSection(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
+}
+
 /** As a person who compares two files would say it: a function is its text. */
-function isSame(left: unknown, right: unknown): boolean {
+export function isSame(left: unknown, right: unknown): boolean {
   if (Object.is(left, right)) return true
   if (left instanceof Secret && right instanceof Secret) return left.reveal() === right.reveal()
   if (typeof left === 'function' && typeof right === 'function') return String(left) === String(right)
   if (typeof left !== 'object' || typeof right !== 'object' || left === null || right === null) return false
   if (left instanceof Map && right instanceof Map) return isSame([...left], [...right])
+  if (left instanceof Set && right instanceof Set) return isSame([...left], [...right])
   const names = new Set([...Object.keys(left), ...Object.keys(right)])
   return [...names].every((name) => isSame(Reflect.get(left, name), Reflect.get(right, name)))
 }

@@ -16,14 +16,15 @@ interface ResourceMetadata {
 
 /** Where a caller without a token learns who gives one: RFC 9728, for every root its path form. */
 export function createResourceMetadata(options: {
-  readonly issuers: readonly string[]
+  /** They may change while the server runs. */
+  issuers(): readonly string[]
   /** Never taken from a request. */
   publicUrl(): string
 }): ResourceMetadata {
   const { issuers, publicUrl } = options
   const documentOf = (root: string): object => ({
     resource: `${publicUrl()}${root}`,
-    authorization_servers: issuers,
+    authorization_servers: issuers(),
     bearer_methods_supported: ['header'],
     resource_name: 'Collet',
   })

@@ -8,12 +8,13 @@ import type { RecoveryReport, RetentionPolicy, Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
-import { createGuardedFetch } from '#egress/guarded-fetch'
+import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import { OAuthBroker } from '#oauth/broker'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
 import { openStore } from '#store/stores'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
+import { isSame } from './reload.ts'
 import { isLoopback } from './safety.ts'
 import { configuredHosts, type OpenSources, openSources } from './sources.ts'
 
@@ -48,6 +49,8 @@ export interface Services {
   readonly sources: OpenSources
   /** Writes a refusal to the audit stream (rule 30a). */
   readonly noteDenial: NoteDenial
+  /** Other settings from now on, where they may change while calls run. */
+  govern(next: Settings): Promise<void>
   /** Lets running calls finish for `graceMs`, cancels the rest, closes the store. */
   close(graceMs: number): Promise<void>
 }
@@ -60,11 +63,17 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     ownListeners: () => options.ownListeners?.() ?? [],
   })
   // The operator wrote these addresses down, so they may be local; where they lead is guarded all the same.
-  const configuredFetch = createGuardedFetch({
-    ...settings.egress,
-    allow: [...settings.egress.allow, ...configuredHosts(settings)],
-    ownListeners: () => options.ownListeners?.() ?? [],
-  })
+  const openConfigured = (hosts: readonly string[]): GuardedFetch =>
+    createGuardedFetch({
+      ...settings.egress,
+      allow: [...settings.egress.allow, ...hosts],
+      ownListeners: () => options.ownListeners?.() ?? [],
+    })
+  let live = settings
+  let toConfigured = openConfigured(configuredHosts(settings))
+  /** What they carry may still be on its way. */
+  const earlier: GuardedFetch[] = []
+  const configuredFetch: typeof fetch = (...request) => toConfigured(...request)
   const store = await openStore(settings.store, {
     dataFolder: settings.dataFolder,
     masterKey: settings.masterKey,
@@ -123,7 +132,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
   )
   const webhooks = startApprovalWebhooks({
     approvals: store.approvals,
-    rules: settings.approvals,
+    rules: () => live.approvals,
     fetch: configuredFetch,
     clock,
     log,
@@ -136,6 +145,19 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     fetch: configuredFetch,
     broker,
     noteDenial: denials.note,
+    async govern(next) {
+      const { approvals, limits, budgets, calls } = next
+      const hosts = configuredHosts(next)
+      if (!isSame(hosts, configuredHosts(live))) {
+        earlier.push(toConfigured)
+        toConfigured = openConfigured(hosts)
+      }
+      live = next
+      gateway.govern({ approvalRules: approvals, limits, budgets, maxResultBytes: calls.maxResultBytes })
+      await sources
+        .govern(next)
+        .catch((err: unknown) => log.error({ err }, 'sources could not be opened anew; it is tried again'))
+    },
     async close(graceMs) {
       load.stop()
       retention.stop()
@@ -144,7 +166,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
       await sources.sources.close()
       await denials.close()
       await guardedFetch.close()
-      await configuredFetch.close()
+      for (const way of [...earlier, toConfigured]) await way.close()
       await store.close()
     },
   }

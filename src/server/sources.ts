@@ -17,6 +17,7 @@ import type { LiveRegistry } from '#core/tools/catalog'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
+import { isSame } from './reload.ts'
 
 const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
@@ -31,11 +32,16 @@ interface OpenSourcesOptions {
 export interface OpenSources {
   readonly sources: Sources
   readonly pins: Pins
+  /** What the configuration says of sources from now on: those of which it says something else are opened anew. */
+  govern(next: Pick<Settings, 'sources' | 'approvals'>): Promise<void>
 }
 
 /** The sources of the configuration and of the store. A key in both means the configuration's. */
-export function openSources(settings: Settings, options: OpenSourcesOptions): OpenSources {
+export function openSources(given: Settings, options: OpenSourcesOptions): OpenSources {
   const { registry, store, clock, log } = options
+  let settings = given
+  /** How often the options of a configured source have changed. */
+  const changes = new Map<string, number>()
   const pins = new Pins({ store, clock, log })
   const sources = new Sources({
     ...{ registry, pins, clock, log },
@@ -45,7 +51,9 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
     // Together: one round trip, where the database is far away.
     epoch: async () => (await Promise.all([store.sources.epoch(), store.pins.epoch()])).join(' '),
     wanted: async () => [
-      ...[...settings.sources].map(([key, source]) => wantedOf(key, source, 'configuration')),
+      ...[...settings.sources].map(([key, source]) =>
+        wantedOf(key, source, `configuration ${changes.get(key) ?? 0}`),
+      ),
       ...(await store.sources.list())
         .filter(({ key }) => !settings.sources.has(key))
         .map(({ key, options: written, addedMs }) => {
@@ -55,7 +63,17 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
         }),
     ],
   })
-  return { sources, pins }
+  return {
+    sources,
+    pins,
+    async govern({ sources: wanted, approvals }) {
+      const before = settings.sources
+      for (const key of new Set([...before.keys(), ...wanted.keys()]))
+        if (!isSame(before.get(key), wanted.get(key))) changes.set(key, (changes.get(key) ?? 0) + 1)
+      settings = { ...settings, sources: wanted, approvals }
+      await sources.sync()
+    },
+  }
 
   function wantedOf(key: string, source: SourceOptions, revision: string): WantedSource {
     return {

@@ -21,6 +21,7 @@ import { createApprovalRoutes } from '#server/admin/approvals'
 import { createAuditRoutes, createCallRoutes } from '#server/admin/calls'
 import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
 import { createPinRoutes } from '#server/admin/pins'
+import { createReloadRoutes } from '#server/admin/reload'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
 import { createHttpApp } from '#server/http/app'
@@ -38,7 +39,7 @@ import {
 import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter } from '#server/telemetry/tracing'
 import { createApprovalLinks } from './approval-links.ts'
-import { compareSettings, mergeSettings, type Reloaded } from './reload.ts'
+import { type ConfigSource, compareSettings, mergeSettings, type Reloaded, Reloads } from './reload.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
 import { checkExposure, checkPrincipals, isLoopback, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
@@ -52,6 +53,8 @@ export interface StartOptions {
   readonly allowAnonymous?: boolean
   readonly log?: ServerLog
   readonly graceMs?: number
+  /** Where the settings came from, to be read again when somebody asks. */
+  readonly config?: ConfigSource
   readonly opentool?: OpenToolServing
   /** Tell it when tools change while the server runs: clients that listen hear of it. */
   readonly catalogChanges?: CatalogChanges
@@ -94,6 +97,8 @@ export interface RunningServer {
   isReady(): boolean
   /** Takes up what may change while calls run, or throws and changes nothing. */
   reload(next: Settings): Promise<Reloaded>
+  /** The same with what the config says now. */
+  readAgain(): Promise<Reloaded>
   /** Answers but takes no new calls, so that a load balancer looks elsewhere; resolves when none runs any more. */
   drain(): Promise<void>
   /** Takes no new calls, lets running ones finish for the grace time, cancels the rest, closes everything. */
@@ -159,6 +164,39 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     }
     closing.push(authenticator.close)
     await authenticator.refresh()
+    const reload = async (next: Settings): Promise<Reloaded> => {
+      const changes = compareSettings(live, next)
+      const merged = mergeSettings(live, next)
+      const found = openAuthenticator(merged)
+      try {
+        await found.refresh()
+        checkExposure({ ...merged, auth: { ...merged.auth, required: found.isConfigured } }, allowAnonymous)
+        await checkPrincipals(merged.auth, store.keys)
+        if (found.isConfigured !== authenticator.isConfigured)
+          throw new StartRefused(
+            'Whether callers need a credential at all cannot change while the server runs. Restart it.',
+          )
+      } catch (error) {
+        await found.close()
+        throw error
+      }
+      const before = currentAuthenticator
+      currentAuthenticator = found
+      live = merged
+      await services.govern(merged)
+      if (options.log === undefined) log.setLevel(merged.logLevel)
+      await before.close()
+      const looked = await certificate?.lookNow()
+      return {
+        applied: [...changes.applied, ...(looked?.isNew === true ? ['server.tls'] : [])],
+        needRestart: changes.needRestart,
+        refused: looked?.refused === undefined ? [] : [looked.refused],
+      }
+    }
+    const { config } = options
+    const reloads =
+      config === undefined ? undefined : await Reloads.open({ config, store, apply: reload, log })
+    closing.push(async () => reloads?.close())
     // Asked again, because keys of the store close the server as well as configured ones.
     const auth = { ...settings.auth, required: authenticator.isConfigured }
     const warnings = [
@@ -175,8 +213,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     if (spans !== undefined) closing.push(spans.close)
     const observed = observeCalls(auditHidden(gateway, noteDenial), { metrics, clock })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
-    const issuers = (settings.auth.issuers ?? []).map(({ issuer }) => issuer)
-    const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
+    const issuers = () => (live.auth.issuers ?? []).map(({ issuer }) => issuer)
+    const metadata = issuers().length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const trips = new RoundTrips({ store, clock, publicUrl })
     const consents = new ConsentFlow({
       ...{ store, broker, trips, clock, log, publicUrl },
@@ -209,6 +247,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
       ...links.routes,
       ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
+      ...createReloadRoutes(() => requireReloads(reloads).readEverywhere(), access),
       ...(metadata?.routes ?? []),
       createMetricsRoute({
         metrics: shownMetrics,
@@ -262,30 +301,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         sources: services.sources.sources.status().length,
       }),
       isReady: gateway.isReady,
-      async reload(next) {
-        const changes = compareSettings(live, next)
-        const merged = mergeSettings(live, next)
-        const found = openAuthenticator(merged)
-        try {
-          await found.refresh()
-          checkExposure({ ...merged, auth: { ...merged.auth, required: found.isConfigured } }, allowAnonymous)
-          await checkPrincipals(merged.auth, store.keys)
-          if (found.isConfigured !== authenticator.isConfigured)
-            throw new StartRefused(
-              'Whether callers need a credential at all cannot change while the server runs. Restart it.',
-            )
-        } catch (error) {
-          await found.close()
-          throw error
-        }
-        const before = currentAuthenticator
-        const { approvals: approvalRules, limits, budgets, calls } = merged
-        gateway.govern({ approvalRules, limits, budgets, maxResultBytes: calls.maxResultBytes })
-        currentAuthenticator = found
-        live = merged
-        await before.close()
-        return changes
-      },
+      reload,
+      readAgain: async () => await requireReloads(reloads).readHere(),
       drain: () => gateway.drain(graceMs),
       close,
     }
@@ -293,6 +310,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     await close().catch((err: unknown) => log.error({ err }, 'closing after a failed start failed too'))
     throw error
   }
+}
+
+function requireReloads(reloads: Reloads | undefined): Reloads {
+  if (reloads !== undefined) return reloads
+  throw fault(
+    'request_invalid',
+    'This server was not started from a config file: there is none to read again.',
+  )
 }
 
 /** Loaded where it is used: most servers have none. */

@@ -1,5 +1,6 @@
 import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
+import { plannedUrl } from '#config/to-settings'
 import { isToolError } from '#core/errors'
 import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
@@ -38,12 +39,11 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
   const clock = SYSTEM_CLOCK
   const log = options.log ?? createLog(settings.logLevel)
   const graceMs = options.graceMs ?? GRACE_MS
-  const { host, port, publicUrl } = settings.server
   const services = await openServices(settings, {
     clock,
     log,
     // Pages for people are served by `collet serve` on the same store.
-    publicUrl: () => publicUrl ?? `http://${host}:${port}`,
+    publicUrl: () => plannedUrl(settings.server),
     onCommit: () => undefined,
   })
   const { gateway } = services

@@ -1,11 +1,11 @@
 import { CALL_PROTOCOLS, type Failure, type Outcome } from '#core/call'
 import { StoreError } from '#core/errors'
 import { isSameSecret } from '#core/hash'
-import type { CallRecord, NewCall, RefusedCall } from '#core/ports/store'
+import type { CallRecord, NewCall, RefusedCall, ReloadStore } from '#core/ports/store'
 import type { AskedConsent } from '#core/ports/vault-store'
 import type { CallLabel } from '#core/runs/events'
 import { generationOfTag, tagOf } from './encryption.ts'
-import { type Ask, all, answered, get, type Row, type Steps, write } from './engine.ts'
+import { type Ask, all, answered, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import type { Generation, KeyRing, Resealing } from './key-ring.ts'
 
 const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
@@ -227,6 +227,20 @@ export function* readEpoch(name: string): Steps<number> {
   return row === undefined ? 0 : Number(text(row, 'value'))
 }
 
+const CONFIG_EPOCH = 'config_epoch'
+
+/** Tells servers of one store that their configuration is to be read again. It is a wish, no change of anything: no event speaks of it. */
+export function sqlReloads({ careful, read }: Pick<StoreContext, 'careful' | 'read'>): ReloadStore {
+  const ask = careful(
+    () => '',
+    function* (_group, name: string) {
+      yield* write('raiseEpoch', name)
+      return yield* readEpoch(name)
+    },
+  )
+  return { epoch: read(() => readEpoch(CONFIG_EPOCH)), ask: () => ask(CONFIG_EPOCH) }
+}
+
 /** One of a closed set of words. */
 export function word<W extends string>(row: Row, column: string, words: readonly W[]): W {
   const value = text(row, column)
@@ -241,6 +255,8 @@ function damaged(column: string): StoreError {
 
 export const queries = {
   triggers: "SELECT name FROM sqlite_schema WHERE type = 'trigger'",
+  raiseEpoch: `INSERT INTO meta (name, value) VALUES (?, '1')
+    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
   readMeta: 'SELECT value FROM meta WHERE name = ?',
   writeMeta:
     'INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',

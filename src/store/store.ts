@@ -19,7 +19,7 @@ import { sqlAudit, sqlKeys } from './keys.ts'
 import { sqlBudgets, sqlRates } from './limits.ts'
 import { sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
 import { sqlKeyChange } from './rotation.ts'
-import type { RowGuard } from './rows.ts'
+import { type RowGuard, sqlReloads } from './rows.ts'
 import { sqlVault } from './vault.ts'
 import { verifyJournal } from './verify.ts'
 
@@ -102,6 +102,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     requests: sqlIdempotentRequests(context, () => chain.id),
     readJournal: snapshot((after: readonly JournalHead[], limit: number) => readJournal(keys, after, limit)),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
+    reloads: sqlReloads(context),
     takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),
     watch: (tell) => engine.watch(tell),
     obstacle: () => engine.obstacle(),

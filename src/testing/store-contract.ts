@@ -281,6 +281,16 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(store.digest('a'), store.digest('a'))
     assert.notEqual(store.digest('a'), store.digest('b'))
   }),
+  it('a wish that servers read their configuration again is a new number, and nothing else is', async (store) => {
+    const first = await store.reloads.epoch()
+    await store.probe()
+    assert.equal(await store.reloads.epoch(), first)
+    const asked = await store.reloads.ask()
+    assert.notEqual(asked, first)
+    assert.equal(await store.reloads.epoch(), asked)
+    assert.equal(await store.keys.epoch(), 0)
+  }),
+
   it('a probe of a healthy store succeeds', async (store) => {
     await store.probe()
   }),

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -75,7 +75,10 @@ describe('the command line and a server that speaks https', () => {
     const own = await run('sources', '--url', server.url, '--json')
     expect([own.code, own.stdout.trim()]).toEqual([0, '[]'])
     configure('strange.config.json', 'stranger.pem')
-    writeFileSync(join(folder, 'stranger.pem'), named('tools.example', [127, 0, 0, 1]).cert)
+    // Trusted as an authority would be, and still not the one that is named.
+    const served = readFileSync(join(folder, 'cert.pem'), 'utf8')
+    const stranger = named('tools.example', [127, 0, 0, 1]).cert
+    writeFileSync(join(folder, 'stranger.pem'), stranger + served)
     const strange = await run('sources', '--url', server.url, '--config', 'strange.config.json')
     expect([strange.code, strange.stderr]).toEqual([3, expect.stringContaining('No answer from')])
   })

@@ -63,7 +63,7 @@ describe('collet opentool', () => {
           url: 'http://127.0.0.1:1',
           startTokenFile: '/t',
           warnings: [],
-          reload: async () => ({ applied: [], needRestart: [] }),
+          readAgain: async () => ({ applied: [], needRestart: [], refused: [] }),
           counts: () => ({ tools: 1, sources: 0 }),
           close: async () => undefined,
         }

@@ -40,7 +40,7 @@ describe('collet serve', () => {
           url: 'http://127.0.0.1:4200',
           startTokenFile: '/data/start-token',
           warnings,
-          reload: async () => ({ applied: [], needRestart: [] }),
+          readAgain: async () => ({ applied: [], needRestart: [], refused: [] }),
           counts: () => ({ tools: settings.tools.length, sources: 0 }),
           close: async () => {
             started.closes += 1
@@ -118,7 +118,7 @@ describe('collet serve', () => {
           url: 'http://127.0.0.1:1',
           startTokenFile: '/data/start-token',
           warnings: [],
-          reload: async () => ({ applied: [], needRestart: [] }),
+          readAgain: async () => ({ applied: [], needRestart: [], refused: [] }),
           counts: () => ({ tools: 1, sources: 0 }),
           close: () => {
             io.stop()

@@ -6,10 +6,12 @@ import { createServer as createPort } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { loadCommands } from '#cli/run'
 import { createDatabase } from '../store/databases.ts'
 import { readBlocks } from './markdown-blocks.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
+const PAGE = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
 const SECTION = '## From one process to three replicas'
 const LIMIT_MS = 180_000
 
@@ -71,19 +73,39 @@ function withPorts(text: string): string {
 
 /** The tools of PostgreSQL are not everywhere, and not in the version of every database; the others are run below. */
 const NEEDS_TOOLS = /^(pg_dump|createdb) /
-const ALSO_BELOW = ['collet backup before-the-move.db\n', 'collet journal verify\n']
+const RELOAD = 'collet reload --store "$DATABASE_URL"\n'
+const ALSO_BELOW = ['collet backup before-the-move.db\n', 'collet journal verify\n', RELOAD]
+/** Steps of a list; a whole change of the key is in test/cli/key.test.ts. */
+const IN_LISTS = ['collet keys generate\n', 'collet key rotate\n']
 
 it('every command of the page is run, or needs the tools of PostgreSQL', () => {
   const below = blocksOf(SECTION)
   const all = readBlocks('docs/operations.md').filter(({ language }) => language === 'sh')
   const others = all.map(({ text }) => withPorts(text)).filter((text) => !below.includes(text))
   expect(others.filter((text) => !NEEDS_TOOLS.test(text))).toEqual(ALSO_BELOW)
+  const inLists = PAGE.matchAll(/^ {3}```sh\n {3}([\s\S]*?)^ {3}```$/gm)
+  expect([...inLists].map(([, text]) => text)).toEqual(IN_LISTS)
+})
+
+it('every command that the page names is one, with options that it has', async () => {
+  const commands = await loadCommands()
+  const named = [...PAGE.matchAll(/`(collet [a-z][^`]*)`/g)].map(([, text = '']) =>
+    text.split(/\s+/).slice(1),
+  )
+  expect(named.length).toBeGreaterThan(15)
+  const unknown = named.filter((words) => {
+    const [found] = commands
+      .filter(({ name }) => name.split(' ').every((word, at) => words[at] === word))
+      .toSorted((one, other) => other.name.length - one.name.length)
+    const options = words.filter((word) => word.startsWith('--')).map((word) => word.slice(2))
+    return found === undefined || options.some((option) => !Object.hasOwn(found.options, option))
+  })
+  expect(unknown).toEqual([])
 })
 
 /** The shell blocks of a section, in order. */
 function blocksOf(section: string): readonly string[] {
-  const text = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
-  const from = text.slice(0, text.indexOf(`${section}\n`)).split('\n').length
+  const from = PAGE.slice(0, PAGE.indexOf(`${section}\n`)).split('\n').length
   return readBlocks('docs/operations.md')
     .filter(({ language, line }) => language === 'sh' && line > from)
     .map(({ text: block }) => withPorts(block))
@@ -147,6 +169,20 @@ it(
 
     expect(await shell.run(look)).toContain('Quick.Write')
     expect(effects().toSorted()).toEqual(['asked', 'before', 'running', 'waiting'])
+
+    expect(await shell.run(RELOAD)).toContain('were asked')
+    for (const port of [1, 2, 3].map(portOf))
+      await until(() =>
+        readFileSync(join(folder, `replica-${port}.log`), 'utf8').includes(
+          'Read the config again: nothing to change.',
+        ),
+      )
+    const [generate = '', rotate = ''] = IN_LISTS.map((text) => text.trim())
+    const keys = `COLLET_KEY_OLD="$COLLET_KEY" COLLET_KEY="$(${generate})"`
+    // The replicas run without the new key, and the command says so.
+    expect(await shell.run(`${keys} ${rotate} --store "$DATABASE_URL" || true`)).toMatch(
+      /without the new key/,
+    )
   },
   LIMIT_MS,
 )

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type ServerProcess, startCollet } from './server-process.ts'
+import { runCollet, type ServerProcess, startCollet } from './server-process.ts'
 
 const FIRST = 'k'.repeat(43)
 const SECOND = 's'.repeat(43)
@@ -80,9 +80,28 @@ describe('SIGHUP', () => {
   })
 
   it('names what needs a restart, and applies the rest', async () => {
-    configure({ keys: [FIRST], more: 'server: { bodyLimitBytes: 2048 }' })
-    await hangUp('Needs a restart: server.')
-    expect(server.output()).toContain('changed auth.apiKeys')
+    configure({ keys: [FIRST], more: "server: { bodyLimitBytes: 2048 }, log: { level: 'debug' }" })
+    await hangUp('Needs a restart: server.bodyLimitBytes.')
+    expect(server.output()).toContain('changed auth.apiKeys, log.level.')
     expect([await call(FIRST), await call(SECOND)]).toEqual([200, 401])
+    await expect.poll(() => server.output(), { timeout: 5_000 }).toContain('"level":"debug"')
+  })
+})
+
+describe('collet reload', () => {
+  it('says what changed, and what is wrong with a config that is refused', async () => {
+    const reload = () => runCollet(['reload', '--url', server.url], { cwd: folder })
+    configure({ keys: [FIRST, SECOND] })
+    const good = await reload()
+    expect([good.code, good.stderr]).toEqual([0, expect.stringContaining('changed auth.apiKeys, log.level.')])
+    expect(good.stderr).toContain('as operator (start token)')
+    expect(await call(SECOND)).toBe(200)
+    configure({ keys: [FIRST], more: 'limits: { perPrincipal: { rate: 0 } }' })
+    const before = server.output().length
+    const bad = await reload()
+    // The command reads the same file to find the server, and stops at it.
+    expect([bad.code, bad.stderr]).toEqual([2, expect.stringMatching(/limits\.perPrincipal/)])
+    expect(await call(SECOND)).toBe(200)
+    expect(server.output().slice(before)).not.toContain('changed')
   })
 })

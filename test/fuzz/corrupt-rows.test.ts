@@ -176,6 +176,12 @@ async function idsOf({ ask }: Damaged): Promise<Ids> {
     runs: await texts('SELECT key AS id, tenant FROM runs'),
     sessions: await texts('SELECT id, tenant FROM sessions'),
     approvals: await texts('SELECT id, tenant FROM approvals'),
+    challenges: await texts('SELECT id, tenant FROM challenges'),
+    consents: await texts('SELECT id, tenant FROM consents'),
+    callerSessions: await texts('SELECT id, tenant FROM caller_sessions'),
+    questions: await texts('SELECT id, tenant FROM caller_questions'),
+    keyedRequests: await texts('SELECT id, tenant FROM keyed_requests'),
+    buckets: (await ask('SELECT bucket FROM rates')).map(({ bucket }) => `${bucket}`),
   }
 }
 

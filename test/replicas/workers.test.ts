@@ -1,15 +1,18 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { connect, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
+import { makeSelfSigned } from '../egress/self-signed.ts'
 import { createDatabase } from '../store/databases.ts'
 
 const SOURCES = fileURLToPath(new URL('../../src/index.ts', import.meta.url))
-const CONFIG = `import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
+const configWith = (more = '') => `import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
 const none = { type: 'object', properties: {} }
 export default defineConfig({
   tools: [
@@ -18,6 +21,8 @@ export default defineConfig({
     tool({ id: 'Process.Work@1.0.0', description: 'Takes a while.', input: none, output: { type: 'string' },
       policy: { safetyTier: 'write' }, run: async () => { await new Promise((resolve) => setTimeout(resolve, 1_000)); return 'done' } }),
   ],
+  server: { tls: { cert: 'cert.pem', key: 'key.pem' } },
+  ${more}
 })
 `
 
@@ -25,17 +30,28 @@ const ANSWER = z.object({ result: z.object({ success: z.boolean(), value: z.unkn
 
 let folder: string
 let server: ServerProcess
+const known = getCACertificates('default')
+
+/** Puts another certificate in place, and trusts it here. */
+function certify(name: string): void {
+  const { cert, key } = makeSelfSigned(name, Date.now(), { address: [127, 0, 0, 1] })
+  setDefaultCACertificates([...getCACertificates('default'), cert])
+  writeFileSync(join(folder, 'cert.pem'), cert)
+  writeFileSync(join(folder, 'key.pem'), key)
+}
 
 beforeAll(async () => {
   const store = await createDatabase('workers')
   folder = mkdtempSync(join(tmpdir(), 'collet-workers-'))
-  writeFileSync(join(folder, 'collet.config.ts'), CONFIG)
+  writeFileSync(join(folder, 'collet.config.ts'), configWith())
+  certify('first.example')
   const env = { COLLET_KEY: randomBytes(32).toString('base64') }
   const argv = ['serve', '--store', store, '--port', '0', '--workers', '2']
   server = await startCollet(argv, { cwd: folder, env })
 }, 60_000)
 afterAll(async () => {
   await server?.stop('SIGKILL')
+  setDefaultCACertificates(known)
   rmSync(folder, { recursive: true, force: true })
 })
 
@@ -61,6 +77,15 @@ async function processes(count: number): Promise<ReadonlySet<number>> {
   return found
 }
 
+/** In the certificate that a new connection is shown. */
+async function shownName(): Promise<string> {
+  const socket = connect({ host: '127.0.0.1', port: Number(new URL(server.url).port) })
+  await once(socket, 'secureConnect')
+  const name = String(socket.getPeerCertificate().subject.CN)
+  socket.destroy()
+  return name
+}
+
 describe('collet serve --workers 2', () => {
   it('serves with two processes on one port, says so once, and has one start token for both', async () => {
     expect((await processes(2)).size).toBe(2)
@@ -82,6 +107,22 @@ describe('collet serve --workers 2', () => {
     for (const worker of [1, 2])
       expect(text).toMatch(new RegExp(`^process_cpu_seconds_total\\{worker="${worker}"\\}`, 'm'))
     expect(text.match(/^# TYPE process_cpu_seconds_total /gm)).toHaveLength(1)
+  })
+
+  it('reads config and certificate again in both at SIGHUP', async () => {
+    certify('second.example')
+    writeFileSync(
+      join(folder, 'collet.config.ts'),
+      configWith(
+        "limits: { byTool: { 'Process.Work': { callsPerMinute: 600, burst: 50 } } }, mcp: { name: 'other' },",
+      ),
+    )
+    process.kill(server.pid, 'SIGHUP')
+    const said = () =>
+      server.output().match(/changed limits\.byTool(, server\.tls)?\.|Needs a restart: mcp\.name\./g)
+    await expect.poll(said, { timeout: 20_000 }).toHaveLength(4)
+    for (const _ of Array(6).keys()) expect(await shownName()).toBe('second.example')
+    expect((await call('Process.Work')).value).toBe('done')
   })
 
   it('starts a worker again that was killed, and goes on meanwhile', async () => {

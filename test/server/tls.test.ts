@@ -251,6 +251,29 @@ describe('a whole server', () => {
     }
   })
 
+  it('takes a new certificate with a reload, and says why it does not', async () => {
+    const own = made('localhost')
+    write(own)
+    const settings = testSettings({ store: 'memory:' })
+    const whole = { ...settings, server: { ...settings.server, tls: files } }
+    const server = await startServer(whole, { log, graceMs: 100 })
+    try {
+      write({ ...own, key: made('localhost').key })
+      const bad = await server.reload(whole)
+      expect(bad).toEqual({
+        applied: [],
+        needRestart: [],
+        refused: [expect.stringContaining('is not the key of')],
+      })
+      write(made('second.example'))
+      expect(await server.reload(whole)).toEqual({ applied: ['server.tls'], needRestart: [], refused: [] })
+      expect(await shownName(Number(new URL(server.url).port))).toBe('second.example')
+    } finally {
+      await server.close()
+      rmSync(settings.dataFolder, { recursive: true, force: true })
+    }
+  })
+
   it('does not start with files that do not fit, and says why', async () => {
     write({ ...made('localhost'), key: made('localhost').key })
     const settings = testSettings({ store: 'memory:' })

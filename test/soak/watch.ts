@@ -148,6 +148,9 @@ function slope(values: readonly number[]): number {
   return above / values.reduce((sum, _, index) => sum + (index - middle) ** 2, 0)
 }
 
+/** Of a column. */
+const WIDTH = 11
+
 /** One row a period. */
 export function describeSoak(
   name: string,
@@ -160,7 +163,7 @@ export function describeSoak(
       period.besideMb.toFixed(0),
       ...[period.files, period.handles],
     ]
-      .map((cell) => String(cell).padStart(10))
+      .map((cell) => String(cell).padStart(WIDTH))
       .join(''),
   )
   const head = [
@@ -169,7 +172,7 @@ export function describeSoak(
   ]
   return [
     `${name}, MB a minute: heap ${heapMb.toFixed(2)}, buffers ${externalMb.toFixed(2)}, beside the heap ${besideMb.toFixed(2)}, RSS ${rssMb.toFixed(2)}`,
-    head.map((cell) => cell.padStart(10)).join(''),
+    head.map((cell) => cell.padStart(WIDTH)).join(''),
     ...rows,
     ...problems.map((problem) => `${name}: ${problem}`),
   ].join('\n')

@@ -1,7 +1,7 @@
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Store } from '#core/ports/store'
-import { attemptAt, sampleCall, success } from '#testing/samples'
+import { attemptAt, POLICY, sampleCall, success } from '#testing/samples'
 import { useDatabase, useProxy } from './databases.ts'
 import { PGBOUNCER, startPgBouncer } from './pgbouncer.ts'
 import { type Pooler, startPooler } from './postgres-pooler.ts'
@@ -96,5 +96,22 @@ describe('a database that is far away', () => {
     expect(together).toBeLessThan(20)
     proxy.delayMs = 1
     await work(store, 'far')
+  })
+
+  it('rule 13: costs a step that forgets results a round trip for many of them, as everybody waits for it', async () => {
+    const proxy = network()
+    const store = await database.open({ url: proxy.url })
+    const calls = Array.from({ length: 190 }, (_, index) =>
+      sampleCall({ record: `old-${index}`, tier: index % 2 === 0 ? 'read' : 'write' }),
+    )
+    const finished = { state: 'succeeded' as const, outcome: success('1'), atMs: 2_000 }
+    await Promise.all(calls.map((call) => store.insertFinished(call, finished)))
+    proxy.delayMs = 10
+    const startedMs = performance.now()
+    await store.purge(2_001 + POLICY.resultsMs, POLICY)
+    expect((performance.now() - startedMs) / (2 * proxy.delayMs)).toBeLessThan(95)
+    proxy.delayMs = 0
+    const left = await Promise.all(calls.map(async (call) => (await store.find(call))?.expired))
+    expect(left).toEqual(calls.map(({ tier }) => (tier === 'write' ? true : undefined)))
   })
 })

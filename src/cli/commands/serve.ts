@@ -21,7 +21,8 @@ import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import { DEFAULT_STORE, describeStore, parseStoreUrl, STORE_FORMS, shownStoreUrl } from '#store/stores'
 import { keepWorkers } from './keep-workers.ts'
-import { followReloads, keepRestarting, watchFolder } from './watch.ts'
+import { configSource } from './reload.ts'
+import { keepRestarting, watchFolder } from './watch.ts'
 
 const mcp = defineCommand<'config' | 'store'>({
   name: 'mcp',
@@ -86,7 +87,7 @@ const serve = defineCommand<ServeOption>({
   summary: 'Starts the server with the tools of a config.',
   details: [
     'Ctrl-C stops it: running calls get some time to finish, then they are cancelled. A second Ctrl-C stops it at once.',
-    'SIGHUP, where there is no terminal, makes it read the config again: credentials, roles, limits, budgets and approval terms change at once; the rest is named.',
+    'SIGHUP, where there is no terminal, and "collet reload" make it read the config again: credentials, roles, limits, budgets, approvals, sources and log.level change at once; the rest is named.',
   ],
   positionals: [],
   options: {
@@ -184,7 +185,11 @@ async function serveWithWorkers(
         startTokenFile = ready.startTokenFile
         port = portOf(new URL(ready.url))
         for (const warning of ready.warnings) output.warn(warning)
-        announce(ready, settings, { ...context, curl: exampleCurl(ready.url, settings), workers: count })
+        announce(ready, settings, {
+          ...context,
+          curl: exampleCurl(calledUrl(ready.url, settings), settings),
+          workers: count,
+        })
       },
       onStop: (listener) =>
         context.onStop(() => {
@@ -223,17 +228,18 @@ async function serveAsWorker(
   }: Required<Pick<ServeOptions, 'allowAnonymous' | 'readAgain'>> & { readonly worker: WorkerSide },
   context: CommandContext,
 ): Promise<ExitCode> {
+  const options = { allowAnonymous, readAgain: async () => asWorker(await readAgain(), worker), worker }
+  return await serveUntilStopped(asWorker(settings, worker), options, context)
+}
+
+/** The ports of a worker are not those of the file: it shares the first one's, and its listener for other replicas is its own. */
+function asWorker(settings: Settings, { port, index }: WorkerSide): Settings {
   const { internal } = settings.server
-  // Each worker's listener for other replicas is its own: the ports after the first one.
   const own =
     internal === undefined || internal.port === 0
       ? {}
-      : { internal: { ...internal, port: internal.port + worker.index - 1 } }
-  const server = { ...settings.server, port: worker.port ?? settings.server.port, ...own }
-  // The ports of a worker are not those of the file.
-  const again = async () => ({ ...(await readAgain()), server })
-  const options = { allowAnonymous, readAgain: again, worker }
-  return await serveUntilStopped({ ...settings, server }, options, context)
+      : { internal: { ...internal, port: internal.port + index - 1 } }
+  return { ...settings, server: { ...settings.server, port: port ?? settings.server.port, ...own } }
 }
 
 interface ServeOptions {
@@ -271,20 +277,23 @@ export async function serveUntilStopped(
   let endReload = () => {}
   try {
     const opentool = options.allowStop === true ? { stop: stop.request } : {}
-    const { worker } = options
+    const { worker, readAgain } = options
     const starting = services.startServer(settings, {
       allowAnonymous,
       opentool,
       ...(worker === undefined ? {} : { worker }),
+      ...(readAgain === undefined ? {} : { config: configSource(readAgain, context) }),
     })
     const server = await (worker === undefined ? output.during('Starting', starting) : starting)
     const { url, startTokenFile, warnings } = server
     const ready: WorkerReady = { url, startTokenFile, warnings, ...server.counts() }
-    endReload = followReloads(server, options.readAgain, context)
+    // Whatever comes of it is said by then.
+    if (readAgain !== undefined)
+      endReload = context.onReload(() => void server.readAgain().catch(() => undefined))
     if (worker !== undefined) worker.tellReady(ready)
     else {
       for (const warning of warnings) output.warn(warning)
-      announce(ready, settings, { ...context, curl: example(url, settings) })
+      announce(ready, settings, { ...context, curl: example(calledUrl(url, settings), settings) })
     }
     await stop.requested
     if (worker === undefined)
@@ -365,6 +374,11 @@ function announce(
   output.data(`  Data         ${whereDataLives(settings)}`)
   output.data(`  Start token  ${startTokenFile} (lets an operator in: settling calls, approvals, keys)`)
   output.data('')
+}
+
+/** A certificate is for a name, and 127.0.0.1 is hardly ever one of them. */
+function calledUrl(url: string, { server: { tls, publicUrl } }: Settings): string {
+  return tls === undefined ? url : (publicUrl ?? url)
 }
 
 function counted(count: number, what: string): string {

@@ -1,12 +1,7 @@
 import { type FSWatcher, readdirSync, statSync, watch } from 'node:fs'
 import { join, relative } from 'node:path'
-import type { CommandContext } from '#cli/command'
 import { EXIT, type ExitCode } from '#cli/command'
 import type { ServerProcess } from '#cli/io'
-import { problemText } from '#cli/store-access'
-import { ConfigError } from '#config/load'
-import type { Settings } from '#config/settings'
-import type { RunningServer } from '#server/start-server'
 
 /** A process that does not end on request is ended by force after this time. */
 const PATIENCE_MS = 15_000
@@ -162,38 +157,4 @@ function isWatched(name: string): boolean {
 
 function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
-}
-
-/** Reads the config again when it is asked to. One that is wrong is refused with its reasons, and the old one stays. */
-export function followReloads(
-  server: Pick<RunningServer, 'reload'>,
-  readAgain: (() => Promise<Settings>) | undefined,
-  { onReload, output, workingFolder }: CommandContext,
-): () => void {
-  if (readAgain === undefined) return () => {}
-  const reload = async (): Promise<void> => {
-    try {
-      const { applied, needRestart } = await server.reload(await readAgain())
-      output.note(
-        `Read the config again: ${applied.length === 0 ? 'nothing to change' : `changed ${applied.join(', ')}`}.`,
-      )
-      if (needRestart.length > 0) output.warn(`Needs a restart: ${needRestart.join(', ')}.`)
-    } catch (error) {
-      const problems =
-        error instanceof ConfigError
-          ? error.problems.map((one) => problemText(one, workingFolder))
-          : [reasonOf(error)]
-      for (const problem of problems) output.error(problem)
-      output.warn('The config was refused; the one before stays.')
-    }
-  }
-  // One after another: the last one that was asked for is the one that stays.
-  let turn = Promise.resolve()
-  return onReload(() => {
-    turn = turn.then(reload)
-  })
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

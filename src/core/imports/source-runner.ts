@@ -50,6 +50,7 @@ export class SourceRunner {
   #failure: string | undefined
   #last: LastReading | undefined
   #waiting = 0
+  #closing: Promise<void> | undefined
 
   constructor(options: SourceRunnerOptions) {
     this.#options = options
@@ -100,9 +101,20 @@ export class SourceRunner {
     return this.refresh()
   }
 
-  async close(): Promise<void> {
+  /** Reads no more. What runs on the source goes on. */
+  rest(): void {
     this.#closed.abort(new DOMException('The source is closed.', 'AbortError'))
     clearTimeout(this.#timer)
+  }
+
+  /** Once, however often it is asked for. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    this.rest()
     await this.#reading
     await this.source.close()
   }

@@ -42,10 +42,13 @@ interface SourcesOptions {
 const FIRST_READING_MS = 3_000
 /** Replicas see a change of the store within a second. */
 const EPOCH_POLL_MS = 500
+/** How long calls may go on in a source that was replaced or taken away. */
+const LONGEST_FINISH_MS = 120_000
 
 interface OpenSource {
-  readonly wanted: WantedSource
+  wanted: WantedSource
   readonly runner: SourceRunner
+  readonly calls: RunningInvocations
   tools: readonly Tool[]
   findings: readonly Finding[]
   oddities: readonly Finding[]
@@ -77,6 +80,7 @@ export class Sources {
   #epoch: number | string | undefined
   #syncing: Promise<void> = Promise.resolve()
   #serving: Promise<void> = Promise.resolve()
+  readonly #retired = new Set<SourceRunner>()
   #isClosed = false
 
   constructor(options: SourcesOptions) {
@@ -120,7 +124,14 @@ export class Sources {
 
   /** Opens, reopens and closes sources so that what is wanted is open; then serves what is accepted. One at a time. */
   sync(): Promise<void> {
-    this.#syncing = this.#syncing.catch(() => undefined).then(() => this.#sync())
+    this.#syncing = this.#syncing
+      .catch(() => undefined)
+      .then(() => this.#sync())
+      .catch((error: unknown) => {
+        // The next look tries again.
+        this.#epoch = undefined
+        throw error
+      })
     return this.#syncing
   }
 
@@ -128,7 +139,8 @@ export class Sources {
     this.#isClosed = true
     clearTimeout(this.#timer)
     await this.#syncing.catch(() => undefined)
-    await Promise.all([...this.#open.values()].map(({ runner }) => runner.close()))
+    const runners = [...[...this.#open.values()].map(({ runner }) => runner), ...this.#retired]
+    await Promise.all(runners.map((runner) => runner.close()))
     this.#open.clear()
   }
 
@@ -137,9 +149,14 @@ export class Sources {
     this.#epoch = await this.#options.epoch()
     const wanted = new Map((await this.#options.wanted()).map((source) => [source.key, source]))
     for (const [key, open] of this.#open) {
-      if (wanted.get(key)?.revision === open.wanted.revision) continue
+      const same = wanted.get(key)
+      if (same?.revision === open.wanted.revision) {
+        // What is said of single tools may have changed elsewhere in the configuration.
+        open.wanted = same
+        continue
+      }
       this.#open.delete(key)
-      await open.runner.close()
+      this.#retire(open)
     }
     for (const source of wanted.values()) {
       if (!this.#open.has(source.key)) await this.#openOne(source)
@@ -148,9 +165,21 @@ export class Sources {
     for (const { runner } of this.#open.values()) void runner.firstReading()
   }
 
+  /** Its calls end on their own; new ones go to whatever takes its place. */
+  #retire({ runner, calls }: OpenSource): void {
+    runner.rest()
+    this.#retired.add(runner)
+    void calls
+      .idle(LONGEST_FINISH_MS)
+      .then(() => runner.close())
+      .catch((err: unknown) => this.#options.log.warn({ err }, 'a source that was replaced did not close'))
+      .finally(() => this.#retired.delete(runner))
+  }
+
   async #openOne(wanted: WantedSource): Promise<void> {
     const { clock, log, pins } = this.#options
     const source = await openOrFail(wanted)
+    const calls = new RunningInvocations(source)
     const runner = new SourceRunner({
       ...{ source, clock, log },
       observe: async (discovery) => {
@@ -163,6 +192,7 @@ export class Sources {
     this.#open.set(wanted.key, {
       wanted,
       runner,
+      calls,
       tools: [],
       findings: [],
       oddities: [],
@@ -256,6 +286,36 @@ export class Sources {
       }
       if (!this.#isClosed) this.#poll()
     }, EPOCH_POLL_MS).unref()
+  }
+}
+
+/** Counts the calls that run on a source, from now on. */
+class RunningInvocations {
+  #count = 0
+  readonly #waiting = new Set<() => void>()
+
+  constructor(source: Source) {
+    const invoke = source.invoke.bind(source)
+    source.invoke = async (invocation) => {
+      this.#count += 1
+      try {
+        return await invoke(invocation)
+      } finally {
+        this.#count -= 1
+        if (this.#count === 0) for (const tell of this.#waiting) tell()
+      }
+    }
+  }
+
+  /** Waits until none runs, and no longer than so. */
+  async idle(limitMs: number): Promise<void> {
+    if (this.#count === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#waiting.add(resolve)
+    const timer = setTimeout(resolve, limitMs).unref()
+    await promise
+    clearTimeout(timer)
+    this.#waiting.delete(resolve)
   }
 }
 

@@ -291,6 +291,8 @@ export interface Store extends RunStore, SessionStore {
   takeTurn(work: string, everyMs: number): MaybePromise<boolean>
   /** Tells what other processes change, until it is ended; own changes do not count. It may tell too much, and late. */
   watch(tell: TellChange): StoreWatcher
+  /** The wish of an operator that servers read their configuration again. */
+  readonly reloads: ReloadStore
   /** Why no run may start now, in words for an operator; `undefined` when one may (rule 18). */
   obstacle(): string | undefined
   /** Whether what was claimed under this name of ours may still be started (rule 18). */
@@ -459,4 +461,12 @@ export interface JournalVerification {
   readonly heads: readonly JournalHead[]
   /** What this check cannot see, in words. */
   readonly cannotSee: readonly string[]
+}
+
+/** How servers that share a store hear that their configuration is to be read again. */
+export interface ReloadStore {
+  /** Another number after each wish, whichever process had it. */
+  epoch(): MaybePromise<number>
+  /** Gives the number from now on. */
+  ask(): Promise<number>
 }

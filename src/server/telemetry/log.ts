@@ -4,6 +4,8 @@ import type { Logger, WriteLine } from '#core/runtime'
 
 export interface ServerLog extends Logger {
   isLevelEnabled(level: string): boolean
+  /** Lines of this level and above are written from now on. */
+  setLevel(level: Settings['logLevel']): void
 }
 
 /** Where lines go. Not a type of Node's: the types of this package need none. */
@@ -15,17 +17,26 @@ const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error']
 
 /** JSON lines on stderr. Credentials are blanked by the name of their field, at any depth. */
 export function createLog(level: Settings['logLevel'], stream: LogStream = STDERR): ServerLog {
-  const least = level === 'silent' ? LEVELS.length : LEVELS.indexOf(level)
-  const isLevelEnabled = (name: string): boolean => LEVELS.indexOf(name) >= least
+  let least = rankOf(level)
   const writer = (name: keyof Logger): WriteLine => {
-    if (!isLevelEnabled(name)) return () => undefined
-    return (said: object | string, message?: string) =>
-      stream.write(typeof said === 'string' ? lineOf(name, {}, said) : lineOf(name, said, message))
+    const rank = rankOf(name)
+    return (said: object | string, message?: string) => {
+      if (rank >= least)
+        stream.write(typeof said === 'string' ? lineOf(name, {}, said) : lineOf(name, said, message))
+    }
   }
   return {
-    isLevelEnabled,
+    isLevelEnabled: (name) => rankOf(name) >= least,
+    setLevel: (next) => {
+      least = rankOf(next)
+    },
     ...{ debug: writer('debug'), info: writer('info'), warn: writer('warn'), error: writer('error') },
   }
+}
+
+/** `silent` is above all of them. */
+function rankOf(level: string): number {
+  return level === 'silent' ? LEVELS.length : LEVELS.indexOf(level)
 }
 
 /** A line without a message has the message of its error. */

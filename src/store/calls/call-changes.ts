@@ -340,7 +340,7 @@ export function* dropReferences(calls: readonly Row[]): Steps<void> {
 }
 
 /** A call goes with what was asked about it. */
-export function* deleteCall(record: string): Steps<void> {
+function* deleteCall(record: string): Steps<void> {
   const deleted = yield* get('deleteCall', record)
   if (deleted !== undefined) yield* deleteApprovalsOf(deleted)
 }

@@ -19,7 +19,7 @@ import type { Generation } from '#store/key-ring'
 import { BUDGETS_KEPT_MS, forgetFullBuckets } from '#store/limits'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { endParkedIn } from './approval-changes.ts'
-import { APPROVALS_OF_CALL, deleteApprovalsOf, deleteCall, dropReferences } from './call-changes.ts'
+import { APPROVALS_OF_CALL, deleteApprovalsOf, dropReferences } from './call-changes.ts'
 import { closeSession, cutAttempt, forgetRun, keepInRun, labelledByRow, removeRun } from './runs.ts'
 
 /** Recovery and retention: what is left over, and what is forgotten. */
@@ -96,16 +96,29 @@ function* forgetCallers(nowMs: number): Steps<void> {
 function* forgetResults(beforeMs: number): Steps<number> {
   const rows = yield* all('expiredResults', beforeMs, beforeMs, STEP)
   yield* dropReferences(rows)
-  for (const row of rows) {
-    const record = text(row, 'record')
-    const tier = text(row, 'tier')
-    const keepsKey = tier === 'write' || tier === 'exec'
-    if (keepsKey) yield* write('makeTombstone', record)
-    else yield* deleteCall(record)
-    // The key is free, so the next claim begins a run anew.
-    if (!keepsKey && row.run === record) yield* removeRun(record)
-  }
+  const [kept, gone]: [Row[], Row[]] = [[], []]
+  for (const row of rows) (['write', 'exec'].includes(text(row, 'tier')) ? kept : gone).push(row)
+  for (const records of batchesOf(kept)) yield* write('makeTombstones', ...records)
+  for (const records of batchesOf(gone))
+    for (const deleted of yield* all('deleteCalls', ...records)) yield* deleteApprovalsOf(deleted)
+  // The key is free, so the next claim begins a run anew.
+  for (const row of gone) if (row.run === row.record) yield* removeRun(text(row, 'record'))
   return rows.length
+}
+
+/**
+ * How many rows one statement forgets. Every replica waits for the lock that a step holds, so a step must not take a round
+ * trip for each row.
+ */
+const BATCH = 50
+const BATCH_VALUES = Array(BATCH).fill('?').join(', ')
+
+/** Their records, in pieces that fill a statement; what is missing from the last is null, which no record is. */
+function batchesOf(rows: readonly Row[]): (string | null)[][] {
+  const records = rows.map((row) => text(row, 'record'))
+  return Array.from({ length: Math.ceil(records.length / BATCH) }, (_, nth) =>
+    Array.from({ length: BATCH }, (_, at) => records[nth * BATCH + at] ?? null),
+  )
 }
 
 function* forgetTombstones(beforeMs: number): Steps<number> {
@@ -276,8 +289,9 @@ export const queries = {
     WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ?
       AND coalesce((SELECT coalesce(r.finished_at, ${Number.MAX_SAFE_INTEGER}) FROM calls r WHERE r.record = calls.root), 0) < ?
     ORDER BY finished_at LIMIT ?`,
-  makeTombstone: `UPDATE calls SET expired = 1, outcome_group = NULL, outcome_at = NULL, outcome_length = NULL,
-      late_group = NULL, late_at = NULL, late_length = NULL WHERE record = ?`,
+  makeTombstones: `UPDATE calls SET expired = 1, outcome_group = NULL, outcome_at = NULL, outcome_length = NULL,
+      late_group = NULL, late_at = NULL, late_length = NULL WHERE record IN (${BATCH_VALUES})`,
+  deleteCalls: `DELETE FROM calls WHERE record IN (${BATCH_VALUES}) RETURNING record, ${APPROVALS_OF_CALL}`,
   /** A key is free only when the own run of the call that had it is forgotten too: the next one begins anew. */
   deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ?
       AND (run IS NULL OR run <> record OR NOT EXISTS (SELECT 1 FROM runs WHERE key = calls.record))

@@ -1,0 +1,78 @@
+import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
+import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
+import type { Output } from '#cli/output'
+import { isStoreAlone, problemText } from '#cli/store-access'
+import { ConfigError } from '#config/load'
+import type { Settings } from '#config/settings'
+import { createReloadRoutesOnStore, type RenderedReload } from '#server/admin/reload'
+import type { ConfigSource } from '#server/reload'
+import type { RunningServer } from '#server/start-server'
+
+const reload = defineCommand<AdminOption>({
+  name: 'reload',
+  summary: 'Makes servers read their config again, without a restart.',
+  details: [
+    'It asks the server of the config, or of --url, which answers what changed; all other servers on the same store follow within a second or two,',
+    'each with its own file. With --store alone all of them are asked through the store, and their logs say what came of it.',
+    'Credentials, roles, limits, budgets, approvals, sources and log.level change at once, and a new certificate is taken; the rest is named.',
+  ],
+  positionals: [],
+  options: {
+    ...adminOptions('admin:reload'),
+    url: { value: 'U', help: 'Server to ask. Default: COLLET_URL, or the address of the config.' },
+  },
+  examples: ['collet reload', 'collet reload --store postgres://collet@db.internal/collet'],
+  async run(args, context) {
+    const { output, json } = context
+    const client = new AdminClient(args, context, {
+      asksServer: !isStoreAlone(args),
+      onStore: ({ store, access }) => createReloadRoutesOnStore(store.reloads, access),
+    })
+    const reloaded = await client.request<RenderedReload>(
+      { method: 'POST', path: '/admin/reload', body: {} },
+      'applied',
+    )
+    const { applied, needs_restart: needRestart = [], refused = [] } = reloaded
+    if (json) output.json(reloaded)
+    else if (applied === null)
+      output.note('The servers on this store were asked; their logs say what came of it.')
+    else tellReloaded({ applied, needRestart, refused }, output)
+    return refused.length > 0 ? EXIT.toolFailed : EXIT.ok
+  },
+})
+
+/** What a server says of a config that it has read again. */
+function tellReloaded(
+  { applied, needRestart, refused }: Awaited<ReturnType<RunningServer['readAgain']>>,
+  output: Output,
+): void {
+  output.note(
+    `Read the config again: ${applied.length === 0 ? 'nothing to change' : `changed ${applied.join(', ')}`}.`,
+  )
+  if (needRestart.length > 0) output.warn(`Needs a restart: ${needRestart.join(', ')}.`)
+  for (const problem of refused) output.warn(`Refused, and the one before stays: ${problem}`)
+}
+
+/** How a server that was started here reads its config again. One that is wrong is refused with its reasons, and the old one stays. */
+export function configSource(
+  read: () => Promise<Settings>,
+  { output, workingFolder }: CommandContext,
+): ConfigSource {
+  return {
+    read,
+    onRead(outcome) {
+      if (!(outcome instanceof Error)) {
+        tellReloaded(outcome, output)
+        return
+      }
+      const problems =
+        outcome instanceof ConfigError
+          ? outcome.problems.map((one) => problemText(one, workingFolder))
+          : [outcome.message]
+      for (const problem of problems) output.error(problem)
+      output.warn('The config was refused; the one before stays.')
+    },
+  }
+}
+
+export const COMMANDS: readonly Command[] = [reload]

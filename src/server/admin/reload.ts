@@ -1,0 +1,53 @@
+import { ConfigError } from '#config/load'
+import { fault } from '#core/errors'
+import type { ReloadStore } from '#core/ports/store'
+import { jsonReply } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+import type { Reloaded } from '#server/reload'
+import { StartRefused } from '#server/safety'
+import { adminRoute, NO_STORE, type OperatorAccess, requireServerScope } from './access.ts'
+
+const SCOPE = 'admin:reload'
+
+/** Has the config read again, for the start token and the scope `admin:reload` (rule 29); the config itself is never taken from a request. */
+export function createReloadRoutes(
+  readEverywhere: () => Promise<Reloaded>,
+  access: OperatorAccess,
+): readonly ServerRoute[] {
+  return [
+    adminRoute(access, 'POST', '/admin/reload', async ({ principal }) => {
+      requireServerScope(principal, SCOPE, access)
+      try {
+        return jsonReply(200, renderReloaded(await readEverywhere()), NO_STORE)
+      } catch (error) {
+        if (!(error instanceof ConfigError || error instanceof StartRefused)) throw error
+        throw fault('request_invalid', `${error.message}\nThe config was refused; the one before stays.`)
+      }
+    }),
+  ]
+}
+
+/** The same where only the store is open: its servers read theirs within a second or two, and their logs say what came of it. */
+export function createReloadRoutesOnStore(
+  reloads: Pick<ReloadStore, 'ask'>,
+  access: OperatorAccess,
+): readonly ServerRoute[] {
+  return [
+    adminRoute(access, 'POST', '/admin/reload', async ({ principal }) => {
+      requireServerScope(principal, SCOPE, access)
+      await reloads.ask()
+      return jsonReply(200, { applied: null })
+    }),
+  ]
+}
+
+/** What an operator hears of a reload; `applied` is `null` where nobody has read anything yet. */
+export interface RenderedReload {
+  readonly applied: readonly string[] | null
+  readonly needs_restart?: readonly string[]
+  readonly refused?: readonly string[]
+}
+
+function renderReloaded({ applied, needRestart, refused }: Reloaded): RenderedReload {
+  return { applied, needs_restart: needRestart, refused }
+}

@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest'
+import type { Settings } from '#config/settings'
+import { NO_LIMITS, UNLIMITED } from '#core/limits/settings'
+import { Secret } from '#core/secret'
+import { sampleTool } from '#testing/samples'
+import { testSettings } from '../../test/test-settings.ts'
+import { compareSettings, mergeSettings } from './reload.ts'
+
+const before = testSettings({ dataFolder: '/data' })
+const key = (text: string) => ({ id: 'a', key: new Secret(text), tenant: 'default', scopes: [] })
+
+/** One change of each section, and the name that a person has for it. */
+const CHANGES: readonly (readonly [name: string, isLive: boolean, changes: Partial<Settings>])[] = [
+  ['auth.apiKeys', true, { auth: { ...before.auth, apiKeys: [key('one')] } }],
+  ['auth.roles', true, { auth: { ...before.auth, roles: new Map([['viewer', ['a:b']]]) } }],
+  ['auth.required', false, { auth: { ...before.auth, required: true } }],
+  ['limits.perPrincipal', true, { limits: { ...NO_LIMITS, perPrincipal: { ...UNLIMITED, concurrent: 1 } } }],
+  [
+    'limits.total.bodyBytes',
+    false,
+    { limits: { ...before.limits, total: { ...before.limits.total, bodyBytes: 1 } } },
+  ],
+  ['approvals', true, { approvals: { ...before.approvals, quorum: 2 } }],
+  [
+    'sources',
+    true,
+    {
+      sources: new Map([
+        ['Fs', { type: 'custom', kind: 'mcp', open: () => Promise.reject(), tools: {} }],
+      ]) as never,
+    },
+  ],
+  ['calls.maxResultBytes', true, { calls: { ...before.calls, maxResultBytes: 2_000 } }],
+  ['calls.retentionHours', false, { calls: { ...before.calls, retentionHours: 1 } }],
+  ['log.level', true, { logLevel: 'debug' }],
+  ['server.port', false, { server: { ...before.server, port: 1 } }],
+  ['server.tls', false, { server: { ...before.server, tls: { cert: 'a', key: 'b' } } }],
+  ['store', false, { store: 'sqlite:other.db', dataFolder: '/other' }],
+  ['oauth.allowUnboundConsent', false, { oauth: { ...before.oauth, allowUnboundConsent: true } }],
+  ['journal.retentionDays', false, { journal: { retentionDays: 1 } }],
+  ['egress.allow', false, { egress: { ...before.egress, allow: ['127.0.0.1'] } }],
+  ['telemetry.otlpEndpoint', false, { otlpEndpoint: 'http://127.0.0.1:4318' }],
+  ['hooks.admit', false, { hooks: { admit: () => undefined } }],
+  ['mcp.name', false, { mcp: { ...before.mcp, name: 'other' } }],
+  ['otc.strictRequests', false, { otc: { ...before.otc, strictRequests: true } }],
+  ['opentool.title', false, { opentool: { ...before.opentool, title: 'other' } }],
+  ['openwop.sessions', false, { openwop: { ...before.openwop, sessions: false } }],
+  ['toolkits', false, { toolkits: new Map([['Kit', 'A kit.']]) }],
+  ['tools', false, { tools: [sampleTool('Kit.Do@1.0.0', () => 1)] }],
+]
+
+describe('settings that were read again', () => {
+  it.each(CHANGES)('%s: is live %s', (name, isLive, changes) => {
+    const after = { ...before, ...changes }
+    const { applied, needRestart } = compareSettings(before, after)
+    expect({ applied, needRestart }).toEqual(
+      isLive ? { applied: [name], needRestart: [] } : { applied: [], needRestart: [name] },
+    )
+    const merged = mergeSettings(before, after)
+    expect(compareSettings(merged, merged)).toEqual({ applied: [], needRestart: [] })
+    expect(compareSettings(merged, after).needRestart).toEqual(isLive ? [] : [name])
+  })
+
+  it('are compared in every section', () => {
+    const compared = new Set(CHANGES.flatMap(([, , changes]) => Object.keys(changes)))
+    const given = ['folder', 'masterKey', 'budgets']
+    expect(Object.keys(before).filter((name) => !compared.has(name) && !given.includes(name))).toEqual([])
+  })
+
+  it('are the same when a person would say so: secrets by their text, functions by theirs', () => {
+    const once = {
+      ...before,
+      auth: { ...before.auth, apiKeys: [key('x')] },
+      hooks: { admit: () => undefined },
+    }
+    const again = {
+      ...before,
+      auth: { ...before.auth, apiKeys: [key('x')] },
+      hooks: { admit: () => undefined },
+    }
+    expect(compareSettings(once, again)).toEqual({ applied: [], needRestart: [] })
+  })
+})

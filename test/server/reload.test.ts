@@ -1,0 +1,205 @@
+import { randomUUID } from 'node:crypto'
+import { readFileSync, rmSync } from 'node:fs'
+import { afterEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { ConfigError } from '#config/load'
+import type { Settings } from '#config/settings'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
+import { Secret } from '#core/secret'
+import { requireTools } from '#core/tools/prepare-tools'
+import type { Reloaded } from '#server/reload'
+import { type RunningServer, startServer } from '#server/start-server'
+import { SOURCE_OPTIONS } from '#sources/source-types'
+import { testSettings } from '../test-settings.ts'
+
+const KEY = `${'k'.repeat(20)}abcdefghijklmnopqrstuv`
+const ADMIN = `${'a'.repeat(20)}abcdefghijklmnopqrstuv`
+const RIVAL = `${'r'.repeat(20)}abcdefghijklmnopqrstuv`
+const entry = (id: string, key: string, tenant: string, scopes: readonly string[]) => ({
+  ...{ id, key: new Secret(key), tenant, scopes },
+})
+const AUTH: Settings['auth'] = {
+  apiKeys: [
+    entry('agent', KEY, 'default', []),
+    entry('admin', ADMIN, 'default', ['admin:reload']),
+    entry('rival', RIVAL, 'rival', ['admin:reload']),
+  ],
+  jwt: undefined,
+}
+
+const running: { server: RunningServer; folder: string }[] = []
+afterEach(async () => {
+  for (const { server, folder } of running.splice(0).toReversed()) {
+    await server.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
+
+/** A server whose config is what `change` last said. */
+async function start(given: Partial<Settings> = {}) {
+  let settings = testSettings({ auth: AUTH, ...given })
+  const { dataFolder } = settings
+  const heard: (Reloaded | Error)[] = []
+  let broken: Error | undefined
+  const server = await startServer(settings, {
+    graceMs: 200,
+    config: {
+      read: async () => {
+        if (broken !== undefined) throw broken
+        return settings
+      },
+      onRead: (outcome) => heard.push(outcome),
+    },
+  })
+  running.push({ server, folder: dataFolder })
+  return {
+    server,
+    heard,
+    change(changes: Partial<Settings>) {
+      broken = undefined
+      settings = { ...settings, ...changes }
+    },
+    breakWith(error: Error) {
+      broken = error
+    },
+  }
+}
+
+async function post(url: string, path: string, key: string, body: object = {}) {
+  const response = await fetch(`${url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+    body: JSON.stringify(body),
+  })
+  const text = await response.text()
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into arbitrary JSON
+  const json: any = JSON.parse(text)
+  return { status: response.status, code: response.headers.get('collet-error-code'), json }
+}
+
+const call = (url: string, tool: string, key = KEY) =>
+  post(url, '/tools/call', key, { request: { call_id: randomUUID(), tool_id: tool, input: {} } })
+
+describe('POST /admin/reload', () => {
+  it('is for the start token and admin:reload of the whole server, and answers what came of it', async () => {
+    const { server, change, heard } = await start()
+    change({
+      calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 5_000 },
+      mcp: { enabled: true, name: 'x', instructions: undefined, pageSize: 1_000 },
+    })
+    expect((await post(server.url, '/admin/reload', 'nobody')).status).toBe(401)
+    expect((await post(server.url, '/admin/reload', KEY)).status).toBe(403)
+    expect((await post(server.url, '/admin/reload', RIVAL)).status).toBe(403)
+    expect(heard).toEqual([])
+    const done = await post(server.url, '/admin/reload', ADMIN)
+    const answer = { applied: ['calls.maxResultBytes'], needs_restart: ['mcp.name'], refused: [] }
+    expect([done.status, done.json]).toEqual([200, answer])
+    const token = readFileSync(server.startTokenFile, 'utf8').trim()
+    expect((await post(server.url, '/admin/reload', token)).json).toEqual({ ...answer, applied: [] })
+    expect(heard).toHaveLength(2)
+  })
+
+  it('refuses a bad config with its reasons, and the one before stays', async () => {
+    const { server, change, breakWith, heard } = await start()
+    breakWith(
+      new ConfigError([{ severity: 'error', file: '/c.ts', where: 'limits.total', message: 'is wrong.' }]),
+    )
+    const bad = await post(server.url, '/admin/reload', ADMIN)
+    expect([bad.status, bad.json.message]).toEqual([
+      400,
+      expect.stringMatching(/limits\.total: is wrong\.\n.*stays/),
+    ])
+    change({ auth: { apiKeys: [], jwt: undefined } })
+    expect((await post(server.url, '/admin/reload', ADMIN)).json.message).toContain('Restart it')
+    expect(heard.every((outcome) => outcome instanceof Error)).toBe(true)
+    expect((await post(server.url, '/admin/reload', ADMIN)).status).toBe(400)
+  })
+
+  it('says so where there is no config to read', async () => {
+    const settings = testSettings({ auth: AUTH })
+    const server = await startServer(settings, { graceMs: 100 })
+    running.push({ server, folder: settings.dataFolder })
+    expect((await post(server.url, '/admin/reload', ADMIN)).json.message).toContain(
+      'not started from a config file',
+    )
+  })
+})
+
+describe('what a reload changes', () => {
+  it('the policy of a source: at once, for tools that are known, and calls under way go on', async () => {
+    const gate = Promise.withResolvers<void>()
+    const begun = Promise.withResolvers<void>()
+    const tool = (id: string, run: () => unknown) => ({
+      ...{
+        id,
+        description: 'Of upstream.',
+        input: {},
+        output: z.string(),
+        policy: { safetyTier: 'read' },
+        run,
+      },
+    })
+    const upstream = await start({
+      auth: { apiKeys: [], jwt: undefined },
+      tools: requireTools([
+        tool('Up.Quick@1.0.0', () => 'quick'),
+        tool('Up.Slow@1.0.0', async () => {
+          begun.resolve()
+          await gate.promise
+          return 'slow'
+        }),
+      ]),
+    })
+    const source = (more: object = {}) =>
+      new Map([['Far', SOURCE_OPTIONS.parse({ type: 'otc', url: upstream.server.url, ...more })]])
+    const { server, change } = await start({ sources: source() })
+    const names = async () => {
+      const response = await fetch(`${server.url}/tools`, { headers: { authorization: `Bearer ${KEY}` } })
+      return [...new Set((await response.text()).match(/Far\.Up_\w+/g))].toSorted()
+    }
+    await expect.poll(names, { timeout: 10_000 }).toEqual(['Far.Up_Quick', 'Far.Up_Slow'])
+    expect((await call(server.url, 'Far.Up_Quick')).json.result).toMatchObject({
+      success: true,
+      value: 'quick',
+    })
+    const slow = call(server.url, 'Far.Up_Slow')
+    await begun.promise
+
+    change({ sources: source({ policy: { approval: 'always' } }) })
+    expect((await post(server.url, '/admin/reload', ADMIN)).json.applied).toEqual(['sources'])
+    expect((await call(server.url, 'Far.Up_Quick')).code).toBe('approval_required')
+    gate.resolve()
+    expect((await slow).json.result).toMatchObject({ success: true, value: 'slow' })
+
+    change({ sources: source({ exclude: ['Up.Slow'] }) })
+    await post(server.url, '/admin/reload', ADMIN)
+    expect((await call(server.url, 'Far.Up_Quick')).json.result).toMatchObject({ success: true })
+    expect(await names()).toEqual(['Far.Up_Quick'])
+    change({ sources: new Map() })
+    await post(server.url, '/admin/reload', ADMIN)
+    expect(await names()).toEqual([])
+  })
+
+  it('approval terms and roles: the next call is under the new ones', async () => {
+    const tools = requireTools([
+      {
+        ...{ id: 'Pay.Out@1.0.0', description: 'Pays.', input: {}, output: z.string(), run: () => 'paid' },
+        policy: { approval: 'conditional', safetyTier: 'write', scopes: ['pay:out'] },
+      },
+    ])
+    const payer = { ...entry('payer', `p${KEY}`, 'default', []), roles: ['payer'] }
+    const auth = (roles: Map<string, readonly string[]>) => ({
+      ...AUTH,
+      apiKeys: [...AUTH.apiKeys, payer],
+      roles,
+    })
+    const { server, change } = await start({ tools, auth: auth(new Map([['payer', []]])) })
+    expect((await call(server.url, 'Pay.Out', `p${KEY}`)).code).toBe('tool_not_found')
+    change({ auth: auth(new Map([['payer', ['pay:out']]])) })
+    await post(server.url, '/admin/reload', ADMIN)
+    expect((await call(server.url, 'Pay.Out', `p${KEY}`)).code).toBe('approval_required')
+    change({ approvals: { ...DEFAULT_APPROVAL_RULES, when: () => false } })
+    expect((await post(server.url, '/admin/reload', ADMIN)).json.applied).toEqual(['approvals'])
+    expect((await call(server.url, 'Pay.Out', `p${KEY}`)).json).toMatchObject({ result: { value: 'paid' } })
+  })
+})
