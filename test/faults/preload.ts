@@ -12,7 +12,8 @@ if (offsetMs !== 0) {
 // Threads have a standard input of their own, which has ended.
 if (isMainThread) {
   process.stdin.resume().once('end', () => process.exit(1))
-  let lookedAtMs = performance.now()
+  // From the first look on: until then the server was loaded, and held nothing.
+  let lookedAtMs = Number.POSITIVE_INFINITY
   setInterval(() => {
     const nowMs = performance.now()
     if (nowMs - lookedAtMs > 2_000)
