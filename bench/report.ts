@@ -1,5 +1,6 @@
 import type { ContenderName } from './contenders.ts'
 import type { LoadResult } from './load-result.ts'
+import type { RoundResult } from './measure-round.ts'
 import type { FigureRow, Goals, RatioRow, Row, RowName, SpreadRow } from './rows.ts'
 import { type Figure, median } from './statistics.ts'
 import type { SubjectName } from './subjects.ts'
@@ -7,7 +8,7 @@ import type { SubjectName } from './subjects.ts'
 /** Everything that was measured. */
 export interface Measurements {
   /** One entry a round. */
-  readonly rounds: readonly ReadonlyMap<ContenderName, LoadResult>[]
+  readonly rounds: readonly ReadonlyMap<ContenderName, RoundResult>[]
   /** One entry a round, or why there is none. */
   readonly subjects: ReadonlyMap<SubjectName, readonly Readonly<Record<string, Figure>>[] | Error>
 }
@@ -77,16 +78,22 @@ function read(row: Row, measured: Measurements): Seen {
 /** Compares inside each round first, so that a slow minute of the machine slows both sides. */
 function readRatio({ contender, against, of }: RatioRow, measured: Measurements): Seen {
   const [own, others] = [loadsOf(measured, contender), loadsOf(measured, against)]
+  const problem = problemOf(measured, [contender, against])
+  if (problem !== undefined) return { problem, beside: own, against: others }
   const values = own.map((load, round) => load[of] / (others[round]?.[of] ?? Number.NaN))
   return { values, beside: own, against: others }
 }
 
 function readSpread({ contenders }: SpreadRow, measured: Measurements): Seen {
-  const values = measured.rounds.map((round) => {
-    const rates = contenders.map((name) => round.get(name)?.requestsPerSecond ?? Number.NaN)
+  const beside = contenders.flatMap((name) => loadsOf(measured, name))
+  const problem = problemOf(measured, contenders)
+  if (problem !== undefined) return { problem, beside }
+  const loads = contenders.map((name) => loadsOf(measured, name))
+  const values = measured.rounds.map((_, round) => {
+    const rates = loads.map((of) => of[round]?.requestsPerSecond ?? Number.NaN)
     return Math.min(...rates) / Math.max(...rates)
   })
-  return { values, beside: contenders.flatMap((name) => loadsOf(measured, name)) }
+  return { values, beside }
 }
 
 function readFigure({ subject, figure }: FigureRow, { subjects }: Measurements): Seen {
@@ -98,7 +105,17 @@ function readFigure({ subject, figure }: FigureRow, { subjects }: Measurements):
 }
 
 function loadsOf(measured: Measurements, contender: ContenderName): LoadResult[] {
-  return measured.rounds.flatMap((round) => round.get(contender) ?? [])
+  return measured.rounds.flatMap((round) => {
+    const result = round.get(contender)
+    return result === undefined || result instanceof Error ? [] : result
+  })
+}
+
+/** Why one of them has no load in one of the rounds. */
+function problemOf({ rounds }: Measurements, contenders: readonly ContenderName[]): string | undefined {
+  const failures = rounds.flatMap((round) => contenders.map((name) => [name, round.get(name)] as const))
+  const found = failures.find(([, result]) => result instanceof Error)
+  return found === undefined ? undefined : `${found[0]}: ${found[1] instanceof Error ? found[1].message : ''}`
 }
 
 function middle(beside: readonly Beside[], name: keyof Beside): number | undefined {

@@ -3,13 +3,14 @@ import { availableParallelism, cpus, loadavg, release, totalmem, type } from 'no
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
+import type { ContenderName } from './contenders.ts'
 import { stopDatabase } from './database.ts'
 import { formatResults, formatTable, type Setting } from './format-table.ts'
-import { measureRound, type Timing } from './measure-round.ts'
+import { measureRound, type Timing, toError } from './measure-round.ts'
 import { type Measurements, reportLine } from './report.ts'
 import { contendersOf, isRowName, ROWS, type Row, type RowName } from './rows.ts'
 import type { Figure } from './statistics.ts'
-import { SUBJECTS, type SubjectName } from './subjects.ts'
+import { ONCE, SUBJECTS, type SubjectName } from './subjects.ts'
 
 const USAGE = `Usage: npm run bench -- [--quick] [--only ROW]... [--json]
   --quick     shorter measurements: a first look, not a result
@@ -18,7 +19,7 @@ const USAGE = `Usage: npm run bench -- [--quick] [--only ROW]... [--json]
 The whole table, not quick, is also written to bench/RESULTS.md.`
 
 const ROUNDS = 3
-const FULL: Timing = { warmUpMs: 3_000, sliceMs: 1_000, slices: 6 }
+const FULL: Timing = { warmUpMs: 2_000, sliceMs: 1_000, slices: 6 }
 const QUICK: Timing = { warmUpMs: 1_000, sliceMs: 500, slices: 4 }
 /** Above this the generator, not the server, may be what limits a fast contender. */
 const GENERATOR_LIMIT = 0.95
@@ -65,11 +66,13 @@ async function measureAll(options: Options): Promise<Measurements> {
   const subjects = new Map<SubjectName, Readonly<Record<string, Figure>>[] | Error>()
   for (let round = 1; round <= ROUNDS; round += 1) {
     const say = (step: string) => progress(`round ${round} of ${ROUNDS}: ${step}`)
-    rounds.push(await measureRound(names, options.timing, say))
+    const failed = (name: ContenderName) => rounds.some((before) => before.get(name) instanceof Error)
+    const left = names.filter((name) => !failed(name))
+    rounds.push(await measureRound(left, options.timing, say))
     for (const subject of wanted) {
       const before = subjects.get(subject) ?? []
       // One that cannot be measured here is a line that says so; the rest of a long run is not lost with it.
-      if (before instanceof Error) continue
+      if (before instanceof Error || (round > 1 && ONCE.has(subject))) continue
       say(subject)
       const measured = await SUBJECTS[subject](options.timing).catch(toError)
       subjects.set(subject, measured instanceof Error ? measured : [...before, measured])
@@ -77,10 +80,6 @@ async function measureAll(options: Options): Promise<Measurements> {
   }
   progress('')
   return { rounds, subjects }
-}
-
-function toError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error))
 }
 
 /** One line that is written over, and only where somebody watches. */
@@ -91,7 +90,9 @@ function progress(text: string): void {
 function findBusiest(measured: Measurements): number {
   return Math.max(
     0,
-    ...measured.rounds.flatMap((round) => [...round.values()].map((load) => load.generatorBusy)),
+    ...measured.rounds
+      .flatMap((round) => [...round.values()])
+      .flatMap((load) => (load instanceof Error ? [] : load.generatorBusy)),
   )
 }
 
@@ -107,8 +108,12 @@ function settingOf({ warmUpMs, sliceMs, slices }: Timing): Setting {
       SQLite: process.versions.sqlite ?? 'unknown',
       ...Object.fromEntries(PEERS.map((name) => [name, versionOf(name)])),
     },
-    how: `${ROUNDS} rounds of ${slices} slices of ${sliceMs} ms, after ${warmUpMs} ms of warm-up; load average before it ${loadBefore.toFixed(1)}`,
+    how: `${ROUNDS} rounds of ${slices} slices of ${sliceMs} ms, after ${warmUpMs} ms of warm-up; load average before it ${loadBefore.toFixed(1)}; ${minutesSince(startedMs)} minutes in all`,
   }
+}
+
+function minutesSince(ms: number): string {
+  return ((performance.now() - ms) / 60_000).toFixed(0)
 }
 
 const MANIFEST = z.object({ version: z.string() })
@@ -118,6 +123,7 @@ function versionOf(name: string): string {
   return MANIFEST.parse(JSON.parse(readFileSync(file, 'utf8'))).version
 }
 
+const startedMs = performance.now()
 const options = readOptions()
 /** Of the programs that ran already: much of it, and the figures are about them too. */
 const [loadBefore = 0] = loadavg()

@@ -29,4 +29,8 @@ export const SUBJECTS = {
 } as const satisfies Record<string, Measure>
 
 export type SubjectName = keyof typeof SUBJECTS
+
+/** What hardly differs from one round to the next, and takes long. */
+export const ONCE: ReadonlySet<SubjectName> = new Set(['memory', 'principals', 'github', 'stripe'])
+
 export type FigureOf<Subject extends SubjectName> = keyof Awaited<ReturnType<(typeof SUBJECTS)[Subject]>>

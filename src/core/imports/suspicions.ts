@@ -86,10 +86,10 @@ function instructionIn(text: string): string | undefined {
   if (text.length < SHORTEST) return undefined
   const plain = text.replaceAll(/\s+/g, ' ')
   const small = plain.toLowerCase()
-  compiledSigns ??= compileSigns()
-  for (const { compiled, needs, says, unless, honest } of compiledSigns) {
+  for (const sign of SIGNS) {
+    const { needs, says, unless, honest } = sign
     if (!needs.every((need) => need.test(small))) continue
-    const matcher = compiled.matcher(plain)
+    const matcher = compiledOf(sign).matcher(plain)
     while (matcher.find()) {
       const found = matcher.group() ?? ''
       const after = plain.slice(matcher.end(), matcher.end() + FOLLOWING)
@@ -249,14 +249,15 @@ const SIGNS: readonly Sign[] = [
   },
 ]
 
-let compiledSigns: ReturnType<typeof compileSigns> | undefined
+const compiledSigns = new Map<Sign, RE2JS>()
 
-/** For the first definition: a server without imports needs none. */
-function compileSigns() {
-  return SIGNS.map(({ pattern, ...sign }) => ({
-    ...sign,
-    compiled: RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE),
-  }))
+/** Each for the first text that has what it needs: all of them at once would hold the server up, and most are never needed. */
+function compiledOf(sign: Sign): RE2JS {
+  const known = compiledSigns.get(sign)
+  if (known !== undefined) return known
+  const compiled = RE2JS.compile(sign.pattern, RE2JS.CASE_INSENSITIVE)
+  compiledSigns.set(sign, compiled)
+  return compiled
 }
 
 /** What is in a text that a reader does not see, or sees as something else; names what it is, `undefined` = nothing. */

@@ -1,11 +1,11 @@
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { parse } from 'yaml'
 import { readStart } from '#core/bytes'
 import { fault, isToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { SourceServices } from '#core/ports/source'
+import type { MaybePromise } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import { shownAddress } from '#sources/common/options'
 import { Documents } from './documents.ts'
@@ -122,7 +122,7 @@ interface Loaded {
 /** Parses the document and all it refers to. */
 export async function loadDocuments(root: RootText, ways: LoadWays): Promise<Loaded> {
   const isAlone = !LEAVES.test(root.text)
-  const value = parseText(root.text, 'The document')
+  const value = await parseText(root.text, 'The document')
   const values = new Map<string, JsonValue>([[root.url, value]])
   if (!isAlone) await readReferences(root.url, values, ways)
   return { isAlone, documents: new Documents(root.url, values) }
@@ -163,7 +163,7 @@ async function readReferences(
       characters += text.length
       if (characters > MOST_CHARACTERS)
         throw new Unreadable(`More than ${MOST_CHARACTERS} characters in all.`)
-      values.set(url, parseText(text, url))
+      values.set(url, await parseText(text, url))
     } catch (error) {
       if (!(error instanceof Unreadable)) failure ??= error
       else ways.warn(`Not read: ${error.message}`)
@@ -198,10 +198,10 @@ export class Unreadable extends Error {
 }
 
 /** JSON or YAML, distinguished by how it begins: file names and media types are often wrong. */
-export function parseText(text: string, location: string): JsonValue {
+export async function parseText(text: string, location: string): Promise<JsonValue> {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text
   try {
-    return beginsAsJson(body) ? parseBraces(body) : parseYaml(body)
+    return await (beginsAsJson(body) ? parseBraces(body) : parseYaml(body))
   } catch (error) {
     const why = error instanceof Error ? (error.message.split('\n')[0] ?? '') : ''
     throw fault('upstream_failed', `${location} is neither JSON nor YAML.`, {
@@ -216,7 +216,7 @@ export function beginsAsJson(text: string): boolean {
 }
 
 /** YAML's flow style begins with a brace too. */
-function parseBraces(text: string): JsonValue {
+function parseBraces(text: string): MaybePromise<JsonValue> {
   try {
     const value: JsonValue = JSON.parse(text)
     return value
@@ -225,8 +225,8 @@ function parseBraces(text: string): JsonValue {
   }
 }
 
-function parseYaml(text: string): JsonValue {
-  const value: JsonValue = JSON.parse(yamlToJson(text))
+async function parseYaml(text: string): Promise<JsonValue> {
+  const value: JsonValue = JSON.parse(await yamlToJson(text))
   return value
 }
 
@@ -234,7 +234,9 @@ function parseYaml(text: string): JsonValue {
 const MOST_ALIASES = 1_000
 
 /** YAML as JSON text: what names itself or unfolds without end throws here and not in the code that walks the value. */
-function yamlToJson(text: string): string {
+async function yamlToJson(text: string): Promise<string> {
+  // Loaded where a document is YAML, which is in the thread that reads it: seventy files would hold up the server.
+  const { parse } = await import('yaml')
   const value: unknown = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'error' })
   const json = JSON.stringify(value ?? null)
   if (json.length > MOST_CHARACTERS) throw new RangeError(`more than ${MOST_CHARACTERS} characters`)
