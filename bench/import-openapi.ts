@@ -13,10 +13,8 @@ const settings = sqliteSettings({ folder })
 const server = await startServer(settings)
 const authorization = `Bearer ${readFileSync(server.startTokenFile, 'utf8').trim()}`
 
-// The first request loads Node's `fetch`, which is ours here and no part of a server. Modules that a source loads have their types removed, which those
-// of the built package do not.
+// The first request loads Node's `fetch`, which is ours here and no part of a server.
 await look()
-await import('#sources/openapi/index')
 const beforeBytes = process.memoryUsage().rss
 const before = process.cpuUsage()
 const startedMs = performance.now()

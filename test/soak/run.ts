@@ -28,6 +28,8 @@ if (!(minutes > 0) || !(perSecond > 0) || !stores.every((store) => ['sqlite', 'p
   process.exit(2)
 }
 const SAMPLES = 120
+/** SQLite keeps pages of its file up to this (`cache_size` in `store/sqlite/database.ts`). */
+const SQLITE_CACHE_MB = 64
 
 const folder = mkdtempSync(join(tmpdir(), 'collet-soak-'))
 const postgres = stores.includes('postgres') ? await startPostgres() : undefined
@@ -62,7 +64,7 @@ async function soak(inside: string, store: string): Promise<SoakVerdict> {
     }
     stop.abort()
     await acting
-    return judgeSoak(samples, seen)
+    return judgeSoak(samples, seen, store.startsWith('sqlite:') ? SQLITE_CACHE_MB : 0)
   } finally {
     await project.stop()
   }
