@@ -16,6 +16,7 @@ export default defineConfig({
       'test/fuzz/*.test.ts',
       'test/conformance/differential.test.ts',
       'test/crash/crash.test.ts',
+      'test/faults/faults.test.ts',
       'test/sources/openapi/corpus.test.ts',
       'test/store/{approval-model,budget-processes,postgres-url,store-copy}.test.ts',
       'src/core/calls/call-tool.model.test.ts',

@@ -111,11 +111,13 @@ export interface Scene {
   readonly store: string
   readonly rows: ReadRows
   readonly callers: Callers
+  /** Adds what was learnt of the run besides, once its servers have left. */
+  learn?(): Promise<void>
 }
 
 /** Starts the servers, calls until `disturb` says stop, looks, and judges. Leaves no server behind. */
 export async function play(
-  { stage, folder, masterKey, store, rows, callers }: Scene,
+  { stage, folder, masterKey, store, rows, callers, learn }: Scene,
   disturb: (stop: AbortController) => Promise<void>,
 ): Promise<CrashResult> {
   const approving = new AbortController()
@@ -138,6 +140,7 @@ export async function play(
     const polled = await pollRuns(stage, lastLooks)
     const readings = await endReadings(stage, polled)
     await stopAll(stage)
+    await learn?.()
     const effects = readEffects(join(folder, 'effects.log'))
     const stored = await readStoredRuns(rows)
     return {

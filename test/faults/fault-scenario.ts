@@ -20,6 +20,7 @@ import {
   type NeighbourVerdict,
 } from './neighbours.ts'
 import { makeReplica, writeConfig } from './replica.ts'
+import { readStalls, watchDatabase } from './stalls.ts'
 
 export interface FaultOptions {
   readonly seed: number
@@ -37,6 +38,8 @@ export interface FaultOptions {
 export interface FaultResult extends CrashResult {
   readonly neighbours: NeighbourVerdict
   readonly counts: ReadonlyMap<FaultName, number>
+  /** How often the machine itself let a replica or the database stand still. */
+  readonly stalls: number
   readonly seconds: number
 }
 
@@ -87,14 +90,29 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
       looked = await lookAsNeighbour(stage, replies)
     }
     const rows = postgresRows(url)
-    const scene = { stage, folder, masterKey, store: url, rows, callers: options.callers }
-    const result = await play(scene, disturb).finally(() => clearInterval(telling))
+    const { replicas } = options
+    const left = new AbortController()
+    const watching = watchDatabase(url, { replicas, leaseMs: LEASE_MS, stop: left.signal })
+    let stalls = 0
+    const learn = async (): Promise<void> => {
+      left.abort()
+      const found = [...readStalls(folder, replicas, LEASE_MS), ...(await watching)]
+      stalls = found.length
+      stage.kills.push(...found)
+      stage.kills.sort((one, other) => one.atMs - other.atMs)
+    }
+    const scene = { stage, folder, masterKey, store: url, rows, callers: options.callers, learn }
+    const result = await play(scene, disturb).finally(() => {
+      clearInterval(telling)
+      left.abort()
+    })
     const findings = await judgeNeighbours(replies, readEffects(join(folder, 'effects.log')), rows)
     const { calls = 0, looks = 0, findings: seen = [] } = looked ?? {}
     return {
       ...result,
       neighbours: { calls, looks, findings: [...seen, ...findings] },
       counts: at.counts,
+      stalls,
       seconds: (performance.now() - startedMs) / 1_000,
     }
   } catch (error) {

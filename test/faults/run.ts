@@ -50,6 +50,7 @@ const tried = named.only ?? FAULT_NAMES
 const lines: readonly Line<FaultResult>[] = [
   ['seconds', ({ seconds }) => seconds.toFixed(0)],
   ...tried.map((name): Line<FaultResult> => [`fault: ${name}`, ({ counts }) => timesOf(name, counts)]),
+  ['stalls of the machine', ({ stalls }) => stalls],
   ['calls of another tenant', ({ neighbours }) => neighbours.calls],
 ]
 const { text, passed } = formatSummary([[`${replicas} replicas`, result]], lines)

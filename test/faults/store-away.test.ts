@@ -151,6 +151,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /admin/secrets': { principal: 'key:ann', name: 'n', kind: 'secret', value: 'v' },
   'POST /admin/sources': { key: 'K', options: { type: 'otc', url: 'http://127.0.0.1:9' } },
   'POST /admin/sources/:key/refresh': {},
+  'POST /admin/reload': {},
 }
 
 /** A request as its kind of caller makes it. */
@@ -192,6 +193,8 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'DELETE /v1/sessions/:sessionId': 204,
   'GET /admin/sources': 200,
   'POST /admin/sources/:key/refresh': 400,
+  // It reads a file, and this server has none.
+  'POST /admin/reload': 400,
   'GET /metrics': 403,
 }
 

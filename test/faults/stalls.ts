@@ -1,0 +1,57 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { Client } from 'pg'
+import type { Kill } from '../crash/call-history.ts'
+
+/** Half of what may pass between two renewals of a lease, and one in three renewals may fail. */
+const SLOW_MS = 2_000
+const LOOK_EVERY_MS = 500
+const STOOD_STILL = /^stood still ([\d.]+) ([\d.]+)$/gm
+
+/**
+ * A fault that nobody injected: a busy machine lets a process or the database stand still. A lease may be lost over it, which the promise
+ * names ("or lost its lease"), so the judges hear of it as of a pause. On a machine that has room there is none.
+ */
+export function readStalls(folder: string, replicas: number, leaseMs: number): readonly Kill[] {
+  return Array.from({ length: replicas }, (_, server) => {
+    const log = readFileSync(join(folder, `replica-${server}.log`), { encoding: 'utf8', flag: 'a+' })
+    return [...log.matchAll(STOOD_STILL)].map(([, from, to]): Kill => {
+      const [atMs, endMs] = [Number(from) - performance.timeOrigin, Number(to) - performance.timeOrigin]
+      return { server, atMs, untilMs: endMs + leaseMs, kind: 'pause' }
+    })
+  }).flat()
+}
+
+/** The same for the database: asks it a question again and again, past the proxies, until told to stop. Outages are known anyway. */
+export async function watchDatabase(
+  url: string,
+  {
+    replicas,
+    leaseMs,
+    stop,
+  }: { readonly replicas: number; readonly leaseMs: number; readonly stop: AbortSignal },
+): Promise<readonly Kill[]> {
+  const stalls: Kill[] = []
+  while (!stop.aborted) {
+    const client = new Client({ connectionString: url, connectionTimeoutMillis: leaseMs }).on(
+      'error',
+      () => undefined,
+    )
+    const atMs = performance.now()
+    await client
+      .connect()
+      .then(
+        () => client.query('SELECT 1'),
+        () => undefined,
+      )
+      .catch(() => undefined)
+    const endMs = performance.now()
+    client.end().catch(() => undefined)
+    if (endMs - atMs > SLOW_MS)
+      for (let server = 0; server < replicas; server += 1)
+        stalls.push({ server, atMs, untilMs: endMs + leaseMs, kind: 'pause' })
+    await wait(LOOK_EVERY_MS, undefined, { signal: stop }).catch(() => undefined)
+  }
+  return stalls
+}
