@@ -127,7 +127,8 @@ export class CommitQueue {
   #fail(changes: readonly Submitted[], error: unknown): MaybePromise<void> {
     const isFinal = changes.length === 1 || (error instanceof StoreError && error.code !== 'not_written')
     if (!isFinal) return this.#commitEach(changes, 0)
-    for (const change of changes) change.reject(error)
+    const said = error instanceof StoreError ? error : contradicted(error)
+    for (const change of changes) change.reject(said)
   }
 
   #commitEach(changes: readonly Submitted[], from: number): MaybePromise<void> {
@@ -149,6 +150,12 @@ export class CommitQueue {
     }
     this.#waiting.unshift(...changes)
   }
+}
+
+/** The database works, and this change alone does not: what is stored is not what the change relies on (rule 14). */
+function contradicted(error: unknown): StoreError {
+  const why = error instanceof Error ? error.message : String(error)
+  return new StoreError('unreadable', `this change does not go with what is stored: ${why}`, { cause: error })
 }
 
 function byKey(left: PendingChange, right: PendingChange): number {
