@@ -106,7 +106,7 @@ const typeSet = listOf(
 
 const aType: Check = (value, pointer, say) => {
   if (Array.isArray(value)) typeSet(value, pointer, say)
-  else if (!TYPES.has(value)) say(pointer, `Must be an array, or ${ONE_OF_TYPES}`)
+  else if (!TYPES.has(value)) say(pointer, `Must be ${ONE_OF_TYPES}, or an array of these`)
 }
 
 /** Of earlier drafts: names that a member asks for, or a schema. */

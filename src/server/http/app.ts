@@ -29,15 +29,28 @@ import { HostGuard } from './host-guard.ts'
 import {
   createListener,
   type HttpListener,
-  type HttpTimeouts,
   listenError,
-  type PortSharing,
   portOptions,
   reachableName,
   takePort,
 } from './listener.ts'
 import { BodyBudget, type BodyShare, readJsonBody } from './read-body.ts'
 import { allowedMethods, isWellEncoded, pathOf, Router, type ServerRoute } from './router.ts'
+
+interface HttpTimeouts {
+  /** For all headers of a request to arrive. */
+  readonly headersMs: number
+  /** For a whole request to arrive. */
+  readonly requestMs: number
+  /** For some more of a body to arrive. */
+  readonly bodyLookMs: number
+  /** For an idle connection. */
+  readonly keepAliveMs: number
+  /** For running requests to finish once the server closes. */
+  readonly closeMs: number
+}
+
+export type PortSharing = 'first' | 'joining'
 
 export interface HttpAppOptions {
   readonly routes: readonly ServerRoute[]
@@ -127,7 +140,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
         sockets.add(socket)
         socket.on('close', forget)
       })
-    server.listen({ host: name, port: wantedPort, ...portOptions(options.sharing) })
+    server.listen({ host: name, port: wantedPort, ...portOptions(options.sharing !== undefined) })
     await once(server, 'listening')
     const bound = server.address()
     if (bound === null || typeof bound === 'string')
@@ -142,13 +155,16 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     await Promise.allSettled(others.map((other) => listenOn(other.address, bound)))
   }
 
+  const bind = async () => {
+    if (options.sharing === 'first') await takePort(host, port)
+    return await listenOn(host, port)
+  }
+
   return {
     async listen() {
-      const bound = await takePort(options.sharing, host, port)
-        .then(() => listenOn(host, port))
-        .catch((cause: unknown) => {
-          throw listenError(settings, cause)
-        })
+      const bound = await bind().catch((cause: unknown) => {
+        throw listenError(settings, cause)
+      })
       if (host === 'localhost') await listenOnOthers(bound)
       hostGuard = new HostGuard({ ...settings, scheme, port: bound.port })
       return `${scheme}://${reachableName(host)}:${bound.port}`

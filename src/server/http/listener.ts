@@ -6,25 +6,10 @@ import type { Settings } from '#config/settings'
 import type { CertifiedKey, ServedCertificate } from './certificate.ts'
 import { createServer, ServerResponse, STATUS_CODES } from './node-http.ts'
 
-export interface HttpTimeouts {
-  /** For all headers of a request to arrive. */
-  readonly headersMs: number
-  /** For a whole request to arrive. */
-  readonly requestMs: number
-  /** For some more of a body to arrive. */
-  readonly bodyLookMs: number
-  /** For an idle connection. */
-  readonly keepAliveMs: number
-  /** For running requests to finish once the server closes. */
-  readonly closeMs: number
-}
-
-export type PortSharing = 'first' | 'joining'
-
 export type HttpListener = Server | SecureServer
 
 interface ListenerOptions {
-  readonly timeouts: HttpTimeouts
+  readonly timeouts: Readonly<Record<'headersMs' | 'requestMs' | 'keepAliveMs', number>>
   /** Present where it speaks https. */
   readonly certificate: ServedCertificate | undefined
 }
@@ -66,13 +51,13 @@ const CAN_REUSE_PORTS: ReadonlySet<string> = new Set(['linux', 'freebsd', 'sunos
  * The system spreads connections over the listeners. A worker that dies takes only its own connections with it, at once; one that was
  * handed to it by another process would hang.
  */
-export function portOptions(sharing: PortSharing | undefined): { readonly reusePort?: true } {
-  return sharing !== undefined && CAN_REUSE_PORTS.has(process.platform) ? { reusePort: true } : {}
+export function portOptions(isShared: boolean): { readonly reusePort?: true } {
+  return isShared && CAN_REUSE_PORTS.has(process.platform) ? { reusePort: true } : {}
 }
 
 /** A port that another server shares with its workers can be taken too: the first worker looks whether it is free. */
-export async function takePort(sharing: PortSharing | undefined, host: string, port: number): Promise<void> {
-  if (sharing !== 'first' || port === 0) return
+export async function takePort(host: string, port: number): Promise<void> {
+  if (port === 0) return
   const probe = createServer()
   probe.listen({ host, port, exclusive: true })
   await once(probe, 'listening')
