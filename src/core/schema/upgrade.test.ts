@@ -44,6 +44,33 @@ describe('MCP-54: schemas of older dialects', () => {
       },
     ],
     [
+      'have references to what only bears the name of a word',
+      {
+        $schema: DRAFT_7,
+        properties: {
+          dependencies: { items: [{ type: 'string' }] },
+          a: { $ref: '#/properties/dependencies' },
+          b: { $ref: '#/properties/dependencies/items/0' },
+          c: { $ref: '#/definitions/dependencies/dependencies/dependencies' },
+          d: { $ref: '#/dependencies/additionalItems' },
+        },
+        definitions: { dependencies: { dependencies: { dependencies: { type: 'object' } } } },
+        dependencies: { items: ['a'], additionalItems: { required: ['b'] } },
+      },
+      {
+        properties: {
+          dependencies: { prefixItems: [{ type: 'string' }] },
+          a: { $ref: '#/properties/dependencies' },
+          b: { $ref: '#/properties/dependencies/prefixItems/0' },
+          c: { $ref: '#/definitions/dependencies/dependentSchemas/dependencies' },
+          d: { $ref: '#/dependentSchemas/additionalItems' },
+        },
+        definitions: { dependencies: { dependentSchemas: { dependencies: { type: 'object' } } } },
+        dependentRequired: { items: ['a'] },
+        dependentSchemas: { additionalItems: { required: ['b'] } },
+      },
+    ],
+    [
       'have dependencies',
       { $schema: DRAFT_7, dependencies: { a: ['b'], c: { required: ['d'] } } },
       { dependentRequired: { a: ['b'] }, dependentSchemas: { c: { required: ['d'] } } },

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue, pointerSteps, setMember } from '#core/json'
-import { mapSubschemas, REFERENCES } from './keywords.ts'
+import { mapSubschemas, REFERENCES, SUBSCHEMAS } from './keywords.ts'
 import { withoutIdleEscapes } from './patterns.ts'
 
 const NEWEST = 'https://json-schema.org/draft/2020-12/schema'
@@ -95,21 +95,36 @@ function ownReference(value: JsonValue, { itself, root }: Origin): JsonValue {
 
 const MOVED = /^#\/(?:.*\/)?(?:items|additionalItems|dependencies)(?:\/|$)/
 
-/** Where a reference leads once the words on its way are rewritten. */
+/** Where a reference leads once the words on its way are rewritten; a word is one only in a schema, elsewhere it is a name. */
 function movedReference(reference: string, root: JsonObject): string {
   let place: JsonValue = root
+  let holds: Holding = 'words'
   const made: string[] = []
   for (const step of reference.slice(2).split('/')) {
     const [name = ''] = pointerSteps(`/${step}`)
     if (typeof place !== 'object' || place === null || !Object.hasOwn(place, name)) return reference
-    const isTuple = isJsonObject(place) && Array.isArray(place.items)
-    if (isTuple && step === 'items') made.push('prefixItems')
-    else if (isTuple && step === 'additionalItems') made.push('items')
-    else if (step === 'dependencies') made.push('dependentSchemas')
-    else made.push(step)
+    made.push(holds === 'words' && isJsonObject(place) ? movedWord(step, place) : step)
     place = Reflect.get(place, name)
+    holds = heldBelow(holds, name, place)
   }
   return `#/${made.join('/')}`
+}
+
+/** What stands at a place: the words of a schema, further schemas by name or number, or data that nobody rewrites. */
+type Holding = 'words' | 'schemas' | 'data'
+
+function heldBelow(holds: Holding, step: string, value: JsonValue): Holding {
+  if (holds !== 'words') return holds === 'schemas' ? 'words' : 'data'
+  const below = step === 'additionalItems' ? 'one' : SUBSCHEMAS.get(step)
+  if (below === undefined) return 'data'
+  return below === 'one' && !Array.isArray(value) ? 'words' : 'schemas'
+}
+
+function movedWord(word: string, schema: JsonObject): string {
+  if (word === 'dependencies') return 'dependentSchemas'
+  if (!Array.isArray(schema.items)) return word
+  if (word === 'items') return 'prefixItems'
+  return word === 'additionalItems' ? 'items' : word
 }
 
 /** Until 2019-09 `items` was also a list. */
