@@ -20,5 +20,7 @@ export default defineConfig({
     // Not published: only Prometheus in the same network reads it.
     metricsPort: 9464,
     metricsHost: '0.0.0.0',
+    // Not published either: a call of a session that reaches the other replica is passed on here.
+    internal: { host: '0.0.0.0', port: 4110 },
   },
 })

@@ -242,9 +242,7 @@ class HopExchange {
 
 /** An address of this machine that others can reach, where it listens on all of them. */
 function reachableHost(host: string): string {
-  const isAll = host === '0.0.0.0' || host === '::'
+  if (host !== '0.0.0.0' && host !== '::') return host.includes(':') ? `[${host}]` : host
   const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? [])
-  const found = isAll ? own.find(({ internal, family }) => !internal && family === 'IPv4') : undefined
-  const name = isAll ? (found?.address ?? '127.0.0.1') : host
-  return name.includes(':') ? `[${name}]` : name
+  return own.find(({ internal, family }) => !internal && family === 'IPv4')?.address ?? '127.0.0.1'
 }
