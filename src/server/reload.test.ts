@@ -1,10 +1,12 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
 import { NO_LIMITS, UNLIMITED } from '#core/limits/settings'
+import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { sampleTool } from '#testing/samples'
 import { testSettings } from '../../test/test-settings.ts'
-import { compareSettings, mergeSettings } from './reload.ts'
+import { compareSettings, mergeSettings, type Reloaded, Reloads } from './reload.ts'
 
 const before = testSettings({ dataFolder: '/data' })
 const key = (text: string) => ({ id: 'a', key: new Secret(text), tenant: 'default', scopes: [] })
@@ -79,5 +81,62 @@ describe('settings that were read again', () => {
       hooks: { admit: () => undefined },
     }
     expect(compareSettings(once, again)).toEqual({ applied: [], needRestart: [] })
+  })
+})
+
+describe('a wish to read the config again', () => {
+  beforeEach(() => vi.useFakeTimers())
+  afterEach(() => vi.useRealTimers())
+
+  const nothing: Reloaded = { applied: [], needRestart: [], refused: [] }
+  const keys: Reloaded = { ...nothing, applied: ['auth.apiKeys'] }
+
+  /** A server on a store with that many wishes so far, and what comes of each reading; the last stays. */
+  function stage(epoch: number, outcomes: readonly (Reloaded | Error)[]) {
+    const world = { epoch, heard: [] as (Reloaded | Error)[], applied: 0, read: async () => before }
+    const reloads = new Reloads({
+      config: { read: () => world.read(), onRead: (outcome) => world.heard.push(outcome) },
+      store: { reloads: { epoch: () => world.epoch, ask: async () => ++world.epoch } },
+      apply: async () => {
+        const outcome = outcomes[Math.min(world.applied, outcomes.length - 1)] ?? nothing
+        world.applied += 1
+        if (outcome instanceof Error) throw outcome
+        return outcome
+      },
+      log: SILENT_LOGGER,
+    })
+    return Object.assign(world, { reloads })
+  }
+
+  it('is not lost when the store fails: it is tried again until it is judged, and told once', async () => {
+    const away = new Error('the store is away')
+    const world = stage(0, [away, away, keys])
+    world.epoch = 1
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(world.heard).toEqual([away, keys])
+    expect(world.applied).toBe(3)
+    world.reloads.close()
+  })
+
+  it('is done with when the config is refused', async () => {
+    const wrong = new ConfigError([{ severity: 'error', where: 'limits', message: 'is wrong.' }])
+    const world = stage(0, [wrong])
+    world.epoch = 1
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(world.heard).toEqual([wrong])
+    world.reloads.close()
+  })
+
+  it.each([
+    ['is heard if it came while the server started', keys, [keys]],
+    ['of long ago is not worth a word', nothing, []],
+  ])('%s', async (_name, outcome, heard) => {
+    const world = stage(7, [outcome])
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect([world.applied, world.heard]).toEqual([1, heard])
+    world.epoch = 8
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect([world.applied, world.heard]).toEqual([2, [...heard, outcome]])
+    world.reloads.close()
   })
 })

@@ -1,7 +1,9 @@
+import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
 import type { Store } from '#core/ports/store'
 import type { Logger } from '#core/runtime'
 import { Secret } from '#core/secret'
+import { StartRefused } from './safety.ts'
 
 /** What a server did with a config that was read again. */
 export interface Reloaded {
@@ -17,7 +19,7 @@ export interface Reloaded {
 export interface ConfigSource {
   /** The settings as the file says now; throws what is wrong with it. */
   read(): Promise<Settings>
-  /** Hears what came of each reading, whoever asked for it: why it was refused, if it was. */
+  /** Hears what came of each reading, whoever asked for it: why it was refused or could not be taken up, if so. */
   onRead(outcome: Reloaded | Error): void
 }
 
@@ -35,25 +37,25 @@ const LOOK_MS = 1_000
 export class Reloads {
   readonly #options: ReloadsOptions
   #turn: Promise<unknown> = Promise.resolve()
-  #heard: number
+  /** No wish at first: one that came after this server had read its config, and before it listened, is heard too. */
+  #heard = 0
+  #isFirstLook = true
+  #isLooking = false
   #isCutOff = false
+  /** The wish of which it was told that it could not be followed yet. */
+  #delayed: number | undefined
   readonly #timer: NodeJS.Timeout
 
-  static async open(options: ReloadsOptions): Promise<Reloads> {
-    return new Reloads(options, await options.store.reloads.epoch())
-  }
-
-  private constructor(options: ReloadsOptions, heard: number) {
+  constructor(options: ReloadsOptions) {
     this.#options = options
-    this.#heard = heard
-    this.#timer = setInterval(() => void this.#listen(), LOOK_MS).unref()
+    this.#timer = setInterval(() => void this.#look(), LOOK_MS).unref()
   }
 
-  /** One after another: the last one that was asked for is the one that stays. */
-  readHere(): Promise<Reloaded> {
-    const read = this.#turn.then(() => this.#read())
-    this.#turn = read.catch(() => undefined)
-    return read
+  async readHere(): Promise<Reloaded> {
+    const outcome = await this.#readInTurn()
+    this.#options.config.onRead(outcome)
+    if (outcome instanceof Error) throw outcome
+    return outcome
   }
 
   /** Here first: what is refused here is not passed on. */
@@ -69,32 +71,60 @@ export class Reloads {
     clearInterval(this.#timer)
   }
 
-  async #read(): Promise<Reloaded> {
+  /** One after another: the last one that was asked for is the one that stays. */
+  #readInTurn(): Promise<Reloaded | Error> {
+    const read = this.#turn.then(() => this.#read())
+    this.#turn = read
+    return read
+  }
+
+  async #read(): Promise<Reloaded | Error> {
     const { config, apply } = this.#options
     try {
-      const reloaded = await apply(await config.read())
-      config.onRead(reloaded)
-      return reloaded
+      return await apply(await config.read())
     } catch (error) {
-      config.onRead(error instanceof Error ? error : new Error(String(error)))
-      throw error
+      return error instanceof Error ? error : new Error(String(error))
     }
   }
 
-  async #listen(): Promise<void> {
+  async #look(): Promise<void> {
+    if (this.#isLooking) return
+    this.#isLooking = true
     try {
       const epoch = await this.#options.store.reloads.epoch()
       this.#isCutOff = false
-      if (epoch === this.#heard) return
-      this.#heard = epoch
-      // What is wrong with it is told to whoever looks after this server.
-      await this.readHere().catch(() => undefined)
+      if (epoch === this.#heard || (await this.#follow(epoch))) {
+        this.#heard = epoch
+        this.#isFirstLook = false
+      }
     } catch (err) {
       if (!this.#isCutOff)
         this.#options.log.warn({ err }, 'whether the config is to be read again is not known')
       this.#isCutOff = true
+    } finally {
+      this.#isLooking = false
     }
   }
+
+  /** Whether that wish is done with. It is not when the config could not be judged, because the store failed: it is tried again. */
+  async #follow(epoch: number): Promise<boolean> {
+    const outcome = await this.#readInTurn()
+    const isDone = !(outcome instanceof Error) || isRefusal(outcome)
+    const isOldNews = isDone ? this.#isFirstLook && isNothing(outcome) : this.#delayed === epoch
+    if (!isDone) this.#delayed = epoch
+    // What is wrong with it is told to whoever looks after this server.
+    if (!isOldNews) this.#options.config.onRead(outcome)
+    return isDone
+  }
+}
+
+/** Whether it is the config that is wrong, and not something that was needed to judge it. */
+export function isRefusal(error: unknown): error is ConfigError | StartRefused {
+  return error instanceof ConfigError || error instanceof StartRefused
+}
+
+function isNothing(outcome: Reloaded | Error): boolean {
+  return !(outcome instanceof Error) && Object.values(outcome).every((names) => names.length === 0)
 }
 
 /** The settings in force after a reload: the new ones where they may change while calls run, the old ones elsewhere. */

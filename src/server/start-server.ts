@@ -193,8 +193,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       }
     }
     const { config } = options
-    const reloads =
-      config === undefined ? undefined : await Reloads.open({ config, store, apply: reload, log })
+    const reloads = config === undefined ? undefined : new Reloads({ config, store, apply: reload, log })
     closing.push(async () => reloads?.close())
     // Asked again, because keys of the store close the server as well as configured ones.
     const auth = { ...settings.auth, required: authenticator.isConfigured }

@@ -5,7 +5,7 @@ import { isStoreAlone, problemText } from '#cli/store-access'
 import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
 import { createReloadRoutesOnStore, type RenderedReload } from '#server/admin/reload'
-import type { ConfigSource } from '#server/reload'
+import { type ConfigSource, isRefusal } from '#server/reload'
 import type { RunningServer } from '#server/start-server'
 
 const reload = defineCommand<AdminOption>({
@@ -70,7 +70,11 @@ export function configSource(
           ? outcome.problems.map((one) => problemText(one, workingFolder))
           : [outcome.message]
       for (const problem of problems) output.error(problem)
-      output.warn('The config was refused; the one before stays.')
+      output.warn(
+        isRefusal(outcome)
+          ? 'The config was refused; the one before stays.'
+          : 'The config could not be taken up; the one before stays.',
+      )
     },
   }
 }

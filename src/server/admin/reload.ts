@@ -1,10 +1,8 @@
-import { ConfigError } from '#config/load'
 import { fault } from '#core/errors'
 import type { ReloadStore } from '#core/ports/store'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import type { Reloaded } from '#server/reload'
-import { StartRefused } from '#server/safety'
+import { isRefusal, type Reloaded } from '#server/reload'
 import { adminRoute, NO_STORE, type OperatorAccess, requireServerScope } from './access.ts'
 
 const SCOPE = 'admin:reload'
@@ -20,7 +18,7 @@ export function createReloadRoutes(
       try {
         return jsonReply(200, renderReloaded(await readEverywhere()), NO_STORE)
       } catch (error) {
-        if (!(error instanceof ConfigError || error instanceof StartRefused)) throw error
+        if (!isRefusal(error)) throw error
         throw fault('request_invalid', `${error.message}\nThe config was refused; the one before stays.`)
       }
     }),
