@@ -22,7 +22,7 @@ import { BUDGETS_KEPT_MS, forgetFullBuckets } from '#store/limits'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { endParkedIn } from './approval-changes.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, dropReferences } from './call-changes.ts'
-import { closeSession, cutAttempt, forgetSome, keepInRun, labelledByRow, removeRuns } from './runs.ts'
+import { closeSession, cutAttempt, forgetWhole, keepInRun, labelledByRow, removeRuns } from './runs.ts'
 
 /** Recovery and retention: what is left over, and what is forgotten. */
 export function sqlRecovery(
@@ -118,14 +118,18 @@ function* forgetTombstones(beforeMs: number): Steps<number> {
   return deleted.length
 }
 
-/** Runs and sessions are kept as long as the journal; a long run goes in several steps. */
+/** Runs and sessions are kept as long as the journal; a long run goes in several steps, from its first event on. */
 function* forgetRuns(beforeMs: number): Steps<number> {
   let removed = yield* write('deleteSessions', beforeMs, STEP)
-  const runs = (yield* all('oldRuns', beforeMs, STEP)).map((row) => integer(row, 'no'))
-  for (const numbers of listsOf(runs)) {
+  const whole: number[] = []
+  for (const row of yield* all('oldRuns', beforeMs, STEP)) {
     if (removed >= STEP) break
-    removed += yield* forgetSome(numbers, STEP)
+    const [no, events] = [integer(row, 'no'), integer(row, 'next')]
+    const gone = events < STEP ? events : yield* write('deleteFirstEvents', no, no, STEP)
+    if (gone < STEP) whole.push(no)
+    removed += gone + 1
   }
+  yield* forgetWhole(whole)
   return removed
 }
 
@@ -290,7 +294,7 @@ export const queries = {
       AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r WHERE r.record = calls.root)) LIMIT ?)
     RETURNING record, ${APPROVALS_OF_CALL}`,
   /** Nothing of an ambiguous call is forgotten, and so not the run it is in (rule 13). */
-  oldRuns: `SELECT no FROM runs WHERE touched_at < ? AND open = 0
+  oldRuns: `SELECT no, next FROM runs WHERE touched_at < ? AND open = 0
       AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.run = runs.key AND calls.state = 'ambiguous')
     ORDER BY touched_at LIMIT ?`,
   deleteSessions: `DELETE FROM sessions WHERE no IN (SELECT no FROM sessions WHERE state = 'closed' AND closed_at < ? LIMIT ?)`,

@@ -125,16 +125,18 @@ function* endRun(group: CommitGroup, address: RunAddress, atMs: number): Steps<b
   return true
 }
 
-/** Removes up to `limit` events of a list of runs, and each run with its last one; gives how much went. */
-export function* forgetSome(runs: readonly (number | null)[], limit: number): Steps<number> {
-  return (yield* write('deleteRunEvents', ...runs, ...runs, limit)) + (yield* write('deleteRuns', ...runs))
+/** Removes runs with all that is left of their events. */
+export function* forgetWhole(runs: readonly number[]): Steps<void> {
+  for (const list of listsOf(runs)) {
+    yield* write('deleteRunEvents', ...list)
+    yield* write('deleteRuns', ...list)
+  }
 }
 
 /** The runs of calls that never happened, after all. */
 export function* removeRuns(keys: readonly string[]): Steps<void> {
   for (const list of listsOf(keys)) {
-    const found = (yield* all('findRuns', ...list)).map((row) => integer(row, 'no'))
-    for (const runs of listsOf(found)) yield* forgetSome(runs, Number.MAX_SAFE_INTEGER)
+    yield* forgetWhole((yield* all('findRuns', ...list)).map((row) => integer(row, 'no')))
   }
 }
 
@@ -413,8 +415,9 @@ export const queries = {
   insertRunEvent: `INSERT INTO run_events (run, sequence, at, fact, caller_group, caller_at, caller_length)
     VALUES (?, ?, ?, ?, ?, ?, ?)`,
   runEventsAfter: 'SELECT * FROM run_events WHERE run = ? AND sequence > ? ORDER BY sequence LIMIT ?',
-  deleteRunEvents: `DELETE FROM run_events WHERE run IN (${LIST}) AND (run, sequence) IN
-      (SELECT run, sequence FROM run_events WHERE run IN (${LIST}) ORDER BY run, sequence LIMIT ?)`,
+  deleteFirstEvents: `DELETE FROM run_events WHERE run = ?
+    AND sequence IN (SELECT sequence FROM run_events WHERE run = ? ORDER BY sequence LIMIT ?)`,
+  deleteRunEvents: `DELETE FROM run_events WHERE run IN (${LIST})`,
   deleteRuns: `DELETE FROM runs WHERE no IN (${LIST}) AND NOT EXISTS (SELECT 1 FROM run_events WHERE run = runs.no)`,
   keepInRun: 'UPDATE calls SET run = record WHERE record = ? AND run IS NULL',
   insertSession: `INSERT INTO sessions (id, tenant, principal, tool, tool_id, run, ends_run, writer, address, state, opened_at)
