@@ -24,6 +24,8 @@ interface Sent {
 }
 
 interface Stage {
+  /** Where it is told; by default the webhook alone. */
+  readonly webhooks?: readonly (typeof OPS)[]
   readonly canSignIn?: boolean
   readonly approval?: Parameters<typeof sampleParking>[0]
 }
@@ -47,7 +49,7 @@ async function stage(answers: readonly (number | Error)[], webhook = OPS, more: 
   const open = () =>
     startApprovalWebhooks({
       approvals: store.approvals,
-      rules: () => ({ webhooks: [webhook] }),
+      rules: () => ({ webhooks: more.webhooks ?? [webhook] }),
       fetch: fetchLike,
       clock,
       log: SILENT_LOGGER,
@@ -102,6 +104,23 @@ describe('webhooks of approvals', () => {
     expect(await next.deliver()).toBe(1)
     expect(sent).toHaveLength(2)
     await next.stop()
+  })
+
+  it('leave what is for a receiver they do not know to a replica that does, as long as the question is open', async () => {
+    const known = [{ ...OPS, target: 'other' }]
+    const { sent, webhooks, clock, open } = await stage([204], OPS, { webhooks: known })
+    expect(await webhooks.deliver()).toBe(1)
+    clock.advance(2_000)
+    known.push(OPS)
+    const reloaded = open()
+    expect([await reloaded.deliver(), sent.length]).toEqual([1, 1])
+    const late = await stage([], OPS, { webhooks: [] })
+    await late.webhooks.deliver()
+    late.clock.advance(4_000_000)
+    expect([await late.webhooks.deliver(), await late.webhooks.deliver()]).toEqual([1, 0])
+    late.clock.advance(4_000_000)
+    expect([await late.webhooks.deliver(), late.sent]).toEqual([0, []])
+    for (const each of [webhooks, reloaded, late.webhooks]) await each.stop()
   })
 
   it('stop when the question is answered or out of time', async () => {

@@ -51,9 +51,9 @@ export function startApprovalWebhooks(options: ApprovalWebhooksOptions): Approva
   const deliverOne = async (notice: DueNotice): Promise<void> => {
     const webhook = rules().webhooks.find(({ target }) => target === notice.target)
     const isSettled = notice.approval.state !== 'pending' || notice.approval.expiresAtMs <= clock.nowMs()
-    // The message is no longer needed, or has no receiver.
+    // A receiver that is not known here may be new, and known to a replica that has read its config already.
     const isDone =
-      webhook === undefined || isSettled || (await send(options, webhook, notice, stopped.signal))
+      isSettled || (webhook !== undefined && (await send(options, webhook, notice, stopped.signal)))
     const nextAtMs = isDone ? undefined : clock.nowMs() + pauseMs(notice.tries)
     if (stopped.signal.aborted && !isDone) return
     await approvals.settleNotice(notice.id, nextAtMs)

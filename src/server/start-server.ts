@@ -38,7 +38,14 @@ import {
 import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter } from '#server/telemetry/tracing'
 import { createApprovalLinks } from './approval-links.ts'
-import { type ConfigSource, compareSettings, mergeSettings, type Reloaded, Reloads } from './reload.ts'
+import {
+  type ConfigSource,
+  compareSettings,
+  isSame,
+  mergeSettings,
+  type Reloaded,
+  Reloads,
+} from './reload.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
 import { checkExposure, checkPrincipals, isLoopback, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
@@ -166,7 +173,9 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const reload = async (next: Settings): Promise<Reloaded> => {
       const changes = compareSettings(live, next)
       const merged = mergeSettings(live, next)
-      const found = openAuthenticator(merged)
+      const before = currentAuthenticator
+      // The same one remembers what issuers said, and which tokens were good.
+      const found = isSame(live.auth, merged.auth) ? before : openAuthenticator(merged)
       try {
         await found.refresh()
         checkExposure({ ...merged, auth: { ...merged.auth, required: found.isConfigured } }, allowAnonymous)
@@ -176,15 +185,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
             'Whether callers need a credential at all cannot change while the server runs. Restart it.',
           )
       } catch (error) {
-        await found.close()
+        if (found !== before) await found.close()
         throw error
       }
-      const before = currentAuthenticator
       currentAuthenticator = found
       live = merged
       await services.govern(merged)
       if (options.log === undefined) log.setLevel(merged.logLevel)
-      await before.close()
+      if (found !== before) await before.close()
       const looked = await certificate?.lookNow()
       return {
         applied: [...changes.applied, ...(looked?.isNew === true ? ['server.tls'] : [])],

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { afterEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { ConfigError } from '#config/load'
@@ -11,6 +12,7 @@ import type { Reloaded } from '#server/reload'
 import { type RunningServer, startServer } from '#server/start-server'
 import { SOURCE_OPTIONS } from '#sources/source-types'
 import { testSettings } from '../test-settings.ts'
+import { FakeIssuer } from './fake-issuer.ts'
 
 const KEY = `${'k'.repeat(20)}abcdefghijklmnopqrstuv`
 const ADMIN = `${'a'.repeat(20)}abcdefghijklmnopqrstuv`
@@ -178,6 +180,46 @@ describe('what a reload changes', () => {
     change({ sources: new Map() })
     await post(server.url, '/admin/reload', ADMIN)
     expect(await names()).toEqual([])
+  })
+
+  it('what issuers said is kept, unless something of auth changed', async () => {
+    const asked: string[] = []
+    const listener = createServer(async ({ url = '' }, response) => {
+      asked.push(url)
+      response.end(await (await idp.document(`${idp.url}${url}`)).text())
+    })
+    await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+    const address = listener.address()
+    const idp = new FakeIssuer(`http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`)
+    await idp.addKey('k1')
+    const issuer = {
+      ...{
+        issuer: idp.url,
+        audiences: ['collet'],
+        jwksUri: undefined,
+        tenant: 'acme',
+        algorithms: undefined,
+      },
+      claims: { tenant: undefined, scopes: undefined, roles: undefined },
+    }
+    const auth = { ...AUTH, issuers: [issuer] }
+    const { server, change } = await start({ auth })
+    // Another token each time: those that were good are remembered.
+    const callWithToken = async () => {
+      const exp = Math.floor(Date.now() / 1_000) + 300
+      return (await call(server.url, 'No.Tool', await idp.sign({ sub: randomUUID(), aud: 'collet', exp })))
+        .code
+    }
+    expect(await callWithToken()).toBe('tool_not_found')
+    expect(asked).toHaveLength(2)
+    change({ auth: { ...AUTH, issuers: [{ ...issuer }] }, logLevel: 'warn' })
+    await post(server.url, '/admin/reload', ADMIN)
+    expect(await callWithToken()).toBe('tool_not_found')
+    expect(asked).toHaveLength(2)
+    change({ auth: { ...auth, issuers: [{ ...issuer, audiences: ['elsewhere'] }] } })
+    await post(server.url, '/admin/reload', ADMIN)
+    expect(await callWithToken()).toBe('unauthenticated')
+    await new Promise((resolve) => listener.close(resolve).closeAllConnections())
   })
 
   it('approval terms and roles: the next call is under the new ones', async () => {
