@@ -4,6 +4,8 @@ import type { Settings } from '#config/settings'
 import { NO_LIMITS, UNLIMITED } from '#core/limits/settings'
 import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
+import { callInProcess, createLocalAccess } from '#server/admin/access'
+import { createReloadRoutes } from '#server/admin/reload'
 import { sampleTool } from '#testing/samples'
 import { testSettings } from '../../test/test-settings.ts'
 import { compareSettings, mergeSettings, type Reloaded, Reloads } from './reload.ts'
@@ -118,6 +120,19 @@ describe('a wish to read the config again', () => {
     world.reloads.close()
   })
 
+  it('is logged with the name of whoever asked over HTTP', async () => {
+    const { reloads } = stage(0, [keys])
+    const lines: unknown[] = []
+    const log = { ...SILENT_LOGGER, info: (...line: unknown[]) => lines.push(line) }
+    const routes = createReloadRoutes(
+      { readEverywhere: () => reloads.readEverywhere(), log },
+      createLocalAccess('ann'),
+    )
+    await callInProcess(routes, { method: 'POST', path: '/admin/reload', body: {} })
+    expect(lines).toEqual([[{ principal: 'ann' }, 'asked to read the config again']])
+    reloads.close()
+  })
+
   it('is done with when the config is refused', async () => {
     const wrong = new ConfigError([{ severity: 'error', where: 'limits', message: 'is wrong.' }])
     const world = stage(0, [wrong])
@@ -138,5 +153,29 @@ describe('a wish to read the config again', () => {
     await vi.advanceTimersByTimeAsync(5_000)
     expect([world.applied, world.heard]).toEqual([2, [...heard, outcome]])
     world.reloads.close()
+  })
+
+  it('does not wait forever for a config that does, and the next one is followed', async () => {
+    const world = stage(0, [keys])
+    world.read = () => new Promise(() => {})
+    const hanging = world.reloads.readHere().catch((error: unknown) => error)
+    await vi.advanceTimersByTimeAsync(31_000)
+    world.read = async () => before
+    expect(await world.reloads.readHere()).toEqual(keys)
+    expect(world.heard).toEqual([await hanging, keys])
+    expect(String(world.heard[0])).toContain('not read within 30 seconds')
+    world.reloads.close()
+  })
+
+  it('is given up when the server closes, and nothing is taken up after', async () => {
+    const world = stage(0, [keys])
+    const late = Promise.withResolvers<Settings>()
+    world.read = () => late.promise
+    const asked = [world.reloads.readHere(), world.reloads.readHere()]
+    await vi.advanceTimersByTimeAsync(1)
+    world.reloads.close()
+    late.resolve(before)
+    for (const each of asked) await expect(each).rejects.toThrow('stops')
+    expect(world.applied).toBe(0)
   })
 })

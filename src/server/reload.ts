@@ -32,6 +32,8 @@ interface ReloadsOptions {
 }
 
 const LOOK_MS = 1_000
+/** A config may ask others for its secrets; one that waits longer keeps every later reading waiting. */
+const READ_LIMIT_MS = 30_000
 
 /** Reads the config again when somebody asks: here, or through the store, where all servers of it hear of it. */
 export class Reloads {
@@ -45,6 +47,7 @@ export class Reloads {
   /** The wish of which it was told that it could not be followed yet. */
   #delayed: number | undefined
   readonly #timer: NodeJS.Timeout
+  readonly #closed = new AbortController()
 
   constructor(options: ReloadsOptions) {
     this.#options = options
@@ -67,8 +70,10 @@ export class Reloads {
     return reloaded
   }
 
+  /** Waits for nothing: what is being read is not taken up any more. */
   close(): void {
     clearInterval(this.#timer)
+    this.#closed.abort(new Error('The server stops: its config is not read again.'))
   }
 
   /** One after another: the last one that was asked for is the one that stays. */
@@ -81,7 +86,7 @@ export class Reloads {
   async #read(): Promise<Reloaded | Error> {
     const { config, apply } = this.#options
     try {
-      return await apply(await config.read())
+      return await apply(await inTime(() => config.read(), this.#closed.signal))
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error))
     }
@@ -115,6 +120,22 @@ export class Reloads {
     // What is wrong with it is told to whoever looks after this server.
     if (!isOldNews) this.#options.config.onRead(outcome)
     return isDone
+  }
+}
+
+async function inTime(read: () => Promise<Settings>, stop: AbortSignal): Promise<Settings> {
+  stop.throwIfAborted()
+  const { promise: tooLate, reject } = Promise.withResolvers<never>()
+  const seconds = READ_LIMIT_MS / 1_000
+  const why = `The config was not read within ${seconds} seconds: something that it awaits does not come.`
+  const timer = setTimeout(() => reject(new StartRefused(why)), READ_LIMIT_MS)
+  const giveUp = () => reject(stop.reason)
+  stop.addEventListener('abort', giveUp)
+  try {
+    return await Promise.race([tooLate, read()])
+  } finally {
+    clearTimeout(timer)
+    stop.removeEventListener('abort', giveUp)
   }
 }
 

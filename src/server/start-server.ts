@@ -253,7 +253,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
       ...links.routes,
       ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
-      ...createReloadRoutes(() => requireReloads(reloads).readEverywhere(), access),
+      ...createReloadRoutes(
+        { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
+        access,
+      ),
       ...(metadata?.routes ?? []),
       createMetricsRoute({
         metrics: shownMetrics,

@@ -1,5 +1,6 @@
 import { fault } from '#core/errors'
 import type { ReloadStore } from '#core/ports/store'
+import type { Logger } from '#core/runtime'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { isRefusal, type Reloaded } from '#server/reload'
@@ -9,12 +10,13 @@ const SCOPE = 'admin:reload'
 
 /** Has the config read again, for the start token and the scope `admin:reload` (rule 29); the config itself is never taken from a request. */
 export function createReloadRoutes(
-  readEverywhere: () => Promise<Reloaded>,
+  { readEverywhere, log }: { readEverywhere(): Promise<Reloaded>; readonly log: Logger },
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   return [
     adminRoute(access, 'POST', '/admin/reload', async ({ principal }) => {
       requireServerScope(principal, SCOPE, access)
+      log.info({ principal: principal.id }, 'asked to read the config again')
       try {
         return jsonReply(200, renderReloaded(await readEverywhere()), NO_STORE)
       } catch (error) {
