@@ -127,7 +127,8 @@ export class CommitQueue {
   #fail(changes: readonly Submitted[], error: unknown): MaybePromise<void> {
     const isFinal = changes.length === 1 || (error instanceof StoreError && error.code !== 'not_written')
     if (!isFinal) return this.#commitEach(changes, 0)
-    const said = error instanceof StoreError ? error : contradicted(error)
+    // A TypeError is a mistake of ours and is told as one.
+    const said = error instanceof StoreError || error instanceof TypeError ? error : contradicted(error)
     for (const change of changes) change.reject(said)
   }
 

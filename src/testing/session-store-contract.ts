@@ -97,6 +97,18 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.equal('sessionId' in event && event.sessionId, 'ses_1')
     assert.equal((await mustFind(store, 'a')).sessionId, 'ses_1')
   }),
+  it('rule 30: no call begins in a session that closes, or was never there', async (store) => {
+    const refused = { kind: 'session_ended' }
+    assert.deepEqual(await store.claim(callInSession('early')), refused)
+    await store.openSession(SESSION)
+    await runThrough(store, callInSession('a'))
+    await store.beginSessionClose(SESSION, 2_000)
+    assert.deepEqual(await store.claim(callInSession('late')), refused)
+    await store.closeSession(SESSION, 'completed', 2_000)
+    assert.deepEqual(await store.claim(callInSession('later')), refused)
+    assert.equal(await store.findByRecord('later'), undefined)
+    assert.equal((await gistOfRun(store, RUN)).at(-1), 'closed ses_1 completed')
+  }),
   it('OWP-41: the close of a session comes after the end of a call that is written with it', async (store) => {
     await store.openSession(SESSION)
     const calls = ['a', 'zzz'].map((record) => callInSession(record))

@@ -158,6 +158,7 @@ function functionName(tool: string): string {
   return tool.replace(/@.*$/, '').replace('.', '_')
 }
 
+const REQUEST_TIMEOUT = 408
 const CODES: ReadonlySet<string> = new Set([...REFUSAL_CODES, ...FAILURE_CODES])
 
 function isCode(text: string | null): text is ErrorCode {
@@ -169,7 +170,8 @@ function readHeaders({ status, headers, text }: Answer) {
   const { status: meant, retry } = isCode(code) ? OTC_ANSWERS[code] : { status, retry: false }
   return {
     status: meant,
-    comeAgain: retry,
+    // A replica that stood still finds requests that did not arrive in time, and has taken none of them.
+    comeAgain: retry || status === REQUEST_TIMEOUT,
     errorCode: code ?? undefined,
     runId: headers.get('collet-run') ?? undefined,
     body: text,

@@ -162,6 +162,14 @@ describe('server.tls', () => {
     socket.destroy()
     silent.destroy()
   })
+
+  it('closes connections that never shake hands, as it does over http', async () => {
+    write(made('localhost'))
+    const { port } = await serve({ timeouts: { headersMs: 200 } })
+    const silent = connectPlain(port, '127.0.0.1').on('error', () => undefined)
+    silent.resume()
+    await once(silent, 'close', { signal: AbortSignal.timeout(5_000) })
+  })
 })
 
 describe('files that change', () => {
@@ -220,9 +228,13 @@ describe('files that change', () => {
     await expect.poll(complaints, { timeout: 5_000 }).toHaveLength(3)
     expect(complaints()[2]).toContain('ended on')
     expect(await shownName(port)).toBe('first.example')
+    write(makeSelfSigned('early.example', Date.now() + 10 * DAY_MS))
+    await expect.poll(complaints, { timeout: 5_000 }).toHaveLength(4)
+    expect(complaints()[3]).toContain('is good from')
+    expect(await shownName(port)).toBe('first.example')
     write(second)
     await expect.poll(() => shownName(port), { timeout: 5_000 }).toBe('second.example')
-    expect(complaints()).toHaveLength(3)
+    expect(complaints()).toHaveLength(4)
     expect(logged.join('')).not.toContain('PRIVATE KEY')
   })
 })

@@ -3,7 +3,7 @@ import type { Store } from '#core/ports/store'
 import type { NewCredential } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
-import { POLICY, sampleCall, scopeAt, success } from '#testing/samples'
+import { gistOfRun, POLICY, sampleCall, sampleSession, scopeAt, success } from '#testing/samples'
 import { useDatabase } from './databases.ts'
 
 /**
@@ -47,6 +47,23 @@ describe('four writers of one database', () => {
     const claims = await each((store) => Promise.all(calls.map((call) => store.claim(call))))
     for (const index of calls.keys()) {
       expect(claims.filter((of) => of[index]?.kind === 'claimed')).toHaveLength(1)
+    }
+  })
+
+  it('rule 30: begin calls only in sessions that they hold, and none in one that is being closed', async () => {
+    for (const round of rounds) {
+      const session = sampleSession(`ses_${round}`, { scope: scopeAt(`run-${round}`) })
+      const call = (record: string) =>
+        sampleCall({
+          record: `${record}-${round}`,
+          scope: session.scope,
+          session: { sessionId: session.sessionId, isOwn: false },
+        })
+      await storeAt(0).openSession(session)
+      expect(await storeAt(1).claim(call('foreign'))).toEqual({ kind: 'session_ended' })
+      // Another closes it, as recovery does, while its holder begins a call.
+      await Promise.all([storeAt(0).claim(call('own')), storeAt(2).closeSession(session, 'failed', 2_000)])
+      expect((await gistOfRun(storeAt(0), session.scope.run)).at(-1)).toBe(`closed ses_${round} failed`)
     }
   })
 

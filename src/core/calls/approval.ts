@@ -8,6 +8,7 @@ import type { ApprovalRecord, NewApproval, Parking, ParkResult } from '#core/por
 import type { Store } from '#core/ports/store'
 import { type Followers, noteEnded } from '#core/runs/feed'
 import { runEnded } from '#core/runs/runs'
+import { sessionEnded } from '#core/runs/sessions'
 import type { Clock, Logger } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import { argsHash, type Identities, keyConflict } from './look-up.ts'
@@ -165,6 +166,8 @@ function afterParking(needs: ApprovalNeeds, { call, scope }: CheckedCall, result
       return { kind: 'changed' }
     case 'run_ended':
       throw runEnded(runIdOf(call, scope))
+    case 'session_ended':
+      throw sessionEnded()
     case 'full':
       throw fault(
         'rate_limited',

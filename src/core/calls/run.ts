@@ -146,6 +146,7 @@ async function claim(needs: RunNeeds, claiming: Claiming): Promise<number | unde
     const result = await takeAttempt(needs, claiming)
     if (result.kind === 'claimed') return result.attempt
     if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.scope))
+    if (result.kind === 'session_ended') throw sessionEnded()
   } catch (error) {
     needs.running.noteAbandoned(running)
     abandon(needs, running, refusalOutcome(needs, error))

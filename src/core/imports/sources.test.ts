@@ -234,6 +234,27 @@ describe('Sources', () => {
     expect(second.log.at(-1)).toBe('close')
   })
 
+  it('keeps a source open until the one that takes its place is served', async () => {
+    const first = sourceOf('Web', async () => ['Get'])
+    let wanted = [wantedOf(first)]
+    const { sources, state } = openSources(() => wanted)
+    await sources.start()
+    const opening = Promise.withResolvers<Source>()
+    const asked = Promise.withResolvers<void>()
+    const second = sourceOf('Web', async () => ['Get'])
+    const open = () => {
+      asked.resolve()
+      return opening.promise
+    }
+    wanted = [{ ...wantedOf(second, '2'), open }]
+    state.epoch += 1
+    await asked.promise
+    await new Promise(setImmediate)
+    expect(first.log).not.toContain('close')
+    opening.resolve(second)
+    await expect.poll(() => first.log.at(-1), { timeout: 1_500 }).toBe('close')
+  })
+
   it('never lets a source take the place of a tool that was there before', async () => {
     const { sources, listed } = openSources(() => [wantedOf(sourceOf('Calc', async () => ['Add', 'Sub']))])
     await sources.start()

@@ -148,6 +148,7 @@ export class Sources {
     if (this.#isClosed) return
     this.#epoch = await this.#options.epoch()
     const wanted = new Map((await this.#options.wanted()).map((source) => [source.key, source]))
+    const replaced: OpenSource[] = []
     for (const [key, open] of this.#open) {
       const same = wanted.get(key)
       if (same?.revision === open.wanted.revision) {
@@ -156,18 +157,23 @@ export class Sources {
         continue
       }
       this.#open.delete(key)
-      this.#retire(open)
+      open.runner.rest()
+      replaced.push(open)
     }
-    for (const source of wanted.values()) {
-      if (!this.#open.has(source.key)) await this.#openOne(source)
+    try {
+      for (const source of wanted.values()) {
+        if (!this.#open.has(source.key)) await this.#openOne(source)
+      }
+      await this.#serve()
+    } finally {
+      // Not before: until its successor is served, calls go on coming to it.
+      for (const open of replaced) this.#retire(open)
     }
-    await this.#serve()
     for (const { runner } of this.#open.values()) void runner.firstReading()
   }
 
   /** Its calls end on their own; new ones go to whatever takes its place. */
   #retire({ runner, calls }: OpenSource): void {
-    runner.rest()
     this.#retired.add(runner)
     void calls
       .idle(LONGEST_FINISH_MS)

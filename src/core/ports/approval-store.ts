@@ -97,6 +97,7 @@ export type ParkResult =
   /** The key is taken, or a call without a key equals one that is parked already (rule 6). */
   | { readonly kind: 'found'; readonly record: CallRecord }
   | { readonly kind: 'run_ended' }
+  | { readonly kind: 'session_ended' }
   /** The principal has as many parked calls as it may (rule 22). */
   | { readonly kind: 'full'; readonly parked: number }
 

@@ -121,6 +121,8 @@ export type ClaimResult =
   | { readonly kind: 'found'; readonly record: CallRecord }
   /** The run it names takes nothing new. */
   | { readonly kind: 'run_ended' }
+  /** The session it names is closed, or was held by the writer that this process was before (rule 30). */
+  | { readonly kind: 'session_ended' }
 
 export type FinishResult =
   | { readonly kind: 'recorded' }

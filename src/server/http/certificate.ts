@@ -15,7 +15,9 @@ interface PemTexts {
 export interface CertifiedKey extends PemTexts {
   /** From when on all of the certificates count. */
   readonly startsAtMs: number
-  /** When the first of them ends. */
+  /** When the server's own ends: from then on nobody takes it. */
+  readonly leafEndsAtMs: number
+  /** When the first of them ends; clients may know another way around one between. */
   readonly expiresAtMs: number
 }
 
@@ -106,8 +108,11 @@ export class ServedCertificate {
       const texts = await readTexts(this.#files)
       if (this.#isServed(texts)) return this.#current
       const found = checkTexts(this.#files, texts)
-      if (found.expiresAtMs > this.#options.clock.nowMs()) return found
-      return `${this.#files.cert} ended on ${dayOf(found.expiresAtMs)}.`
+      const nowMs = this.#options.clock.nowMs()
+      if (found.startsAtMs > nowMs)
+        return `${this.#files.cert} is good from ${momentOf(found.startsAtMs)} on, and is taken then.`
+      if (found.leafEndsAtMs > nowMs) return found
+      return `${this.#files.cert} ended on ${dayOf(found.leafEndsAtMs)}.`
     } catch (error) {
       return error instanceof Error ? error.message : String(error)
     }
@@ -197,7 +202,11 @@ function judgeCertificate(
 }
 
 function dayOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10)
+  return momentOf(ms).slice(0, 10)
+}
+
+function momentOf(ms: number): string {
+  return new Date(ms).toISOString()
 }
 
 /** Reads both files and sees that they fit. Throws `StartRefused`, which says what to do. */
@@ -222,6 +231,7 @@ function checkTexts(files: TlsFiles, { cert, key }: PemTexts): CertifiedKey {
   return {
     ...{ cert, key },
     startsAtMs: Math.max(...chain.map(({ validFromDate }) => validFromDate.getTime())),
+    leafEndsAtMs: chain[0]?.validToDate.getTime() ?? 0,
     expiresAtMs: Math.min(...chain.map(({ validToDate }) => validToDate.getTime())),
   }
 }

@@ -97,7 +97,8 @@ const waiting = new WeakSet<Socket>()
  * refusal waits for that reply: a client would take it for the answer to its call.
  */
 function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
+  // Before the handshake nothing can be written: an answer would wait for it, and the socket with it.
+  if (error.code === 'ECONNRESET' || error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable) {
     socket.destroy()
     return
   }

@@ -42,7 +42,15 @@ import {
   text,
   word,
 } from '#store/rows'
-import { type Parked, parkCall, parkCallAgain, type RUN_ENDED, TAKEN } from './call-changes.ts'
+import {
+  type Ended,
+  keepsSession,
+  type Parked,
+  parkCall,
+  parkCallAgain,
+  SESSION_ENDED,
+  TAKEN,
+} from './call-changes.ts'
 import { appendFact, endAttempt, endOwnSession } from './runs.ts'
 
 /** Nobody: a waiting call belongs to no writer, so that no writer's death ends it. */
@@ -52,7 +60,7 @@ export type Parkings =
   | { readonly kind: 'parked' }
   | { readonly kind: 'taken'; readonly record: string }
   | { readonly kind: 'full'; readonly parked: number }
-  | typeof RUN_ENDED
+  | Ended
 
 type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
 
@@ -86,8 +94,8 @@ export function* resume(
   group: CommitGroup,
   previous: CallRecord,
   resumption: Resumption,
-): Steps<Claimed | typeof TAKEN> {
-  const { record, attempt } = previous
+): Steps<Claimed | Ended | typeof TAKEN> {
+  const { record, attempt, sessionId } = previous
   const { approvalId, binding, rerunUntilMs, atMs } = resumption
   const row = yield* get('newestApproval', record)
   const approval = row === undefined ? undefined : approvalFromRow(row, [])
@@ -95,10 +103,12 @@ export function* resume(
   const isMeant = approval.id === approvalId && approval.attempt === attempt
   if (!isMeant || !isUsable(approval, binding, atMs)) return TAKEN
   const { writer } = group
+  const ownSession = optionalText(row, 'own_session')
+  const session = sessionId === undefined ? undefined : { sessionId, isOwn: ownSession !== undefined }
+  if (!(yield* keepsSession(group, session))) return SESSION_ENDED
   if ((yield* write('resumeCall', writer, rerunUntilMs, record, attempt)) === 0) return TAKEN
   yield* write('changeApproval', 'used', atMs, approval.expiresAtMs, approvalId, 'granted')
   yield* sealRow(group.keys, 'approvals', approvalId)
-  const ownSession = optionalText(row, 'own_session')
   if (ownSession !== undefined) yield* write('setSessionWriter', writer, ownSession)
   group.append(approvalEvent(approval, { type: 'approval.used', at: atMs, by: previous.principal }))
   group.append(claimedEvent(previous, attempt, { atMs, parent: previous.parent }))
@@ -155,13 +165,13 @@ function* ask(
     readonly call: NewCall | CallRecord
     readonly session: NextAttempt['session']
     readonly atMs: number
-    readonly parked: Parked | typeof RUN_ENDED | typeof TAKEN
+    readonly parked: Parked | Ended | typeof TAKEN
     readonly parking: Parking
   },
 ): Steps<Parkings> {
   const { call, session, atMs, parked, parking } = asked
   if (parked === TAKEN) return { kind: 'taken', record: call.record }
-  if (parked.kind === 'run_ended') return parked
+  if (parked.kind !== 'parked') return parked
   const { approval } = parking
   const ownSession = session?.isOwn === true ? session.sessionId : undefined
   if (ownSession !== undefined) yield* write('setSessionWriter', NO_WRITER, ownSession)

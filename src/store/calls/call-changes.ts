@@ -12,6 +12,7 @@ import type {
   Attempt,
   CallAddress,
   CallRecord,
+  CallSession,
   ClaimResult,
   FinishedRun,
   FinishResult,
@@ -50,7 +51,10 @@ import {
  * being put together, its text not sealed yet (rule 19).
  */
 export const TAKEN = 'taken'
-export const RUN_ENDED = { kind: 'run_ended' } as const
+const RUN_ENDED = { kind: 'run_ended' } as const
+export const SESSION_ENDED = { kind: 'session_ended' } as const
+/** Why a call does not begin although its key is free. */
+export type Ended = typeof RUN_ENDED | typeof SESSION_ENDED
 
 type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
 type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
@@ -78,16 +82,14 @@ interface InsertedCall {
   readonly finished?: Omit<FinishedRun, 'run'>
 }
 
-export function* claimCall(
-  group: CommitGroup,
-  call: NewCall,
-): Steps<Claimed | typeof RUN_ENDED | typeof TAKEN> {
+export function* claimCall(group: CommitGroup, call: NewCall): Steps<Claimed | Ended | typeof TAKEN> {
   const { tenant, principal, session, atMs } = call
   const run = runOf(call)
   if (run !== undefined) {
     // Whose key it is comes first (rule 1): a claim that loses neither makes a run nor asks whether it has ended.
     if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
     if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+    if (!(yield* keepsSession(group, session))) return SESSION_ENDED
   }
   const caller = yield* insertCall(group, { call, run, state: 'running' })
   if (caller === undefined) return TAKEN
@@ -114,9 +116,9 @@ export function* reclaimCall(
   group: CommitGroup,
   previous: CallRecord,
   next: NextAttempt,
-): Steps<Claimed | typeof RUN_ENDED | typeof TAKEN> {
+): Steps<Claimed | Ended | typeof TAKEN> {
   const begun = yield* beginNext(group, previous, next, 'running')
-  if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
+  if (begun === TAKEN || !('position' in begun)) return begun
   const { attempt, position } = begun
   group.append({
     ...claimedEvent(previous, attempt, { atMs: next.atMs, parent: previous.parent }),
@@ -126,14 +128,12 @@ export function* reclaimCall(
 }
 
 /** A call that waits for approval: its row and the first event of its run, which it always has (rule 20). */
-export function* parkCall(
-  group: CommitGroup,
-  call: NewCall,
-): Steps<Parked | typeof RUN_ENDED | typeof TAKEN> {
+export function* parkCall(group: CommitGroup, call: NewCall): Steps<Parked | Ended | typeof TAKEN> {
   const { tenant, principal, session, atMs } = call
   const run = runOf(call) ?? call.record
   if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
   if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  if (!(yield* keepsSession(group, session))) return SESSION_ENDED
   const caller = yield* insertCall(group, { call, run, state: 'parked' })
   if (caller === undefined) return TAKEN
   const position = yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
@@ -145,10 +145,22 @@ export function* parkCallAgain(
   group: CommitGroup,
   previous: CallRecord,
   next: NextAttempt,
-): Steps<Parked | typeof RUN_ENDED | typeof TAKEN> {
+): Steps<Parked | Ended | typeof TAKEN> {
   const begun = yield* beginNext(group, previous, next, 'parked')
-  if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
+  if (begun === TAKEN || !('position' in begun)) return begun
   return { kind: 'parked', ...begun }
+}
+
+/**
+ * Whether the state of the session is this writer's. A process that lost its lease goes on as another writer, and recovery closes what the
+ * one before held: a call that began meanwhile would end in a session that is closed.
+ */
+export function* keepsSession(group: CommitGroup, session: CallSession | undefined): Steps<boolean> {
+  return (
+    session === undefined ||
+    session.isOwn ||
+    (yield* write('keepSession', session.sessionId, group.writer)) > 0
+  )
 }
 
 function* beginNext(
@@ -156,15 +168,16 @@ function* beginNext(
   previous: CallRecord,
   next: NextAttempt,
   as: 'running' | 'parked',
-): Steps<Omit<Parked, 'kind'> | { readonly kind: 'taken' | 'run_ended' }> {
+): Steps<Omit<Parked, 'kind'> | Ended | typeof TAKEN> {
   const { tenant, principal, record, state, attempt, writer, sessionId } = previous
   const { session, atMs, corrected } = next
   const run = previous.run ?? record
   const before = yield* get('findCall', record)
-  if (before === undefined || !isStillFree(before, previous)) return { kind: 'taken' }
+  if (before === undefined || !isStillFree(before, previous)) return TAKEN
   if (run !== record && !(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  if (!(yield* keepsSession(group, session))) return SESSION_ENDED
   const values = [as, group.writer, session?.sessionId ?? null, record, state, attempt, writer]
-  if ((yield* write('reclaimCall', ...values)) === 0) return { kind: 'taken' }
+  if ((yield* write('reclaimCall', ...values)) === 0) return TAKEN
   yield* dropOutcome(before)
   yield* keepInRun(before, previous)
   if (state === 'running') {

@@ -424,6 +424,8 @@ export const queries = {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   findSession:
     'SELECT s.*, w.id AS writer_id FROM sessions s JOIN writers w ON w.no = s.writer WHERE s.id = ?',
+  // Changes nothing, and holds the row until the commit: whoever closes the session comes before or after.
+  keepSession: "UPDATE sessions SET state = state WHERE id = ? AND writer = ? AND state = 'open'",
   beginSessionClose: "UPDATE sessions SET state = 'closing' WHERE id = ? AND tenant = ? AND state = 'open'",
   closeSession: `UPDATE sessions SET state = 'closed', outcome = ?, closed_at = ?
     WHERE id = ? AND tenant = ? AND state <> 'closed' RETURNING principal, tool, tool_id, run, ends_run`,

@@ -285,6 +285,11 @@ const FAILURES: readonly { readonly states: RegExp; readonly code: StoreErrorCod
       code: 'full',
       why: 'PostgreSQL takes no changes now: it is a standby, or starting',
     },
+    {
+      states: /^57014$/,
+      code: 'full',
+      why: 'PostgreSQL cancelled a statement: somebody asked it to, or its statement_timeout is too short',
+    },
     { states: /^53/, code: 'full', why: 'PostgreSQL is out of disk, memory or connections' },
     { states: /^(58|XX)/, code: 'full', why: 'PostgreSQL reports damage, or an error of its disk' },
     {
