@@ -210,9 +210,9 @@ export class OutageLog {
 
   complain(fields: object, message: string): void {
     const nowMs = this.#clock.monotonicMs()
-    if (nowMs - this.#saidAtMs < OUTAGE_LINE_EVERY_MS) return this.#log.debug(fields, message)
-    this.#saidAtMs = nowMs
-    this.#log.error(fields, message)
+    const isDue = nowMs - this.#saidAtMs >= OUTAGE_LINE_EVERY_MS
+    if (isDue) this.#saidAtMs = nowMs
+    this.#log[isDue ? 'error' : 'debug'](fields, message)
   }
 }
 
