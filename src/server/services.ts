@@ -34,6 +34,7 @@ interface ServicesOptions {
   ownListeners?(): readonly Listener[]
   onCommit(changes: number, durationMs: number): void
   onLimitRefused?(name: LimitName): void
+  onAmbiguous?(calls: number): void
   readonly catalogChanges?: CatalogChanges
   /** The way to replicas that hold sessions. */
   readonly hop?: Hop
@@ -112,6 +113,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     budgets: settings.budgets,
     delayMs: load.delayMs,
     onLimitRefused: (name) => options.onLimitRefused?.(name),
+    onAmbiguous: (calls) => options.onAmbiguous?.(calls),
     onApproverDenied: denials.note,
     catalogChanges,
   })
@@ -120,8 +122,10 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     ownListeners: () => options.ownListeners?.() ?? [],
   })
   const { ambiguous } = await recoverOrClose(gateway, load, clock.nowMs())
-  if (ambiguous > 0)
+  if (ambiguous > 0) {
     log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
+    options.onAmbiguous?.(ambiguous)
+  }
   const retention = startRetention(
     store,
     {

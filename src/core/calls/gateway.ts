@@ -58,6 +58,8 @@ export interface RunningGatewayOptions {
   readonly delayMs?: () => number
   /** Called for every call that a limit refused. */
   readonly onLimitRefused?: (name: LimitName) => void
+  /** So many calls were found cut, and nobody knows whether they took effect. */
+  readonly onAmbiguous?: (calls: number) => void
   /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
   readonly canSignIn?: boolean
   /** Called for approvers who were refused (rule 30a). */
@@ -163,7 +165,9 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     if (!(await store.takeTurn('recovery', RECOVERY_POLL_MS / 2))) return
     const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
     if (deadWriters > 0) feed.notifyAll()
-    if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
+    if (ambiguous === 0) return
+    log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
+    options.onAmbiguous?.(ambiguous)
   })
   every(KEYS_POLL_MS, 'looking for new keys', () => store.keyChange.follow())
   every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
