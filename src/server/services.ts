@@ -4,7 +4,7 @@ import type { Hop } from '#core/calls/forward'
 import { openGateway, type RunningGateway } from '#core/calls/gateway'
 import { newCallId } from '#core/ids'
 import type { LimitName } from '#core/limits/settings'
-import type { RecoveryReport, RetentionPolicy, Store } from '#core/ports/store'
+import type { RetentionPolicy, Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
@@ -121,11 +121,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     ...{ registry, store, clock, log },
     ownListeners: () => options.ownListeners?.() ?? [],
   })
-  const { ambiguous } = await recoverOrClose(gateway, load, clock.nowMs())
-  if (ambiguous > 0) {
-    log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
-    options.onAmbiguous?.(ambiguous)
-  }
+  await recoverOrClose(gateway, load)
   const retention = startRetention(
     store,
     {
@@ -177,13 +173,9 @@ export async function openServices(settings: Settings, options: ServicesOptions)
 }
 
 /** A start that fails here must leave nothing open behind it. */
-async function recoverOrClose(
-  gateway: RunningGateway,
-  load: LoadWatch,
-  nowMs: number,
-): Promise<RecoveryReport> {
+async function recoverOrClose(gateway: RunningGateway, load: LoadWatch): Promise<void> {
   try {
-    return await gateway.store.recover(nowMs)
+    await gateway.recover()
   } catch (error) {
     load.stop()
     await gateway.drain(0)
