@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, openTestGateway } from '#testing/test-gateway'
-import { boundLogger, type Logger, SILENT_LOGGER } from './runtime.ts'
+import { boundLogger, type Logger, OutageLog, SILENT_LOGGER } from './runtime.ts'
 import type { ToolContext } from './tool.ts'
 
 function spy(): { log: Logger; lines: unknown[][] } {
@@ -15,6 +15,16 @@ function spy(): { log: Logger; lines: unknown[][] } {
     log: { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },
   }
 }
+
+describe('OutageLog', () => {
+  it('rule 11: says once a minute what everybody meets, and the rest to who debugs', () => {
+    const { log, lines } = spy()
+    let nowMs = 0
+    const outage = new OutageLog(log, { monotonicMs: () => nowMs })
+    for (nowMs of [0, 1, 59_999, 60_000, 60_001]) outage.complain({ nowMs }, 'away')
+    expect(lines.map(([level]) => level)).toEqual(['error', 'debug', 'debug', 'error', 'debug'])
+  })
+})
 
 describe('boundLogger', () => {
   it('takes a text alone, fields, or both, and adds its own fields', () => {

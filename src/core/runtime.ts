@@ -192,6 +192,30 @@ export function boundLogger(log: Logger, bound: object): Logger {
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }
 
+const OUTAGE_LINE_EVERY_MS = 60_000
+
+/**
+ * What is said about an outage, which everybody who asks meanwhile meets: an error once a minute, and the rest for who debugs. It must
+ * not fill the log, nor the disk that is full.
+ */
+export class OutageLog {
+  readonly #log: Logger
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  #saidAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(log: Logger, clock: Pick<Clock, 'monotonicMs'> = SYSTEM_CLOCK) {
+    this.#log = log
+    this.#clock = clock
+  }
+
+  complain(fields: object, message: string): void {
+    const nowMs = this.#clock.monotonicMs()
+    const isDue = nowMs - this.#saidAtMs >= OUTAGE_LINE_EVERY_MS
+    if (isDue) this.#saidAtMs = nowMs
+    this.#log[isDue ? 'error' : 'debug'](fields, message)
+  }
+}
+
 /** An error's own fields are not enumerable, so spread on its own it would say nothing. */
 function fieldsOf(said: object): object {
   return said instanceof Error ? { err: said } : said

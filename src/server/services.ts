@@ -4,7 +4,7 @@ import type { Hop } from '#core/calls/forward'
 import { openGateway, type RunningGateway } from '#core/calls/gateway'
 import { newCallId } from '#core/ids'
 import type { LimitName } from '#core/limits/settings'
-import type { RecoveryReport, RetentionPolicy, Store } from '#core/ports/store'
+import type { RetentionPolicy, Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
@@ -34,6 +34,7 @@ interface ServicesOptions {
   ownListeners?(): readonly Listener[]
   onCommit(changes: number, durationMs: number): void
   onLimitRefused?(name: LimitName): void
+  onAmbiguous?(calls: number): void
   readonly catalogChanges?: CatalogChanges
   /** The way to replicas that hold sessions. */
   readonly hop?: Hop
@@ -112,6 +113,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     budgets: settings.budgets,
     delayMs: load.delayMs,
     onLimitRefused: (name) => options.onLimitRefused?.(name),
+    onAmbiguous: (calls) => options.onAmbiguous?.(calls),
     onApproverDenied: denials.note,
     catalogChanges,
   })
@@ -119,9 +121,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     ...{ registry, store, clock, log },
     ownListeners: () => options.ownListeners?.() ?? [],
   })
-  const { ambiguous } = await recoverOrClose(gateway, load, clock.nowMs())
-  if (ambiguous > 0)
-    log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
+  await recoverOrClose(gateway, load)
   const retention = startRetention(
     store,
     {
@@ -173,13 +173,9 @@ export async function openServices(settings: Settings, options: ServicesOptions)
 }
 
 /** A start that fails here must leave nothing open behind it. */
-async function recoverOrClose(
-  gateway: RunningGateway,
-  load: LoadWatch,
-  nowMs: number,
-): Promise<RecoveryReport> {
+async function recoverOrClose(gateway: RunningGateway, load: LoadWatch): Promise<void> {
   try {
-    return await gateway.store.recover(nowMs)
+    await gateway.recover()
   } catch (error) {
     load.stop()
     await gateway.drain(0)

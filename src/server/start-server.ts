@@ -137,12 +137,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ownListeners: () => listeners,
       onCommit: metrics.groupCommitted,
       onLimitRefused: metrics.limitRefused,
+      onAmbiguous: metrics.callsCut,
       hop,
       ...(options.catalogChanges === undefined ? {} : { catalogChanges: options.catalogChanges }),
     },
   )
   const { gateway, broker, noteDenial } = services
   metrics.followSources(() => services.sources.sources.status())
+  metrics.followReadiness(() => services.gateway.hindrance() === undefined)
   const closing: (() => Promise<void>)[] = [() => services.close(graceMs), async () => certificate?.close()]
   const close = async (): Promise<void> => {
     await gateway.drain(graceMs)

@@ -193,6 +193,21 @@ export function write(query: QueryName, ...values: SqlValue[]): Write {
   return new Write(query, values)
 }
 
+const LIST_LENGTH = 50
+
+/**
+ * A list in a statement, `IN (${LIST})`, for what is done to many rows: a careful change must not take a round trip for each of
+ * them, as every process waits for it.
+ */
+export const LIST = Array(LIST_LENGTH).fill('?').join(', ')
+
+/** Values in pieces that fill a list; what is missing from the last is null, which equals nothing. */
+export function listsOf<Value extends string | number>(values: readonly Value[]): (Value | null)[][] {
+  return Array.from({ length: Math.ceil(values.length / LIST_LENGTH) }, (_, nth) =>
+    Array.from({ length: LIST_LENGTH }, (_, at) => values[nth * LIST_LENGTH + at] ?? null),
+  )
+}
+
 /** Why a text with NUL is not kept: PostgreSQL cannot. */
 export const NUL_REFUSED = 'a text holds NUL (U+0000), which no store keeps. Leave that character out'
 

@@ -69,7 +69,7 @@ describe('what watches a server', () => {
   const board: unknown = JSON.parse(textOf('grafana-board.json'))
 
   it.each([
-    ['alerts.yaml', alerts, 12],
+    ['alerts.yaml', alerts, 13],
     ['grafana-board.json', board, 17],
   ])('%s asks for metrics and labels that a server has', async (_file, document, most) => {
     const known = await samples()

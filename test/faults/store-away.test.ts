@@ -8,8 +8,9 @@ import type { ServerRoute } from '#server/http/router'
 import { type RunningServer, startServer } from '#server/start-server'
 import { testSettings } from '../test-settings.ts'
 
-/** The routes of the server, and what of its store is away. */
+/** The routes of the server, the errors it logged, and what of its store is away. */
 const house = vi.hoisted(() => ({
+  lines: [] as string[],
   routes: [] as readonly ServerRoute[],
   isAway: (_part: string): boolean => false,
 }))
@@ -23,6 +24,11 @@ vi.mock(import('#server/http/app'), async (importOriginal) => {
       return app.createHttpApp(options)
     },
   }
+})
+
+vi.mock(import('#server/telemetry/log'), async (importOriginal) => {
+  const log = await importOriginal()
+  return { ...log, createLog: () => log.createLog('error', { write: (line) => house.lines.push(line) }) }
 })
 
 vi.mock(import('#store/stores'), async (importOriginal) => {
@@ -253,4 +259,15 @@ it.each([
   const response = await ask('POST /mcp', '/mcp', { jsonrpc: '2.0', id: 'm-1', method, params }, standard)
   expect([response.status, Number(response.headers.get('retry-after')) >= 1]).toEqual([503, true])
   expect(await response.json()).toMatchObject({ jsonrpc: '2.0', id: 'm-1', error: { code: 503 } })
+})
+
+it('rule 11: an outage does not fill the log, however often clients ask', async () => {
+  house.isAway = () => true
+  house.lines.length = 0
+  for (let asked = 0; asked < 5; asked += 1) {
+    await ask('POST /mcp', '/mcp')
+    await ask('POST /mcp', '/mcp', { jsonrpc: '2.0', id: 'p', method: 'ping' })
+    await ask('GET /admin/approvals', '/admin/approvals')
+  }
+  expect(house.lines.length).toBeLessThan(5)
 })

@@ -87,6 +87,9 @@ it('what a killed replica ran is decided within two leases: told where it may ha
   // Rule 8 and rule 30: what may have had effects ran once, and nothing is left to look as if it ran.
   expect(runs().toSorted()).toEqual(['in session', 'quick', 'read', 'read', 'write'])
   expect(await query(database, "SELECT record FROM calls WHERE state = 'running'")).toEqual([])
+  const metrics = await (await fetch(`${other.url}/metrics`)).text()
+  expect(metrics).toMatch(/^collet_calls_ambiguous_total 1$/m)
+  expect(metrics).toMatch(/^collet_ready 1$/m)
 }, 60_000)
 
 function runs(): readonly string[] {

@@ -235,6 +235,18 @@ describe('faults', () => {
     expect(logged[0]).toContain('s3cr3t')
   })
 
+  it('rule 11: a store that is away does not fill the log, however many ask', async () => {
+    const { url, logged } = await startApp({
+      routes: [
+        openRoute('/x', () => {
+          throw new StoreError('full', 'the disk is full')
+        }),
+      ],
+    })
+    for (let asked = 0; asked < 5; asked += 1) expect((await fetch(`${url}/x`)).status).toBe(503)
+    expect(logged).toHaveLength(1)
+  })
+
   it('renders a fault of the route in its own protocol', async () => {
     const { url } = await startApp({
       routes: [

@@ -11,6 +11,8 @@ export interface DatabaseProxy {
   refuse: boolean
   /** Every piece takes so long, in each direction. */
   delayMs: number
+  /** How many pieces went to the database; whoever waits for each answer makes as many round trips. */
+  sent: number
   /** Keeps everything back, without a word, until told to hand it on. */
   silence(isSilent: boolean): void
   /** Ends what is open. */
@@ -45,6 +47,7 @@ export async function startProxy(url: string): Promise<DatabaseProxy> {
       else pass(answer, near)
     })
     near.on('data', (chunk) => {
+      proxy.sent += 1
       if (proxy.cut === 'never' || !chunk.includes('COMMIT\0')) {
         pass(chunk, far)
         return
@@ -82,6 +85,7 @@ export async function startProxy(url: string): Promise<DatabaseProxy> {
     cut: 'never',
     refuse: false,
     delayMs: 0,
+    sent: 0,
     silence(isSilent) {
       const kept = held ?? []
       held = isSilent ? kept : undefined

@@ -58,6 +58,8 @@ export interface RunningGatewayOptions {
   readonly delayMs?: () => number
   /** Called for every call that a limit refused. */
   readonly onLimitRefused?: (name: LimitName) => void
+  /** So many calls were found cut, and nobody knows whether they took effect. */
+  readonly onAmbiguous?: (calls: number) => void
   /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
   readonly canSignIn?: boolean
   /** Called for approvers who were refused (rule 30a). */
@@ -66,6 +68,8 @@ export interface RunningGatewayOptions {
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
 export interface RunningGateway extends Gateway {
+  /** Decides what dead servers left running, and tells who waits for it. */
+  recover(): Promise<void>
   readonly store: Store
   readonly running: RunningCalls
   /** What others pass on to this process: the same, and never passed on again. */
@@ -126,6 +130,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     publicUrl: () => options.publicUrl(),
     ...{ running, health, changes, sessions, feed, waits, limits, budgets, refusals, consents, refresher },
     starting: new StartingCalls(),
+    recover,
     callStep: (principal, request, step) => callTool(needs, principal, request, step),
   }
   const approvals = new Approvals({
@@ -136,6 +141,14 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     onChange: ({ record, run }) => noteEnded(needs, [{ record, run }]),
     onDenied: (approver, facts) => options.onApproverDenied?.(approver, facts),
   })
+  async function recover(): Promise<void> {
+    const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
+    if (deadWriters > 0) feed.notifyAll()
+    if (ambiguous === 0) return
+    log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
+    options.onAmbiguous?.(ambiguous)
+  }
+
   const timers = new Set<NodeJS.Timeout>()
   let drained: Promise<void> | undefined
 
@@ -161,9 +174,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   every(CANCEL_POLL_MS, 'looking for ended runs', () => sessions.closeEnded())
   every(RECOVERY_POLL_MS, 'recovery', async () => {
     if (!(await store.takeTurn('recovery', RECOVERY_POLL_MS / 2))) return
-    const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
-    if (deadWriters > 0) feed.notifyAll()
-    if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
+    await recover()
   })
   every(KEYS_POLL_MS, 'looking for new keys', () => store.keyChange.follow())
   every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
@@ -204,6 +215,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     findChallenge: async (id) => await store.findChallenge(id),
     isReady: () => health.isReady(),
     hindrance: () => health.hindrance(),
+    recover,
     govern(rules) {
       governing = rules
       limits.change(rules.limits ?? NO_LIMITS)

@@ -49,6 +49,8 @@ export interface LookUpNeeds extends Identities {
   readonly clock: Clock
   readonly running: RunningCalls
   readonly changes: StoreChanges
+  /** Decides what dead servers left running. */
+  recover(): Promise<void>
 }
 
 /** Rule 1: answers or joins what is already under the key. Nothing is validated again, and nothing runs here. */
@@ -137,7 +139,7 @@ async function judge(
   if (!(await needs.store.isWriterAlive(record.writer))) {
     const nowMs = needs.clock.nowMs()
     if (mayRunAgain(record, nowMs)) return { kind: 'again', previous: record }
-    await needs.store.recover(nowMs)
+    await needs.recover()
   }
   return 'look again'
 }

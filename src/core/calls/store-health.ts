@@ -1,10 +1,9 @@
 import { fault, StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
-import type { Logger } from '#core/runtime'
+import { type Logger, OutageLog } from '#core/runtime'
 
 const FIRST_TRY_MS = 250
 const SLOWEST_TRY_MS = 2_000
-const LOG_EVERY_MS = 60_000
 
 /**
  * Why no new call is taken, in a word that may be told to anybody: the process is stopping, its store refused a write, or its hold on
@@ -26,16 +25,17 @@ export class StoreHealth {
   readonly unsaved: UnsavedOutcomes
   readonly #store: Pick<Store, 'probe' | 'obstacle'>
   readonly #log: Logger
+  readonly #outage: OutageLog
   #isDraining = false
   #hasFailed = false
   #timer: NodeJS.Timeout | undefined
   #delayMs = FIRST_TRY_MS
-  #loggedAtMs = Number.NEGATIVE_INFINITY
   #isClosed = false
 
   constructor({ store, log }: StoreHealthNeeds) {
     this.#store = store
     this.#log = log
+    this.#outage = new OutageLog(log)
     this.unsaved = new UnsavedOutcomes(log, () => this.#watch())
   }
 
@@ -48,7 +48,7 @@ export class StoreHealth {
     if (this.#hasFailed) return 'store_unavailable'
     const obstacle = this.#store.obstacle()
     if (obstacle === undefined) return undefined
-    this.#complain({ obstacle }, 'the server takes no new calls')
+    this.#outage.complain({ obstacle }, 'the server takes no new calls')
     return 'lease_in_doubt'
   }
 
@@ -96,21 +96,13 @@ export class StoreHealth {
         this.#log.info({}, 'the store takes writes')
         return
       }
-      this.#complain({ left }, 'outcomes still cannot be committed')
+      this.#outage.complain({ left }, 'outcomes still cannot be committed')
     } catch (error) {
-      this.#complain({ err: error }, 'the store does not take writes')
+      this.#outage.complain({ err: error }, 'the store does not take writes')
     }
     this.#timer = undefined
     this.#delayMs = Math.min(this.#delayMs * 2, SLOWEST_TRY_MS)
     this.#watch()
-  }
-
-  /** Once a minute: an outage must not fill the log, nor the disk that is full. */
-  #complain(fields: object, message: string): void {
-    const nowMs = performance.now()
-    if (nowMs - this.#loggedAtMs < LOG_EVERY_MS) return
-    this.#loggedAtMs = nowMs
-    this.#log.error(fields, message)
   }
 }
 

@@ -200,7 +200,7 @@ export interface OwnCallsPage {
   readonly next?: number
 }
 
-export interface RecoveryReport {
+interface RecoveryReport {
   readonly deadWriters: number
   readonly ambiguous: number
 }

@@ -4,6 +4,7 @@ import { LATEST, parseToolName, type ToolRef } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { KeyedCounter } from '#core/limits/limits'
 import type { Principal } from '#core/principal'
+import { OutageLog } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import type { Catalog } from '#core/tools/catalog'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
@@ -26,12 +27,14 @@ export class Methods {
   readonly envelopes: ResultEnvelopes
   readonly calls: ToolCalls
   readonly listens: ListenStreams
+  readonly outage: OutageLog
   readonly #legacy: ReadonlyMap<string, Method>
   readonly #modern: ReadonlyMap<string, Method>
 
   constructor(services: McpServices, openStreams = new KeyedCounter()) {
     const { options } = services
     this.services = services
+    this.outage = new OutageLog(services.log, services.clock)
     this.envelopes = new ResultEnvelopes(options)
     this.listens = new ListenStreams(services, openStreams)
     const tables = new ToolTables()
@@ -63,9 +66,12 @@ export class Methods {
     try {
       return await found(params, exchange)
     } catch (err) {
-      this.services.log.error({ err, method }, 'an MCP method failed')
       const away = storeFault(err)
-      if (away !== undefined) return laterAnswer(exchange.id, away)
+      if (away !== undefined) {
+        this.outage.complain({ err, method }, 'the store failed in an MCP method')
+        return laterAnswer(exchange.id, away)
+      }
+      this.services.log.error({ err, method }, 'an MCP method failed')
       const message = 'The server had an unexpected fault. A call that had a key can be repeated with it.'
       return errorAnswer(exchange.id, { code: JSON_RPC_CODES.internal, message }, { status: 500 })
     }

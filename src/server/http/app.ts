@@ -8,7 +8,7 @@ import { fault, storeFault, ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
 import { ANONYMOUS, type Principal } from '#core/principal'
-import type { ClientInfo, Clock } from '#core/runtime'
+import { type ClientInfo, type Clock, OutageLog } from '#core/runtime'
 import type { HttpReply } from '#protocols/http-exchange'
 import { ACTING_AS } from '#server/admin/access'
 import type { ServerLog } from '#server/telemetry/log'
@@ -112,6 +112,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
       onRefused: (name) => options.metrics.limitRefused(name),
     }),
     log: options.log,
+    outage: new OutageLog(options.log, options.clock),
     requestLogLevel: options.requestLogLevel ?? 'debug',
     metrics: options.metrics,
     clock: options.clock,
@@ -310,7 +311,7 @@ function faultOf(services: HttpServices, exchange: Exchange, error: unknown): To
   const away = storeFault(error)
   if (away === undefined) return unexpected(services, exchange, error)
   const { route, trace } = exchange
-  services.log.error(
+  services.outage.complain(
     { err: error, route, traceId: trace.traceId },
     'the store failed while answering a request',
   )

@@ -4,7 +4,7 @@ import type { Authenticator } from '#auth/authenticator'
 import { type ErrorCode, type FaultOptions, fault, type ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { ANONYMOUS, type Principal } from '#core/principal'
-import type { ClientInfo, Clock } from '#core/runtime'
+import type { ClientInfo, Clock, OutageLog } from '#core/runtime'
 import { CALL_HEADERS } from '#protocols/call-wire'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type ReplyStream } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
@@ -29,6 +29,8 @@ export interface HttpServices {
   readonly bodyLimitBytes: number
   readonly bodies: BodyBudget
   readonly log: ServerLog
+  /** For what every request meets while the store is away. */
+  readonly outage: OutageLog
   readonly requestLogLevel: 'debug' | 'info'
   readonly metrics: Metrics
   readonly clock: Clock

@@ -28,6 +28,10 @@ export interface Metrics {
   requestAnswered(route: string, method: string, status: number): void
   /** A call, or a request, that a limit refused. */
   limitRefused(name: LimitName): void
+  /** So many calls were cut, and nobody knows whether they took effect. */
+  callsCut(calls: number): void
+  /** Lets it be asked at each scrape whether new calls are taken. */
+  followReadiness(read: () => boolean): void
   /** Lets sources be asked at each scrape. */
   followSources(read: () => readonly SourceView[]): void
   /** Lets the end of the certificate be asked at each scrape. */
@@ -54,11 +58,15 @@ export function createMetrics(): Metrics {
   const commitRows = new Distribution(COMMIT_ROWS)
   const commitSeconds = new Distribution(COMMIT_SECONDS)
   let running = 0
+  let cut = 0
+  let readReadiness = () => false
   let readSources: () => readonly SourceView[] = () => []
   let readCertificateEnd: (() => number) | undefined
   const tallies: Tallies = {
     ...{ calls, refused, commitRows, commitSeconds },
     running: () => running,
+    cut: () => cut,
+    isReady: () => readReadiness(),
     requests: () => requests.entries(),
     sources: () => readSources(),
     certificateEndsAtMs: () => readCertificateEnd?.(),
@@ -75,6 +83,12 @@ export function createMetrics(): Metrics {
       const { answered, replayed, seconds } = tallyOf(calls, tool)
       countOne(isReplay ? replayed : answered, outcome)
       if (!isReplay) seconds.add(durationMs / 1_000)
+    },
+    callsCut(calls) {
+      cut += calls
+    },
+    followReadiness(read) {
+      readReadiness = read
     },
     followSources(read) {
       readSources = read
@@ -111,6 +125,9 @@ export interface Tallies {
   readonly commitRows: Distribution
   readonly commitSeconds: Distribution
   running(): number
+  /** Calls that became ambiguous. */
+  cut(): number
+  isReady(): boolean
   requests(): readonly Readonly<RequestTally>[]
   sources(): readonly SourceView[]
   /** `undefined` where there is none. */

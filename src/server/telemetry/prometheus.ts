@@ -15,7 +15,24 @@ export function openRegistry(tallies: Tallies): () => Promise<Rendered> {
   return async () => ({ contentType: registry.contentType, text: await registry.metrics() })
 }
 
-function addCallMetrics(registry: Registry, { calls, running }: Tallies): void {
+function addCallMetrics(registry: Registry, { calls, running, cut, isReady }: Tallies): void {
+  new Gauge({
+    name: 'collet_ready',
+    help: 'Whether new calls are taken: 1, or 0 while the store is out of reach or the server stops.',
+    registers: [registry],
+    collect() {
+      this.set(isReady() ? 1 : 0)
+    },
+  })
+  new Counter({
+    name: 'collet_calls_ambiguous_total',
+    help: 'Calls that a dead server left running, found by this one: nobody knows whether they took effect.',
+    registers: [registry],
+    collect() {
+      this.reset()
+      this.inc(cut())
+    },
+  })
   new TalliedHistogram(registry, {
     name: 'collet_call_duration_seconds',
     help: 'Time from taking a call to its outcome, its commit included; replays are left out.',

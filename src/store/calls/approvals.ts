@@ -12,7 +12,16 @@ import type {
   ParkResult,
 } from '#core/ports/approval-store'
 import type { CallAddress, CallRecord } from '#core/ports/store'
-import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from '#store/engine'
+import {
+  all,
+  type CommitGroup,
+  get,
+  LIST,
+  type Row,
+  type Steps,
+  type StoreContext,
+  write,
+} from '#store/engine'
 import { openReason, type Resealing, resealReason } from '#store/key-ring'
 import { integer, resealingOf, text } from '#store/rows'
 import {
@@ -275,11 +284,9 @@ export const queries = {
     'UPDATE approval_notices SET tries = tries + 1, next_at = ? WHERE id = ? AND tries = ? AND next_at <= ?',
   putOffNotice: 'UPDATE approval_notices SET next_at = ? WHERE id = ?',
   dropNotice: 'DELETE FROM approval_notices WHERE id = ?',
-  deleteDecisionsOfCall:
-    'DELETE FROM approval_decisions WHERE approval IN (SELECT id FROM approvals WHERE record = ?)',
-  deleteNoticesOfCall:
-    'DELETE FROM approval_notices WHERE approval IN (SELECT id FROM approvals WHERE record = ?)',
-  deleteApprovalsOfCall: 'DELETE FROM approvals WHERE record = ?',
+  deleteDecisionsOfCalls: `DELETE FROM approval_decisions WHERE approval IN (SELECT id FROM approvals WHERE record IN (${LIST}))`,
+  deleteNoticesOfCalls: `DELETE FROM approval_notices WHERE approval IN (SELECT id FROM approvals WHERE record IN (${LIST}))`,
+  deleteApprovalsOfCalls: `DELETE FROM approvals WHERE record IN (${LIST})`,
 } as const
 
 /**

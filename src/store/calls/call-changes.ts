@@ -21,7 +21,7 @@ import type {
   Settlement,
   SettleResult,
 } from '#core/ports/store'
-import { type CommitGroup, get, type Row, type Steps, write } from '#store/engine'
+import { all, type CommitGroup, get, LIST, listsOf, type Row, type Steps, write } from '#store/engine'
 import {
   boundText,
   callerSlice,
@@ -42,7 +42,7 @@ import {
   endOwnSession,
   keepInRun,
   openRun,
-  removeRun,
+  removeRuns,
   runOf,
 } from './runs.ts'
 
@@ -203,7 +203,7 @@ function* correct(group: CommitGroup, { before, previous, corrected, atMs }: Cor
   const input = group.addPayload(boundText(record, inputJson))
   const slices = [group.id, caller.at, caller.length, input.at, input.length]
   yield* write('correctCall', fingerprint, ...slices, record)
-  yield* write('dropReference', 1, 1, integer(before, 'claim_group'))
+  yield* write('dropReference', integer(before, 'claim_group'))
   group.addReference()
   group.append(correctedEvent(previous, corrected, atMs))
   return caller
@@ -263,8 +263,8 @@ export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<S
   if (typeof row === 'string') return row
   if (settlement.as === 'not-run') {
     yield* dropReferences([row])
-    yield* deleteCall(settlement.record)
-    yield* removeRun(settlement.record)
+    yield* deleteApprovalsOf(yield* all('deleteCall', settlement.record))
+    yield* removeRuns([settlement.record])
   } else {
     const outcome = settledOutcome(settlement)
     const slice: Slice | typeof NO_SLICE =
@@ -282,7 +282,7 @@ export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<S
 /** A group kept for a text that nothing points to any more would never be forgotten (rule 13). */
 function* dropOutcome(row: Row): Steps<void> {
   const group = optionalInteger(row, 'outcome_group')
-  if (group !== undefined) yield* write('dropReference', 1, 1, group)
+  if (group !== undefined) yield* write('dropReference', group)
 }
 
 /** Where the caller text went; `undefined` when the key is taken. */
@@ -349,22 +349,19 @@ export function* dropReferences(calls: readonly Row[]): Steps<void> {
       if (group !== undefined) dropped.set(group, (dropped.get(group) ?? 0) + 1)
     }
   }
-  for (const [group, count] of dropped) yield* write('dropReference', count, count, group)
+  const alike = Map.groupBy(dropped.keys(), (group) => dropped.get(group) ?? 0)
+  for (const [count, groups] of alike)
+    for (const list of listsOf(groups)) yield* write('dropReferences', count, count, ...list)
 }
 
-/** A call goes with what was asked about it. */
-function* deleteCall(record: string): Steps<void> {
-  const deleted = yield* get('deleteCall', record)
-  if (deleted !== undefined) yield* deleteApprovalsOf(deleted)
-}
-
-/** What was asked about a call that is deleted, with the words of its approvers and the messages about it. */
-export function* deleteApprovalsOf(deleted: Row): Steps<void> {
-  if (integer(deleted, 'approvals') === 0) return
-  const record = text(deleted, 'record')
-  yield* write('deleteDecisionsOfCall', record)
-  yield* write('deleteNoticesOfCall', record)
-  yield* write('deleteApprovalsOfCall', record)
+/** What was asked about calls that are deleted, with the words of its approvers and the messages about it. */
+export function* deleteApprovalsOf(deleted: readonly Row[]): Steps<void> {
+  const asked = deleted.filter((call) => integer(call, 'approvals') > 0)
+  for (const records of listsOf(asked.map((call) => text(call, 'record')))) {
+    yield* write('deleteDecisionsOfCalls', ...records)
+    yield* write('deleteNoticesOfCalls', ...records)
+    yield* write('deleteApprovalsOfCalls', ...records)
+  }
 }
 
 /** What a settled call answers from now on; `undefined` when it took effect but nobody knows the value (rule 12). */
@@ -400,5 +397,7 @@ export const queries = {
     WHERE record = ? AND state = 'ambiguous'`,
   deleteCall: `DELETE FROM calls WHERE record = ? RETURNING record, ${APPROVALS_OF_CALL}`,
   dropReference:
-    'UPDATE commit_groups SET live = live - ?, payload = CASE WHEN live <= ? THEN NULL ELSE payload END WHERE id = ?',
+    'UPDATE commit_groups SET live = live - 1, payload = CASE WHEN live <= 1 THEN NULL ELSE payload END WHERE id = ?',
+  dropReferences: `UPDATE commit_groups SET live = live - ?, payload = CASE WHEN live <= ? THEN NULL ELSE payload END
+    WHERE id IN (${LIST})`,
 } as const

@@ -10,6 +10,8 @@ import {
   type CommitGroup,
   type Engine,
   get,
+  LIST,
+  listsOf,
   type Row,
   type Steps,
   type StoreContext,
@@ -20,7 +22,7 @@ import { BUDGETS_KEPT_MS, forgetFullBuckets } from '#store/limits'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { endParkedIn } from './approval-changes.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, dropReferences } from './call-changes.ts'
-import { closeSession, cutAttempt, forgetRun, keepInRun, labelledByRow, removeRun } from './runs.ts'
+import { closeSession, cutAttempt, forgetWhole, keepInRun, labelledByRow, removeRuns } from './runs.ts'
 
 /** Recovery and retention: what is left over, and what is forgotten. */
 export function sqlRecovery(
@@ -98,42 +100,36 @@ function* forgetResults(beforeMs: number): Steps<number> {
   yield* dropReferences(rows)
   const [kept, gone]: [Row[], Row[]] = [[], []]
   for (const row of rows) (['write', 'exec'].includes(text(row, 'tier')) ? kept : gone).push(row)
-  for (const records of batchesOf(kept)) yield* write('makeTombstones', ...records)
-  for (const records of batchesOf(gone))
-    for (const deleted of yield* all('deleteCalls', ...records)) yield* deleteApprovalsOf(deleted)
+  for (const records of listsOf(recordsOf(kept))) yield* write('makeTombstones', ...records)
+  for (const records of listsOf(recordsOf(gone)))
+    yield* deleteApprovalsOf(yield* all('deleteCalls', ...records))
   // The key is free, so the next claim begins a run anew.
-  for (const row of gone) if (row.run === row.record) yield* removeRun(text(row, 'record'))
+  yield* removeRuns(recordsOf(gone.filter((row) => row.run === row.record)))
   return rows.length
 }
 
-/**
- * How many rows one statement forgets. Every replica waits for the lock that a step holds, so a step must not take a round
- * trip for each row.
- */
-const BATCH = 50
-const BATCH_VALUES = Array(BATCH).fill('?').join(', ')
-
-/** Their records, in pieces that fill a statement; what is missing from the last is null, which no record is. */
-function batchesOf(rows: readonly Row[]): (string | null)[][] {
-  const records = rows.map((row) => text(row, 'record'))
-  return Array.from({ length: Math.ceil(records.length / BATCH) }, (_, nth) =>
-    Array.from({ length: BATCH }, (_, at) => records[nth * BATCH + at] ?? null),
-  )
+function recordsOf(rows: readonly Row[]): string[] {
+  return rows.map((row) => text(row, 'record'))
 }
 
 function* forgetTombstones(beforeMs: number): Steps<number> {
   const deleted = yield* all('deleteTombstones', beforeMs, STEP)
-  for (const row of deleted) yield* deleteApprovalsOf(row)
+  yield* deleteApprovalsOf(deleted)
   return deleted.length
 }
 
-/** Runs and sessions are kept as long as the journal; a long run goes in several steps. */
+/** Runs and sessions are kept as long as the journal; a long run goes in several steps, from its first event on. */
 function* forgetRuns(beforeMs: number): Steps<number> {
   let removed = yield* write('deleteSessions', beforeMs, STEP)
+  const whole: number[] = []
   for (const row of yield* all('oldRuns', beforeMs, STEP)) {
     if (removed >= STEP) break
-    removed += yield* forgetRun(integer(row, 'no'), STEP)
+    const [no, events] = [integer(row, 'no'), integer(row, 'next')]
+    const gone = events < STEP ? events : yield* write('deleteFirstEvents', no, no, STEP)
+    if (gone < STEP) whole.push(no)
+    removed += gone + 1
   }
+  yield* forgetWhole(whole)
   return removed
 }
 
@@ -290,15 +286,15 @@ export const queries = {
       AND coalesce((SELECT coalesce(r.finished_at, ${Number.MAX_SAFE_INTEGER}) FROM calls r WHERE r.record = calls.root), 0) < ?
     ORDER BY finished_at LIMIT ?`,
   makeTombstones: `UPDATE calls SET expired = 1, outcome_group = NULL, outcome_at = NULL, outcome_length = NULL,
-      late_group = NULL, late_at = NULL, late_length = NULL WHERE record IN (${BATCH_VALUES})`,
-  deleteCalls: `DELETE FROM calls WHERE record IN (${BATCH_VALUES}) RETURNING record, ${APPROVALS_OF_CALL}`,
+      late_group = NULL, late_at = NULL, late_length = NULL WHERE record IN (${LIST})`,
+  deleteCalls: `DELETE FROM calls WHERE record IN (${LIST}) RETURNING record, ${APPROVALS_OF_CALL}`,
   /** A key is free only when the own run of the call that had it is forgotten too: the next one begins anew. */
   deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ?
       AND (run IS NULL OR run <> record OR NOT EXISTS (SELECT 1 FROM runs WHERE key = calls.record))
       AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r WHERE r.record = calls.root)) LIMIT ?)
     RETURNING record, ${APPROVALS_OF_CALL}`,
   /** Nothing of an ambiguous call is forgotten, and so not the run it is in (rule 13). */
-  oldRuns: `SELECT no FROM runs WHERE touched_at < ? AND open = 0
+  oldRuns: `SELECT no, next FROM runs WHERE touched_at < ? AND open = 0
       AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.run = runs.key AND calls.state = 'ambiguous')
     ORDER BY touched_at LIMIT ?`,
   deleteSessions: `DELETE FROM sessions WHERE no IN (SELECT no FROM sessions WHERE state = 'closed' AND closed_at < ? LIMIT ?)`,

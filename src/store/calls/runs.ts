@@ -30,7 +30,17 @@ import {
   type SessionOutcome,
 } from '#core/runs/events'
 import { isRunEnded } from '#core/runs/runs'
-import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from '#store/engine'
+import {
+  all,
+  type CommitGroup,
+  get,
+  LIST,
+  listsOf,
+  type Row,
+  type Steps,
+  type StoreContext,
+  write,
+} from '#store/engine'
 import { openReasonIn } from '#store/key-ring'
 import {
   boundText,
@@ -115,15 +125,19 @@ function* endRun(group: CommitGroup, address: RunAddress, atMs: number): Steps<b
   return true
 }
 
-/** Removes up to `limit` events of a run, and the run with its last one; gives how much went. */
-export function* forgetRun(no: number, limit: number): Steps<number> {
-  return (yield* write('deleteRunEvents', no, no, limit)) + (yield* write('deleteRun', no))
+/** Removes runs with all that is left of their events. */
+export function* forgetWhole(runs: readonly number[]): Steps<void> {
+  for (const list of listsOf(runs)) {
+    yield* write('deleteRunEvents', ...list)
+    yield* write('deleteRuns', ...list)
+  }
 }
 
-/** The run of a call that never happened, after all. */
-export function* removeRun(run: string): Steps<void> {
-  const row = yield* get('findRun', run)
-  if (row !== undefined) yield* forgetRun(integer(row, 'no'), Number.MAX_SAFE_INTEGER)
+/** The runs of calls that never happened, after all. */
+export function* removeRuns(keys: readonly string[]): Steps<void> {
+  for (const list of listsOf(keys)) {
+    yield* forgetWhole((yield* all('findRuns', ...list)).map((row) => integer(row, 'no')))
+  }
 }
 
 function* withStoredToolId(event: RunEvent): Steps<RunEvent> {
@@ -393,6 +407,7 @@ export const queries = {
   insertRun: `INSERT INTO runs (key, tenant, principal, next, open, touched_at) VALUES (?, ?, ?, 0, 0, ?)
     ON CONFLICT (key) DO NOTHING`,
   findRun: 'SELECT * FROM runs WHERE key = ?',
+  findRuns: `SELECT no FROM runs WHERE key IN (${LIST})`,
   /** The sequence is given out by the row it counts, in the appending transaction (rule 16). */
   takeSequence: `UPDATE runs SET next = next + 1, open = open + ?, touched_at = max(touched_at, ?) WHERE key = ?
     RETURNING no, next - 1 AS sequence`,
@@ -400,9 +415,10 @@ export const queries = {
   insertRunEvent: `INSERT INTO run_events (run, sequence, at, fact, caller_group, caller_at, caller_length)
     VALUES (?, ?, ?, ?, ?, ?, ?)`,
   runEventsAfter: 'SELECT * FROM run_events WHERE run = ? AND sequence > ? ORDER BY sequence LIMIT ?',
-  deleteRunEvents: `DELETE FROM run_events WHERE run = ?
+  deleteFirstEvents: `DELETE FROM run_events WHERE run = ?
     AND sequence IN (SELECT sequence FROM run_events WHERE run = ? ORDER BY sequence LIMIT ?)`,
-  deleteRun: 'DELETE FROM runs WHERE no = ? AND NOT EXISTS (SELECT 1 FROM run_events WHERE run = runs.no)',
+  deleteRunEvents: `DELETE FROM run_events WHERE run IN (${LIST})`,
+  deleteRuns: `DELETE FROM runs WHERE no IN (${LIST}) AND NOT EXISTS (SELECT 1 FROM run_events WHERE run = runs.no)`,
   keepInRun: 'UPDATE calls SET run = record WHERE record = ? AND run IS NULL',
   insertSession: `INSERT INTO sessions (id, tenant, principal, tool, tool_id, run, ends_run, writer, address, state, opened_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,

@@ -226,6 +226,7 @@ export function postgresText(query: QueryName): string {
 /** What a change reads in order to decide by it, and must find unchanged when it commits. SQLite has one writer anyway. */
 const LOCKS: Partial<Record<QueryName, string>> = {
   findRun: 'FOR NO KEY UPDATE',
+  findRuns: 'FOR NO KEY UPDATE',
   expiredResults: 'FOR UPDATE',
 }
 
