@@ -6,12 +6,15 @@ import { ToolError } from '#core/errors'
 import { NO_LIMIT } from '#core/limits/budgets'
 import { type CallLimit, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
 import type { Store } from '#core/ports/store'
+import { ApprovalWaits, RunFeed, StoreChanges } from '#core/runs/feed'
 import { LiveRegistry } from '#core/tools/catalog'
 import { type DefinedTool, tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import { attemptAt, sampleCall, success } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { noting, PLAIN } from '../../../test/samples/workflows.ts'
+import { findStep, makeStep, stepRecord } from './step.ts'
 
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 
@@ -91,6 +94,38 @@ describe('the life of a workflow', () => {
     broken = false
     await expect.poll(() => gateway.isReady(), { timeout: 5_000 }).toBe(true)
     expect(gist(await call('Flow.Ask'))).toBe('approval_required')
+  })
+
+  it('rule 11: a step whose outcome waits for the store is no end, also for a round that joined it', async () => {
+    const one = noting('Note.One@1.0.0', [])
+    const run = () => 'not asked for'
+    const [, flow] = requireTools([one, workflow({ ...PLAIN, id: 'Flow.Join@1.0.0', uses: [one], run })])
+    if (flow === undefined) return expect.fail()
+    const store = openMemoryStore()
+    const changes = new StoreChanges(store)
+    const error = { code: 'outcome_unknown', message: 'It ran.', canRetry: false } as const
+    const needs = {
+      ...{ store, clock: new FakeClock(), running: new Map() },
+      ...{ feed: new RunFeed(changes), waits: new ApprovalWaits(changes) },
+      callStep: async () => ({ callId: 'k/one', outcome: { ok: false, error } as const, replayed: true }),
+    }
+    const request = callRequest('Flow.Join', { key: 'k' })
+    const call = { tenant: ALICE.tenant, record: 'k', principal: ALICE, callId: 'k', request }
+    const running = { tool: flow, call, scope: { run: undefined }, interruption: undefined }
+    const planned = { tool: findStep(flow, 'Note.One'), name: 'one', nth: 1, input: {} }
+    const rest = { signal: new AbortController().signal, hasWorkflowEnded: () => false }
+    const end = () => makeStep(needs, running, { ...planned, ...rest })
+    const record = stepRecord(store, { parent: 'k', name: 'one', nth: 1 })
+    await store.claim(sampleCall({ record }))
+    expect(await end()).toMatchObject({ kind: 'suspended' })
+    // Stored meanwhile: the next round has its value.
+    await store.finish({
+      run: attemptAt(sampleCall({ record }), 1),
+      state: 'succeeded',
+      outcome: success('1'),
+      atMs: 2,
+    })
+    expect(await end()).toMatchObject({ kind: 'suspended' })
   })
 
   it('steps wait for the limits of their tools, and count for nobody else', async () => {

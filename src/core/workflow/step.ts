@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CallError, CallReply, CallRequest } from '#core/call'
-import { type ErrorCode, fault, ToolError } from '#core/errors'
+import { type ErrorCode, fault, StoreError, ToolError } from '#core/errors'
 import {
   compareVersions,
   LATEST,
@@ -128,7 +128,7 @@ export async function makeStep(
     const waitMs = error.retryAfterMs ?? FIRST_WAIT_MS * 2 ** Math.min(round, 6)
     const mayTry = (error.canRetry || isLimit(error)) && waitedMs + waitMs <= LONGEST_WAIT_MS
     if (!mayTry || planned.hasWorkflowEnded())
-      return endOf(needs, running, { step, reply, error, tool: planned.tool.id })
+      return await endOf(needs, running, { step, reply, error, tool: planned.tool.id })
     waitedMs += waitMs
     await sleep(waitMs, undefined, { signal: planned.signal }).catch(() => undefined)
   }
@@ -155,7 +155,11 @@ interface EndedStep {
   readonly error: CallError
 }
 
-function endOf(needs: StepNeeds, { tool: workflow }: WorkflowCall, ended: EndedStep): StepEnd {
+async function endOf(
+  needs: StepNeeds,
+  { tool: workflow, call: { principal } }: WorkflowCall,
+  ended: EndedStep,
+): Promise<StepEnd> {
   const { step, tool, reply, error } = ended
   const record = stepRecord(needs.store, step)
   const suspend = (error: ToolError, waitsFor = ''): StepEnd => ({
@@ -172,7 +176,8 @@ function endOf(needs: StepNeeds, { tool: workflow }: WorkflowCall, ended: EndedS
       record,
     )
   }
-  const isUncommitted = error.code === 'outcome_unknown' && !reply.replayed
+  const address = { tenant: principal.tenant, record }
+  const isUncommitted = error.code === 'outcome_unknown' && !(await hasEnded(needs, address))
   // `canRetry`: its author says that nothing took effect, and it has attempts left (rule 9).
   if (isUncommitted || error.canRetry || PASSING.has(error.code)) {
     const { retryAfterMs } = error
@@ -184,6 +189,21 @@ function endOf(needs: StepNeeds, { tool: workflow }: WorkflowCall, ended: EndedS
     )
   }
   return { kind: 'failed', error: failureOf(ended) }
+}
+
+/**
+ * Whether `outcome_unknown` is the step's last word: an operator settled it without knowing its value (rule 12). While its outcome waits
+ * for the store it has none (rule 11), also for a request that joined it.
+ */
+async function hasEnded({ store }: StepNeeds, address: CallAddress): Promise<boolean> {
+  try {
+    const found = await store.find(address)
+    // With a value it was stored just now, and the next round of the workflow has it.
+    return found?.state === 'succeeded' && found.outcome === undefined
+  } catch (error) {
+    if (error instanceof StoreError) return false
+    throw error
+  }
 }
 
 /** What the workflow's own function catches. */
