@@ -232,17 +232,8 @@ export function recordedScope(
 /** A call as it is first written. */
 export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): NewCall {
   const atMs = clock.nowMs()
-  // The members of `nameCall` once more: an object that begins as a copy of another has to grow for each of the rest.
   return {
-    tenant: call.tenant,
-    record: call.record,
-    principal: call.principal.id,
-    callId: call.callId,
-    toolId: tool.catalogId,
-    transport: transportOf(tool),
-    argsHash: argsHash(call),
-    traceId: call.request.traceId ?? '',
-    userId: call.request.userId,
+    ...nameCall(call, tool),
     scope: scope.run,
     session: scope.session,
     protocol: call.request.protocol,
