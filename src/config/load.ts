@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import type { z } from 'zod'
+import { placeOfThrown } from '#core/thrown'
 import { CONFIG_SCHEMA, type ParsedConfig } from './schema.ts'
 import { LINE } from './schema-policies.ts'
 
@@ -159,7 +160,7 @@ export async function importFile(
   try {
     return await load(pathToFileURL(file).href)
   } catch (error) {
-    const where = firstOwnLine(error)
+    const where = placeOfImport(error)
     throw new ConfigError(
       [
         {
@@ -193,24 +194,17 @@ function importProblem(error: unknown): string {
   return advice === undefined ? `failed while loading: ${text}` : `${text}. ${advice}`
 }
 
-/** `path:line:column` of the topmost frame in the user's own files. */
-function firstOwnLine(error: unknown): string | undefined {
-  if (!(error instanceof Error) || error.stack === undefined) return undefined
-  const lines = error.stack.split('\n')
-  // A syntax error has no frame of its own: V8 puts the place on the line before the excerpt.
-  const marked = /^(file:\/\/\S+|\/\S.*):(\d+)$/.exec(lines[0] ?? '')
-  if (marked !== null) return `${toPath(marked[1] ?? '')}:${marked[2]}`
-  for (const line of lines) {
-    const frame = /^\s+at .*?(file:\/\/\S+?|\/[^\s)]+?):(\d+):(\d+)\)?$/.exec(line)
-    if (line.includes(OWN_FILE)) return undefined
-    if (frame === null || line.includes('/node_modules/')) continue
-    return `${toPath(frame[1] ?? '')}:${frame[2]}:${frame[3]}`
-  }
-  return undefined
+/** The npm package that an import did not find: Node names it only in its message. */
+function missingPackage(error: Error): string | undefined {
+  if (!('code' in error) || error.code !== 'ERR_MODULE_NOT_FOUND') return undefined
+  return /^Cannot find package '([^']+)'/.exec(error.message)?.[1]
 }
 
-function toPath(place: string): string {
-  return place.startsWith('file://') ? fileURLToPath(place) : place
+/** Node names the file of a missing import in its message only. */
+function placeOfImport(error: unknown): string | undefined {
+  const place = placeOfThrown(error, OWN_FILE)
+  if (place !== undefined || !(error instanceof Error) || missingPackage(error) === undefined) return place
+  return / imported from (.+)$/.exec(error.message)?.[1]
 }
 
 /** One thing to put right before the server can start, or (a warning) one to know. */
