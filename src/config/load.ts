@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { z } from 'zod'
 import { placeOfThrown } from '#core/thrown'
+import { readJsonConfig } from './json-config.ts'
 import { CONFIG_SCHEMA, type ParsedConfig } from './schema.ts'
 import { LINE } from './schema-policies.ts'
 
@@ -46,9 +47,19 @@ export interface LoadedConfig {
   readonly config: ParsedConfig
 }
 
+interface LoadOptions {
+  /** Default: Node's own import. */
+  readonly load?: ImportModule | undefined
+  /** The environment, which a JSON config can name. */
+  readonly variables?: Readonly<Record<string, string | undefined>>
+}
+
 /** Reads and checks one config file. Tool files are not imported yet: see `loadTools`. */
-export async function loadConfig(file: string, load?: ImportModule): Promise<LoadedConfig> {
-  const raw = file.endsWith('.json') ? await readJson(file) : await readModule(file, load)
+export async function loadConfig(
+  file: string,
+  { load, variables = {} }: LoadOptions = {},
+): Promise<LoadedConfig> {
+  const raw = file.endsWith('.json') ? await readJson(file, variables) : await readModule(file, load)
   return { file, folder: dirname(file), config: parseConfig(raw, file) }
 }
 
@@ -58,15 +69,15 @@ async function readModule(file: string, load: ImportModule | undefined): Promise
   throw problem(file, 'exports no config. Write "export default defineConfig({ … })".')
 }
 
-async function readJson(file: string): Promise<unknown> {
+async function readJson(file: string, variables: LoadOptions['variables'] = {}): Promise<unknown> {
   try {
-    return JSON.parse(await readFile(file, 'utf8'))
+    const { config, problems } = readJsonConfig(await readFile(file, 'utf8'), variables)
+    if (problems.length === 0) return config
+    throw new ConfigError(problems.map((found) => ({ severity: 'error', file, ...found })))
   } catch (error) {
-    throw problem(
-      file,
-      error instanceof SyntaxError ? `is not JSON: ${error.message}` : 'cannot be read.',
-      error,
-    )
+    if (error instanceof ConfigError) throw error
+    const isSyntax = error instanceof SyntaxError
+    throw problem(file, isSyntax ? `is not JSON: ${error.message}` : 'cannot be read.', error)
   }
 }
 
