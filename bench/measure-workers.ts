@@ -15,15 +15,21 @@ const CONNECTIONS = 32
 const FEWEST = 1
 const MORE = 2
 
-/** A tool that takes a millisecond of its processor, however many others want it. */
+/**
+ * A tool that takes a millisecond of its processor, however many others want it: so much work as took a millisecond when it
+ * was quickest. (The system counts a thread's processor time in steps of some milliseconds.)
+ */
 const CONFIG = `import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
-const usedMicroseconds = () => { const { user, system } = process.threadCpuUsage(); return user + system }
+const work = (turns) => { let sum = 0; for (let turn = 0; turn < turns; turn += 1) sum = (sum * 31 + turn) | 0; return sum }
+const TRIED = 200_000
+const msOf = () => { const startedMs = performance.now(); work(TRIED); return performance.now() - startedMs }
+const TURNS = Math.round(TRIED / Math.min(...Array.from({ length: 200 }, msOf)))
 export default defineConfig({
   tools: [
     tool({
       id: 'Work.Burn@1.0.0', description: 'Computes for a millisecond.',
       input: { type: 'object', properties: {} }, output: { type: 'number' }, policy: { safetyTier: 'pure' },
-      run: () => { const until = usedMicroseconds() + 1_000; let turns = 0; while (usedMicroseconds() < until) turns += 1; return turns },
+      run: () => work(TURNS),
     }),
   ],
 })

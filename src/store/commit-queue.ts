@@ -33,7 +33,8 @@ interface Submitted extends PendingChange {
  */
 export class CommitQueue {
   readonly #engine: Pick<Engine, 'commit'>
-  readonly #patience = new Patience()
+  /** None where a commit runs beside the event loop: whoever comes meanwhile is company enough. */
+  #patience: Patience | undefined = new Patience()
   #waiting: Submitted[] = []
   #scheduled = false
   #busySinceMs: number | undefined
@@ -77,17 +78,19 @@ export class CommitQueue {
   #flush(): void {
     if (
       this.#waiting.length < LARGEST_GROUP &&
-      this.#patience.shouldWait(this.#waiting.length, performance.now())
+      this.#patience?.shouldWait(this.#waiting.length, performance.now()) === true
     ) {
       setImmediate(() => this.#flush())
       return
     }
     const changes = this.#waiting.splice(0, LARGEST_GROUP)
-    this.#patience.leave(changes.length)
+    this.#patience?.leave(changes.length)
     if (changes.length > 1) changes.sort(byKey)
     const committing = this.#commit(changes)
-    if (committing instanceof Promise) void committing.then(() => this.#goOn())
-    else this.#goOn()
+    if (committing instanceof Promise) {
+      this.#patience = undefined
+      void committing.then(() => this.#goOn())
+    } else this.#goOn()
   }
 
   #goOn(): void {

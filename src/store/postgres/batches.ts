@@ -12,15 +12,42 @@ export async function answerAll(
   connection: Connection,
   asked: readonly Ask[],
   purpose: Purpose,
+  before: readonly Statement[] = [],
 ): Promise<void> {
   const asks = asked.some(holdsNul) ? asked.filter((ask) => !isAnswered(ask)) : asked
-  const [first] = asks
-  if (first === undefined) return
-  if (asks.length === 1) return answer(first, await connection.one(statementOf(first, purpose)))
-  const alike = Map.groupBy(asks, (ask) => (BATCHES[ask.query] === undefined ? ask : ask.query))
-  const parcels = [...alike.values()].map((same) => parcelOf(same, purpose))
-  const results = await connection.send(parcels.map(({ statement }) => statement))
-  for (const [index, result] of results.entries()) parcels[index]?.deliver(result)
+  const parcels = alike(asks).map((same) => parcelOf(same, purpose))
+  if (parcels.length === 0 && before.length === 0) return
+  const results = await connection.send([...before, ...parcels.map(({ statement }) => statement)])
+  for (const [index, parcel] of parcels.entries()) {
+    const result = results[before.length + index]
+    if (result !== undefined) parcel.deliver(result)
+  }
+}
+
+/** Together what can be asked together. */
+function alike(asks: readonly Ask[]): readonly (readonly Ask[])[] {
+  if (asks.length === 1) return [asks]
+  return [...Map.groupBy(asks, (ask) => (BATCHES[ask.query] === undefined ? ask : ask.query)).values()]
+}
+
+/** Whether one row is nearly always what changes, and there is a form of the statement that fails when it did not. */
+export function isPresumable(ask: Ask): ask is Extract<Ask, { readonly way: 'write' }> {
+  return ask.way === 'write' && CERTAIN[ask.query] !== undefined && !holdsNul(ask)
+}
+
+/** Statements that change one row for each of those who asked, or fail. */
+export function presumedStatements(asks: readonly Ask[]): readonly Statement[] {
+  return alike(asks).flatMap((same) => {
+    const [first] = same
+    const batch = first === undefined ? undefined : BATCHES[first.query]
+    const text = first === undefined ? undefined : CERTAIN[first.query]
+    if (first === undefined || batch === undefined || text === undefined) return []
+    return {
+      name: `${first.query} for certain`,
+      text,
+      values: batch.values(same.map(({ values }) => values)),
+    }
+  })
 }
 
 function holdsNul({ values }: Ask): boolean {
@@ -127,20 +154,23 @@ function unnest(types: readonly string[]): string {
   return `unnest(${types.map((type, index) => `$${index + 1}::${type}[]`).join(', ')})`
 }
 
+const INSERT_CALLS = `INSERT INTO calls (${Object.keys(CALL_COLUMNS).join(', ')}, attempt)
+  SELECT *, 1 FROM ${unnest(Object.values(CALL_COLUMNS))}`
+
+const FINISH_CALLS = `UPDATE calls SET state = u.s, finished_at = u.f, outcome_group = u.g, outcome_at = u.a, outcome_length = u.l
+  FROM ${unnest(['text', 'bigint', 'bigint', 'bigint', 'bigint', 'text', 'bigint', 'bigint'])} AS u(s, f, g, a, l, r, t, w)
+  WHERE calls.record = u.r AND calls.state = 'running' AND calls.attempt = u.t AND calls.writer = u.w
+  RETURNING calls.record`
+
 /** Only for what every call needs: a form for many says the same as its query, a second time. */
 export const BATCHES: Partial<Record<QueryName, Batch>> = {
   insertCall: {
-    text: `INSERT INTO calls (${Object.keys(CALL_COLUMNS).join(', ')}, attempt)
-      SELECT *, 1 FROM ${unnest(Object.values(CALL_COLUMNS))} ON CONFLICT (record) DO NOTHING RETURNING record`,
+    text: `${INSERT_CALLS} ON CONFLICT (record) DO NOTHING RETURNING record`,
     values: columns,
     split: splitChanges(0, 'record'),
   },
   finishCall: {
-    text: `UPDATE calls SET state = u.s, finished_at = u.f, outcome_group = u.g, outcome_at = u.a, outcome_length = u.l
-      FROM ${unnest(['text', 'bigint', 'bigint', 'bigint', 'bigint', 'text', 'bigint', 'bigint'])}
-        AS u(s, f, g, a, l, r, t, w)
-      WHERE calls.record = u.r AND calls.state = 'running' AND calls.attempt = u.t AND calls.writer = u.w
-      RETURNING calls.record`,
+    text: FINISH_CALLS,
     values: columns,
     split: splitChanges(5, 'record'),
   },
@@ -186,6 +216,16 @@ export const BATCHES: Partial<Record<QueryName, Batch>> = {
     values: columns,
     split: (asked) => asked.map(() => [{}]),
   },
+}
+
+/**
+ * What nearly always changes its row, in a form that fails when it does not: a key that is taken is an error without its
+ * `ON CONFLICT`, and a division by zero is how a statement says that it changed fewer rows than it was asked for.
+ */
+const CERTAIN: Partial<Record<QueryName, string>> = {
+  insertCall: INSERT_CALLS,
+  finishCall: `WITH finished AS (${FINISH_CALLS})
+    SELECT 1 / CAST(count(*) = cardinality($1::text[]) AS INTEGER) FROM finished`,
 }
 
 /** Numbers what a text leaves open, as PostgreSQL wants it: `?` becomes `$1`, `$2`, …, except in quotes. */

@@ -18,6 +18,7 @@ import { LIST_PARTS, planParts, tendParts, type Volumes } from './journal-parts.
 import { type AnswerAll, driveEach, driveLanes } from './lanes.ts'
 import { Lease, monotonicMs, NOW_MS } from './lease.ts'
 import { Notices } from './notices.ts'
+import { Transaction, type Trust } from './transaction.ts'
 
 interface PostgresEngineOptions {
   readonly url: string
@@ -191,62 +192,67 @@ export class PostgresEngine implements Engine {
     this.#options.chain.forgetWriter()
   }
 
-  /** One transaction: what happened decides the events, and the events decide the link of the group. */
   async #apply(connection: Connection, changes: readonly PendingChange[]): Promise<void> {
     const { chain, volumes } = this.#options
     if (volumes.isDue(chain.head.n + 1)) await volumes.take(connection, chain.head.n + 1)
-    const answer = this.#answerOn(connection, 'change')
+    if (await this.#attempt(connection, changes, 'presume')) return
+    await this.#attempt(connection, changes, 'ask')
+  }
+
+  /**
+   * One transaction: what happened decides the events, and the events decide the link of the group. Gives whether it was
+   * committed; if not, something that was presumed may have been otherwise.
+   */
+  async #attempt(connection: Connection, changes: readonly PendingChange[], trust: Trust): Promise<boolean> {
+    const { chain, volumes, guard } = this.#options
     const careful = changes.filter(({ lane }) => lane === undefined)
+    const opening = [...connection.begin(), ...(careful.length === 0 ? [] : [CAREFUL])]
+    const transaction = new Transaction(connection, guard, opening, trust)
+    const answer: AnswerAll = (asks) => transaction.answer(asks)
     const group = chain.openGroup()
     let head: ChainHead | undefined
     let isCommitting = false
-    // Not waited for: what follows on the same connection comes after it.
-    const begun = connection.send([...connection.begin(), ...(careful.length === 0 ? [] : [CAREFUL])])
-    begun.catch(() => undefined)
     try {
       const beside = changes.filter(({ lane }) => lane !== undefined)
       await driveLanes(group, beside, answer)
       for (const change of careful) change.keep(await driveEach(change.begin(group), answer))
-      await begun
       const sealed = group.isEmpty ? undefined : sealedBy(chain, group)
       head = sealed?.head
       isCommitting = true
       volumes.noteSent(group.isEmpty ? -1 : chain.head.n + 1)
-      await commitWith(connection, sealed === undefined ? [] : [sealed.insert])
-    } catch (failure) {
-      // Behind a beginning that failed everything fails, and does not say why.
-      const error = await begun.then(
-        () => failure,
-        (reason: unknown) => reason,
-      )
+      await transaction.commit(sealed === undefined ? [] : [sealed.insert])
+    } catch (error) {
       if (!connection.isLost) {
-        await connection.one(ROLLBACK)
+        await transaction.undo()
         volumes.noteUndone()
+        if (transaction.isDoubtful && !isStoreWide(error) && !isBusy(error) && !isFenced(error)) return false
       }
       if (!connection.isLost || !isCommitting || !(await this.#wasCommitted(head))) throw error
     }
-    if (head === undefined) return
+    if (head === undefined) return true
     chain.head = head
     if (careful.length > 0 || this.#notices.isWanted) this.#notices.tell(group.eventsJson, careful.length > 0)
+    return true
   }
 
   /** Row and lease are one transaction. The lease runs from a moment after `sentAtMs`. */
   async #beginWriter(connection: Connection): Promise<void> {
-    const { chain, volumes } = this.#options
+    const { chain, volumes, guard } = this.#options
     await this.#lease.start()
     await volumes.take(connection, chain.head.n + 1)
+    // The lock inside: one that waits too long for it has a transaction to undo all the same.
+    const transaction = new Transaction(connection, guard, [...connection.begin(), CAREFUL])
     try {
-      // Inside: one that waits too long for the lock has a transaction to undo all the same.
-      await connection.send([...connection.begin(), CAREFUL])
+      await transaction.open()
       const sentAtMs = monotonicMs()
-      const head = await driveEach(chain.begin(), this.#answerOn(connection, 'change'))
-      await commitWith(connection, [])
+      const head = await driveEach(chain.begin(), (asks) => transaction.answer(asks))
+      await transaction.commit([])
       chain.head = head
       this.#lease.hold(chain.no, sentAtMs)
     } catch (error) {
       // Whether a lost connection committed it makes no difference: that writer never does anything.
       chain.beginAnew()
-      if (!connection.isLost) await connection.one(ROLLBACK)
+      await transaction.undo()
       throw error
     }
   }
@@ -393,12 +399,6 @@ function sealedBy(
   const end = steps.next()
   if (insert.done === true || end.done !== true) throw new Error('a group is one statement')
   return { head: end.value, insert: statementOf(insert.value, 'change') }
-}
-
-/** Ends the transaction, or says that there is nothing to end: a `COMMIT` after a failure succeeds as `ROLLBACK`. */
-async function commitWith(connection: Connection, statements: readonly Statement[]): Promise<void> {
-  const results = await connection.send([...statements, COMMIT])
-  if (results.at(-1)?.command !== 'COMMIT') throw new StoreError('not_written', 'the commit was undone')
 }
 
 /** A database that cannot be written is a failure of the store, whatever the reason (rule 11). */
