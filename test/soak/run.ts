@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { startPostgres } from '../store/postgres-server.ts'
-import { Client, keepActing, type Seen } from './load.ts'
+import { Client, fillCaches, keepActing, type Seen } from './load.ts'
 import { startProject } from './soak-project.ts'
-import { describeSoak, judgeSoak, type Sample, type SoakVerdict, takeSample } from './watch.ts'
+import { countPeriods, describeSoak, judgeSoak, type Sample, type SoakVerdict, takeSample } from './watch.ts'
 
 const USAGE = `Usage: npm run test:soak -- [--minutes N] [--rate N] [--store sqlite|postgres]
   --minutes N  how long (default 1)
@@ -27,7 +27,7 @@ if (!(minutes > 0) || !(perSecond > 0) || !stores.every((store) => ['sqlite', 'p
   process.stderr.write(`Expected numbers above 0.\n${USAGE}\n`)
   process.exit(2)
 }
-const SAMPLES = 120
+const SAMPLES_A_PERIOD = 8
 /** SQLite keeps pages of its file up to this (`cache_size` in `store/sqlite/database.ts`). */
 const SQLITE_CACHE_MB = 64
 
@@ -53,14 +53,19 @@ async function soak(inside: string, store: string): Promise<SoakVerdict> {
     const client = new Client(project.server.url)
     const [samples, seen]: [Sample[], Seen[]] = [[], []]
     await client.imported()
+    await fillCaches(client)
     const stop = new AbortController()
     const acting = keepActing(client, { perSecond, stop: stop.signal, seen }).finally(() => stop.abort())
     // Looked at below, once the watching is over.
     acting.catch(() => undefined)
-    const untilMs = performance.now() + minutes * 60_000
-    while (performance.now() < untilMs && !stop.signal.aborted) {
-      samples.push(await takeSample(client))
-      await wait((minutes * 60_000) / SAMPLES)
+    const lengthMs = minutes * 60_000
+    const everyMs = lengthMs / (countPeriods(lengthMs) * SAMPLES_A_PERIOD)
+    const startedMs = performance.now()
+    for (let taken = 0; performance.now() < startedMs + lengthMs && !stop.signal.aborted; taken += 1) {
+      // In the middle of a period, and once: collecting holds up whoever calls just then.
+      const living = taken % SAMPLES_A_PERIOD === SAMPLES_A_PERIOD / 2 ? await project.living() : undefined
+      samples.push(await takeSample(client, living))
+      await wait(Math.max(0, startedMs + (taken + 1) * everyMs - performance.now()))
     }
     stop.abort()
     await acting

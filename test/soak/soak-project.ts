@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -10,7 +12,15 @@ export const API_KEY = 'soak-key-soak-key-soak-key-soak-key'
 export interface SoakProject {
   readonly server: ServerProcess
   readonly upstream: ServerProcess
+  /** What is left of the watched one's memory once all garbage is collected. */
+  living(): Promise<Living>
   stop(): Promise<void>
+}
+
+/** In bytes. */
+export interface Living {
+  readonly heap: number
+  readonly buffers: number
 }
 
 /** Starts both; `store` is the store of the one that is watched. */
@@ -24,13 +34,16 @@ export async function startProject(folder: string, store: string): Promise<SoakP
       Otc: { type: 'otc', url: '${upstream.url}', apiKey: '${API_KEY}' },
       Opentool: { type: 'opentool', url: '${upstream.url}', apiKey: '${API_KEY}' },
     },`
-  const server = await startIn(join(folder, 'watched'), store, sources).catch(async (error: unknown) => {
-    await upstream.stop()
-    throw error
-  })
+  const server = await startIn(join(folder, 'watched'), store, sources, TELLING).catch(
+    async (error: unknown) => {
+      await upstream.stop()
+      throw error
+    },
+  )
   return {
     server,
     upstream,
+    living: () => askLiving(server),
     async stop() {
       await server.stop()
       await upstream.stop()
@@ -38,7 +51,29 @@ export async function startProject(folder: string, store: string): Promise<SoakP
   }
 }
 
-async function startIn(folder: string, store: string, more: string): Promise<ServerProcess> {
+const TELLING = {
+  NODE_OPTIONS: `--import=${pathToFileURL(join(import.meta.dirname, 'tell-living.ts')).href}`,
+}
+const ANSWER = /^living (\d+) (\d+)$/gm
+const ANSWER_MS = 10_000
+
+async function askLiving({ pid, output }: ServerProcess): Promise<Living> {
+  const answers = () => [...output().matchAll(ANSWER)]
+  const before = answers().length
+  process.kill(pid, 'SIGUSR2')
+  for (const untilMs = performance.now() + ANSWER_MS; performance.now() < untilMs; await wait(10)) {
+    const answer = answers()[before]
+    if (answer !== undefined) return { heap: Number(answer[1]), buffers: Number(answer[2]) }
+  }
+  throw new Error(`The server did not say within ${ANSWER_MS} ms what lives in it.`)
+}
+
+async function startIn(
+  folder: string,
+  store: string,
+  more: string,
+  env: NodeJS.ProcessEnv = {},
+): Promise<ServerProcess> {
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   writeFileSync(
@@ -58,6 +93,9 @@ async function startIn(folder: string, store: string, more: string): Promise<Ser
       log: { level: 'error' },${more}
     }`,
   )
-  const env = { COLLET_KEY: randomBytes(32).toString('base64') }
-  return await startCollet(['serve', '--port', '0', '--store', store], { cwd: folder, env })
+  const key = { COLLET_KEY: randomBytes(32).toString('base64') }
+  return await startCollet(['serve', '--port', '0', '--store', store], {
+    cwd: folder,
+    env: { ...key, ...env },
+  })
 }

@@ -1,13 +1,14 @@
 import type { Client, Seen } from './load.ts'
+import type { Living } from './soak-project.ts'
 
 /** The state of the watched process at one moment. */
 export interface Sample {
   readonly atMs: number
   readonly rssMb: number
-  readonly heapMb: number
   /** What the heap has taken from the system, used or not. */
   readonly takenMb: number
-  readonly externalMb: number
+  /** Where all garbage was collected just before. */
+  readonly living: Living | undefined
   readonly files: number
   readonly handles: number
 }
@@ -17,23 +18,24 @@ const MB = 1_048_576
 const LEAST_PERIODS = 6
 /** So much of the run is the warming up. */
 const WARMING_UP = 1 / 6
-/** What may still be warming up, or chance, over a whole run. */
-const GROWTH_MB = 10
-const GROWTH_SHARE = 0.1
+/** What may be chance, over a whole run, of what lives: four periods of the same server lie within one megabyte. */
+const LIVING_MB = 3
+/** The same of what lies beside the heap, which is the allocator's and the system's too. */
+const BESIDE_MB = 10
+const BESIDE_SHARE = 0.1
 const MOST_SLOWER = 2
 /** Below this a change of the p99 is the machine's, not ours. */
 const FLOOR_MS = 20
 
-export async function takeSample(at: Client): Promise<Sample> {
+export async function takeSample(at: Client, living?: Living): Promise<Sample> {
   const text = await at.expect(200, 'GET', '/metrics')
   const read = (name: string): number =>
     Number(new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, 'm').exec(text)?.[1])
   return {
     atMs: performance.now(),
     rssMb: read('process_resident_memory_bytes') / MB,
-    heapMb: read('nodejs_heap_size_used_bytes') / MB,
     takenMb: read('nodejs_heap_size_total_bytes') / MB,
-    externalMb: read('nodejs_external_memory_bytes') / MB,
+    living,
     files: read('process_open_fds'),
     handles: read('nodejs_active_handles_total'),
   }
@@ -44,10 +46,12 @@ export interface Period {
   readonly acts: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** The least seen: what is left after a collection. */
+  /** After a collection. */
   readonly heapMb: number
+  readonly buffersMb: number
+  /** Both together: what a cache keeps moves from the one to the other. */
+  readonly livingMb: number
   readonly takenMb: number
-  readonly externalMb: number
   readonly rssMb: number
   /** Resident memory without what the heap has taken. */
   readonly besideMb: number
@@ -56,11 +60,11 @@ export interface Period {
 }
 
 /**
- * What must not grow: what lives in the heap, buffers, and what the system gives the process beside the heap. How much the heap takes
- * for what is not collected yet is V8's own affair: it goes up and down by a hundred megabytes, and resident memory with it.
+ * What must not grow: what lives, and what the system gives the process beside the heap. How much the heap takes for what is not
+ * collected yet is V8's own affair: it goes up and down by a hundred megabytes, and resident memory with it.
  */
-const MEMORY = { heapMb: 'the heap', externalMb: 'buffers', besideMb: 'memory beside the heap' } as const
-const MEMORIES = ['heapMb', 'externalMb', 'besideMb'] as const
+const MEMORY = { livingMb: 'what lives', besideMb: 'memory beside the heap' } as const
+const MEMORIES = ['livingMb', 'besideMb'] as const
 type Memory = (typeof MEMORIES)[number]
 
 export interface SoakVerdict {
@@ -70,10 +74,15 @@ export interface SoakVerdict {
   readonly problems: readonly string[]
 }
 
-/** Whether memory, handles and latency stay as they are, but for a cache that fills up to its size. */
+/** In how many periods a run is looked at. */
+export function countPeriods(lengthMs: number): number {
+  return Math.max(LEAST_PERIODS, Math.round(lengthMs / 60_000))
+}
+
+/** Whether memory, handles and latency stay as they are, but for a cache beside the heap that fills up to its size. */
 export function judgeSoak(samples: readonly Sample[], seen: readonly Seen[], cacheMb: number): SoakVerdict {
   const [startMs, endMs] = [samples[0]?.atMs ?? 0, samples.at(-1)?.atMs ?? 0]
-  const count = Math.max(LEAST_PERIODS, Math.round((endMs - startMs) / 60_000))
+  const count = countPeriods(endMs - startMs)
   const lengthMs = (endMs - startMs) / count
   const within = (atMs: number, index: number) =>
     atMs >= startMs + index * lengthMs && atMs <= startMs + (index + 1) * lengthMs
@@ -90,9 +99,10 @@ export function judgeSoak(samples: readonly Sample[], seen: readonly Seen[], cac
   const perMinute = (name: Memory | 'rssMb') => slopeOf(name) / (lengthMs / 60_000)
   const grown = MEMORIES.flatMap((name) => {
     const growth = slopeOf(name) * warm.length
-    const allowed = Math.max(GROWTH_MB, first[name] * GROWTH_SHARE) + (name === 'besideMb' ? cacheMb : 0)
-    const isMuch = growth > allowed
-    return isMuch ? [`${MEMORY[name]} grew by ${growth.toFixed(1)} MB`] : []
+    const allowed =
+      name === 'livingMb' ? LIVING_MB : Math.max(BESIDE_MB, first.besideMb * BESIDE_SHARE) + cacheMb
+    // What is not a number was not seen, and is no success.
+    return growth <= allowed ? [] : [`${MEMORY[name]} grew by ${growth.toFixed(1)} MB`]
   })
   // The later half of the minutes against the earlier one: a single minute may be the machine's.
   const p99s = warm.map(({ p99Ms }) => p99Ms)
@@ -100,8 +110,9 @@ export function judgeSoak(samples: readonly Sample[], seen: readonly Seen[], cac
   return {
     periods,
     slopesMb: {
-      ...{ heapMb: perMinute('heapMb'), externalMb: perMinute('externalMb') },
-      ...{ besideMb: perMinute('besideMb'), rssMb: perMinute('rssMb') },
+      livingMb: perMinute('livingMb'),
+      besideMb: perMinute('besideMb'),
+      rssMb: perMinute('rssMb'),
     },
     problems: [
       ...grown,
@@ -125,13 +136,16 @@ function median(values: readonly number[]): number {
 function periodOf(samples: readonly Sample[], latencies: readonly number[]): Period {
   const sorted = latencies.toSorted((a, b) => a - b)
   const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN
+  const living = samples.find((sample) => sample.living !== undefined)?.living
+  const [heapMb, buffersMb] = [(living?.heap ?? Number.NaN) / MB, (living?.buffers ?? Number.NaN) / MB]
   return {
     acts: sorted.length,
     p50Ms: at(0.5),
     p99Ms: at(0.99),
-    heapMb: Math.min(...samples.map(({ heapMb }) => heapMb)),
+    heapMb,
+    buffersMb,
+    livingMb: heapMb + buffersMb,
     takenMb: Math.min(...samples.map(({ takenMb }) => takenMb)),
-    externalMb: Math.min(...samples.map(({ externalMb }) => externalMb)),
     rssMb: Math.min(...samples.map(({ rssMb }) => rssMb)),
     besideMb: median(samples.map(({ rssMb, takenMb }) => rssMb - takenMb)),
     files: Math.max(...samples.map(({ files }) => files)),
@@ -155,24 +169,24 @@ const WIDTH = 11
 /** One row a period. */
 export function describeSoak(
   name: string,
-  { periods, slopesMb: { heapMb, externalMb, besideMb, rssMb }, problems }: SoakVerdict,
+  { periods, slopesMb: { livingMb, besideMb, rssMb }, problems }: SoakVerdict,
 ): string {
   const rows = periods.map((period, index) =>
     [
-      ...[index + 1, period.acts, period.p50Ms.toFixed(1), period.p99Ms.toFixed(1), period.heapMb.toFixed(1)],
-      ...[period.takenMb.toFixed(0), period.externalMb.toFixed(1), period.rssMb.toFixed(0)],
-      period.besideMb.toFixed(0),
+      ...[index + 1, period.acts, period.p50Ms.toFixed(1), period.p99Ms.toFixed(1)],
+      ...[period.livingMb.toFixed(1), period.heapMb.toFixed(1), period.buffersMb.toFixed(1)],
+      ...[period.takenMb.toFixed(0), period.rssMb.toFixed(0), period.besideMb.toFixed(0)],
       ...[period.files, period.handles],
     ]
       .map((cell) => String(cell).padStart(WIDTH))
       .join(''),
   )
   const head = [
-    ...['period', 'acts', 'p50 ms', 'p99 ms', 'heap MB', 'taken MB', 'buffers MB', 'RSS MB', 'beside MB'],
-    ...['files', 'handles'],
+    ...['period', 'acts', 'p50 ms', 'p99 ms', 'living MB', 'heap MB', 'buffers MB'],
+    ...['taken MB', 'RSS MB', 'beside MB', 'files', 'handles'],
   ]
   return [
-    `${name}, MB a minute: heap ${heapMb.toFixed(2)}, buffers ${externalMb.toFixed(2)}, beside the heap ${besideMb.toFixed(2)}, RSS ${rssMb.toFixed(2)}`,
+    `${name}, MB a minute: living ${livingMb.toFixed(2)}, beside the heap ${besideMb.toFixed(2)}, RSS ${rssMb.toFixed(2)}`,
     head.map((cell) => cell.padStart(WIDTH)).join(''),
     ...rows,
     ...problems.map((problem) => `${name}: ${problem}`),

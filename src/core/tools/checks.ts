@@ -339,7 +339,7 @@ export function checkParameters(
     report(
       `${where}${childPointer('/properties', name)}`,
       `The parameter "${name}" has no description.`,
-      'Say what it means: `.describe("…")` in a library, `"description": "…"` in JSON Schema.',
+      'Say what it means: `.describe("…")` in a library, `"description": "…"` in JSON Schema. To go without, set `authoring: { describeParameters: false }` in the config.',
     )
   }
 }
@@ -360,7 +360,13 @@ const NAME_RULE = 'Write 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`.'
 export function checkId(id: unknown, report: Report): ToolId | undefined {
   const parts = typeof id === 'string' ? parseToolId(id) : undefined
   if (parts !== undefined) return parts
-  report('id', `Is ${describeValue(id)}.`, `Write \`Toolkit.Name@x.y.z\`, for example "${suggestId(id)}".`)
+  const asName =
+    typeof id === 'string' && NAME.test(id) ? ` For the name that models call, add \`name: '${id}'\`.` : ''
+  report(
+    'id',
+    `Is ${describeValue(id)}.`,
+    `Write \`Toolkit.Name@x.y.z\`, for example "${suggestId(id)}".${asName}`,
+  )
   return undefined
 }
 
@@ -404,6 +410,21 @@ export function checkDescription(description: unknown, report: Report): string |
 export function checkTitle(title: unknown, report: Report): string | undefined {
   if (title === undefined || isText(title)) return title
   report('title', `Is ${describeValue(title)}.`, 'Write a short name for people, or leave it out.')
+  return undefined
+}
+
+const TAG = /^[\p{L}\p{N}._-]{1,64}$/u
+
+/** Who sees a tool is the operator's to change, so tags are no part of what a claim pins. */
+export function checkTags(tags: unknown, report: Report): readonly string[] | undefined {
+  if (tags === undefined) return undefined
+  const found = Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string' && TAG.test(tag)) : []
+  if (Array.isArray(tags) && found.length === tags.length) return Object.freeze(found)
+  report(
+    'tags',
+    'Is not a list of words.',
+    "Write words of letters, digits, '.', '_' and '-': tags: ['crm'].",
+  )
   return undefined
 }
 

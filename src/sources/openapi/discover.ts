@@ -64,7 +64,7 @@ function read(
   const request = { key, url, options: { ...options, headers: {} } }
   const isJson = beginsAsJson(bytes.subarray(0, 100).toString('utf8'))
   return bytes.length <= LONGEST_HERE[isJson ? 'json' : 'yaml']
-    ? readDocument({ ...request, text: bytes.toString('utf8') }, ways)
+    ? readDocument({ ...request, takeText: () => bytes.toString('utf8') }, ways)
     : readElsewhere({ ...request, bytes }, ways, signal)
 }
 
@@ -92,7 +92,7 @@ const WORKER_MEGABYTES = 1_024
 const WORKER_YOUNG_MEGABYTES = 6
 
 /** What the thread is given: the text is unpacked over there. */
-export interface WorkerData extends Omit<ReadingRequest, 'text'> {
+export interface WorkerData extends Omit<ReadingRequest, 'takeText'> {
   readonly bytes: Uint8Array
 }
 

@@ -104,7 +104,8 @@ const LEAVES = /\$ref["']?\s*:\s*["']?[^#"'\s]/
 /** A document as it came. */
 export interface RootText {
   readonly url: string
-  readonly text: string
+  /** Gives it once, so that nobody keeps it: it may be larger than all that is read out of it. */
+  takeText(): string
 }
 
 export interface LoadWays {
@@ -121,11 +122,16 @@ interface Loaded {
 
 /** Parses the document and all it refers to. */
 export async function loadDocuments(root: RootText, ways: LoadWays): Promise<Loaded> {
-  const isAlone = !LEAVES.test(root.text)
-  const value = await parseText(root.text, 'The document')
+  const { value, isAlone } = await parseRoot(root)
   const values = new Map<string, JsonValue>([[root.url, value]])
   if (!isAlone) await readReferences(root.url, values, ways)
   return { isAlone, documents: new Documents(root.url, values) }
+}
+
+/** A function of its own, because the text ends with it. */
+async function parseRoot(root: RootText): Promise<{ readonly value: JsonValue; readonly isAlone: boolean }> {
+  const text = root.takeText()
+  return { isAlone: !LEAVES.test(text), value: await parseText(text, 'The document') }
 }
 
 /** Reads every document that one of `values` refers to, and what those refer to, into `values`. */

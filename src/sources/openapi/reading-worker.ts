@@ -6,9 +6,6 @@ import { readDocument } from './reading.ts'
 
 /** The thread in which a large document is read: it computes, and asks for everything that has to be fetched. */
 const { bytes, ...request }: WorkerData = workerData
-const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
-// The text is all that is needed of them: their memory is given back before the document is parsed.
-if (bytes.buffer instanceof ArrayBuffer) bytes.buffer.transfer(0)
 const waiting = new Map<number, (answer: ToWorker) => void>()
 let asked = 0
 
@@ -16,6 +13,13 @@ parentPort?.on('message', (answer: ToWorker) => {
   waiting.get(answer.id)?.(answer)
   waiting.delete(answer.id)
 })
+
+function takeText(): string {
+  const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
+  // The text is all that is needed of them: their memory is given back before the document is parsed.
+  if (bytes.buffer instanceof ArrayBuffer) bytes.buffer.transfer(0)
+  return text
+}
 
 function tell(message: FromWorker): void {
   parentPort?.postMessage(message)
@@ -32,7 +36,7 @@ function ask(message: (id: number) => FromWorker): Promise<ToWorker> {
 
 try {
   const reading = await readDocument(
-    { ...request, text },
+    { ...request, takeText },
     {
       async read(url) {
         const { text, unreadable } = await ask((id) => ({ type: 'read', id, url }))
