@@ -162,7 +162,7 @@ async function serverOf(args: Arguments<AdminOption>, context: CommandContext): 
     const { config: loaded, folder } = await loadProjectConfig(config, context)
     const { host, port } = loaded.server
     const { tls } = tlsFiles(loaded.server.tls, folder)
-    const known = tls === undefined ? {} : { certificate: await readFile(tls.cert, 'latin1') }
+    const known = tls === undefined ? {} : { certificate: await readCertificate(tls.cert) }
     if (isNamed || port === 0) return { url, ...known }
     const scheme = tls === undefined ? 'http' : 'https'
     return { url: `${scheme}://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`, ...known }
@@ -171,6 +171,25 @@ async function serverOf(args: Arguments<AdminOption>, context: CommandContext): 
     throw error
   }
 }
+
+async function readCertificate(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'latin1')
+  } catch (cause) {
+    const why = cause instanceof Error && 'code' in cause ? READ_PROBLEMS.get(cause.code) : undefined
+    throw new CommandFailure(
+      EXIT.usage,
+      `server.tls.cert: ${file} ${why ?? 'cannot be read'}. The server of this config is known by it. Run this as a user who may read it, or ask the server by the name in its certificate: --url https://…`,
+      { cause },
+    )
+  }
+}
+
+const READ_PROBLEMS: ReadonlyMap<unknown, string> = new Map([
+  ['ENOENT', 'does not exist'],
+  ['EACCES', 'may not be read by this user'],
+  ['EISDIR', 'is a folder'],
+])
 
 function isOwnHttps(text: string): boolean {
   const { protocol, hostname } = new URL(text)
