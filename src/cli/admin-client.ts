@@ -14,6 +14,7 @@ import {
   type OperatorAccess,
 } from '#server/admin/access'
 import type { ServerRoute } from '#server/http/router'
+import { READ_LIMIT_MS } from '#server/reload'
 import { isLoopback } from '#server/safety'
 import {
   type Arguments,
@@ -270,8 +271,8 @@ export function readServerAddress(
   return { url: url.href.replace(/\/+$/, ''), apiKey: args.text('key') ?? environment.apiKey?.reveal() }
 }
 
-/** How long the CLI waits for an answer to one of its own requests. */
-const PATIENCE_MS = 30_000
+/** How long the CLI waits for an answer to one of its own requests: a little longer than a server waits for its config, so that it hears the reason. */
+const PATIENCE_MS = READ_LIMIT_MS + 5_000
 
 interface JsonRequest {
   readonly method: 'GET' | 'POST' | 'DELETE'
