@@ -45,6 +45,12 @@ const START = [
 rmSync(target, { recursive: true, force: true })
 declare()
 await bundle()
+run(
+  '--conditions=collet-source',
+  '--disable-warning=ExperimentalWarning',
+  'scripts/config-schema.ts',
+  join(target, 'config.schema.json'),
+)
 // npm keeps the mode of a packed file, and some file systems lose it in a checkout.
 chmodSync(join(root, 'bin', 'collet.js'), 0o755)
 
@@ -52,14 +58,11 @@ function declare() {
   const require = createRequire(import.meta.url)
   const manifest = require.resolve('typescript/package.json')
   const compiler = join(dirname(manifest), require(manifest).bin.tsc)
-  const { status } = spawnSync(
-    process.execPath,
-    [compiler, '-p', 'tsconfig.build.json', '--outDir', target],
-    {
-      cwd: root,
-      stdio: 'inherit',
-    },
-  )
+  run(compiler, '-p', 'tsconfig.build.json', '--outDir', target)
+}
+
+function run(...args) {
+  const { status } = spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)
 }
 

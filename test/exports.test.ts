@@ -50,6 +50,7 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
     'gist',
     'openTestGateway',
     'sampleTool',
+    'testTool',
   ],
 }
 

@@ -90,7 +90,8 @@ export async function loadProjectConfig(
   { workingFolder, environment }: CommandContext,
   load?: ImportModule,
 ): Promise<LoadedConfig> {
-  return await loadConfig(findConfig(workingFolder, named ?? environment.configFile), load)
+  const file = findConfig(workingFolder, named ?? environment.configFile)
+  return await loadConfig(file, { load, variables: environment.variables() })
 }
 
 /** Config and tools. Warnings are shown; one error or more is thrown, together with the warnings. */

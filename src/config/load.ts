@@ -1,8 +1,10 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import type { z } from 'zod'
+import { placeOfThrown } from '#core/thrown'
+import { readJsonConfig } from './json-config.ts'
 import { CONFIG_SCHEMA, type ParsedConfig } from './schema.ts'
 import { LINE } from './schema-policies.ts'
 
@@ -45,9 +47,19 @@ export interface LoadedConfig {
   readonly config: ParsedConfig
 }
 
+interface LoadOptions {
+  /** Default: Node's own import. */
+  readonly load?: ImportModule | undefined
+  /** The environment, which a JSON config can name. */
+  readonly variables?: Readonly<Record<string, string | undefined>>
+}
+
 /** Reads and checks one config file. Tool files are not imported yet: see `loadTools`. */
-export async function loadConfig(file: string, load?: ImportModule): Promise<LoadedConfig> {
-  const raw = file.endsWith('.json') ? await readJson(file) : await readModule(file, load)
+export async function loadConfig(
+  file: string,
+  { load, variables = {} }: LoadOptions = {},
+): Promise<LoadedConfig> {
+  const raw = file.endsWith('.json') ? await readJson(file, variables) : await readModule(file, load)
   return { file, folder: dirname(file), config: parseConfig(raw, file) }
 }
 
@@ -57,15 +69,15 @@ async function readModule(file: string, load: ImportModule | undefined): Promise
   throw problem(file, 'exports no config. Write "export default defineConfig({ … })".')
 }
 
-async function readJson(file: string): Promise<unknown> {
+async function readJson(file: string, variables: LoadOptions['variables'] = {}): Promise<unknown> {
   try {
-    return JSON.parse(await readFile(file, 'utf8'))
+    const { config, problems } = readJsonConfig(await readFile(file, 'utf8'), variables)
+    if (problems.length === 0) return config
+    throw new ConfigError(problems.map((found) => ({ severity: 'error', file, ...found })))
   } catch (error) {
-    throw problem(
-      file,
-      error instanceof SyntaxError ? `is not JSON: ${error.message}` : 'cannot be read.',
-      error,
-    )
+    if (error instanceof ConfigError) throw error
+    const isSyntax = error instanceof SyntaxError
+    throw problem(file, isSyntax ? `is not JSON: ${error.message}` : 'cannot be read.', error)
   }
 }
 
@@ -159,7 +171,7 @@ export async function importFile(
   try {
     return await load(pathToFileURL(file).href)
   } catch (error) {
-    const where = firstOwnLine(error)
+    const where = placeOfImport(error)
     throw new ConfigError(
       [
         {
@@ -193,24 +205,17 @@ function importProblem(error: unknown): string {
   return advice === undefined ? `failed while loading: ${text}` : `${text}. ${advice}`
 }
 
-/** `path:line:column` of the topmost frame in the user's own files. */
-function firstOwnLine(error: unknown): string | undefined {
-  if (!(error instanceof Error) || error.stack === undefined) return undefined
-  const lines = error.stack.split('\n')
-  // A syntax error has no frame of its own: V8 puts the place on the line before the excerpt.
-  const marked = /^(file:\/\/\S+|\/\S.*):(\d+)$/.exec(lines[0] ?? '')
-  if (marked !== null) return `${toPath(marked[1] ?? '')}:${marked[2]}`
-  for (const line of lines) {
-    const frame = /^\s+at .*?(file:\/\/\S+?|\/[^\s)]+?):(\d+):(\d+)\)?$/.exec(line)
-    if (line.includes(OWN_FILE)) return undefined
-    if (frame === null || line.includes('/node_modules/')) continue
-    return `${toPath(frame[1] ?? '')}:${frame[2]}:${frame[3]}`
-  }
-  return undefined
+/** The npm package that an import did not find: Node names it only in its message. */
+function missingPackage(error: Error): string | undefined {
+  if (!('code' in error) || error.code !== 'ERR_MODULE_NOT_FOUND') return undefined
+  return /^Cannot find package '([^']+)'/.exec(error.message)?.[1]
 }
 
-function toPath(place: string): string {
-  return place.startsWith('file://') ? fileURLToPath(place) : place
+/** Node names the file of a missing import in its message only. */
+function placeOfImport(error: unknown): string | undefined {
+  const place = placeOfThrown(error, OWN_FILE)
+  if (place !== undefined || !(error instanceof Error) || missingPackage(error) === undefined) return place
+  return / imported from (.+)$/.exec(error.message)?.[1]
 }
 
 /** One thing to put right before the server can start, or (a warning) one to know. */

@@ -13,7 +13,9 @@ function judge(address: string, port: number, policy: EgressPolicy = {}, host = 
 describe('findRefusal', () => {
   it('OWP-80: lets the internet through, and nothing local', () => {
     expect(judge('8.8.8.8', 443)).toBeUndefined()
-    expect(judge('127.0.0.1', 443)).toBe('its address is loopback')
+    expect(judge('127.0.0.1', 443)).toBe(
+      "its address is loopback. To allow it, write in the config: egress: { allow: ['127.0.0.1:443'] }",
+    )
     expect(judge('not an address', 443)).toBe('the resolver gave something that is no address')
   })
 
@@ -52,8 +54,10 @@ describe('findRefusal', () => {
   })
 
   it('ports of other protocols are refused unless an entry names the port', () => {
-    expect(judge('8.8.8.8', 25)).toBe('port 25 belongs to another protocol')
-    expect(judge('127.0.0.1', 25, { allow: ['127.0.0.1'] })).toBe('port 25 belongs to another protocol')
+    expect(judge('8.8.8.8', 25)).toMatch(/^port 25 belongs to another protocol\. To allow it, /)
+    expect(judge('127.0.0.1', 25, { allow: ['127.0.0.1'] })).toMatch(
+      /^port 25 belongs to another protocol\. To allow it, /,
+    )
     expect(judge('127.0.0.1', 25, { allow: ['127.0.0.1:25'] })).toBeUndefined()
   })
 

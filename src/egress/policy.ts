@@ -53,7 +53,7 @@ export async function checkTarget(url: URL, rules: EgressRules): Promise<Checked
 }
 
 export function describeRefusal({ host, port }: Target, refusal: string): string {
-  return `ssrf_blocked: ${host} port ${port}: ${refusal}. An operator can allow local upstreams with egress.allow.`
+  return `ssrf_blocked: ${host} port ${port}: ${refusal}.`
 }
 
 async function addressesOf(host: string, rules: EgressRules): Promise<readonly string[]> {
@@ -77,10 +77,15 @@ export function findRefusal(address: string, target: Target, rules: EgressRules)
     return 'it is a listener of this server'
   const entries = rules.allow.filter((entry) => isAllowedBy(entry, bytes, target))
   if (BLOCKED_PORTS.has(target.port) && !entries.some(({ port }) => port === target.port))
-    return `port ${target.port} belongs to another protocol`
+    return `port ${target.port} belongs to another protocol${howToAllow(target)}`
   const kind = kindOf(bytes)
   if (kind === 'global' || (IS_ALLOWABLE[kind] && entries.length > 0)) return undefined
-  return `its address is ${kind}`
+  return `its address is ${kind}${IS_ALLOWABLE[kind] ? howToAllow(target) : ''}`
+}
+
+function howToAllow({ host, port }: Target): string {
+  const written = host.includes(':') ? `[${host}]` : host
+  return `. To allow it, write in the config: egress: { allow: ['${written}:${port}'] }`
 }
 
 /** Any address of this machine counts: a listener on one may answer on others, by wildcard or forwarding. */

@@ -37,6 +37,7 @@ import {
 } from '#server/telemetry/metrics'
 import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter } from '#server/telemetry/tracing'
+import { keepOutOfGit } from '#store/stores'
 import { createApprovalLinks } from './approval-links.ts'
 import {
   type ConfigSource,
@@ -302,6 +303,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       listeners.push({ host: new URL(metricsUrl).hostname, port: portOf(new URL(metricsUrl)) })
     const startTokenFile = startTokenFileIn(settings.dataFolder, url)
     await startToken.publish(startTokenFile)
+    keepOutOfGit(settings.dataFolder)
     return {
       url,
       metricsUrl,

@@ -15,6 +15,21 @@ afterEach(() => rmSync(dataFolder, { recursive: true }))
 const open = (mode: 'server' | 'operator') =>
   openStore(`sqlite:${join(dataFolder, 'collet.db')}`, { dataFolder, masterKey: undefined, mode })
 
+describe('the data folder', () => {
+  it('is kept out of git, unless it is a folder that holds other things', async () => {
+    await (await open('server')).close()
+    expect(existsSync(join(dataFolder, '.gitignore'))).toBe(false)
+    const own = join(dataFolder, '.collet')
+    const options = { dataFolder: own, masterKey: undefined, mode: 'server' } as const
+    const url = `sqlite:${join(own, 'collet.db')}`
+    await (await openStore(url, options)).close()
+    expect(readFileSync(join(own, '.gitignore'), 'utf8')).toBe('*\n')
+    writeFileSync(join(own, '.gitignore'), 'mine')
+    await (await openStore(url, options)).close()
+    expect(readFileSync(join(own, '.gitignore'), 'utf8')).toBe('mine')
+  })
+})
+
 describe('the key file', () => {
   it('rule 14: is made with the first database, also when its file is there and empty', async () => {
     writeFileSync(join(dataFolder, 'collet.db'), '')

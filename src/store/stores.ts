@@ -1,4 +1,5 @@
-import { join } from 'node:path'
+import { existsSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { CopyProgress, CopyResult, StoreTables } from './copy.ts'
@@ -201,7 +202,21 @@ export function shownStoreUrl(url: string): string {
 
 export async function openStore(url: string, options: OpenStoreOptions): Promise<Store> {
   const { type, rest } = known(url)
-  return await type.open(rest, options)
+  const store = await type.open(rest, options)
+  keepOutOfGit(options.dataFolder)
+  return store
+}
+
+const DATA_FOLDER = '.collet'
+
+/** Key, start token and calls are in the data folder: `git add .` must not take them. One that has another name holds other things too. */
+export function keepOutOfGit(dataFolder: string): void {
+  if (basename(dataFolder) !== DATA_FOLDER || !existsSync(dataFolder)) return
+  try {
+    writeFileSync(join(dataFolder, '.gitignore'), '*\n', { flag: 'wx' })
+  } catch {
+    // It is there already, or the folder cannot be written to: whoever needs to will hear of that elsewhere.
+  }
 }
 
 /** Brings the tables up to date, or (`look`) says what would be done. */

@@ -11,6 +11,7 @@ export {
   openTestGateway,
   type StoreMethod,
 } from './test-gateway.ts'
+export { type TestLogLine, type TestToolOptions, type TestToolResult, testTool } from './test-tool.ts'
 
 /** One promise every rival must keep, in a form any test runner can run. */
 export interface ContractCase<Subject> {

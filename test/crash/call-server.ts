@@ -27,7 +27,17 @@ export async function sendCall(
     headers: { ...headers, ...inside },
   }
   const answer = withoutStream(await exchange(address, path, question))
-  return answer === undefined ? undefined : { ...readHeaders(answer), way, ...read(answer) }
+  return answer === undefined ? undefined : { ...readHeaders(answer), way, ...readEnding(answer, read) }
+}
+
+/** What did not arrive in time is answered before anybody knows its protocol. */
+function readEnding(answer: Answer, read: Wire['read']): Ending {
+  if (answer.status === REQUEST_TIMEOUT) return FAILED
+  try {
+    return read(answer)
+  } catch (error) {
+    throw new Error(`Not an answer: ${answer.status} ${answer.text.slice(0, 500)}`, { cause: error })
+  }
 }
 
 /**

@@ -135,7 +135,13 @@ describe('docs/embedding.md', () => {
   const files = readBlocks('docs/embedding.md')
 
   it('has an example of each', () => {
-    expect(files.map(fileOf)).toEqual(['gateway.ts', 'counter.ts', 'serve.ts', 'greet.test.ts'])
+    expect(files.map(fileOf)).toEqual([
+      'gateway.ts',
+      'counter.ts',
+      'serve.ts',
+      'greet.test.ts',
+      'twice.test.ts',
+    ])
   })
 
   it.each(files.map((block) => [fileOf(block), block] as const))(

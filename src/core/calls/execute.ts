@@ -14,7 +14,7 @@ import type { Logger, MaybePromise } from '#core/runtime'
 import { hasEffects, hasUntrustedOutput, ShownValue, type Tool, writeShown } from '#core/tool'
 import { type WorkflowNeeds, WorkflowRun } from '#core/workflow/run'
 import { blockedBy, Suspension } from '#core/workflow/suspend'
-import { redactOutput, redactSecrets, redactShown, redactThrown } from './redact.ts'
+import { redactOutput, redactSecrets, redactShown, redactText, redactThrown } from './redact.ts'
 import { type ContextNeeds, type Interruption, RunContext, type RunningCall } from './running.ts'
 import type { StoreHealth } from './store-health.ts'
 
@@ -22,7 +22,11 @@ const INTERRUPTED = Symbol('interrupted')
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 
 /** What running a tool takes. */
-export type ExecuteNeeds = ContextNeeds & WorkflowNeeds & { readonly maxResultBytes: number }
+export type ExecuteNeeds = ContextNeeds &
+  WorkflowNeeds & { readonly maxResultBytes: number; readonly explainThrown?: ExplainThrown | undefined }
+
+/** What callers hear of an exception, besides that there was one. */
+export type ExplainThrown = (thrown: unknown) => string
 
 /** How a run ended and, when it was cut short, what the tool will still say. */
 type Ran = Ended | Suspended
@@ -189,7 +193,7 @@ function outcomeOf(
   return { ok: false, error, durationMs: ran.durationMs }
 }
 
-/** OTC/T-20: text a tool set on purpose goes out, with credentials cut out; anything else stays in the log. */
+/** OTC/T-20: text a tool set on purpose goes out, with credentials cut out; anything else stays in the log, unless the author is the caller. */
 function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): CallError {
   const { call, tool } = running
   if (isToolError(error)) {
@@ -205,7 +209,10 @@ function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): 
     { err: redactThrown(error, call.request), tool: tool.id, record: call.record },
     'a tool threw',
   )
-  return { code: 'tool_failed', message: `${tool.name} failed unexpectedly.`, canRetry: false }
+  const message = `${tool.name} failed unexpectedly.`
+  if (needs.explainThrown === undefined) return { code: 'tool_failed', message, canRetry: false }
+  const why = redactText(needs.explainThrown(error), call.request)
+  return { code: 'tool_failed', message: `${message} For developers: ${why}`, canRetry: false }
 }
 
 /** Within the limit of results; beyond it the message has to do. */

@@ -13,6 +13,7 @@ import { type OpenedSession, type SessionRequest, Sessions } from '#core/runs/se
 import { type Clock, type Hooks, type Logger, NO_BROKER, type TokenBroker } from '#core/runtime'
 import { type Catalog, CatalogChanges, type ToolSet } from '#core/tools/catalog'
 import { callTool } from './call-tool.ts'
+import type { ExplainThrown } from './execute.ts'
 import { callWhereHeld, closeWhereHeld, type ForwardNeeds, type Hop } from './forward.ts'
 import { StartingCalls } from './look-up.ts'
 import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
@@ -54,6 +55,8 @@ export interface RunningGatewayOptions {
   /** Default none. */
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
+  /** Where only the author of the tools calls them: what they throw is explained to callers. Default: it stays in the log. */
+  readonly explainThrown?: ExplainThrown | undefined
   /** How late the event loop has been for some time, if that is measured. */
   readonly delayMs?: () => number
   /** Called for every call that a limit refused. */
@@ -119,6 +122,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const needs: ForwardNeeds = {
     ...{ registry, store, clock, log, hooks, broker, hop },
     fetch: options.fetch,
+    explainThrown: options.explainThrown,
     get approvalRules() {
       return governing.approvalRules
     },

@@ -9,6 +9,7 @@ import {
   type JsonValue,
 } from '#core/json'
 import { didYouMean, misspelledName } from '#core/nearest-name'
+import type { MaybePromise } from '#core/runtime'
 import { propertiesOf, REFERENCES, SUBSCHEMAS, visitSchemas } from './keywords.ts'
 
 /** A schema library's own issues, with its own words. */
@@ -34,6 +35,10 @@ const PLAIN_TYPES =
  * Inputs are published as what arrives: the schema's input side. `run` gets what the library makes of it.
  */
 export function readInputSchema(source: unknown, report: Report): SchemaSource | undefined {
+  if (isShape(source)) {
+    const json = convertShape(source, 'input', 'input', report)
+    return json === undefined ? undefined : { json, validate: (value) => validateShape(source, value) }
+  }
   if (!isStandardSchema(source)) {
     const json = readPlainSchema(source, 'input', report)
     return json === undefined ? undefined : { json }
@@ -48,10 +53,13 @@ export function readInputSchema(source: unknown, report: Report): SchemaSource |
  * library does not run again, so a schema that would change the value is refused instead of ignored.
  */
 export function readOutputSchema(source: unknown, report: Report): JsonObject | undefined {
-  if (!isStandardSchema(source)) return readPlainSchema(source, 'output', report)
-  const json = convert(source, 'output', 'input', report)
+  const isShaped = isShape(source)
+  if (!isShaped && !isStandardSchema(source)) return readPlainSchema(source, 'output', report)
+  const read = (side: Side) =>
+    isShaped ? convertShape(source, 'output', side, report) : convert(source, 'output', side, report)
+  const json = read('input')
   if (json === undefined) return undefined
-  const after = convert(source, 'output', 'output', report)
+  const after = read('output')
   if (after === undefined) return undefined
   if (isSameShape(json, after)) return json
   report(
@@ -78,10 +86,86 @@ function readPlainSchema(source: unknown, where: string, report: Report): JsonOb
   return json
 }
 
+/** What arrives, or what the library makes of it. */
+type Side = 'input' | 'output'
+
+/** Members with a schema of a library each, as `{ city: z.string() }`: what the MCP SDK takes, and so what many write. */
+type Shape = Readonly<Record<string, StandardSchemaV1>>
+
+function isShape(source: unknown): source is Shape {
+  if (typeof source !== 'object' || source === null || isStandardSchema(source)) return false
+  const members = Object.values(source)
+  return members.length > 0 && members.every(isStandardSchema)
+}
+
+/** The object schema around a shape. A member is optional when its own schema takes nothing for an answer. */
+function convertShape(shape: Shape, where: Side, side: Side, report: Report): JsonObject | undefined {
+  const properties: Record<string, JsonObject> = {}
+  for (const [name, member] of Object.entries(shape)) {
+    const pointer = childPointer('/properties', name)
+    const json = convert(member, `${where}${pointer}`, side, report)
+    if (json === undefined) continue
+    const { $schema: _dialect, ...schema } = json
+    properties[name] = withRoot(schema, `#${pointer}`)
+  }
+  if (Object.keys(properties).length < Object.keys(shape).length) return undefined
+  const required = Object.keys(shape).filter((name) => !takesNothing(shape[name]))
+  return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
+}
+
+/** References of a member's own document, which now begins further down. */
+function withRoot(schema: JsonObject, root: string): JsonObject {
+  const moved = (value: JsonValue): JsonValue => {
+    if (Array.isArray(value)) return value.map(moved)
+    return isJsonObject(value) ? withRoot(value, root) : value
+  }
+  return Object.fromEntries(
+    Object.entries(schema).map(([name, value]) =>
+      name === '$ref' && typeof value === 'string' && value.startsWith('#')
+        ? [name, `${root}${value.slice(1)}`]
+        : [name, moved(value)],
+    ),
+  )
+}
+
+function takesNothing(member: StandardSchemaV1 | undefined): boolean {
+  try {
+    const result = member?.['~standard'].validate(undefined)
+    if (result instanceof Promise) result.catch(() => undefined)
+    return result !== undefined && !(result instanceof Promise) && result.issues === undefined
+  } catch {
+    return false
+  }
+}
+
+type Parsed = StandardSchemaV1.Result<unknown>
+
+/** Every member by its own schema; what the shape does not name is left out, as the libraries do with objects. */
+function validateShape(shape: Shape, value: unknown): MaybePromise<Parsed> {
+  const given = new Map(typeof value === 'object' && value !== null ? Object.entries(value) : [])
+  const names = Object.keys(shape)
+  const results = Object.entries(shape).map(([name, member]) => member['~standard'].validate(given.get(name)))
+  const join = (parsed: readonly Parsed[]): Parsed => joinMembers(names, parsed)
+  const atOnce = results.filter((result): result is Parsed => !(result instanceof Promise))
+  return atOnce.length === results.length ? join(atOnce) : Promise.all(results).then(join)
+}
+
+function joinMembers(names: readonly string[], parsed: readonly Parsed[]): Parsed {
+  const issues: StandardSchemaV1.Issue[] = []
+  const read: [string, unknown][] = []
+  for (const [index, name] of names.entries()) {
+    const result = parsed[index]
+    if (result?.issues !== undefined) {
+      issues.push(...result.issues.map((issue) => ({ ...issue, path: [name, ...(issue.path ?? [])] })))
+    } else if (result?.value !== undefined) read.push([name, result.value])
+  }
+  return issues.length > 0 ? { issues } : { value: Object.fromEntries(read) }
+}
+
 function convert(
   source: StandardSchemaV1,
-  where: 'input' | 'output',
-  side: 'input' | 'output',
+  where: string,
+  side: Side,
   report: Report,
 ): JsonObject | undefined {
   const { vendor } = source['~standard']
@@ -110,7 +194,11 @@ function converterOf(vendor: string): string {
 function asJson(source: object, where: string, report: Report): JsonObject | undefined {
   const copied = copyJson(source)
   if (!copied.ok) {
-    report(`${where}${copied.pointer}`, copied.problem, 'Write plain JSON Schema.')
+    const hasSchemas = Object.values(source).some(isStandardSchema)
+    const fix = hasSchemas
+      ? 'Give every member a schema of the library, or write `z.object({ … })` around all of them.'
+      : 'Write plain JSON Schema.'
+    report(`${where}${copied.pointer}`, copied.problem, fix)
     return undefined
   }
   return isJsonObject(copied.value) ? copied.value : {}

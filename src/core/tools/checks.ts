@@ -339,7 +339,7 @@ export function checkParameters(
     report(
       `${where}${childPointer('/properties', name)}`,
       `The parameter "${name}" has no description.`,
-      'Say what it means: `.describe("…")` in a library, `"description": "…"` in JSON Schema.',
+      'Say what it means: `.describe("…")` in a library, `"description": "…"` in JSON Schema. To go without, set `authoring: { describeParameters: false }` in the config.',
     )
   }
 }
@@ -360,7 +360,13 @@ const NAME_RULE = 'Write 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`.'
 export function checkId(id: unknown, report: Report): ToolId | undefined {
   const parts = typeof id === 'string' ? parseToolId(id) : undefined
   if (parts !== undefined) return parts
-  report('id', `Is ${describeValue(id)}.`, `Write \`Toolkit.Name@x.y.z\`, for example "${suggestId(id)}".`)
+  const asName =
+    typeof id === 'string' && NAME.test(id) ? ` For the name that models call, add \`name: '${id}'\`.` : ''
+  report(
+    'id',
+    `Is ${describeValue(id)}.`,
+    `Write \`Toolkit.Name@x.y.z\`, for example "${suggestId(id)}".${asName}`,
+  )
   return undefined
 }
 

@@ -17,24 +17,28 @@ export interface StepOptions {
 }
 
 /** A tool as `tool()` gave it, with its types. */
-type TypedTool<I extends SchemaLike, O extends SchemaLike | null> = DefinedTool & {
+export type TypedTool<I extends SchemaLike, O extends SchemaLike | null> = DefinedTool & {
   readonly input: I
   readonly output: O
 }
 
 /** What a step is given: what its schema takes from a caller. */
-type StepInput<I> = I extends StandardSchemaV1
+export type StepInput<I> = I extends StandardSchemaV1
   ? StandardSchemaV1.InferInput<I>
-  : I extends { readonly type: 'object'; readonly properties: unknown }
-    ? TypeOfSchema<I>
-    : JsonObject
+  : IsShape<I> extends true
+    ? ShapeInput<I>
+    : I extends { readonly type: 'object'; readonly properties: unknown }
+      ? TypeOfSchema<I>
+      : JsonObject
 
 /** What a step gives: the value as it is stored. */
-type StepResult<O> = O extends null
+export type StepResult<O> = O extends null
   ? null
   : O extends StandardSchemaV1
     ? StandardSchemaV1.InferInput<O>
-    : TypeOfSchema<O>
+    : IsShape<O> extends true
+      ? ShapeInput<O>
+      : TypeOfSchema<O>
 
 /**
  * Calls one of the tools in `uses` as a durable call of its own. Gives its value, also when an earlier attempt of this
@@ -134,15 +138,44 @@ export function isDefinedTool(value: unknown): value is DefinedTool {
   return typeof value === 'object' && value !== null && BRAND in value && value[BRAND] === true
 }
 
-/** A Standard Schema that can give JSON Schema, or plain JSON Schema 2020-12. */
-type SchemaLike = StandardSchemaV1 | JsonObject
+/** A schema of a library (zod, arktype, valibot …), an object of such schemas (`{ city: z.string() }`), or plain JSON Schema. */
+export type SchemaLike = StandardSchemaV1 | SchemaShape | JsonObject
+
+/** Named parameters, each with a schema of a library. */
+interface SchemaShape {
+  readonly [name: string]: StandardSchemaV1
+}
+
+type MadeBy<M> = M extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<M> : never
+type TakenBy<M> = M extends StandardSchemaV1 ? StandardSchemaV1.InferInput<M> : never
+
+/** Members that may be missing are those whose schema takes `undefined`. */
+type ShapeOutput<S> = Together<
+  { -readonly [K in keyof S as undefined extends MadeBy<S[K]> ? never : K]: MadeBy<S[K]> } & {
+    -readonly [K in keyof S as undefined extends MadeBy<S[K]> ? K : never]?: MadeBy<S[K]>
+  }
+>
+
+type ShapeInput<S> = Together<
+  { -readonly [K in keyof S as undefined extends TakenBy<S[K]> ? never : K]: TakenBy<S[K]> } & {
+    -readonly [K in keyof S as undefined extends TakenBy<S[K]> ? K : never]?: TakenBy<S[K]>
+  }
+>
+
+/** One object type, as hovering shows it. */
+type Together<T> = { [K in keyof T]: T[K] }
+
+/** `{}` is an empty shape too, and means no parameters. */
+type IsShape<S> = S extends SchemaShape ? (keyof S extends never ? false : true) : false
 
 /** What `run` receives: the schema library's output type, or the type a JSON Schema written in place describes. */
 export type InputOf<S> = S extends StandardSchemaV1
   ? StandardSchemaV1.InferOutput<S>
-  : S extends { readonly type: 'object'; readonly properties: unknown }
-    ? TypeOfSchema<S>
-    : JsonObject
+  : IsShape<S> extends true
+    ? ShapeOutput<S>
+    : S extends { readonly type: 'object'; readonly properties: unknown }
+      ? TypeOfSchema<S>
+      : JsonObject
 
 /** What `run` must give: what goes on the wire for the output schema, nothing for `null`, any JSON for `{}`. */
 type ResultOf<S> = S extends null
@@ -150,7 +183,9 @@ type ResultOf<S> = S extends null
     void | null | undefined
   : S extends StandardSchemaV1
     ? StandardSchemaV1.InferInput<S>
-    : TypeOfSchema<S>
+    : IsShape<S> extends true
+      ? ShapeInput<S>
+      : TypeOfSchema<S>
 
 /** What a stateful tool says about its state; `close` may be left out when there is nothing to end. */
 export interface SessionDefinition<S = unknown> {

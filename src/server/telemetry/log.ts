@@ -1,6 +1,7 @@
 import { writeSync } from 'node:fs'
 import type { Settings } from '#config/settings'
 import type { Logger, WriteLine } from '#core/runtime'
+import { textOfThrown } from '#core/thrown'
 
 export interface ServerLog extends Logger {
   isLevelEnabled(level: string): boolean
@@ -86,7 +87,7 @@ const STDERR: LogStream = {
 
 /** Only what every error has: own properties of library errors may hold requests with their headers. */
 function describeError(error: unknown): object {
-  if (!(error instanceof Error)) return { type: typeof error }
+  if (!(error instanceof Error)) return { type: typeof error, message: textOfThrown(error) }
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {}
   const cause = error.cause === undefined ? {} : { cause: describeError(error.cause) }
   return { type: error.name, message: error.message, stack: error.stack, ...code, ...cause }

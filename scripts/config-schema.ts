@@ -1,0 +1,25 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { jsonConfigSchema } from '#config/json-config'
+
+/** `node scripts/config-schema.ts FILE`: writes the JSON Schema of JSON configs, in the words of docs/configuration.md. */
+
+const PAGE = join(import.meta.dirname, '..', 'docs', 'configuration.md')
+const ROW = /^\| `([a-zA-Z.]+)` +\| (.*?) +\| (.*?) +\|$/gm
+
+const said = new Map(
+  [...readFileSync(PAGE, 'utf8').matchAll(ROW)].map(([, setting = '', byDefault = '', meaning = '']) => [
+    setting,
+    `${plain(meaning)}. Default: ${plain(byDefault)}.`,
+  ]),
+)
+const schema = jsonConfigSchema((setting) => said.get(setting))
+writeFileSync(process.argv[2] ?? 'config.schema.json', `${JSON.stringify(schema, null, 1)}\n`)
+
+/** Editors show plain text: links and marks of a page say nothing there. */
+function plain(markdown: string): string {
+  return markdown
+    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replaceAll('`', '')
+    .replaceAll('\\|', '|')
+}
