@@ -163,6 +163,7 @@ export function mergeSettings(before: Settings, after: Settings): Settings {
     budgets: after.budgets,
     approvals: after.approvals,
     sources: after.sources,
+    ...(after.toolsets === undefined ? {} : { toolsets: after.toolsets }),
     calls: { ...before.calls, maxResultBytes: after.calls.maxResultBytes },
     logLevel: after.logLevel,
   }

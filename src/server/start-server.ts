@@ -7,7 +7,7 @@ import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { Secret } from '#core/secret'
-import { isForTenant, type Tool } from '#core/tool'
+import type { Tool } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
 import type { Listener } from '#egress/policy'
 import { ApproverSignIn, ConsentFlow, consentRoutes } from '#oauth/consent'
@@ -19,6 +19,7 @@ import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
 import { createOperatorAccess, type OperatorAccess, openToOperators } from '#server/admin/access'
 import { createApprovalRoutes } from '#server/admin/approvals'
 import { createAuditRoutes, createCallRoutes } from '#server/admin/calls'
+import { approverScopes } from '#server/admin/key-grants'
 import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
 import { createPinRoutes } from '#server/admin/pins'
 import { createReloadRoutes } from '#server/admin/reload'
@@ -50,6 +51,7 @@ import {
 import { createResourceMetadata } from './resource-metadata.ts'
 import { checkExposure, checkPrincipals, isLoopback, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
+import { enterToolset, watchIdle } from './toolsets.ts'
 import { VERSION } from './version.ts'
 
 /** How long running calls may go on after a stop was asked for. */
@@ -144,6 +146,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     },
   )
   const { gateway, broker, noteDenial } = services
+  const idleToolsets = watchIdle(services, log)
   metrics.followSources(() => services.sources.sources.status())
   metrics.followReadiness(() => services.gateway.hindrance() === undefined)
   const closing: (() => Promise<void>)[] = [() => services.close(graceMs), async () => certificate?.close()]
@@ -277,6 +280,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metrics,
       clock,
       spans,
+      enter: (principal, toolset) => enterToolset(services.registry, principal, toolset),
       challengeFor: metadata?.challengeFor,
       mostBodyBytes: settings.limits.total.bodyBytes,
       sharing: worker?.sharing,
@@ -309,7 +313,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metricsUrl,
       startTokenFile,
       routes: routes.map(({ method, path }) => ({ method, path })),
-      warnings: [...warnings, ...idleOf(services.sources.sources.status())],
+      warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleToolsets.current],
       counts: () => ({
         tools: services.registry.tools.length,
         sources: services.sources.sources.status().length,
@@ -355,13 +359,13 @@ function adminRoutes(
   const apiKeys = new ApiKeys({
     store,
     clock,
-    get roles() {
-      return live().auth.roles ?? NO_ROLES
-    },
-    findTool: (name, tenant) => {
-      const found = registry.find(name)
-      return found !== undefined && isForTenant(found.policy, tenant) ? found : undefined
-    },
+    known: () => ({
+      ...{ tools: registry.tools, toolsets: registry.toolsets },
+      roles: live().auth.roles ?? NO_ROLES,
+      sources: sources.status().map(({ key }) => key),
+      scopes: approverScopes(live().approvals),
+      mayComeLater: () => false,
+    }),
     isConfigured: ({ tenant, name }) =>
       live().auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
   })
