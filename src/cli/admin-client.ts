@@ -14,6 +14,7 @@ import {
   type OperatorAccess,
 } from '#server/admin/access'
 import type { ServerRoute } from '#server/http/router'
+import { READ_LIMIT_MS } from '#server/reload'
 import { isLoopback } from '#server/safety'
 import {
   type Arguments,
@@ -178,7 +179,7 @@ async function serverOf(args: Arguments<AdminOption>, context: CommandContext): 
     const { config: loaded, folder } = await loadProjectConfig(config, context)
     const { host, port } = loaded.server
     const { tls } = tlsFiles(loaded.server.tls, folder)
-    const known = tls === undefined ? {} : { certificate: await readFile(tls.cert, 'latin1') }
+    const known = tls === undefined ? {} : { certificate: await readCertificate(tls.cert) }
     if (isNamed || port === 0) return { url, ...known }
     const scheme = tls === undefined ? 'http' : 'https'
     return { url: `${scheme}://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`, ...known }
@@ -187,6 +188,25 @@ async function serverOf(args: Arguments<AdminOption>, context: CommandContext): 
     throw error
   }
 }
+
+async function readCertificate(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'latin1')
+  } catch (cause) {
+    const why = cause instanceof Error && 'code' in cause ? READ_PROBLEMS.get(cause.code) : undefined
+    throw new CommandFailure(
+      EXIT.usage,
+      `server.tls.cert: ${file} ${why ?? 'cannot be read'}. The server of this config is known by it. Run this as a user who may read it, or ask the server by the name in its certificate: --url https://…`,
+      { cause },
+    )
+  }
+}
+
+const READ_PROBLEMS: ReadonlyMap<unknown, string> = new Map([
+  ['ENOENT', 'does not exist'],
+  ['EACCES', 'may not be read by this user'],
+  ['EISDIR', 'is a folder'],
+])
 
 function isOwnHttps(text: string): boolean {
   const { protocol, hostname } = new URL(text)
@@ -268,8 +288,8 @@ export function readServerAddress(
   return { url: url.href.replace(/\/+$/, ''), apiKey: args.text('key') ?? environment.apiKey?.reveal() }
 }
 
-/** How long the CLI waits for an answer to one of its own requests. */
-const PATIENCE_MS = 30_000
+/** How long the CLI waits for an answer to one of its own requests: a little longer than a server waits for its config, so that it hears the reason. */
+const PATIENCE_MS = READ_LIMIT_MS + 5_000
 
 interface JsonRequest {
   readonly method: 'GET' | 'POST' | 'DELETE'

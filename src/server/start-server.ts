@@ -214,6 +214,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const warnings = [
       ...checkExposure({ ...settings, auth }, allowAnonymous).map(({ text }) => text),
       ...findConsentWarnings(settings),
+      ...(!store.isShared && (await store.hasOtherWriters()) ? [FILE_IN_USE] : []),
     ]
     await checkPrincipals(settings.auth, store.keys)
     const { worker } = options
@@ -336,6 +337,9 @@ function requireReloads(reloads: Reloads | undefined): Reloads {
     'This server was not started from a config file: there is none to read again.',
   )
 }
+
+const FILE_IN_USE =
+  'Another process uses this SQLite file. No call runs twice, but their writes wait for each other, and each counts limits for itself: a SQLite file is for one server. Stop the other, or use PostgreSQL for several.'
 
 /** Loaded where it is used: most servers have none. */
 async function openCertificate(tls: TlsFiles, world: { readonly clock: Clock; readonly log: ServerLog }) {
