@@ -8,6 +8,7 @@ import { measurePostgres } from './measure-postgres.ts'
 import { measurePrincipals } from './measure-principals.ts'
 import type { Timing } from './measure-round.ts'
 import { measureStart } from './measure-start.ts'
+import { measureTools } from './measure-tools.ts'
 import { measureWorkers } from './measure-workers.ts'
 import type { Figure } from './statistics.ts'
 
@@ -20,6 +21,7 @@ export const SUBJECTS = {
   start: measureStart,
   memory: measureMemory,
   postgres: measurePostgres,
+  tools: measureTools,
   catalog: measureCatalog,
   principals: measurePrincipals,
   followers: measureFollowers,

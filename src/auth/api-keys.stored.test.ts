@@ -39,7 +39,7 @@ function open() {
   const keys = new StoredKeys({
     keys: watched,
     digest: (text) => store.digest(text),
-    roles: new Map([['viewer', ['fs:read', 'mail:*']]]),
+    roles: new Map([['viewer', { scopes: ['fs:read', 'mail:*'] }]]),
     clock,
     log: SILENT_LOGGER,
   })

@@ -6,7 +6,7 @@ import { isSameSecret } from '#core/hash'
 import { principalIdOf } from '#core/journal/append'
 import type { KeyStore, StoredKey } from '#core/ports/key-store'
 import type { MaybePromise } from '#core/ports/store'
-import { grantedScopes, makePrincipal, NO_ROLES, type Principal, type RoleTable } from '#core/principal'
+import { granted, makePrincipal, NO_ROLES, type Principal, type RoleTable } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { Secret } from '#core/secret'
 
@@ -72,8 +72,8 @@ export class ApiKeys {
       if (known.has(digest)) {
         throw new Error(`auth.apiKeys: the key of "${id}" is used twice; give each entry a key of its own.`)
       }
-      const scopes = grantedScopes(roles, { scopes: entry.scopes, roles: entry.roles ?? [] })
-      const principal = makePrincipal({ id: principalIdOf(id), tenant, scopes, tools })
+      const given = granted(roles, { scopes: entry.scopes, roles: entry.roles ?? [] })
+      const principal = makePrincipal({ id: principalIdOf(id), tenant, tools, ...given })
       known.set(digest, { digest, principal, endsAtMs: entry.expiresAtMs ?? Number.POSITIVE_INFINITY })
     }
     this.#byDigest = known
@@ -237,10 +237,12 @@ export class StoredKeys {
     if (key === undefined || !isSameSecret(digestOfKey(presented), key.digest)) return undefined
     if (key.revokedAtMs !== undefined) return undefined
     const { tenant, name, tools, keyId } = key
-    const scopes = grantedScopes(this.#options.roles, key)
     const verified = {
       keyId,
-      principal: makePrincipal({ id: principalIdOf(name), tenant, scopes, tools }),
+      principal: makePrincipal({
+        ...{ id: principalIdOf(name), tenant, tools },
+        ...granted(this.#options.roles, key),
+      }),
       endsAtMs: key.expiresAtMs ?? Number.POSITIVE_INFINITY,
     }
     this.#verified.set(presented, verified)

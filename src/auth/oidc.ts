@@ -4,7 +4,7 @@ import { ISSUER_ALGORITHMS, type IssuerSettings } from '#config/settings'
 import { readStart } from '#core/bytes'
 import { fault, type ToolError } from '#core/errors'
 import { isRecord } from '#core/json'
-import { DEFAULT_TENANT, grantedScopes, type RoleTable } from '#core/principal'
+import { DEFAULT_TENANT, granted, type Principal, type RoleTable } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import {
   claimAt,
@@ -52,7 +52,7 @@ export class OidcIssuer {
       throw refusedToken('The token has no `exp` claim, or another issuer.')
     const principal = principalOfToken(
       { issuer: iss, subject: sub },
-      { tenant: this.#tenantOf(claims), scopes: this.#scopesOf(claims) },
+      { tenant: this.#tenantOf(claims), ...this.#grantedTo(claims) },
     )
     return { principal, expiresAt: exp }
   }
@@ -93,13 +93,13 @@ export class OidcIssuer {
   }
 
   /** Wildcards are for the operator to give, by a role; a scope a client asked its issuer for has none. */
-  #scopesOf(claims: JWTPayload): readonly string[] {
+  #grantedTo(claims: JWTPayload): Pick<Principal, 'scopes' | 'toolsets'> {
     const { scopes: scopePath, roles: rolePath } = this.#settings.claims
     const scopes = wordsOf(claimAt(claims, scopePath ?? ['scope']), 'scopes').filter(
       (scope) => !scope.includes('*'),
     )
     const roles = rolePath === undefined ? [] : wordsOf(claimAt(claims, rolePath), 'roles')
-    return grantedScopes(this.#options.roles, { scopes, roles })
+    return granted(this.#options.roles, { scopes, roles })
   }
 }
 

@@ -162,19 +162,19 @@ export interface VerifiedToken {
 /** The principal of a verified token. Tokens without a subject share the one that decides nothing (rule 3). */
 export function principalOfToken(
   token: { readonly issuer: string; readonly subject: unknown },
-  granted: { readonly tenant: string; readonly scopes: readonly string[] },
+  granted: Pick<Principal, 'tenant' | 'scopes' | 'toolsets'>,
 ): Principal {
   const { issuer, subject } = token
-  const { tenant, scopes } = granted
+  const { tenant, toolsets } = granted
   if (subject !== undefined && typeof subject !== 'string')
     throw refusedToken("The token's `sub` claim is not a string.")
-  if (subject === undefined || subject === '') return Object.freeze({ ...ANONYMOUS, tenant })
+  if (subject === undefined || subject === '') return makePrincipal({ ...ANONYMOUS, tenant, toolsets })
   // It becomes part of an id that is stored and shown to operators.
   if (subject.length > LONGEST_SUBJECT || hasControlCharacter(subject) || !subject.isWellFormed())
     throw refusedToken("The token's `sub` claim is too long or has characters that no name has.")
   if (hasControlCharacter(issuer))
     throw refusedToken("The token's `iss` claim has characters that no name has.")
-  return makePrincipal({ id: `jwt:${withoutHash(issuer)}#${subject}`, tenant, scopes })
+  return makePrincipal({ id: `jwt:${withoutHash(issuer)}#${subject}`, ...granted })
 }
 
 /** Keeps two (issuer, subject) pairs from ever giving one principal. */

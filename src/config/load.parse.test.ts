@@ -21,6 +21,7 @@ describe('parseConfig', () => {
     expect(parseConfig({}, FILE)).toEqual({
       tools: [],
       toolkits: {},
+      toolsets: {},
       sources: {},
       server: {
         host: '127.0.0.1',
@@ -61,6 +62,9 @@ describe('parseConfig', () => {
     const full = {
       tools: ['./tools/*.ts'],
       toolkits: { Calculator: { description: 'Sums.' } },
+      toolsets: {
+        sums: { description: 'Sums.', include: ['Calculator.*'], exclude: ['tag:old'], tier: 'read' },
+      },
       server: {
         host: '0.0.0.0',
         port: 0,

@@ -3,7 +3,8 @@ import { didYouMean } from '#core/nearest-name'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Hooks } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { LONGEST_TIMER_MS } from '#core/tool'
+import { LONGEST_TIMER_MS, POLICY_FIELDS } from '#core/tool'
+import { FORMS, readSelector, TOOLSET_PREFIX } from '#core/tools/toolsets'
 import { EGRESS_LIMITS, parseAllowEntry } from '#egress/policy'
 import { PROTOCOLS } from '#protocols/list'
 import { SOURCE_OPTIONS } from '#sources/source-types'
@@ -61,6 +62,45 @@ export const NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/, {
   error: 'expected 1 to 128 letters, digits, ".", "_", "@" or "-", beginning with a letter or digit.',
 })
 
+/** It is part of an address. */
+const TOOLSET_NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, {
+  error: 'expected 1 to 64 letters, digits, "_" or "-", beginning with a letter or digit.',
+})
+
+const SELECTOR = TEXT.refine((text) => !['toolset', undefined].includes(readSelector(text)?.kind), {
+  error: `is no name of a tool and no pattern. ${FORMS}`,
+})
+
+const TOOLSETS = z
+  .record(
+    z.string(),
+    closed({
+      /** What it is for, in your words. */
+      description: TEXT.optional(),
+      /** Names, patterns such as `Crm.*`, `source:KEY` and `tag:NAME`. Default every tool. */
+      include: z.array(SELECTOR).default(['*']),
+      /** The same, for tools that are not in it. Default none. */
+      exclude: z.array(SELECTOR).default([]),
+      /** The most that its tools may do: `pure`, `read`, `write` or `exec`. Default anything. */
+      tier: z.enum(POLICY_FIELDS.safetyTier.choices).optional(),
+    }),
+  )
+  .superRefine((toolsets, context) => {
+    for (const name of Object.keys(toolsets)) {
+      const [issue] = TOOLSET_NAME.safeParse(name).error?.issues ?? []
+      if (issue !== undefined) context.addIssue({ code: 'custom', path: [name], message: issue.message })
+    }
+  })
+
+const ROLE = z.union([
+  z.array(SCOPE).transform((scopes) => ({ scopes, toolsets: undefined })),
+  closed({
+    scopes: z.array(SCOPE).default([]),
+    /** Whoever holds the role sees only tools of these, or of those of another role. Default: it bounds nothing. */
+    toolsets: z.array(TEXT).optional(),
+  }),
+])
+
 const API_KEY = closed({
   /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
   id: NAME,
@@ -74,8 +114,10 @@ const API_KEY = closed({
   scopes: z.array(SCOPE).default([]),
   /** Names in `auth.roles`, whose scopes the key holds too. */
   roles: z.array(NAME).default([]),
-  /** Catalog ids, such as `openwop:Mail.Send`: the key sees these tools and no others. Absent = all its scopes open. */
+  /** Names and patterns, such as `Mail.Send` or `Mail.*`: the key sees these tools and no others. Absent = all its scopes open. */
   tools: z.array(TEXT).optional(),
+  /** Names in `toolsets`: the key sees their tools, those of `tools`, and no others. */
+  toolsets: z.array(TEXT).optional(),
   /** ISO 8601 with a zone, such as `2027-01-31T00:00:00Z`: from then on the key is not valid. */
   expiresAt: z.iso
     .datetime({
@@ -103,8 +145,11 @@ const API_KEYS = z
     }
   })
   .transform((entries) =>
-    entries.map(({ key, expiresAt, ...entry }) => ({
+    entries.map(({ key, expiresAt, tools, toolsets, ...entry }) => ({
       ...entry,
+      ...(tools === undefined && toolsets === undefined
+        ? {}
+        : { tools: [...(tools ?? []), ...(toolsets ?? []).map((name) => TOOLSET_PREFIX + name)] }),
       key: new Secret(key),
       expiresAtMs: expiresAt === undefined ? undefined : Date.parse(expiresAt),
     })),
@@ -165,8 +210,8 @@ const AUTH = closed({
   jwt: JWT.optional(),
   /** OpenID Connect issuers whose access tokens are taken. */
   issuers: z.array(ISSUER).prefault([]),
-  /** Scopes by role. A role that is not here grants nothing. */
-  roles: z.record(z.string(), z.array(SCOPE)).default({}),
+  /** Scopes by role, or scopes and toolsets. A role that is not here grants nothing. */
+  roles: z.record(z.string(), ROLE).default({}),
   /** Refuse callers without a credential, also before `collet keys create` made the first key. Default false. */
   required: z.boolean().default(false),
 }).superRefine(({ apiKeys, issuers, roles }, context) => {
@@ -222,6 +267,8 @@ export const CONFIG_SCHEMA = closed({
   /** Where further tools come from. The key is the toolkit of the tools: `<key>.<name>`. */
   sources: SOURCES,
   toolkits: z.record(TOOLKIT_NAME, closed({ description: TEXT })).default({}),
+  /** Named parts of the tools: each is served at `/mcp/<name>`, and keys and roles may be limited to some. */
+  toolsets: TOOLSETS.default({}),
   server: closed({
     /** Default `127.0.0.1`. Any other than loopback needs `auth`. */
     host: TEXT.default('127.0.0.1'),
@@ -313,11 +360,25 @@ export const CONFIG_SCHEMA = closed({
     /** OTLP/HTTP endpoint for traces, for example `http://127.0.0.1:4318`. Default none. */
     otlpEndpoint: HTTP_URL.optional(),
   }).prefault({}),
-}).refine(({ calls, journal }) => journal.retentionDays * 24 >= calls.retentionHours, {
-  path: ['journal', 'retentionDays'],
-  error:
-    'must be at least as long as calls.retentionHours: the key of a call is kept longer than its result.',
 })
+  .superRefine(({ toolsets, auth: { apiKeys, roles } }, context) => {
+    const check = (name: string, path: (string | number)[]): void => {
+      if (Object.hasOwn(toolsets, name)) return
+      const message = `there is no toolset "${name}" in toolsets.${didYouMean(name, Object.keys(toolsets))}`
+      context.addIssue({ code: 'custom', path: ['auth', ...path, 'toolsets'], message })
+    }
+    for (const [index, { tools = [] }] of apiKeys.entries()) {
+      for (const text of tools)
+        if (text.startsWith(TOOLSET_PREFIX)) check(text.slice(TOOLSET_PREFIX.length), ['apiKeys', index])
+    }
+    for (const [role, held] of Object.entries(roles))
+      for (const name of held.toolsets ?? []) check(name, ['roles', role])
+  })
+  .refine(({ calls, journal }) => journal.retentionDays * 24 >= calls.retentionHours, {
+    path: ['journal', 'retentionDays'],
+    error:
+      'must be at least as long as calls.retentionHours: the key of a call is kept longer than its result.',
+  })
 
 /** A checked config with every default filled in; keys and secrets already wrapped. */
 export type ParsedConfig = z.output<typeof CONFIG_SCHEMA>

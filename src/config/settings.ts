@@ -5,6 +5,7 @@ import type { RoleTable } from '#core/principal'
 import type { Hooks } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
+import type { Toolsets } from '#core/tools/toolsets'
 import type { ProtocolSettings } from '#protocols/list'
 import type { SourceOptions } from '#sources/source-types'
 import type { ParsedConfig } from './schema.ts'
@@ -73,6 +74,7 @@ export interface Settings extends ProtocolSettings {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name. */
   readonly toolkits: ReadonlyMap<string, string>
+  readonly toolsets?: Toolsets
   /** Where further tools come from, by key; more may be in the store. */
   readonly sources: ReadonlyMap<string, SourceOptions>
   /** What relative paths in the sources' options are relative to. */
@@ -94,7 +96,7 @@ export interface Settings extends ProtocolSettings {
     readonly apiKeys: readonly ApiKeySettings[]
     readonly jwt: JwtSettings | undefined
     readonly issuers?: readonly IssuerSettings[]
-    /** Scopes by role. */
+    /** What each role grants. */
     readonly roles?: RoleTable
     /** Nobody without a credential, also before there is any. */
     readonly required?: boolean

@@ -64,6 +64,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
   return {
     tools,
     toolkits: new Map(Object.entries(config.toolkits).map(([name, { description }]) => [name, description])),
+    toolsets: new Map(Object.entries(config.toolsets)),
     sources: new Map(Object.entries(config.sources)),
     folder,
     variables: environment.variables,

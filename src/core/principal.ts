@@ -6,19 +6,35 @@ export function opaquePrincipal(
   return `prn_${store.digest(JSON.stringify(['principal', tenant, id]))}`
 }
 
-/** Scopes by role name. A role that is not here grants nothing (OWP-60). */
-export type RoleTable = ReadonlyMap<string, readonly string[]>
+/** What holding a role comes to. */
+interface Role {
+  readonly scopes: readonly string[]
+  /** Whoever holds it sees only tools of these, or of those of another role; absent = it bounds nothing. */
+  readonly toolsets?: readonly string[] | undefined
+}
+
+/** Roles by name. One that is not here grants nothing (OWP-60). */
+export type RoleTable = ReadonlyMap<string, Role>
 
 export const NO_ROLES: RoleTable = new Map()
 
+interface Held {
+  readonly scopes: readonly string[]
+  readonly roles: readonly string[]
+}
+
 /** What scopes and roles come to, each scope once; unknown roles add nothing (OWP-60, OWP-61). */
-export function grantedScopes(
-  roles: RoleTable,
-  held: { readonly scopes: readonly string[]; readonly roles: readonly string[] },
-): readonly string[] {
+export function grantedScopes(roles: RoleTable, held: Held): readonly string[] {
   const granted = new Set(held.scopes)
-  for (const role of held.roles) for (const scope of roles.get(role) ?? []) granted.add(scope)
+  for (const role of held.roles) for (const scope of roles.get(role)?.scopes ?? []) granted.add(scope)
   return Object.freeze([...granted])
+}
+
+/** The same with what the roles bound: a role without toolsets lifts no bound of another. */
+export function granted(roles: RoleTable, held: Held): Pick<Principal, 'scopes' | 'toolsets'> {
+  const bounds = held.roles.flatMap((role) => roles.get(role)?.toolsets ?? [])
+  const isBound = held.roles.some((role) => roles.get(role)?.toolsets !== undefined)
+  return { scopes: grantedScopes(roles, held), ...(isBound ? { toolsets: [...new Set(bounds)] } : {}) }
 }
 
 /** Frozen, because it is kept and shared by every request of the same credential. */
@@ -27,14 +43,29 @@ export function makePrincipal(facts: {
   readonly tenant: string
   readonly scopes: readonly string[]
   readonly tools?: readonly string[] | undefined
+  readonly toolsets?: readonly string[] | undefined
+  readonly toolset?: string | undefined
 }): Principal {
-  const { id, tenant, scopes, tools } = facts
+  const { id, tenant, scopes, tools, toolsets, toolset } = facts
   return Object.freeze({
     id,
     tenant,
     scopes: Object.freeze([...scopes]),
     ...(tools === undefined ? {} : { tools: Object.freeze([...tools]) }),
+    ...(toolsets === undefined ? {} : { toolsets: Object.freeze([...toolsets]) }),
+    ...(toolset === undefined ? {} : { toolset }),
   })
+}
+
+const WITHIN = new WeakMap<Principal, Map<string, Principal>>()
+
+/** The same caller at the address of a toolset. One object for each: catalogs are remembered by it. */
+export function withinToolset(principal: Principal, toolset: string): Principal {
+  const known = WITHIN.get(principal) ?? new Map<string, Principal>()
+  WITHIN.set(principal, known)
+  const made = known.get(toolset) ?? makePrincipal({ ...principal, toolset })
+  known.set(toolset, made)
+  return made
 }
 
 /**
@@ -60,8 +91,12 @@ export interface Principal {
   readonly tenant: string
   /** Granted scopes, possibly with `*` segments; those of its roles are among them. */
   readonly scopes: readonly string[]
-  /** Tools this credential may use, by any of their names; absent = every tool its scopes open. */
+  /** Tools this credential may use: names, patterns, toolsets (docs/toolsets.md); absent = every tool its scopes open. */
   readonly tools?: readonly string[]
+  /** Toolsets its roles bound it to; absent = they bound nothing. */
+  readonly toolsets?: readonly string[]
+  /** The toolset that was asked for with this request: nothing else is there. */
+  readonly toolset?: string
   /** The server itself, looking at the tools of every tenant; no credential gives it. */
   readonly seesEveryTenant?: true
 }

@@ -213,6 +213,8 @@ export interface Tool {
   /** openwop id, without a version. */
   readonly catalogId: string
   readonly description: string
+  /** Words to choose tools by. */
+  readonly tags?: readonly string[]
   readonly source: SourceKind
   /** Published JSON Schema 2020-12, without `$ref` and definitions. `{}` = no parameters. */
   readonly inputSchema: JsonObject

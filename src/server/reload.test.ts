@@ -16,7 +16,7 @@ const key = (text: string) => ({ id: 'a', key: new Secret(text), tenant: 'defaul
 /** One change of each section, and the name that a person has for it. */
 const CHANGES: readonly (readonly [name: string, isLive: boolean, changes: Partial<Settings>])[] = [
   ['auth.apiKeys', true, { auth: { ...before.auth, apiKeys: [key('one')] } }],
-  ['auth.roles', true, { auth: { ...before.auth, roles: new Map([['viewer', ['a:b']]]) } }],
+  ['auth.roles', true, { auth: { ...before.auth, roles: new Map([['viewer', { scopes: ['a:b'] }]]) } }],
   ['auth.required', false, { auth: { ...before.auth, required: true } }],
   ['limits.perPrincipal', true, { limits: { ...NO_LIMITS, perPrincipal: { ...UNLIMITED, concurrent: 1 } } }],
   [

@@ -33,7 +33,7 @@ interface ReloadsOptions {
 
 const LOOK_MS = 1_000
 /** A config may ask others for its secrets; one that waits longer keeps every later reading waiting. */
-const READ_LIMIT_MS = 30_000
+export const READ_LIMIT_MS = 30_000
 
 /** Reads the config again when somebody asks: here, or through the store, where all servers of it hear of it. */
 export class Reloads {
@@ -163,6 +163,7 @@ export function mergeSettings(before: Settings, after: Settings): Settings {
     budgets: after.budgets,
     approvals: after.approvals,
     sources: after.sources,
+    ...(after.toolsets === undefined ? {} : { toolsets: after.toolsets }),
     calls: { ...before.calls, maxResultBytes: after.calls.maxResultBytes },
     logLevel: after.logLevel,
   }

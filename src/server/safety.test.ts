@@ -80,7 +80,7 @@ describe('checkExposure', () => {
     const tools = [sampleTool('Mail.Send@1.0.0', () => null)]
     expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, apiKeys }, tools), false)).toEqual([
       {
-        text: expect.stringMatching(/not served: openwop:Gone\./),
+        text: expect.stringMatching(/there is no tool "openwop:Gone"/),
         advice: expect.stringContaining('collet tools'),
       },
     ])

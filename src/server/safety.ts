@@ -2,9 +2,8 @@ import { isIPv4 } from 'node:net'
 import { type Credentials, findWeakCredentials } from '#auth/api-keys'
 import type { Settings } from '#config/settings'
 import { isImported } from '#config/to-settings'
-import { didYouMean } from '#core/nearest-name'
 import type { KeyStore } from '#core/ports/key-store'
-import { Registry } from '#core/tools/catalog'
+import { idleSelector, NO_TOOLSETS, TOOLSET_PREFIX } from '#core/tools/toolsets'
 
 /** Rule 3: a name that was ended in the store is not given again by the configuration either. */
 export async function checkPrincipals(
@@ -63,19 +62,17 @@ export function needsCredential({ apiKeys, jwt, issuers = [], required = false }
 
 /** OWP-57: an entry that names no tool opens nothing, which is hardly what was meant. */
 function findUnknownTools({ auth, tools, sources = [] }: Exposure): readonly ExposureWarning[] {
-  const served = new Registry(tools)
-  const isUnknown = (name: string) => served.find(name) === undefined && !isImported(name, sources)
-  const unknown = new Set(auth.apiKeys.flatMap((entry) => (entry.tools ?? []).filter(isUnknown)))
-  if (unknown.size === 0) return []
-  const known = tools.flatMap(({ parts, name, catalogId }) => [parts.base, name, catalogId])
-  const named = [...unknown].map((name) => `${name}${didYouMean(name, known)}`)
-  return [
-    {
-      text: `auth.apiKeys[].tools names tools that are not served: ${named.join(', ')}.`,
-      advice:
-        'Write names as collet tools shows them, or take these out: an entry that names no tool opens nothing.',
-    },
-  ]
+  const keys = [...sources].map(([key]) => key)
+  const named = new Set(auth.apiKeys.flatMap((entry) => entry.tools ?? []))
+  return [...named].flatMap((text) => {
+    // A config whose toolsets are not there is refused when it is read.
+    if (text.startsWith(TOOLSET_PREFIX) || isImported(text, sources)) return []
+    const problem = idleSelector(text, { tools, sources: keys, toolsets: NO_TOOLSETS })
+    if (problem === undefined) return []
+    const advice =
+      'Write names as collet tools shows them, or take it out: an entry that names no tool opens nothing.'
+    return [{ text: `auth.apiKeys[].tools: ${problem}`, advice }]
+  })
 }
 
 function findUnreachableTools(settings: Exposure): readonly ExposureWarning[] {

@@ -8,6 +8,7 @@ import type { RetentionPolicy, Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
+import { NO_TOOLSETS } from '#core/tools/toolsets'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import { OAuthBroker } from '#oauth/broker'
@@ -91,7 +92,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     },
   })
   const catalogChanges = options.catalogChanges ?? new CatalogChanges()
-  const registry = new LiveRegistry(settings.tools, settings.toolkits, catalogChanges)
+  const registry = new LiveRegistry(settings.tools, settings.toolkits, catalogChanges, settings.toolsets)
   const denials = createDenialLog({ store, clock, log })
   const load = startLoadWatch(clock)
   const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
@@ -157,6 +158,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
       }
       live = next
       gateway.govern({ approvalRules: approvals, limits, budgets, maxResultBytes: calls.maxResultBytes })
+      if (!isSame(next.toolsets, registry.toolsets)) registry.regroup(next.toolsets ?? NO_TOOLSETS)
       await sources
         .govern(next)
         .catch((err: unknown) => log.error({ err }, 'sources could not be opened anew; it is tried again'))

@@ -9,7 +9,7 @@ import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import { explainThrown } from '#core/thrown'
-import { isForTenant, type Tool } from '#core/tool'
+import type { Tool } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
 import type { Listener } from '#egress/policy'
 import { ApproverSignIn, ConsentFlow, consentRoutes } from '#oauth/consent'
@@ -21,6 +21,7 @@ import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
 import { createOperatorAccess, type OperatorAccess, openToOperators } from '#server/admin/access'
 import { createApprovalRoutes } from '#server/admin/approvals'
 import { createAuditRoutes, createCallRoutes } from '#server/admin/calls'
+import { approverScopes } from '#server/admin/key-grants'
 import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
 import { createPinRoutes } from '#server/admin/pins'
 import { createReloadRoutes } from '#server/admin/reload'
@@ -52,6 +53,7 @@ import {
 import { createResourceMetadata } from './resource-metadata.ts'
 import { checkExposure, checkPrincipals, isLoopback, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
+import { enterToolset, watchIdle } from './toolsets.ts'
 import { VERSION } from './version.ts'
 
 /** How long running calls may go on after a stop was asked for. */
@@ -149,6 +151,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     },
   )
   const { gateway, broker, noteDenial } = services
+  const idleToolsets = watchIdle(services, log)
   metrics.followSources(() => services.sources.sources.status())
   metrics.followReadiness(() => services.gateway.hindrance() === undefined)
   const closing: (() => Promise<void>)[] = [() => services.close(graceMs), async () => certificate?.close()]
@@ -216,6 +219,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const warnings = [
       ...checkExposure({ ...settings, auth }, allowAnonymous).map(({ text }) => text),
       ...findConsentWarnings(settings),
+      ...(!store.isShared && (await store.hasOtherWriters()) ? [FILE_IN_USE] : []),
     ]
     await checkPrincipals(settings.auth, store.keys)
     const { worker } = options
@@ -285,6 +289,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metrics,
       clock,
       spans,
+      enter: (principal, toolset) => enterToolset(services.registry, principal, toolset),
       challengeFor: metadata?.challengeFor,
       mostBodyBytes: settings.limits.total.bodyBytes,
       sharing: worker?.sharing,
@@ -317,7 +322,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metricsUrl,
       startTokenFile,
       routes: routes.map(({ method, path }) => ({ method, path })),
-      warnings: [...warnings, ...idleOf(services.sources.sources.status())],
+      warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleToolsets.current],
       counts: () => ({
         tools: services.registry.tools.length,
         sources: services.sources.sources.status().length,
@@ -352,6 +357,9 @@ function requireReloads(reloads: Reloads | undefined): Reloads {
   )
 }
 
+const FILE_IN_USE =
+  'Another process uses this SQLite file. No call runs twice, but their writes wait for each other, and each counts limits for itself: a SQLite file is for one server. Stop the other, or use PostgreSQL for several.'
+
 /** Loaded where it is used: most servers have none. */
 async function openCertificate(tls: TlsFiles, world: { readonly clock: Clock; readonly log: ServerLog }) {
   const { ServedCertificate } = await import('#server/http/certificate')
@@ -370,13 +378,13 @@ function adminRoutes(
   const apiKeys = new ApiKeys({
     store,
     clock,
-    get roles() {
-      return live().auth.roles ?? NO_ROLES
-    },
-    findTool: (name, tenant) => {
-      const found = registry.find(name)
-      return found !== undefined && isForTenant(found.policy, tenant) ? found : undefined
-    },
+    known: () => ({
+      ...{ tools: registry.tools, toolsets: registry.toolsets },
+      roles: live().auth.roles ?? NO_ROLES,
+      sources: sources.status().map(({ key }) => key),
+      scopes: approverScopes(live().approvals),
+      mayComeLater: () => false,
+    }),
     isConfigured: ({ tenant, name }) =>
       live().auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
   })

@@ -13,6 +13,7 @@ import { createLog, type ServerLog } from '#server/telemetry/log'
 import { auditHidden, createDenialLog } from '#server/telemetry/observe'
 import { StartRefused } from './safety.ts'
 import { openServices } from './services.ts'
+import { enterToolset } from './toolsets.ts'
 import { VERSION } from './version.ts'
 
 /** Clients that close our stdin wait about two seconds before they kill us (MCP-98). */
@@ -21,6 +22,8 @@ const GRACE_MS = 1_500
 export interface StdioStart {
   /** Whose calls these are, once any credential is configured (MCP-98 takes it from the environment). */
   readonly apiKey: Secret | undefined
+  /** Serve only the tools of this toolset. */
+  readonly toolset?: string | undefined
   /** One message, without its line end. */
   write(line: string): void
   readonly log?: ServerLog
@@ -50,10 +53,15 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
   const { store } = gateway
   const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: services.fetch, log })
   const denials = createDenialLog({ store, clock, log })
-  const principal = (): MaybePromise<Principal> =>
+  const authenticate = (): MaybePromise<Principal> =>
     authenticator.authenticate(
       options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey.reveal()}` },
     )
+  const { toolset } = options
+  const principal =
+    toolset === undefined
+      ? authenticate
+      : async () => enterToolset(services.registry, await authenticate(), toolset)
   const close = async (): Promise<void> => {
     await gateway.drain(graceMs)
     await denials.close()
@@ -65,9 +73,9 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
     await principal()
   } catch (error) {
     await close()
-    throw isToolError(error)
-      ? new StartRefused(`${error.message} Set COLLET_API_KEY to a key of this server.`)
-      : error
+    if (!isToolError(error)) throw error
+    const advice = error.code === 'unauthenticated' ? ' Set COLLET_API_KEY to a key of this server.' : ''
+    throw new StartRefused(`${error.message}${advice}`)
   }
   const server = new StdioServer(
     mcpServices(settings.mcp, {

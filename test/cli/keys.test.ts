@@ -92,7 +92,7 @@ describe('collet keys on a store', () => {
   })
 
   it.each([
-    [['keys', 'create', 'a', '--tool', 'Mail Send'], /expected a name of a tool/],
+    [['keys', 'create', 'a', '--tool', 'Mail Send'], /tools.0: is no name of a tool and no pattern/],
     [['keys', 'create'], /PRINCIPAL|which principal/i],
     [['keys', 'create', 'a b'], /principal/],
     [['keys', 'create', 'x', '--scope', 'a b'], /scopes/],

@@ -18,7 +18,7 @@ const AUTH = {
     { id: 'ghost', key: new Secret('k-ghost'), tenant: 'acme', scopes: [], roles: ['nobody-seeded'] },
     { id: 'late', key: new Secret('k-late'), tenant: 'acme', scopes: ['*'], expiresAtMs: 1 },
   ],
-  roles: new Map([['viewer', ['runs:read', 'mail:*']]]),
+  roles: new Map([['viewer', { scopes: ['runs:read', 'mail:*'] }]]),
 }
 
 let server: OpenwopServer

@@ -26,7 +26,7 @@ beforeAll(async () => {
         { ...key('slim', []), id: 'twin' },
       ],
       jwt: undefined,
-      roles: new Map([['viewer', ['fs:*:read']]]),
+      roles: new Map([['viewer', { scopes: ['fs:*:read'] }]]),
     },
   })
 })

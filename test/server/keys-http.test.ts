@@ -21,8 +21,8 @@ beforeAll(async () => {
         ],
         jwt: undefined,
         roles: new Map([
-          ['mailer', ['mail:send']],
-          ['owner', ['*']],
+          ['mailer', { scopes: ['mail:send'] }],
+          ['owner', { scopes: ['*'] }],
         ]),
       },
     },
@@ -74,6 +74,7 @@ describe('/admin/keys', () => {
       key_id: expect.stringMatching(/^[0-9a-f]{24}$/),
       key: expect.stringMatching(/^clt_[0-9a-f]{24}_[\w-]{43}$/),
       expires_at: null,
+      warnings: [],
     })
     const tools = await server.ask('/v1/tools', { key: made.json.key })
     expect(tools.text).toMatch(/Mail.Send/)

@@ -58,7 +58,7 @@ describe('tokens of an OpenID Connect issuer', () => {
 
   it('OWP-23, OWP-60, OWP-61: maps claims to tenant, scopes and roles, and gives nothing for an unknown role', async () => {
     const claims = { tenant: ['https://acme.test/org'], scopes: ['scp'], roles: ['realm_access', 'roles'] }
-    const roles = new Map([['viewer', ['fs:*:read']]])
+    const roles = new Map([['viewer', { scopes: ['fs:*:read'] }]])
     const check = authenticator({ issuers: [issuerSettings({ claims })], roles })
     const token = await idp.sign({
       ...valid,

@@ -203,7 +203,7 @@ describe('a real OpenID Connect provider', () => {
 
 describe('roles in the openwop discovery document', () => {
   it('OWP-60, C4: are advertised where there are some, and nowhere else', async () => {
-    const roles = new Map([['viewer', ['tools:fs:read']]])
+    const roles = new Map([['viewer', { scopes: ['tools:fs:read'] }]])
     const withRoles = await startPrincipalsServer({ auth: { apiKeys: [], jwt: undefined, roles } })
     expect((await withRoles.ask('/.well-known/openwop')).json.authorization).toEqual({
       supported: true,

@@ -230,14 +230,14 @@ describe('what a reload changes', () => {
       },
     ])
     const payer = { ...entry('payer', `p${KEY}`, 'default', []), roles: ['payer'] }
-    const auth = (roles: Map<string, readonly string[]>) => ({
+    const auth = (roles: Map<string, { scopes: string[] }>) => ({
       ...AUTH,
       apiKeys: [...AUTH.apiKeys, payer],
       roles,
     })
-    const { server, change } = await start({ tools, auth: auth(new Map([['payer', []]])) })
+    const { server, change } = await start({ tools, auth: auth(new Map([['payer', { scopes: [] }]])) })
     expect((await call(server.url, 'Pay.Out', `p${KEY}`)).code).toBe('tool_not_found')
-    change({ auth: auth(new Map([['payer', ['pay:out']]])) })
+    change({ auth: auth(new Map([['payer', { scopes: ['pay:out'] }]])) })
     await post(server.url, '/admin/reload', ADMIN)
     expect((await call(server.url, 'Pay.Out', `p${KEY}`)).code).toBe('approval_required')
     change({ approvals: { ...DEFAULT_APPROVAL_RULES, when: () => false } })

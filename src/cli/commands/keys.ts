@@ -16,20 +16,25 @@ import { ApiKeys, createKeyRoutes, type RenderedKey, type RenderedNewKey } from 
 
 const KEY_OPTIONS = adminOptions('admin:keys')
 
-type CreateOption = AdminOption | 'tenant' | 'scope' | 'role' | 'tool' | 'label' | 'expires'
+type CreateOption = AdminOption | 'tenant' | 'scope' | 'role' | 'tool' | 'toolset' | 'label' | 'expires'
 
 const keysCreate = defineCommand<CreateOption>({
   name: 'keys create',
   summary: 'Creates a principal with its first API key, and shows the key once.',
   details: [
     'Once there is a key, every caller of the server needs a credential. A principal cannot be created twice, not even after it was ended.',
-    'Without --tool the key sees every tool that its scopes and roles allow.',
+    'Without --tool and --toolset the key sees every tool that its scopes and roles allow; with them, only those of them that these name.',
   ],
   positionals: [{ name: 'PRINCIPAL', help: 'Who the key belongs to; it acts as key:PRINCIPAL.' }],
   options: {
     scope: { value: 'S', many: true, help: 'A scope that it holds, such as mail:read or mail:*.' },
     role: { value: 'R', many: true, help: 'A role from auth.roles that it holds.' },
-    tool: { value: 'NAME', many: true, help: 'Let it see only these tools, by any of their names.' },
+    toolset: { value: 'T', many: true, help: 'Let it see only the tools of this toolset of the config.' },
+    tool: {
+      value: 'NAME',
+      many: true,
+      help: "Let it see only these tools: any of their names, or a pattern in quotes such as 'Mail.*'.",
+    },
     tenant: { value: 'T', help: 'Tenant it belongs to. Default: default.' },
     label: { value: 'TEXT', help: 'What it is for.' },
     expires: { value: 'WHEN', help: 'When it expires: 90d, or 2027-01-31T00:00:00Z. Default: never.' },
@@ -37,16 +42,19 @@ const keysCreate = defineCommand<CreateOption>({
   },
   examples: [
     'collet keys create ci --scope mail:read --expires 90d',
-    'collet keys create alice --role viewer --tool openwop:Mail.Send --label "laptop"',
+    `collet keys create team-crm --toolset crm --scope 'crm:*'`,
+    `collet keys create alice --role viewer --tool 'Mail.*' --label "laptop"`,
   ],
   async run(args, context) {
     const [principal = ''] = args.positionals
     const tools = args.texts('tool')
+    const toolsets = args.texts('toolset')
     const body = {
       principal,
       scopes: [...args.texts('scope')],
       roles: [...args.texts('role')],
       ...(tools.length === 0 ? {} : { tools: [...tools] }),
+      ...(toolsets.length === 0 ? {} : { toolsets: [...toolsets] }),
       ...termsOf(args, context),
     }
     await issueKey('/admin/keys', body, args, context)
@@ -104,10 +112,11 @@ async function issueKey(
   context: CommandContext,
 ): Promise<void> {
   const issued = await clientOf(args, context).request<RenderedNewKey>({ method: 'POST', path, body }, 'key')
-  const { tenant, principal, key_id: keyId, key, expires_at: expiresAt } = issued
+  const { tenant, principal, key_id: keyId, key, expires_at: expiresAt, warnings } = issued
   const { output, json } = context
+  for (const warning of warnings) output.warn(cleanText(warning))
   if (json) {
-    output.json({ tenant, principal, keyId, key, expiresAt })
+    output.json({ tenant, principal, keyId, key, expiresAt, warnings })
     return
   }
   const end = expiresAt === null ? 'does not expire' : `expires ${expiresAt}`
@@ -159,9 +168,16 @@ function cellsOf(row: RenderedKey, nowMs: number): readonly string[] {
     stateOf(row, nowMs),
     row.expires_at ?? '',
     row.last_used_at ?? '',
-    cleanText(row.tools === null ? rights : `${rights} (${row.tools.length} tools)`),
+    cleanText(`${rights}${boundsOf(row)}`.trim()),
     cleanText(row.label ?? ''),
   ]
+}
+
+/** What it is limited to. */
+function boundsOf({ tools, toolsets }: RenderedKey): string {
+  if (tools === null) return ''
+  const named = tools.length > 3 ? [`${tools.length} tools`] : tools
+  return ` (only ${[...toolsets.map((name) => `toolset ${name}`), ...named].join(', ')})`
 }
 
 function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: RenderedKey, nowMs: number): string {
@@ -207,7 +223,7 @@ const keysRevoke = defineCommand<RevokeOption>({
 /** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
 function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   // Only a server has its configuration, so roles, tools and configured principals are not known here.
-  const unknown = { roles: undefined, findTool: undefined, isConfigured: undefined }
+  const unknown = { known: undefined, isConfigured: undefined }
   return new AdminClient(args, context, {
     onStore: ({ store, access }) =>
       createKeyRoutes(new ApiKeys({ store, clock: context.clock, ...unknown }), access),

@@ -24,7 +24,7 @@ import { placeOfThrown, textOfThrown } from '#core/thrown'
 import { DEFAULT_STORE, describeStore, parseStoreUrl, STORE_FORMS, shownStoreUrl } from '#store/stores'
 import { configSource } from './reload.ts'
 
-const mcp = defineCommand<'config' | 'store'>({
+const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   name: 'mcp',
   summary: 'Serves the tools of a config to one MCP client, on stdin and stdout.',
   details: [
@@ -38,8 +38,13 @@ const mcp = defineCommand<'config' | 'store'>({
       value: 'URL',
       help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.`,
     },
+    toolset: { value: 'NAME', help: 'Serve only the tools of this toolset of the config.' },
   },
-  examples: ['collet mcp', 'collet mcp --config tools/collet.config.ts --store memory:'],
+  examples: [
+    'collet mcp',
+    'collet mcp --toolset crm',
+    'collet mcp --config tools/collet.config.ts --store memory:',
+  ],
   async run(args, context) {
     const { environment, workingFolder, services, stdin, output } = context
     // Before any file of the project is loaded: what those print is no message either.
@@ -56,6 +61,7 @@ const mcp = defineCommand<'config' | 'store'>({
     try {
       const server = await services.startStdio(settings, {
         apiKey: environment.apiKey,
+        toolset: args.text('toolset'),
         write: (line) => stdout.write(`${line}\n`),
       })
       await Promise.race([server.serve(stdin), stopped.promise])

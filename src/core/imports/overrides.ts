@@ -1,5 +1,6 @@
 import { didYouMean } from '#core/nearest-name'
 import type { Approval } from '#core/tool'
+import { matchesGlob, patternsLike } from '#core/tools/toolsets'
 
 /** Something an operator wrote about a tool of a source, by a name that may be wrong. */
 export interface SourceOverride {
@@ -80,44 +81,8 @@ function idleTerms(
     }))
 }
 
-/** Enough to find a slip, and little enough that a large source is not held up by one. */
-const MOST_LIKE = 2_000
-
-/** The pattern with its longest piece as names have it in that place: `read*`, `writ*` for `reed*`. */
-function patternsLike(pattern: string, names: Iterable<string>): ReadonlySet<string> {
-  const pieces = pattern.split('*')
-  const length = Math.max(...pieces.map((piece) => piece.length))
-  const longest = pieces.findIndex((piece) => piece.length === length)
-  const like = new Set<string>()
-  for (const name of names) {
-    const last = name.length - length
-    const from = longest === pieces.length - 1 ? last : 0
-    const to = longest === 0 ? 0 : last
-    for (let at = Math.max(0, from); at <= to && like.size < MOST_LIKE; at += 1) {
-      const meant = pieces.with(longest, name.slice(at, at + length)).join('*')
-      if (matchesGlob(name, meant)) like.add(meant)
-    }
-  }
-  return like
-}
-
 function hasMatch(pattern: string, names: ReadonlySet<string>): boolean {
   if (!pattern.includes('*')) return names.has(pattern)
   for (const name of names) if (matchesGlob(name, pattern)) return true
   return false
-}
-
-/** `*` matches any run of characters; no regular expression, because patterns meet names of others. */
-export function matchesGlob(name: string, pattern: string): boolean {
-  const [first = '', ...rest] = pattern.split('*')
-  if (rest.length === 0) return name === pattern
-  if (!name.startsWith(first)) return false
-  const last = rest.pop() ?? ''
-  let from = first.length
-  for (const part of rest) {
-    const at = name.indexOf(part, from)
-    if (at === -1) return false
-    from = at + part.length
-  }
-  return name.length - last.length >= from && name.endsWith(last)
 }

@@ -3,6 +3,7 @@ import { compareVersions, LATEST, parseToolName, plainVersion, type ToolRef } fr
 import { coversScope, type Principal } from '#core/principal'
 import { atOnce, inPieces } from '#core/runtime'
 import { isForTenant, type Tool } from '#core/tool'
+import { allowLists, NO_TOOLSETS, readSelector, selectsIn, type Toolsets } from './toolsets.ts'
 import { type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
 
 /** What calls ask about tools. */
@@ -15,10 +16,15 @@ export class LiveRegistry implements ToolSet {
   #served: readonly Tool[]
   readonly #changes: CatalogChanges
 
-  constructor(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>, changes = new CatalogChanges()) {
+  constructor(
+    tools: readonly Tool[],
+    toolkits: ReadonlyMap<string, string>,
+    changes = new CatalogChanges(),
+    toolsets = NO_TOOLSETS,
+  ) {
     this.#changes = changes
     this.#served = tools
-    this.#current = new Registry(tools, toolkits)
+    this.#current = new Registry(tools, toolkits, toolsets)
   }
 
   get tools(): readonly Tool[] {
@@ -27,6 +33,10 @@ export class LiveRegistry implements ToolSet {
 
   get toolkits(): ReadonlyMap<string, string> {
     return this.#current.toolkits
+  }
+
+  get toolsets(): Toolsets {
+    return this.#current.toolsets
   }
 
   /** Workflows that are not served because tools they use are not, with what is missing. */
@@ -57,8 +67,17 @@ export class LiveRegistry implements ToolSet {
   async replace(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>): Promise<void> {
     if (isSame(tools, this.#served) && isSameText(toolkits, this.toolkits)) return
     const next = await Registry.inPieces(tools, toolkits)
-    const before = this.#current
     this.#served = tools
+    this.#put(next.with(this.toolsets))
+  }
+
+  /** The same tools in other toolsets. */
+  regroup(toolsets: Toolsets): void {
+    this.#put(this.#current.with(toolsets))
+  }
+
+  #put(next: Registry): void {
+    const before = this.#current
     this.#current = next
     this.#changes.notify((principal) => {
       const [then, now] = [before.catalogFor(principal).tools, this.catalogFor(principal).tools]
@@ -96,6 +115,7 @@ export class Registry {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name, for dialects that publish them (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
+  readonly toolsets: Toolsets
   /** Whether a call of any tool may have to wait for approval, or for a step of its own. */
   readonly hasWaiting: boolean
   readonly #index: ToolIndex
@@ -116,6 +136,7 @@ export class Registry {
   constructor(
     served: readonly Tool[],
     toolkits: ReadonlyMap<string, string> = new Map(),
+    toolsets: Toolsets = NO_TOOLSETS,
     { tools, waiting, index = new ToolIndex(tools) }: RegistryParts = resolveWorkflows(served),
   ) {
     this.waiting = waiting
@@ -123,6 +144,7 @@ export class Registry {
     this.#all = new Catalog(this.#index)
     this.tools = this.#index.tools
     this.toolkits = toolkits
+    this.toolsets = toolsets
     this.hasWaiting = tools.some(
       ({ policy, workflow }) => policy.approval !== 'never' || workflow !== undefined,
     )
@@ -137,7 +159,13 @@ export class Registry {
   /** The same without holding the serving thread for the whole of it. */
   static async inPieces(served: readonly Tool[], toolkits: ReadonlyMap<string, string>): Promise<Registry> {
     const { tools, waiting } = resolveWorkflows(served)
-    return new Registry(served, toolkits, { tools, waiting, index: await ToolIndex.inPieces(tools) })
+    const index = await ToolIndex.inPieces(tools)
+    return new Registry(served, toolkits, NO_TOOLSETS, { tools, waiting, index })
+  }
+
+  with(toolsets: Toolsets): Registry {
+    const { tools, waiting, toolkits } = this
+    return new Registry(tools, toolkits, toolsets, { tools, waiting, index: this.#index })
   }
 
   has(id: string): boolean {
@@ -149,7 +177,7 @@ export class Registry {
     return this.#all.find(name)
   }
 
-  /** Computed once per distinct set of covered scopes, allow-list and tenant with tools of its own, and once per principal which one that is. */
+  /** Computed once per distinct set of covered scopes, allow-lists and tenant with tools of its own, and once per principal which one that is. */
   catalogFor(principal: Principal): Catalog {
     const key = this.#keys.get(principal)
     const known = key === undefined ? undefined : this.#catalogs.get(key)
@@ -158,8 +186,8 @@ export class Registry {
 
   #catalogOf(principal: Principal): Catalog {
     const held = this.#asked.filter((scope) => coversScope(principal.scopes, scope))
-    const allowed = principal.tools === undefined ? undefined : [...new Set(principal.tools)].sort()
-    const key = hash('sha256', JSON.stringify([held, allowed ?? null, this.#groupOf(principal)]))
+    const allowed = allowLists(principal).map((list) => [...new Set(list)].sort())
+    const key = hash('sha256', JSON.stringify([held, allowed, this.#groupOf(principal)]))
     this.#keys.set(principal, key)
     const known = this.#catalogs.get(key)
     if (known !== undefined) return known.catalog
@@ -177,22 +205,24 @@ export class Registry {
   /** What an allow-list names, by whichever of their names: all versions of a tool, or the one that is written (OWP-57). */
   #positionsOf(allowed: readonly string[]): ReadonlySet<number> {
     return new Set(
-      allowed.flatMap((name) => {
-        const ref = parseToolName(name)
-        if (ref === undefined) return []
-        if (ref.version === LATEST) return this.#index.versionsOf(ref.base)
-        return this.#index.positionOfRef(ref.base, ref.version) ?? []
+      allowed.flatMap((text) => {
+        const selector = readSelector(text)
+        if (selector?.kind !== 'name')
+          return this.tools.flatMap((tool, at) => (selectsIn(this.toolsets, text, tool) ? [at] : []))
+        if (selector.version === LATEST) return this.#index.versionsOf(selector.base)
+        return this.#index.positionOfRef(selector.base, selector.version) ?? []
       }),
     )
   }
 
   #build(key: string, principal: Principal, held: ReadonlySet<string>): KnownCatalog {
-    const { tenant, tools, seesEveryTenant } = principal
-    const allowed = tools === undefined ? undefined : this.#positionsOf(tools)
+    const { tenant, seesEveryTenant } = principal
+    const allowed = allowLists(principal).map((list) => this.#positionsOf(list))
     const visible = new Uint8Array(this.tools.length)
     let size = 0
     for (const [position, { policy }] of this.tools.entries()) {
-      if (allowed?.has(position) === false || !policy.scopes.every((scope) => held.has(scope))) continue
+      if (!allowed.every((list) => list.has(position)) || !policy.scopes.every((scope) => held.has(scope)))
+        continue
       if (seesEveryTenant !== true && !isForTenant(policy, tenant)) continue
       visible[position] = 1
       size += 1

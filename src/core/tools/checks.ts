@@ -413,6 +413,21 @@ export function checkTitle(title: unknown, report: Report): string | undefined {
   return undefined
 }
 
+const TAG = /^[\p{L}\p{N}._-]{1,64}$/u
+
+/** Who sees a tool is the operator's to change, so tags are no part of what a claim pins. */
+export function checkTags(tags: unknown, report: Report): readonly string[] | undefined {
+  if (tags === undefined) return undefined
+  const found = Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string' && TAG.test(tag)) : []
+  if (Array.isArray(tags) && found.length === tags.length) return Object.freeze(found)
+  report(
+    'tags',
+    'Is not a list of words.',
+    "Write words of letters, digits, '.', '_' and '-': tags: ['crm'].",
+  )
+  return undefined
+}
+
 /** OTC-28, and OTC/T-11: the id says the same version. */
 export function checkVersion(version: unknown, parts: ToolId | undefined, report: Report): void {
   if (typeof version !== 'string' || !isToolVersion(version)) {

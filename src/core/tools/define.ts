@@ -82,6 +82,8 @@ export interface WorkflowDefinition<
   /** openwop id; default `workflow:Toolkit.Name`. */
   readonly catalogId?: string
   readonly description: string
+  /** Words that toolsets choose tools by, such as `crm`: letters, digits, `.`, `_`, `-`. */
+  readonly tags?: readonly string[]
   readonly version?: string
   readonly input: I
   readonly output: O
@@ -218,6 +220,8 @@ export interface ToolDefinition<
   /** openwop id; default `openwop:Toolkit.Name`. */
   readonly catalogId?: string
   readonly description: string
+  /** Words that toolsets choose tools by, such as `crm`: letters, digits, `.`, `_`, `-`. */
+  readonly tags?: readonly string[]
   /** Optional repetition of the id's version; must agree with it. */
   readonly version?: string
   readonly input: I

@@ -20,6 +20,7 @@ import {
   checkName,
   checkParameters,
   checkRequirements,
+  checkTags,
   checkTitle,
   checkVersion,
   defaultName,
@@ -70,6 +71,7 @@ const KEYS = Object.keys({
   title: true,
   catalogId: true,
   description: true,
+  tags: true,
   version: true,
   input: true,
   output: true,
@@ -85,6 +87,7 @@ const WORKFLOW_KEYS = Object.keys({
   title: true,
   catalogId: true,
   description: true,
+  tags: true,
   version: true,
   input: true,
   output: true,
@@ -163,6 +166,7 @@ function readTool(
   const { source = 'node-pack', defaultTimeoutMs = DEFAULT_TIMEOUT_MS, moduleHash } = options
   const title = checkTitle(written.title, report)
   const description = checkDescription(written.description, report)
+  const tags = checkTags(written.tags, report)
   const input = readInput(written.input, options, report)
   const output = readOutput(written.output, options, report)
   const requirements = checkRequirements(written.requirements, 'userId', report)
@@ -195,6 +199,7 @@ function readTool(
   return Object.freeze({
     ...published,
     parts,
+    ...(tags === undefined ? {} : { tags }),
     ...authoredOf(input, output),
     ...(requirements === undefined ? {} : { requirements: Object.freeze(requirements.requirements) }),
     policy,

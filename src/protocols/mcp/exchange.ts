@@ -1,6 +1,6 @@
 import type { Leaving } from '#core/call'
 import type { Gateway } from '#core/calls/gateway'
-import type { ToolError } from '#core/errors'
+import { mayComeAgain, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ProtocolSessionStore } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
@@ -58,10 +58,14 @@ export function unsupportedVersion(requested: string): WireError {
   }
 }
 
-/** MCP-20: nothing was done, and waiting helps. */
-export function laterAnswer(id: JsonRpcId, { code, message, retryAfterMs = 1_000 }: ToolError): Answer {
+/** MCP-20: nothing was done, and waiting helps; or it is not known what was done, and nobody is asked to come again. */
+export function laterAnswer(id: JsonRpcId, error: ToolError): Answer {
+  const { code, message, retryAfterMs = 1_000 } = error
   const status = code === 'rate_limited' ? 429 : 503
-  const headers = { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)), [ERROR_CODE_HEADER]: code }
+  const headers = {
+    ...(mayComeAgain(error) ? { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) } : {}),
+    [ERROR_CODE_HEADER]: code,
+  }
   return errorAnswer(id, { code: status, message, data: { code } }, { status, headers })
 }
 
@@ -140,31 +144,62 @@ interface Quiet {
   stream(): void
 }
 
-/** Replies that wait for their answer, in the order they began; those that wait for too long begin to stream (MCP-15). */
+/** A place in a line; one that is in no line stands between itself and itself. */
+class Place {
+  readonly reply: Quiet | undefined
+  readonly sinceMs: number
+  before: Place = this
+  after: Place = this
+
+  constructor(reply: Quiet | undefined, sinceMs: number) {
+    this.reply = reply
+    this.sinceMs = sinceMs
+  }
+
+  stepBefore(next: Place): void {
+    this.before = next.before
+    this.after = next
+    this.before.after = this
+    next.before = this
+  }
+
+  leave(): void {
+    this.before.after = this.after
+    this.after.before = this.before
+    this.before = this
+    this.after = this
+  }
+}
+
+/**
+ * Replies that wait for their answer, in the order they began; those that wait for too long begin to stream (MCP-15). A line and
+ * not a map: V8 makes a map whose entries come and go anew again and again, and what it leaves refers to its entries and to the
+ * next form, so that nearly every request would live until a full collection.
+ */
 export class StreamUpgrade {
   readonly #longestMs: number
-  readonly #since = new Map<Quiet, number>()
+  /** Stands before the first and behind the last. */
+  readonly #ends = new Place(undefined, Number.POSITIVE_INFINITY)
   #timer: NodeJS.Timeout | undefined
 
   constructor(longestMs: number) {
     this.#longestMs = longestMs
   }
 
-  add(reply: Quiet): void {
-    this.#since.set(reply, performance.now())
+  /** Its place is left when the reply needs to wait no more. */
+  add(reply: Quiet): Place {
+    const place = new Place(reply, performance.now())
+    place.stepBefore(this.#ends)
     this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref()
-  }
-
-  delete(reply: Quiet): void {
-    this.#since.delete(reply)
+    return place
   }
 
   #look(): void {
     const longAgo = performance.now() - this.#longestMs
-    for (const [reply, sinceMs] of this.#since) {
-      if (sinceMs > longAgo) return
-      this.#since.delete(reply)
-      reply.stream()
+    for (let first = this.#ends.after; first !== this.#ends; first = this.#ends.after) {
+      if (first.sinceMs > longAgo) return
+      first.leave()
+      first.reply?.stream()
     }
     clearInterval(this.#timer)
     this.#timer = undefined
@@ -215,20 +250,20 @@ export class HttpChannel implements Channel {
 
   /** All refusals by status are known before the stream begins. */
   reply(answer: Promise<Answer>): Promise<HttpReply> {
-    if (this.canSend) QUIET.add(this)
+    const place = this.canSend ? QUIET.add(this) : undefined
     return new Promise((resolve, reject) => {
       this.#beginStream = () => {
-        QUIET.delete(this)
+        place?.leave()
         resolve(this.#stream(answer))
       }
       if (this.#mustStream) this.#beginStream()
       answer.then(
         (made) => {
-          QUIET.delete(this)
+          place?.leave()
           resolve(this.#accepted.json || made.status !== 200 ? toReply(made) : this.#stream(answer))
         },
         (error: unknown) => {
-          QUIET.delete(this)
+          place?.leave()
           reject(error)
         },
       )

@@ -64,7 +64,11 @@ export function serveMcp(services: McpServices): Required<ServedProtocol> {
     streams: new ChangeStreams(gateway.catalogChanges, openStreams),
   }
   return {
-    routes: [postRoute(parts), ...sessionRoutes(parts)],
+    // Below the path of all tools one for each toolset, which the server finds the caller's part of.
+    routes: [MCP_PATH, `${MCP_PATH}/:toolset`].flatMap((path) => [
+      postRoute(path, parts),
+      ...sessionRoutes(path, parts),
+    ]),
     close() {
       parts.methods.listens.close()
       parts.streams.close()
@@ -74,8 +78,8 @@ export function serveMcp(services: McpServices): Required<ServedProtocol> {
 }
 
 /** `GET` and `DELETE` on `/mcp` exist in sessions of older revisions only (MCP row 2, MCP-24 to MCP-26). */
-function sessionRoutes(parts: HttpParts): readonly HttpRoute[] {
-  const shared = { path: MCP_PATH, access: 'authenticated', body: 'never', refuse: refuseMessage } as const
+function sessionRoutes(path: string, parts: HttpParts): readonly HttpRoute[] {
+  const shared = { path, access: 'authenticated', body: 'never', refuse: refuseMessage } as const
   return [
     { ...shared, method: 'GET', handle: (request) => handleGet(request, parts) },
     { ...shared, method: 'DELETE', handle: (request) => handleDelete(request, parts) },
@@ -133,10 +137,10 @@ type RequestMessage = Message & { readonly kind: 'request' }
 const ACCEPTED: HttpReply = { status: 202, headers: {}, body: undefined }
 
 /** `POST /mcp`: which era a message is of, and what becomes of it (MCP §1.1, MCP rows 7 to 18). */
-function postRoute(parts: HttpParts): HttpRoute {
+function postRoute(path: string, parts: HttpParts): HttpRoute {
   return {
     method: 'POST',
-    path: MCP_PATH,
+    path,
     access: 'authenticated',
     body: 'json',
     handle: (request) => handlePost(request, parts),

@@ -70,7 +70,7 @@ function httpClientFamily({ maxResponseBytes, timeoutMs }: AdvertisedSettings['e
 /** Only where roles do something (OWP/C4). */
 function authorizationFamily({ roles = NO_ROLES }: AdvertisedSettings['auth']) {
   if (roles.size === 0) return {}
-  const shown = [...roles].map(([role, scopes]) => ({ role, scopes: [...scopes] }))
+  const shown = [...roles].map(([role, { scopes }]) => ({ role, scopes: [...scopes] }))
   return { authorization: { supported: true, failClosed: true, roles: shown } }
 }
 

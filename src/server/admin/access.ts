@@ -12,6 +12,24 @@ import type { NoteDenial } from '#server/telemetry/observe'
 /** The header in which answers to operators say as whom they were let in. */
 export const ACTING_AS = 'collet-acting-as'
 
+/** Every scope that the server's own routes ask for. */
+export const SERVER_SCOPES = [
+  'admin:calls',
+  'admin:keys',
+  'admin:pins',
+  'admin:reload',
+  'admin:secrets',
+  'admin:sources',
+  'approvals:override',
+  'approvals:respond',
+  'audit:read',
+  'calls:settle',
+  'metrics:read',
+  'users:assert',
+] as const
+
+type ServerScope = (typeof SERVER_SCOPES)[number]
+
 interface OperatorAccessOptions {
   readonly startToken: Pick<StartToken, 'matches'>
   readonly authenticator: Authenticator
@@ -22,14 +40,14 @@ interface OperatorAccessOptions {
 export interface OperatorAccess {
   authenticate(headers: RequestHeaders): Promise<Principal>
   /** Throws `not_authorized`, and has it written down. */
-  requireScope(principal: Principal, scope: string): void
+  requireScope(principal: Principal, scope: ServerScope): void
   /** Has a refusal written down that only the work behind the scope could make. */
-  noteDenied(principal: Principal, scope: string): void
+  noteDenied(principal: Principal, scope: ServerScope): void
 }
 
 export function createOperatorAccess(options: OperatorAccessOptions): OperatorAccess {
   const { startToken, authenticator, noteDenial } = options
-  const noteDenied = (principal: Principal, scope: string): void =>
+  const noteDenied = (principal: Principal, scope: ServerScope): void =>
     noteDenial?.(principal, { action: 'admin', resource: scope, reason: 'scope' })
   return {
     noteDenied,
@@ -89,7 +107,7 @@ export function approverOf(principal: Principal): Approver {
 }
 
 /** For what belongs to the whole server: a credential of one tenant among several may not decide about the others' tools. */
-export function requireServerScope(principal: Principal, scope: string, access: OperatorAccess): void {
+export function requireServerScope(principal: Principal, scope: ServerScope, access: OperatorAccess): void {
   access.requireScope(principal, scope)
   if (isOperator(principal) || principal.tenant === DEFAULT_TENANT) return
   access.noteDenied(principal, scope)
@@ -133,6 +151,8 @@ export interface AdminRequest {
   /** With its query. */
   readonly path: string
   readonly body?: JsonObject
+  /** It changes nothing, though it is no GET: what it asks about is not for an address. */
+  readonly isQuestion?: true
 }
 
 /** Answers a request in this process as a server would, without a listener; refusals are thrown. */

@@ -2,25 +2,18 @@ import { z } from 'zod'
 import { type MadeKey, makeKey } from '#auth/api-keys'
 import { NAME, SCOPE as SCOPE_NAME } from '#config/schema'
 import { fault, isToolError } from '#core/errors'
-import { LATEST, parseToolName } from '#core/ids'
 import type { JsonValue } from '#core/json'
 import type { KeyChange, KeyGrant, KeyOwner, KeyRecord } from '#core/ports/key-store'
 import type { Store } from '#core/ports/store'
-import {
-  coversScope,
-  DEFAULT_TENANT,
-  grantedScopes,
-  NO_ROLES,
-  type Principal,
-  type RoleTable,
-} from '#core/principal'
+import { DEFAULT_TENANT, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { Secret } from '#core/secret'
-import type { Tool } from '#core/tool'
+import { FORMS, readSelector, TOOLSET_PREFIX } from '#core/tools/toolsets'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { adminRoute, isOperator, momentOf, NO_STORE, type OperatorAccess } from './access.ts'
+import { checkBounds, checkGrant, type KnownGrants } from './key-grants.ts'
 
 const SCOPE = 'admin:keys'
 const MOST_LISTED = 1_000
@@ -70,13 +63,14 @@ function actorOf(principal: Principal): KeyActor {
 /** A new key, with the key itself: it is shown this once. */
 export type RenderedNewKey = ReturnType<typeof renderIssued>
 
-function renderIssued({ tenant, name, keyId, key, expiresAtMs }: IssuedKey) {
+function renderIssued({ tenant, name, keyId, key, expiresAtMs, warnings }: IssuedKey) {
   return {
     tenant,
     principal: name,
     key_id: keyId,
     key: key.reveal(),
     expires_at: momentOf(expiresAtMs),
+    warnings,
   }
 }
 
@@ -91,12 +85,18 @@ function renderKey(key: KeyRecord) {
     label: key.label ?? null,
     scopes: key.scopes,
     roles: key.roles,
-    tools: key.tools ?? null,
+    tools: key.tools?.filter((text) => !text.startsWith(TOOLSET_PREFIX)) ?? null,
+    toolsets: toolsetsOf(key),
     created_at: new Date(key.createdAtMs).toISOString(),
     expires_at: momentOf(key.expiresAtMs),
     revoked_at: momentOf(key.revokedAtMs),
     last_used_at: momentOf(key.lastUsedAtMs),
   }
+}
+
+/** Names of the toolsets it was given. */
+function toolsetsOf({ tools = [] }: Pick<KeyRecord, 'tools'>): readonly string[] {
+  return tools.flatMap((text) => (text.startsWith(TOOLSET_PREFIX) ? [text.slice(TOOLSET_PREFIX.length)] : []))
 }
 
 /** Who changes keys. */
@@ -112,15 +112,15 @@ interface IssuedKey extends KeyOwner {
   readonly keyId: string
   readonly key: Secret
   readonly expiresAtMs: number | undefined
+  /** What it was given that opens nothing as things are. */
+  readonly warnings: readonly string[]
 }
 
 interface ApiKeysOptions {
   readonly store: Pick<Store, 'keys' | 'digest'>
   readonly clock: Clock
-  /** `undefined` = not known here, so any name is taken; one that the server does not know grants nothing (OWP-60). */
-  readonly roles: RoleTable | undefined
-  /** The tool of the tenant that a name stands for; `undefined` = not known here. */
-  readonly findTool: ((name: string, tenant: string) => Tool | undefined) | undefined
+  /** `undefined` = without a configuration, so any name is taken; one that the server does not know grants nothing (OWP-60). */
+  readonly known: (() => KnownGrants) | undefined
   /** Whether the configuration has keys of this principal; `undefined` = not known here. */
   readonly isConfigured: ((owner: KeyOwner) => boolean) | undefined
 }
@@ -139,7 +139,8 @@ export class ApiKeys {
     const { grant, ...request } = readNewKey(body, { tenant: actor.bounds?.tenant, nowMs: atMs })
     const owner = { tenant: request.tenant, name: request.name }
     checkTenant(owner.tenant, actor)
-    this.#checkNames(grant, owner.tenant)
+    const known = this.#options.known?.()
+    const warnings = known === undefined ? [] : checkGrant(grant, owner.tenant, known)
     this.#checkBounds(grant, actor)
     // A second key of a configured principal would open its calls and its vault to the one who makes it (rule 3).
     if (this.#options.isConfigured?.(owner) === true) throw configuredFault(owner)
@@ -154,7 +155,7 @@ export class ApiKeys {
       )
     }
     if (result === 'ended') throw endedFault(owner)
-    return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs }
+    return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs, warnings }
   }
 
   async rotate(name: string, body: JsonValue | undefined, actor: KeyActor): Promise<IssuedKey> {
@@ -174,7 +175,7 @@ export class ApiKeys {
     const result = await store.keys.rotateKey({ ...owner, ...secret, oldEndAtMs, by: actor.id, atMs })
     if (result === 'not_found') throw noSuchPrincipal()
     if (result === 'ended') throw endedFault(owner)
-    return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs }
+    return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs, warnings: [] }
   }
 
   async revoke(keyId: string, actor: KeyActor): Promise<void> {
@@ -209,17 +210,6 @@ export class ApiKeys {
     return { by: actor.id, atMs: this.#options.clock.nowMs() }
   }
 
-  /** A role or tool that is not there would grant nothing, and nobody would notice. */
-  #checkNames(grant: KeyGrant, tenant: string): void {
-    const { roles, findTool } = this.#options
-    const role = roles === undefined ? undefined : grant.roles.find((name) => !roles.has(name))
-    if (role !== undefined) throw httpFault(400, `There is no role "${role}" in auth.roles.`)
-    const tool =
-      findTool === undefined ? undefined : grant.tools?.find((name) => findTool(name, tenant) === undefined)
-    if (tool !== undefined)
-      throw httpFault(400, `There is no tool "${tool}". List the tools to see their names.`)
-  }
-
   /** Nobody takes away what is more than they have. */
   #checkStrength(grant: KeyGrant, actor: KeyActor): void {
     try {
@@ -233,33 +223,8 @@ export class ApiKeys {
     }
   }
 
-  /** Nobody gives on what they do not hold. */
   #checkBounds(grant: KeyGrant, { bounds }: KeyActor): void {
-    if (bounds === undefined) return
-    const scopes = grantedScopes(this.#options.roles ?? NO_ROLES, grant)
-    const over = scopes.find((scope) => !coversScope(bounds.scopes, scope))
-    if (over !== undefined)
-      throw fault('not_authorized', `You cannot grant the scope ${over}, because you do not hold it.`)
-    const { tools } = bounds
-    if (
-      tools !== undefined &&
-      grant.tools?.every((name) => this.#isAmong(name, tools, bounds.tenant)) !== true
-    ) {
-      throw fault('not_authorized', 'You can grant only the tools that your own key is limited to.')
-    }
-  }
-
-  /** Whether one of these names opens all that this one does. */
-  #isAmong(name: string, held: readonly string[], tenant: string): boolean {
-    if (held.includes(name)) return true
-    const base = this.#options.findTool?.(name, tenant)?.parts.base
-    const version = parseToolName(name)?.version
-    if (base === undefined) return false
-    return held.some((other) => {
-      const ref = parseToolName(other)
-      const isTool = this.#options.findTool?.(other, tenant)?.parts.base === base
-      return isTool && (ref?.version === LATEST || ref?.version === version)
-    })
+    if (bounds !== undefined) checkBounds(grant, bounds, this.#options.known?.())
   }
 }
 
@@ -293,12 +258,9 @@ const LONGEST_LABEL = 200
 const LONGEST_OVERLAP_SECONDS = 366 * 86_400
 
 /** What can be no name would open nothing, and nobody would notice (OWP-57). */
-const TOOL_NAME = z
-  .string()
-  .max(300)
-  .refine((text) => parseToolName(text) !== undefined, {
-    error: 'expected a name of a tool, such as "Mail.Send", "Mail.Send@1.0.0" or "openwop:Mail.Send".',
-  })
+const SELECTOR = z.string().refine((text) => readSelector(text) !== undefined, {
+  error: `is no name of a tool and no pattern. ${FORMS}`,
+})
 const MOMENT = z.iso.datetime({ offset: true })
 
 const KEY_TERMS = {
@@ -317,7 +279,8 @@ const NEW_KEY = z.strictObject({
   principal: NAME,
   scopes: z.array(SCOPE_NAME).max(MOST_ENTRIES).default([]),
   roles: z.array(NAME).max(MOST_ENTRIES).default([]),
-  tools: z.array(TOOL_NAME).max(MOST_ENTRIES).optional(),
+  tools: z.array(SELECTOR).max(MOST_ENTRIES).optional(),
+  toolsets: z.array(NAME).max(MOST_ENTRIES).optional(),
 })
 
 const ROTATION = z.strictObject({
@@ -342,8 +305,14 @@ function readNewKey(
   body: JsonValue | undefined,
   reading: Reading,
 ): KeyTerms & { readonly name: string; readonly grant: KeyGrant } {
-  const { principal, scopes, roles, tools, ...terms } = parse(NEW_KEY, body)
-  return { ...readTerms(terms, reading), name: principal, grant: { scopes, roles, tools } }
+  const { principal, scopes, roles, tools: written, toolsets, ...terms } = parse(NEW_KEY, body)
+  const isBound = written !== undefined || toolsets !== undefined
+  const tools = [...(written ?? []), ...(toolsets ?? []).map((name) => TOOLSET_PREFIX + name)]
+  return {
+    ...readTerms(terms, reading),
+    name: principal,
+    grant: { scopes, roles, tools: isBound ? [...new Set(tools)] : undefined },
+  }
 }
 
 /** What a request for another key of a principal says. */

@@ -9,7 +9,7 @@ import type { JsonValue } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import { type ClientInfo, type Clock, OutageLog } from '#core/runtime'
-import type { HttpReply } from '#protocols/http-exchange'
+import { type HttpReply, TOOLSET_HEADER } from '#protocols/http-exchange'
 import { ACTING_AS } from '#server/admin/access'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
@@ -64,6 +64,8 @@ export interface HttpAppOptions {
   readonly requestLogLevel?: 'debug' | 'info'
   /** Turns clients away by throwing a fault: allow-lists and rate limits go here (OTC-114). */
   readonly admit?: ((client: ClientInfo) => void) | undefined
+  /** The caller within a toolset; throws a fault where there is none of that name for it. Default: there are none. */
+  readonly enter?: (principal: Principal, toolset: string) => Principal
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
   readonly challengeFor?: ((path: string, hasToken: boolean) => string) | undefined
   readonly timeouts?: Partial<HttpTimeouts>
@@ -117,6 +119,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     metrics: options.metrics,
     clock: options.clock,
     spans: options.spans,
+    enter: options.enter ?? noToolsets,
     admit: options.admit,
     challengeFor: options.challengeFor,
     isClosing: () => isClosing,
@@ -200,7 +203,7 @@ async function serveRequest(
     else {
       const { route } = found
       const caller = findPrincipal(services, route, exchange)
-      noteCaller(route, exchange, caller instanceof Promise ? await caller : caller)
+      noteCaller(services, route, exchange, caller instanceof Promise ? await caller : caller)
       const body = readBody(services, route, exchange, share)
       exchange.body = body instanceof Promise ? await body : body
       reply = await handle(route, exchange)
@@ -212,11 +215,40 @@ async function serveRequest(
   send(services, exchange, reply)
 }
 
-/** Operators have several credentials at hand, so the answer says which one was used. */
-function noteCaller(route: ServerRoute, exchange: Exchange, principal: Principal): void {
+function noteCaller(
+  services: HttpServices,
+  route: ServerRoute,
+  exchange: Exchange,
+  principal: Principal,
+): void {
+  if (route.authenticate === undefined) {
+    exchange.principal = route.access === 'open' ? principal : withinAsked(services, exchange, principal)
+    return
+  }
   exchange.principal = principal
-  if (route.authenticate !== undefined)
-    exchange.response.setHeader(ACTING_AS, encodeURIComponent(principal.id.toWellFormed()))
+  // Operators have several credentials at hand, so the answer says which one was used.
+  exchange.response.setHeader(ACTING_AS, encodeURIComponent(principal.id.toWellFormed()))
+}
+
+/** The toolset of the path or of the header bounds whatever the request then asks for. */
+function withinAsked(
+  { enter }: HttpServices,
+  { params, headers }: Exchange,
+  principal: Principal,
+): Principal {
+  const named = headers[TOOLSET_HEADER]
+  const toolset = params.toolset ?? named
+  if (toolset === undefined) return principal
+  if (named !== undefined && named !== toolset)
+    throw httpFault(
+      400,
+      `The path names the toolset "${toolset}" and the header ${TOOLSET_HEADER} another one.`,
+    )
+  return enter(principal, toolset)
+}
+
+function noToolsets(): never {
+  throw httpFault(404, 'There are no toolsets here.')
 }
 
 function readBody(

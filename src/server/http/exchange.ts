@@ -6,7 +6,13 @@ import type { JsonValue } from '#core/json'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import type { ClientInfo, Clock, OutageLog } from '#core/runtime'
 import { CALL_HEADERS } from '#protocols/call-wire'
-import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type ReplyStream } from '#protocols/http-exchange'
+import {
+  API_KEY_HEADERS,
+  type HttpReply,
+  type HttpRequest,
+  type ReplyStream,
+  TOOLSET_HEADER,
+} from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
@@ -35,6 +41,8 @@ export interface HttpServices {
   readonly metrics: Metrics
   readonly clock: Clock
   readonly spans: SpanExporter | undefined
+  /** The caller within a toolset; throws a fault where there is none of that name for it. */
+  readonly enter: (principal: Principal, toolset: string) => Principal
   /** Throws a fault to turn a client away. */
   readonly admit: ((client: ClientInfo) => void) | undefined
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
@@ -190,7 +198,8 @@ const READABLE = headerList(
 )
 const SENDABLE = headerList(
   CALL_HEADERS.sent,
-  ['authorization', ...API_KEY_HEADERS, 'content-type', 'if-none-match', 'traceparent', 'tracestate'],
+  ['authorization', ...API_KEY_HEADERS, TOOLSET_HEADER, 'content-type', 'if-none-match'],
+  ['traceparent', 'tracestate'],
   ...Object.values(PROTOCOLS).map(({ headers }) => headers.sent),
 )
 

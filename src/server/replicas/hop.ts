@@ -5,7 +5,7 @@ import type { CallReply, CallRequest } from '#core/call'
 import { type Hop, HopError } from '#core/calls/forward'
 import type { RunningGateway } from '#core/calls/gateway'
 import { fault } from '#core/errors'
-import type { Principal } from '#core/principal'
+import { makePrincipal } from '#core/principal'
 import type { SessionHolder } from '#core/runs/sessions'
 import type { Clock, Logger } from '#core/runtime'
 import { FrameReader, FrameWriter, newTicket, writeTicket } from './frames.ts'
@@ -57,11 +57,11 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
   return {
     address: () => url,
     async call(holder, principal, request) {
-      const sent: ToHolder = { kind: 'call', principal: plain(principal), request: toSent(request) }
+      const sent: ToHolder = { kind: 'call', principal: makePrincipal(principal), request: toSent(request) }
       return replyOf(await ask(holder, sent, request))
     },
     async closeSession(holder, principal, sessionId) {
-      const answer = await ask(holder, { kind: 'close', principal: plain(principal), sessionId })
+      const answer = await ask(holder, { kind: 'close', principal: makePrincipal(principal), sessionId })
       if (answer.kind === 'closed') return answer.isClosed
       throw refusalOf(answer)
     },
@@ -75,11 +75,6 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
       return listener
     },
   }
-}
-
-/** What another replica has to know about who calls. */
-function plain({ id, tenant, scopes, tools }: Principal): Principal {
-  return { id, tenant, scopes, ...(tools === undefined ? {} : { tools }) }
 }
 
 function replyOf(answer: FromHolder): CallReply {

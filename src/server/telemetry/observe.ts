@@ -78,11 +78,11 @@ function noteHidden(gateway: Gateway, note: NoteDenial, { principal, action, fin
   })
 }
 
-function reasonOf(gateway: Gateway, { tenant, tools }: Principal, { id, policy }: Tool): DenialReason {
-  if (!isForTenant(policy, tenant)) return 'tenant'
-  // Which names an allow-list means is for the catalog to say.
-  const isListed = tools === undefined || gateway.catalogFor({ ...EVERYTHING, tools }).get(id) !== undefined
-  return isListed ? 'scope' : 'allowlist'
+function reasonOf(gateway: Gateway, principal: Principal, { id, policy }: Tool): DenialReason {
+  if (!isForTenant(policy, principal.tenant)) return 'tenant'
+  // Which tools an allow-list or a toolset means is for the catalog to say.
+  const listed = { ...principal, scopes: EVERYTHING.scopes, seesEveryTenant: true as const }
+  return gateway.catalogFor(listed).get(id) === undefined ? 'allowlist' : 'scope'
 }
 
 /** Equal denials within this time are one line with a count, after the first. */

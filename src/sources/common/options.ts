@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { fault } from '#core/errors'
 import { shortHash } from '#core/hash'
-import { matchesGlob } from '#core/imports/overrides'
 import type { JsonObject } from '#core/json'
 import { Secret } from '#core/secret'
 import { POLICY_FIELDS, type PolicyDefinition } from '#core/tool'
+import { matchesGlob } from '#core/tools/toolsets'
 
 /**
  * An address as it may be pinned, shown and logged: values of its query are often keys, so digests stand for them,

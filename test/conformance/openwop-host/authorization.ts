@@ -17,7 +17,7 @@ import { jsonReply, refuse } from '#protocols/openwop/errors'
 import type { NoteDenial } from '#server/telemetry/observe'
 
 const SYSTEM_ROLE = 'system'
-const ROLES: RoleTable = new Map([[SYSTEM_ROLE, ['*']]])
+const ROLES: RoleTable = new Map([[SYSTEM_ROLE, { scopes: ['*'] }]])
 const ROLES_OF: ReadonlyMap<string, readonly string[]> = new Map([['core.system', [SYSTEM_ROLE]]])
 
 /** Somebody the suite speaks of. Who has no role here has no scope either (OWP-60). */

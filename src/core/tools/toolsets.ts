@@ -1,0 +1,176 @@
+import { LATEST, parseToolName, plainVersion } from '#core/ids'
+import { didYouMean } from '#core/nearest-name'
+import type { Principal } from '#core/principal'
+import { POLICY_FIELDS, type SafetyTier, type Tool } from '#core/tool'
+
+/** A named part of the catalog, as an operator describes it (docs/toolsets.md). */
+interface Toolset {
+  readonly description?: string | undefined
+  /** Selectors: a tool is in when one of them selects it. */
+  readonly include: readonly string[]
+  /** … and none of these does. */
+  readonly exclude: readonly string[]
+  /** The most that a call of its tools may do; absent = anything. */
+  readonly tier?: SafetyTier | undefined
+}
+
+export type Toolsets = ReadonlyMap<string, Toolset>
+
+export const NO_TOOLSETS: Toolsets = new Map()
+
+/** Stands for a whole toolset in the list of tools that a key may use. */
+export const TOOLSET_PREFIX = 'toolset:'
+
+const TIERS: readonly SafetyTier[] = POLICY_FIELDS.safetyTier.choices
+
+function isInToolset({ include, exclude, tier }: Toolset, tool: Tool): boolean {
+  if (tier !== undefined && TIERS.indexOf(tool.policy.safetyTier) > TIERS.indexOf(tier)) return false
+  return include.some((text) => selects(text, tool)) && !exclude.some((text) => selects(text, tool))
+}
+
+/** What bounds a principal besides its scopes: a tool must be selected by each of these lists. */
+export function allowLists({ tools, toolsets, toolset }: Principal): readonly (readonly string[])[] {
+  return [
+    ...(tools === undefined ? [] : [tools]),
+    ...(toolsets === undefined ? [] : [toolsets.map((name) => TOOLSET_PREFIX + name)]),
+    ...(toolset === undefined ? [] : [[TOOLSET_PREFIX + toolset]]),
+  ]
+}
+
+/** What selects tools besides their names. */
+const KINDS = ['source', 'tag', 'toolset'] as const
+
+type Selector =
+  | { readonly kind: 'name'; readonly base: string; readonly version: string }
+  | { readonly kind: 'names' | (typeof KINDS)[number]; readonly pattern: string }
+
+const LONGEST_SELECTOR = 300
+
+/** `undefined` for what can select nothing. */
+export function readSelector(text: string): Selector | undefined {
+  if (text === '' || text.length > LONGEST_SELECTOR || /\s/.test(text)) return undefined
+  const kind = KINDS.find((word) => text.startsWith(`${word}:`))
+  if (kind !== undefined) {
+    const pattern = text.slice(kind.length + 1)
+    return pattern === '' ? undefined : { kind, pattern }
+  }
+  if (text.includes('*')) return { kind: 'names', pattern: text }
+  const ref = parseToolName(text)
+  return ref === undefined ? undefined : { kind: 'name', base: ref.base, version: ref.version }
+}
+
+/** Whether a selector means this tool, where it may name a toolset too. One that is not there has no tools. */
+export function selectsIn(toolsets: Toolsets, text: string, tool: Tool): boolean {
+  if (!text.startsWith(TOOLSET_PREFIX)) return selects(text, tool)
+  const toolset = toolsets.get(text.slice(TOOLSET_PREFIX.length))
+  return toolset !== undefined && isInToolset(toolset, tool)
+}
+
+/** Whether a selector that names no toolset means this tool. */
+export function selects(text: string, tool: Tool): boolean {
+  const selector = readSelector(text)
+  if (selector === undefined || selector.kind === 'toolset') return false
+  const { parts, tags = [] } = tool
+  if (selector.kind === 'source') return matchesGlob(parts.toolkit, selector.pattern)
+  if (selector.kind === 'tag') return tags.some((tag) => matchesGlob(tag, selector.pattern))
+  const names = [parts.base, tool.name, tool.catalogId]
+  if (selector.kind === 'name')
+    return names.includes(selector.base) && isVersion(selector.version, parts.version)
+  const { pattern } = selector
+  const spelled = pattern.includes('@') ? names.map((name) => `${name}@${parts.version}`) : names
+  return spelled.some((name) => matchesGlob(name, pattern))
+}
+
+function isVersion(asked: string, version: string): boolean {
+  return asked === LATEST || asked === plainVersion(version)
+}
+
+/** `*` matches any run of characters; no regular expression, because patterns meet names of others. */
+export function matchesGlob(name: string, pattern: string): boolean {
+  const [first = '', ...rest] = pattern.split('*')
+  if (rest.length === 0) return name === pattern
+  if (!name.startsWith(first)) return false
+  const last = rest.pop() ?? ''
+  let from = first.length
+  for (const part of rest) {
+    const at = name.indexOf(part, from)
+    if (at === -1) return false
+    from = at + part.length
+  }
+  return name.length - last.length >= from && name.endsWith(last)
+}
+
+/** What selectors may name. */
+export interface Selectable {
+  readonly tools: readonly Tool[]
+  /** Keys of sources, also of those whose tools are not there yet. */
+  readonly sources: readonly string[]
+  readonly toolsets: Toolsets
+}
+
+/** What is wrong with a selector that selects nothing, and what was probably meant; `undefined` when it selects something. */
+export function idleSelector(text: string, known: Selectable): string | undefined {
+  const selector = readSelector(text)
+  const quoted = JSON.stringify(text)
+  if (selector === undefined) return `${quoted} is no name of a tool and no pattern. ${FORMS}`
+  if (selector.kind === 'toolset') {
+    const names = [...known.toolsets.keys()]
+    if (names.includes(selector.pattern)) return undefined
+    return `there is no toolset "${selector.pattern}".${didYouMean(selector.pattern, names)}`
+  }
+  if (known.tools.some((tool) => selects(text, tool))) return undefined
+  if (selector.kind === 'source') {
+    const names = [...new Set([...known.sources, ...known.tools.map(({ parts }) => parts.toolkit)])]
+    const isThere = names.some((name) => matchesGlob(name, selector.pattern))
+    if (isThere) return `the source "${selector.pattern}" has no tools here yet.`
+    return `there is no source "${selector.pattern}".${didYouMean(selector.pattern, names)}`
+  }
+  if (selector.kind === 'tag') {
+    const tags = new Set(known.tools.flatMap(({ tags = [] }) => tags))
+    return `no tool has the tag "${selector.pattern}".${didYouMean(selector.pattern, tags)}`
+  }
+  const names = known.tools.flatMap(({ parts, name, catalogId }) => [parts.base, name, catalogId])
+  if (selector.kind === 'name') return `there is no tool ${quoted}.${didYouMean(text, names)}`
+  return `${quoted} matches no tool.${didYouMean(text, patternsLike(text, names))}`
+}
+
+export const FORMS =
+  'Write a name such as "Mail.Send", a pattern such as "Mail.*", "source:KEY" or "tag:NAME".'
+
+/** Enough to find a slip, and little enough that a large catalog is not held up by one. */
+const MOST_LIKE = 2_000
+
+/** The pattern with its longest piece as names have it in that place: `read*`, `writ*` for `reed*`. */
+export function patternsLike(pattern: string, names: Iterable<string>): ReadonlySet<string> {
+  const pieces = pattern.split('*')
+  const length = Math.max(...pieces.map((piece) => piece.length))
+  const longest = pieces.findIndex((piece) => piece.length === length)
+  const like = new Set<string>()
+  for (const name of names) {
+    const last = name.length - length
+    const from = longest === pieces.length - 1 ? last : 0
+    const to = longest === 0 ? 0 : last
+    for (let at = Math.max(0, from); at <= to && like.size < MOST_LIKE; at += 1) {
+      const meant = pieces.with(longest, name.slice(at, at + length)).join('*')
+      if (matchesGlob(name, meant)) like.add(meant)
+    }
+  }
+  return like
+}
+
+/** Everything in toolsets that does nothing, in words for the operator. */
+export function findIdle(toolsets: Toolsets, known: Omit<Selectable, 'toolsets'>): readonly string[] {
+  return [...toolsets].flatMap(([name, toolset]) => {
+    const { include, exclude, tier } = toolset
+    const idle = Object.entries({ include, exclude }).flatMap(([where, selectors]) =>
+      selectors.flatMap((text) => {
+        const problem = idleSelector(text, { ...known, toolsets: NO_TOOLSETS })
+        return problem === undefined || text === '*' ? [] : [`toolsets.${name}.${where}: ${problem}`]
+      }),
+    )
+    const isEmpty = known.tools.length > 0 && !known.tools.some((tool) => isInToolset(toolset, tool))
+    if (!isEmpty || idle.length > 0) return idle
+    const why = tier === undefined ? '' : ` None of what it includes is at most "${tier}".`
+    return [`toolsets.${name}: has no tools.${why}`]
+  })
+}

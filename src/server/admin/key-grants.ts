@@ -1,0 +1,89 @@
+import type { ApprovalRules } from '#core/approvals/approvals'
+import { fault } from '#core/errors'
+import { didYouMean } from '#core/nearest-name'
+import type { KeyGrant } from '#core/ports/key-store'
+import { coversScope, grantedScopes, NO_ROLES, type Principal, type RoleTable } from '#core/principal'
+import { isForTenant } from '#core/tool'
+import {
+  allowLists,
+  idleSelector,
+  readSelector,
+  type Selectable,
+  selects,
+  selectsIn,
+} from '#core/tools/toolsets'
+import { httpFault } from '#server/http/exchange'
+import { SERVER_SCOPES } from './access.ts'
+
+/** What keys can be given, as far as it is known where they are made. */
+export interface KnownGrants extends Selectable {
+  readonly roles: RoleTable
+  /** What is asked for besides the scopes of tools and of the server's own routes. */
+  readonly scopes: readonly string[]
+  /** Whether a tool of this name may come from a source whose tools are not all known here. */
+  mayComeLater(name: string): boolean
+}
+
+/**
+ * A role, a toolset or a tool that is not there would grant nothing, and nobody would notice: they are refused. What may
+ * match something later gives a warning.
+ */
+export function checkGrant(grant: KeyGrant, tenant: string, known: KnownGrants): readonly string[] {
+  const role = grant.roles.find((name) => !known.roles.has(name))
+  if (role !== undefined)
+    throw httpFault(400, `There is no role "${role}" in auth.roles.${didYouMean(role, known.roles.keys())}`)
+  const seen = { ...known, tools: known.tools.filter(({ policy }) => isForTenant(policy, tenant)) }
+  const warnings: string[] = []
+  for (const text of grant.tools ?? []) {
+    const problem = idleSelector(text, seen)
+    if (problem === undefined) continue
+    const kind = readSelector(text)?.kind
+    const isCertain = kind === 'toolset' || (kind === 'name' && !known.mayComeLater(text))
+    const sentence = problem.charAt(0).toUpperCase() + problem.slice(1)
+    if (isCertain)
+      throw httpFault(400, `${sentence} collet tools lists the names, collet toolsets the toolsets.`)
+    warnings.push(sentence)
+  }
+  return [...warnings, ...grant.scopes.flatMap((scope) => unaskedScope(scope, seen))]
+}
+
+/** What approvers have to hold. */
+export function approverScopes({ requiredScope, perTool }: ApprovalRules): readonly string[] {
+  return [requiredScope, ...[...perTool.values()].map((terms) => terms.requiredScope)].flatMap(
+    (scope) => scope ?? [],
+  )
+}
+
+/** A scope that nothing asks for opens nothing. */
+function unaskedScope(scope: string, { tools, scopes }: KnownGrants): readonly string[] {
+  const asked = new Set([...tools.flatMap(({ policy }) => policy.scopes), ...scopes, ...SERVER_SCOPES])
+  if ([...asked].some((needed) => coversScope([scope], needed))) return []
+  return [`Nothing here asks for the scope "${scope}".${didYouMean(scope, asked)}`]
+}
+
+/** Nobody gives on what they do not hold. */
+export function checkBounds(grant: KeyGrant, bounds: Principal, known: KnownGrants | undefined): void {
+  const scopes = grantedScopes(known?.roles ?? NO_ROLES, grant)
+  const over = scopes.find((scope) => !coversScope(bounds.scopes, scope))
+  if (over !== undefined)
+    throw fault('not_authorized', `You cannot grant the scope ${over}, because you do not hold it.`)
+  for (const held of allowLists(bounds)) {
+    if (grant.tools?.every((text) => isAmong(text, held, bounds.tenant, known)) !== true)
+      throw fault('not_authorized', 'You can grant only the tools that your own key is limited to.')
+  }
+}
+
+/** Whether these open all that this one does. A pattern, which later tools may match too, only by the same words. */
+function isAmong(
+  text: string,
+  held: readonly string[],
+  tenant: string,
+  known: KnownGrants | undefined,
+): boolean {
+  if (held.includes(text)) return true
+  if (known === undefined || readSelector(text)?.kind !== 'name') return false
+  const meant = known.tools.filter((tool) => isForTenant(tool.policy, tenant) && selects(text, tool))
+  return (
+    meant.length > 0 && meant.every((tool) => held.some((other) => selectsIn(known.toolsets, other, tool)))
+  )
+}
