@@ -30,6 +30,7 @@ export interface Services {
       readonly opentool?: NonNullable<StartOptions['opentool']>
       readonly worker?: WorkerShare
       readonly config?: NonNullable<StartOptions['config']>
+      readonly developing?: NonNullable<StartOptions['developing']>
     },
   ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'readAgain' | 'close'>>
   /** Serves MCP on a pair of streams, without a listener. */
