@@ -78,6 +78,8 @@ export interface HttpAppOptions {
 }
 
 export interface HttpApp {
+  /** Answers one request that somebody else's listener took. */
+  handle(request: IncomingMessage, response: ServerResponse): void
   /** Starts to listen; gives the URL. Rejects with a text that says what to do. */
   listen(): Promise<string>
   /** Stops listening, lets running requests finish within `closeMs`, then cuts what is left. */
@@ -124,6 +126,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     challengeFor: options.challengeFor,
     isClosing: () => isClosing,
   }
+  const handle: HttpApp['handle'] = (request, response) => void serveRequest(services, request, response)
   const servers: HttpListener[] = []
   const sockets = new Set<Socket>()
   /** One for all of them. */
@@ -132,10 +135,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
 
   const listenOn = async (name: string, wantedPort: number): Promise<AddressInfo> => {
-    const server = createListener(
-      { timeouts, certificate },
-      (request, response) => void serveRequest(services, request, response),
-    )
+    const server = createListener({ timeouts, certificate }, handle)
     servers.push(server)
     server.maxConnections = settings.maxConnections
     // Of a connection by https both are told: what arrives, and what is in it once both ends have agreed.
@@ -165,6 +165,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
 
   return {
+    handle,
     async listen() {
       const bound = await bind().catch((cause: unknown) => {
         throw listenError(settings, cause)
