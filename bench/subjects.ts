@@ -33,6 +33,6 @@ export const SUBJECTS = {
 export type SubjectName = keyof typeof SUBJECTS
 
 /** What hardly differs from one round to the next, and takes long. */
-export const ONCE: ReadonlySet<SubjectName> = new Set(['memory', 'principals', 'github', 'stripe'])
+export const ONCE: ReadonlySet<SubjectName> = new Set(['memory', 'principals', 'stripe'])
 
 export type FigureOf<Subject extends SubjectName> = keyof Awaited<ReturnType<(typeof SUBJECTS)[Subject]>>

@@ -61,6 +61,7 @@ export class AdminClient {
   readonly #args: Arguments<AdminOption>
   readonly #context: CommandContext
   readonly #options: AdminClientOptions
+  #acting: string | undefined
 
   constructor(args: Arguments<AdminOption>, context: CommandContext, options: AdminClientOptions = {}) {
     this.#args = args
@@ -92,7 +93,7 @@ export class AdminClient {
   ): Promise<JsonValue> {
     const { clock } = this.#context
     const operator = operatorName(this.#context)
-    if (request.method !== 'GET') this.#noteActing(`${operator} (the store itself)`)
+    if (changes(request)) this.#noteActing(`${operator} (the store itself)`)
     try {
       return await withStore(this.#args, this.#context, async (store) => {
         const denials: Denial[] = []
@@ -114,20 +115,35 @@ export class AdminClient {
   }
 
   /** What changes something says on stderr as whom it was done. */
-  async #askServer({ path, ...request }: AdminRequest): Promise<JsonObject> {
+  async #askServer(request: AdminRequest): Promise<JsonObject> {
+    const { path, method, body } = request
     const { services } = this.#context
     const { url, certificate } = await serverOf(this.#args, this.#context)
     const { credential, from } = await operatorCredential(url, this.#args, this.#context)
     const send = certificate === undefined ? services.fetch : services.fetchKnown(certificate)
     const onActing = (principal: string): void => {
-      if (request.method !== 'GET') this.#noteActing(`${cleanText(principal)} (${from})`)
+      if (changes(request)) this.#noteActing(`${cleanText(principal)} (${from})`)
     }
-    return await requestJson({ ...request, url: `${url}${path}`, credential, onActing }, send)
+    const sent = {
+      method,
+      ...(body === undefined ? {} : { body }),
+      url: `${url}${path}`,
+      credential,
+      onActing,
+    }
+    return await requestJson(sent, send)
   }
 
+  /** Once, also where one command changes several things. */
   #noteActing(who: string): void {
+    if (this.#acting === who) return
+    this.#acting = who
     this.#context.output.note(`as ${who}`)
   }
+}
+
+function changes({ method, isQuestion }: AdminRequest): boolean {
+  return method !== 'GET' && isQuestion !== true
 }
 
 /** The name under which changes made on the store itself are journaled. */
@@ -242,7 +258,8 @@ async function readStartToken(
   }
 }
 
-const DEFAULT_URL = 'http://127.0.0.1:4100'
+/** Where a server of a config that says nothing listens. */
+export const DEFAULT_URL = 'http://127.0.0.1:4100'
 
 /** The options of client commands: which server, and as whom. */
 export const SERVER_OPTIONS = {

@@ -178,6 +178,7 @@ export function compareSettings(before: Settings, after: Settings): Omit<Reloade
 /** Settings that have another name in the config. */
 const WRITTEN: Readonly<Record<string, string>> = {
   logLevel: 'log.level',
+  'logStyle.format': 'log.format',
   otlpEndpoint: 'telemetry.otlpEndpoint',
   dataFolder: 'store',
 }

@@ -1,3 +1,4 @@
+import { sep } from 'node:path'
 import { type Authenticator, createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
@@ -7,6 +8,7 @@ import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { Secret } from '#core/secret'
+import { explainThrown } from '#core/thrown'
 import type { Tool } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
 import type { Listener } from '#egress/policy'
@@ -71,6 +73,8 @@ export interface StartOptions {
   readonly catalogChanges?: CatalogChanges
   /** Present when this process is one of several workers that are one server. */
   readonly worker?: WorkerShare
+  /** Present when the author of the tools is the one who calls them, on this machine: callers hear what tools throw. */
+  readonly developing?: { readonly folder: string }
   /** What a conformance suite drives besides the product; only tests have it. */
   readonly conformance?: Conformance
 }
@@ -124,7 +128,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   checkExposure(settings, allowAnonymous)
   const graceMs = options.graceMs ?? GRACE_MS
   const clock = SYSTEM_CLOCK
-  const log = options.log ?? createLog(settings.logLevel)
+  const log = options.log ?? createLog(settings.logLevel, undefined, settings.logStyle)
   const { tls } = settings.server
   const certificate = tls === undefined ? undefined : await openCertificate(tls, { clock, log })
   const metrics = createMetrics()
@@ -146,6 +150,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       onLimitRefused: metrics.limitRefused,
       onAmbiguous: metrics.callsCut,
       hop,
+      ...explanations(settings, options),
       ...(options.catalogChanges === undefined ? {} : { catalogChanges: options.catalogChanges }),
     },
   )
@@ -228,7 +233,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const endpoint = settings.otlpEndpoint
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
     if (spans !== undefined) closing.push(spans.close)
-    const observed = observeCalls(auditHidden(gateway, noteDenial), { metrics, clock })
+    const observed = observeCalls(auditHidden(gateway, noteDenial), {
+      ...{ metrics, clock },
+      tellCall: log.tellCall,
+      tellsWhy: options.developing !== undefined,
+    })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
     const issuers = () => (live.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers().length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
@@ -335,6 +344,16 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   }
 }
 
+/** Paths are shown as the author sees them. Never beyond this machine: what a tool throws may hold what nobody else should read. */
+function explanations(
+  { server: { host } }: Settings,
+  { developing }: StartOptions,
+): { explainThrown?: (thrown: unknown) => string } {
+  if (developing === undefined || !isLoopback(host)) return {}
+  const folder = `${developing.folder}${sep}`
+  return { explainThrown: (thrown) => explainThrown(thrown).replaceAll(folder, '') }
+}
+
 function requireReloads(reloads: Reloads | undefined): Reloads {
   if (reloads !== undefined) return reloads
   throw fault(
@@ -381,7 +400,7 @@ function adminRoutes(
     ...createKeyRoutes(apiKeys, access),
     ...createPinRoutes(pins, access),
     ...createSecretsRoutes({ store, broker, clock }, access),
-    ...createSourceRoutes({ sources, store: store.sources, clock, isConfigured }, access),
+    ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),
     ...createAuditRoutes(store.audit, access),
   ]
 }
