@@ -47,7 +47,7 @@ export async function createHandler(config: ColletConfig, options: HandlerOption
       if (!isTaken) request.url = withoutBase(request.url ?? '/', base)
       running.handle(unread(request), response)
     },
-    async fetch(request) {
+    fetch: async (request) => {
       const { pathname, search } = new URL(request.url)
       const { raw, response, answered } = openExchange(request, withoutBase(`${pathname}${search}`, base))
       running.handle(raw, response)
