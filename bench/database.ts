@@ -1,13 +1,33 @@
+import { Client } from 'pg'
 import { type PostgresServer, startPostgres } from '../test/store/postgres-server.ts'
 
 let running: Promise<PostgresServer> | undefined
 let made = 0
+let version: string | undefined
 
 /** An empty database of a PostgreSQL that waits for the disk, as one in use does; started with the first. */
 export async function createDatabase(): Promise<string> {
   running ??= startPostgres({ settings: ['fsync=on', 'max_connections=200'] })
   made += 1
-  return await (await running).createDatabase(`bench_${made}`)
+  const [server, name] = [await running, `bench_${made}`]
+  version ??= await askVersion(server.url)
+  return await server.createDatabase(name)
+}
+
+/** Of the PostgreSQL that took part, also once it is stopped; `undefined` where none did. */
+export function databaseVersion(): string | undefined {
+  return version
+}
+
+async function askVersion(url: string): Promise<string> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  try {
+    const { rows } = await client.query<{ server_version: string }>('SHOW server_version')
+    return rows[0]?.server_version ?? 'unknown'
+  } finally {
+    await client.end()
+  }
 }
 
 export async function stopDatabase(): Promise<void> {

@@ -1,7 +1,7 @@
 import type { ContenderName } from './contenders.ts'
 import type { LoadResult } from './load-result.ts'
 import type { RoundResult } from './measure-round.ts'
-import type { FigureRow, Goals, RatioRow, Row, RowName, SpreadRow } from './rows.ts'
+import type { FigureRow, Goals, RatioRow, Row, RowName } from './rows.ts'
 import { type Figure, median } from './statistics.ts'
 import type { SubjectName } from './subjects.ts'
 
@@ -71,8 +71,7 @@ interface Seen {
 type Beside = Partial<Omit<Figure, 'value'>>
 
 function read(row: Row, measured: Measurements): Seen {
-  if (row.kind === 'ratio') return readRatio(row, measured)
-  return row.kind === 'spread' ? readSpread(row, measured) : readFigure(row, measured)
+  return row.kind === 'ratio' ? readRatio(row, measured) : readFigure(row, measured)
 }
 
 /** Compares inside each round first, so that a slow minute of the machine slows both sides. */
@@ -82,18 +81,6 @@ function readRatio({ contender, against, of }: RatioRow, measured: Measurements)
   if (problem !== undefined) return { problem, beside: own, against: others }
   const values = own.map((load, round) => load[of] / (others[round]?.[of] ?? Number.NaN))
   return { values, beside: own, against: others }
-}
-
-function readSpread({ contenders }: SpreadRow, measured: Measurements): Seen {
-  const beside = contenders.flatMap((name) => loadsOf(measured, name))
-  const problem = problemOf(measured, contenders)
-  if (problem !== undefined) return { problem, beside }
-  const loads = contenders.map((name) => loadsOf(measured, name))
-  const values = measured.rounds.map((_, round) => {
-    const rates = loads.map((of) => of[round]?.requestsPerSecond ?? Number.NaN)
-    return Math.min(...rates) / Math.max(...rates)
-  })
-  return { values, beside }
 }
 
 function readFigure({ subject, figure }: FigureRow, { subjects }: Measurements): Seen {

@@ -24,12 +24,6 @@ export interface RatioRow extends RowBase {
   readonly against: ContenderName
 }
 
-/** The slowest of several contenders over the fastest. */
-export interface SpreadRow extends RowBase {
-  readonly kind: 'spread'
-  readonly contenders: readonly ContenderName[]
-}
-
 /** A figure that a measurement of its own gives. */
 export type FigureRow = {
   readonly [Subject in SubjectName]: RowBase & {
@@ -39,7 +33,7 @@ export type FigureRow = {
   }
 }[SubjectName]
 
-export type Row = RatioRow | SpreadRow | FigureRow
+export type Row = RatioRow | FigureRow
 
 function atLeast(must: number, aim?: number): Goals {
   return { unit: 'ratio', best: 'high', must, ...(aim === undefined ? {} : { aim }) }
@@ -127,7 +121,7 @@ export const ROWS = {
   },
   tools: {
     title: 'calls with 10, 1 000 and 10 000 tools (least over most)',
-    ...{ kind: 'spread', contenders: ['memory', 'tools 1000', 'tools 10000'] },
+    ...{ kind: 'figure', subject: 'tools', figure: 'calls' },
     goals: atLeast(0.95, 1),
   },
   workers: {
@@ -195,6 +189,16 @@ export const ROWS = {
     title: 'SQLite, every limit and two budgets on, against off',
     ...rate('limited', 'sqlite'),
     goals: atLeast(0.97),
+  },
+  'tools-cpu': {
+    title: 'processor time of those calls (least over most)',
+    ...{ kind: 'figure', subject: 'tools', figure: 'cpu' },
+    goals: FOR_INFORMATION,
+  },
+  'tools-noise': {
+    title: 'calls with 10 tools and with 10 tools, in the same turns: the noise of that',
+    ...{ kind: 'figure', subject: 'tools', figure: 'noise' },
+    goals: FOR_INFORMATION,
   },
   'list-plain': {
     title: 'GET /tools, 10 000 tools',
@@ -281,6 +285,5 @@ export function isRowName(text: string): text is RowName {
 }
 
 export function contendersOf(row: Row): readonly ContenderName[] {
-  if (row.kind === 'ratio') return [row.against, row.contender]
-  return row.kind === 'spread' ? row.contenders : []
+  return row.kind === 'ratio' ? [row.against, row.contender] : []
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import type { ContenderName } from './contenders.ts'
-import { stopDatabase } from './database.ts'
+import { databaseVersion, stopDatabase } from './database.ts'
 import { formatResults, formatTable, type Setting } from './format-table.ts'
 import { measureRound, type Timing, toError } from './measure-round.ts'
 import { type Measurements, reportLine } from './report.ts'
@@ -97,6 +97,7 @@ function findBusiest(measured: Measurements): number {
 }
 
 function settingOf({ warmUpMs, sliceMs, slices }: Timing): Setting {
+  const postgres = databaseVersion()
   return {
     date: new Date().toISOString().slice(0, 10),
     processor: cpus()[0]?.model ?? 'unknown',
@@ -106,6 +107,7 @@ function settingOf({ warmUpMs, sliceMs, slices }: Timing): Setting {
     versions: {
       Node: process.versions.node,
       SQLite: process.versions.sqlite ?? 'unknown',
+      ...(postgres === undefined ? {} : { PostgreSQL: postgres }),
       ...Object.fromEntries(PEERS.map((name) => [name, versionOf(name)])),
     },
     how: `${ROUNDS} rounds of ${slices} slices of ${sliceMs} ms, after ${warmUpMs} ms of warm-up; load average before it ${loadBefore.toFixed(1)}; ${minutesSince(startedMs)} minutes in all`,

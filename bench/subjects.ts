@@ -8,6 +8,7 @@ import { measurePostgres } from './measure-postgres.ts'
 import { measurePrincipals } from './measure-principals.ts'
 import type { Timing } from './measure-round.ts'
 import { measureStart } from './measure-start.ts'
+import { measureTools } from './measure-tools.ts'
 import { measureWorkers } from './measure-workers.ts'
 import type { Figure } from './statistics.ts'
 
@@ -20,6 +21,7 @@ export const SUBJECTS = {
   start: measureStart,
   memory: measureMemory,
   postgres: measurePostgres,
+  tools: measureTools,
   catalog: measureCatalog,
   principals: measurePrincipals,
   followers: measureFollowers,
@@ -31,6 +33,6 @@ export const SUBJECTS = {
 export type SubjectName = keyof typeof SUBJECTS
 
 /** What hardly differs from one round to the next, and takes long. */
-export const ONCE: ReadonlySet<SubjectName> = new Set(['memory', 'principals', 'github', 'stripe'])
+export const ONCE: ReadonlySet<SubjectName> = new Set(['memory', 'principals', 'stripe'])
 
 export type FigureOf<Subject extends SubjectName> = keyof Awaited<ReturnType<(typeof SUBJECTS)[Subject]>>

@@ -14,6 +14,7 @@ import {
   type OperatorAccess,
 } from '#server/admin/access'
 import type { ServerRoute } from '#server/http/router'
+import { READ_LIMIT_MS } from '#server/reload'
 import { isLoopback } from '#server/safety'
 import {
   type Arguments,
@@ -60,6 +61,7 @@ export class AdminClient {
   readonly #args: Arguments<AdminOption>
   readonly #context: CommandContext
   readonly #options: AdminClientOptions
+  #acting: string | undefined
 
   constructor(args: Arguments<AdminOption>, context: CommandContext, options: AdminClientOptions = {}) {
     this.#args = args
@@ -91,7 +93,7 @@ export class AdminClient {
   ): Promise<JsonValue> {
     const { clock } = this.#context
     const operator = operatorName(this.#context)
-    if (request.method !== 'GET') this.#noteActing(`${operator} (the store itself)`)
+    if (changes(request)) this.#noteActing(`${operator} (the store itself)`)
     try {
       return await withStore(this.#args, this.#context, async (store) => {
         const denials: Denial[] = []
@@ -113,20 +115,35 @@ export class AdminClient {
   }
 
   /** What changes something says on stderr as whom it was done. */
-  async #askServer({ path, ...request }: AdminRequest): Promise<JsonObject> {
+  async #askServer(request: AdminRequest): Promise<JsonObject> {
+    const { path, method, body } = request
     const { services } = this.#context
     const { url, certificate } = await serverOf(this.#args, this.#context)
     const { credential, from } = await operatorCredential(url, this.#args, this.#context)
     const send = certificate === undefined ? services.fetch : services.fetchKnown(certificate)
     const onActing = (principal: string): void => {
-      if (request.method !== 'GET') this.#noteActing(`${cleanText(principal)} (${from})`)
+      if (changes(request)) this.#noteActing(`${cleanText(principal)} (${from})`)
     }
-    return await requestJson({ ...request, url: `${url}${path}`, credential, onActing }, send)
+    const sent = {
+      method,
+      ...(body === undefined ? {} : { body }),
+      url: `${url}${path}`,
+      credential,
+      onActing,
+    }
+    return await requestJson(sent, send)
   }
 
+  /** Once, also where one command changes several things. */
   #noteActing(who: string): void {
+    if (this.#acting === who) return
+    this.#acting = who
     this.#context.output.note(`as ${who}`)
   }
+}
+
+function changes({ method, isQuestion }: AdminRequest): boolean {
+  return method !== 'GET' && isQuestion !== true
 }
 
 /** The name under which changes made on the store itself are journaled. */
@@ -162,7 +179,7 @@ async function serverOf(args: Arguments<AdminOption>, context: CommandContext): 
     const { config: loaded, folder } = await loadProjectConfig(config, context)
     const { host, port } = loaded.server
     const { tls } = tlsFiles(loaded.server.tls, folder)
-    const known = tls === undefined ? {} : { certificate: await readFile(tls.cert, 'latin1') }
+    const known = tls === undefined ? {} : { certificate: await readCertificate(tls.cert) }
     if (isNamed || port === 0) return { url, ...known }
     const scheme = tls === undefined ? 'http' : 'https'
     return { url: `${scheme}://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`, ...known }
@@ -171,6 +188,25 @@ async function serverOf(args: Arguments<AdminOption>, context: CommandContext): 
     throw error
   }
 }
+
+async function readCertificate(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'latin1')
+  } catch (cause) {
+    const why = cause instanceof Error && 'code' in cause ? READ_PROBLEMS.get(cause.code) : undefined
+    throw new CommandFailure(
+      EXIT.usage,
+      `server.tls.cert: ${file} ${why ?? 'cannot be read'}. The server of this config is known by it. Run this as a user who may read it, or ask the server by the name in its certificate: --url https://…`,
+      { cause },
+    )
+  }
+}
+
+const READ_PROBLEMS: ReadonlyMap<unknown, string> = new Map([
+  ['ENOENT', 'does not exist'],
+  ['EACCES', 'may not be read by this user'],
+  ['EISDIR', 'is a folder'],
+])
 
 function isOwnHttps(text: string): boolean {
   const { protocol, hostname } = new URL(text)
@@ -222,7 +258,8 @@ async function readStartToken(
   }
 }
 
-const DEFAULT_URL = 'http://127.0.0.1:4100'
+/** Where a server of a config that says nothing listens. */
+export const DEFAULT_URL = 'http://127.0.0.1:4100'
 
 /** The options of client commands: which server, and as whom. */
 export const SERVER_OPTIONS = {
@@ -251,8 +288,8 @@ export function readServerAddress(
   return { url: url.href.replace(/\/+$/, ''), apiKey: args.text('key') ?? environment.apiKey?.reveal() }
 }
 
-/** How long the CLI waits for an answer to one of its own requests. */
-const PATIENCE_MS = 30_000
+/** How long the CLI waits for an answer to one of its own requests: a little longer than a server waits for its config, so that it hears the reason. */
+const PATIENCE_MS = READ_LIMIT_MS + 5_000
 
 interface JsonRequest {
   readonly method: 'GET' | 'POST' | 'DELETE'

@@ -33,13 +33,15 @@ export function parseArguments(command: Command, argv: readonly string[]): Parse
   const values = new Map<string, string[]>()
   const flags = new Set<string>()
   const positionals: string[] = []
+  let dashes: number | undefined
   for (const token of tokens) {
     if (token.kind === 'positional') positionals.push(showDash(token.value))
+    if (token.kind === 'option-terminator') dashes = positionals.length
     if (token.kind === 'option') readOption(token, specs, values, flags)
   }
   const help = flags.has('help')
   if (!help) checkPositionals(command, positionals, specs.keys())
-  return { args: new Arguments(positionals, values, flags), help, json: flags.has('json') }
+  return { args: new Arguments(positionals, values, flags, dashes), help, json: flags.has('json') }
 }
 
 interface OptionToken {
@@ -194,6 +196,8 @@ export type OptionSpecs<Name extends string = string> = Readonly<Record<Name, Op
 /** A command's parsed arguments; reading one checks it. */
 export class Arguments<Name extends string = string> {
   readonly positionals: readonly string[]
+  /** The words after `--`, which are among the positionals too; absent without it. */
+  readonly afterDashes: readonly string[] | undefined
   readonly #values: ReadonlyMap<string, readonly string[]>
   readonly #flags: ReadonlySet<string>
 
@@ -201,8 +205,11 @@ export class Arguments<Name extends string = string> {
     positionals: readonly string[],
     values: ReadonlyMap<string, readonly string[]>,
     flags: ReadonlySet<string>,
+    /** How many positionals stand before `--`. */
+    dashes?: number,
   ) {
     this.positionals = positionals
+    this.afterDashes = dashes === undefined ? undefined : positionals.slice(dashes)
     this.#values = values
     this.#flags = flags
   }

@@ -28,8 +28,20 @@ export function readEnd(option: string, text: string, nowMs: number): string {
 export async function confirm({ stdin, output }: CommandContext, question: string): Promise<boolean> {
   if (stdin.isTTY !== true) return false
   output.note(`${question} [y/N]`)
-  for await (const chunk of stdin) return /^\s*y(?:es)?\s*$/i.test(Buffer.from(chunk).toString('utf8'))
-  return false
+  const answer = await nextChunk(stdin)
+  return answer !== undefined && /^\s*y(?:es)?\s*$/i.test(Buffer.from(answer).toString('utf8'))
+}
+
+type Stdin = CommandContext['stdin']
+
+/** What is read from, by stdin: to leave a loop over it would close it, and there may be another question. */
+const READERS = new WeakMap<Stdin, AsyncIterator<string | Uint8Array>>()
+
+async function nextChunk(stdin: Stdin): Promise<string | Uint8Array | undefined> {
+  const reader = READERS.get(stdin) ?? stdin[Symbol.asyncIterator]()
+  READERS.set(stdin, reader)
+  const { done, value } = await reader.next()
+  return done === true ? undefined : value
 }
 
 const BACKSPACES = new Set(['\u007f', '\b'])
@@ -48,12 +60,12 @@ export async function readHidden({ stdin, output }: CommandContext, what: string
   return text
 }
 
-async function readTyped(stdin: CommandContext['stdin'], ask: () => void): Promise<string> {
+async function readTyped(stdin: Stdin, ask: () => void): Promise<string> {
   stdin.setRawMode?.(true)
   ask()
   try {
     const typed: string[] = []
-    for await (const chunk of stdin) {
+    for (let chunk = await nextChunk(stdin); chunk !== undefined; chunk = await nextChunk(stdin)) {
       for (const key of typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8')) {
         if (ENDS.has(key)) return typed.join('')
         if (key === INTERRUPT) throw new UsageError('Nothing was set.')

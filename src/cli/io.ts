@@ -30,12 +30,15 @@ export interface Services {
       readonly opentool?: NonNullable<StartOptions['opentool']>
       readonly worker?: WorkerShare
       readonly config?: NonNullable<StartOptions['config']>
+      readonly developing?: NonNullable<StartOptions['developing']>
     },
   ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'readAgain' | 'close'>>
   /** Serves MCP on a pair of streams, without a listener. */
   startStdio(settings: Settings, options: StdioStart): Promise<StdioServing>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
   openStore(access: StoreAccess): Promise<Store>
+  /** Makes a store that is not there yet, with its key file, as the first start of a server would. */
+  createStore(access: StoreAccess): Promise<void>
   /** Rejects when a server could not read or write this store; writes nothing, not even to the journal. */
   checkWritable(access: StoreAccess): Promise<void>
   /** Brings the tables of a store up to date, or (`look`) says what would be done. */
@@ -146,6 +149,11 @@ export const REAL_SERVICES: Services = {
   async openStore({ url, ...keys }) {
     const { openStore } = await import('#store/stores')
     return await openStore(url, { ...keys, mode: 'operator' })
+  },
+  async createStore({ url, ...keys }) {
+    const { openStore } = await import('#store/stores')
+    const store = await openStore(url, { ...keys, mode: 'server' })
+    await store.close()
   },
   async checkWritable({ url, ...keys }) {
     const { openStore } = await import('#store/stores')

@@ -46,6 +46,8 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 
 process.exitCode = await runCli(process.argv.slice(2), io)
+// A question that was answered leaves it open.
+if (process.stdin.isTTY) process.stdin.unref()
 setTimeout(() => process.exit(), LAST_MOMENT_MS).unref()
 
 /** `console.log` in a tool must not end up between messages (MCP-97). */

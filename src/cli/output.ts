@@ -73,6 +73,8 @@ export class Output {
   readonly #stdout: TextStream
   readonly #stderr: TextStream
   readonly #noColor: boolean
+  /** A line that will be gone stands on the terminal. */
+  #isBusy = false
 
   constructor({ stdout, stderr, noColor }: OutputOptions) {
     this.#stdout = stdout
@@ -91,7 +93,12 @@ export class Output {
   }
 
   note(line: string): void {
-    this.#stderr.write(`${line}\n`)
+    this.#stderr.write(`${this.#isBusy ? CLEAR_LINE : ''}${line}\n`)
+  }
+
+  /** Something went well. */
+  done(line: string): void {
+    this.note(`${this.#paint(this.#stderr, 'green', '✓')} ${line}`)
   }
 
   warn(line: string): void {
@@ -112,19 +119,23 @@ export class Output {
     return this.#stdout.isTTY === true ? this.#stdout.columns : undefined
   }
 
-  /** Shows that `work` is under way, on a terminal; the line is gone when it ends. */
+  /** Shows that `work` is under way and since how many seconds, on a terminal; the line is gone when it ends. */
   async during<T>(text: string, work: Promise<T>): Promise<T> {
     if (this.#stderr.isTTY !== true) return await work
     let frame = 0
     const timer = setInterval(() => {
       const mark = FRAMES[frame % FRAMES.length] ?? ''
       frame += 1
-      this.#stderr.write(`${CLEAR_LINE}${this.#paint(this.#stderr, 'cyan', mark)} ${text}`)
+      const seconds = Math.floor((frame * FRAME_MS) / 1000)
+      const since = seconds === 0 ? '' : ` ${seconds} s`
+      this.#isBusy = true
+      this.#stderr.write(`${CLEAR_LINE}${this.#paint(this.#stderr, 'cyan', mark)} ${text}${since}`)
     }, FRAME_MS)
     try {
       return await work
     } finally {
       clearInterval(timer)
+      this.#isBusy = false
       if (frame > 0) this.#stderr.write(CLEAR_LINE)
     }
   }

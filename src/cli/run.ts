@@ -23,6 +23,8 @@ import { problemText } from './store-access.ts'
  * word is typed: a command does not wait for the code of the others.
  */
 const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly Command[] }>> = new Map([
+  ['init', () => import('#cli/commands/init')],
+  ['dev', () => import('#cli/commands/dev')],
   ['serve', () => import('#cli/commands/serve')],
   ['mcp', () => import('#cli/commands/serve')],
   ['reload', () => import('#cli/commands/reload')],

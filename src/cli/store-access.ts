@@ -1,10 +1,12 @@
 import { existsSync } from 'node:fs'
-import { relative } from 'node:path'
+import { writeFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
 import { decodeMasterKeys } from '#config/environment'
 import {
   ConfigError,
   type ConfigProblem,
   findConfig,
+  hasConfig,
   type ImportModule,
   type LoadedConfig,
   loadConfig,
@@ -55,6 +57,48 @@ export async function storeAccess(
     throw problem(`There is no database at ${file}. Name the right one with --store or --config.`)
   return { url: store, dataFolder, ...decodeMasterKeys(context.environment) }
 }
+
+/**
+ * For a command that may be the first one in a folder: makes the database that is not there yet, and a config where there
+ * is neither. Gives what was made, relative to where the user is.
+ */
+export async function ensureStore(
+  args: Arguments<'store' | 'config'>,
+  context: CommandContext,
+): Promise<readonly string[]> {
+  const { workingFolder, environment, services } = context
+  const made: string[] = []
+  if (lacksConfig(args, context)) {
+    await writeFile(join(workingFolder, NEW_CONFIG), '{}\n', { flag: 'wx' })
+    made.push(NEW_CONFIG)
+  }
+  const { store, file, dataFolder } = await chosenStore(args, context)
+  if (file === undefined || existsSync(file)) return made
+  await services.createStore({ url: store, dataFolder, ...decodeMasterKeys(environment) })
+  return [...made, shorter(relative(workingFolder, file), file)]
+}
+
+/** Whether there is a store to look into; `ensureStore` would make one. */
+export async function hasStore(
+  args: Arguments<'store' | 'config'>,
+  context: CommandContext,
+): Promise<boolean> {
+  if (lacksConfig(args, context)) return false
+  const { file } = await chosenStore(args, context)
+  return file === undefined || existsSync(file)
+}
+
+/** Nobody names a store or a config, and there is none where the user is. */
+export function lacksConfig(
+  args: Arguments<'store' | 'config'>,
+  { workingFolder, environment }: CommandContext,
+): boolean {
+  const named = args.text('store') ?? args.text('config') ?? environment.configFile
+  return named === undefined && !hasConfig(workingFolder)
+}
+
+/** JSON needs no package beside it. */
+const NEW_CONFIG = 'collet.config.json'
 
 /** Opens the chosen store for one piece of work, and closes it whatever happens. */
 export async function withStore<T>(

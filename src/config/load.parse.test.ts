@@ -53,7 +53,7 @@ describe('parseConfig', () => {
       acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
       hooks: {},
-      log: { level: 'info' },
+      log: { level: 'info', format: 'auto' },
       telemetry: {},
     })
   })
@@ -201,7 +201,9 @@ describe('parseConfig', () => {
   })
 
   it('lists what is known when nothing is near', () => {
-    expect(problemsOf({ log: { banana: 1 } })).toEqual(['log: unknown key "banana". Known here: level.'])
+    expect(problemsOf({ log: { banana: 1 } })).toEqual([
+      'log: unknown key "banana". Known here: level, format.',
+    ])
   })
 
   it('says what is wrong with each entry of the allow-list, and with the limits', () => {

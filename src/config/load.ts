@@ -30,6 +30,11 @@ export function findConfig(folder: string, named?: string): string {
   return join(folder, first)
 }
 
+/** Whether a folder has a config, or several. */
+export function hasConfig(folder: string): boolean {
+  return CONFIG_NAMES.some((name) => existsSync(join(folder, name)))
+}
+
 function existing(file: string): string {
   if (existsSync(file)) return file
   throw notFound(`There is no config file ${file}.`)

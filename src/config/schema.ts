@@ -353,6 +353,8 @@ export const CONFIG_SCHEMA = closed({
   log: closed({
     /** Default `info`. */
     level: z.enum(LOG_LEVELS).default('info'),
+    /** `pretty`: lines for people, one for each call. `json`: lines for machines. Default `auto`: pretty on a terminal, JSON elsewhere. */
+    format: z.enum(['auto', 'pretty', 'json']).default('auto'),
   }).prefault({}),
   telemetry: closed({
     /** OTLP/HTTP endpoint for traces, for example `http://127.0.0.1:4318`. Default none. */

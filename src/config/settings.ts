@@ -110,6 +110,8 @@ export interface Settings extends ProtocolSettings {
   readonly approvals: ApprovalRules
   readonly hooks: Hooks
   readonly logLevel: ParsedConfig['log']['level']
+  /** Absent = JSON. */
+  readonly logStyle?: { readonly format: ParsedConfig['log']['format']; readonly isColored: boolean }
   /** OTLP/HTTP endpoint for traces, e.g. `http://127.0.0.1:4318`; `undefined` = no export. */
   readonly otlpEndpoint: string | undefined
 }

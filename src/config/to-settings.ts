@@ -95,6 +95,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     approvals: toApprovalRules(config.approvals),
     hooks: givenHooks(config.hooks),
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
+    logStyle: { format: config.log.format, isColored: !environment.noColor },
     otlpEndpoint: otlpEndpoint(environment.otlpEndpoint) ?? config.telemetry.otlpEndpoint,
   }
 }

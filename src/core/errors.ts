@@ -187,6 +187,13 @@ export interface ErrorDetails {
   readonly nextStep?: string
   /** The run that tells of it, for calls that leave no record. */
   readonly runId?: string
+  /** It is not known whether the request took effect: no wire asks for it again by itself. */
+  readonly mayHaveRun?: true
+}
+
+/** Whether a wire may say when to send the same again. */
+export function mayComeAgain({ details }: { readonly details?: ErrorDetails | undefined }): boolean {
+  return details?.mayHaveRun !== true
 }
 
 export interface FaultOptions extends ToolErrorOptions, ErrorDetails {
@@ -224,31 +231,35 @@ export class ToolError extends Error {
 
 /** A `ToolError` with one of the server's own codes. */
 export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {
-  const { issues, missing, scope, nextStep, runId, shown, ...rest } = options
+  const { issues, missing, scope, nextStep, runId, mayHaveRun, shown, ...rest } = options
   const details: ErrorDetails = {
     ...(scope === undefined ? {} : { scope }),
     ...(issues === undefined ? {} : { issues }),
     ...(missing === undefined ? {} : { missing }),
     ...(nextStep === undefined ? {} : { nextStep }),
     ...(runId === undefined ? {} : { runId }),
+    ...(mayHaveRun === undefined ? {} : { mayHaveRun }),
   }
   return Object.assign(new ToolError(message, rest), { code, details, shown })
 }
 
 /**
- * What callers hear of a store that is away or full, whatever they asked for: it is no fault of theirs, and they come again. `undefined`
- * for every other error, and for what exists but cannot be read, which is for the operator (rule 14).
+ * What callers hear of a store that is away or full, whatever they asked for: it is no fault of theirs, and they come again, but for what
+ * may have taken effect. `undefined` for every other error, and for what exists but cannot be read, which is for the operator (rule 14).
  */
 export function storeFault(error: unknown): ToolError | undefined {
   if (!(error instanceof StoreError) || error.code === 'unreadable') return undefined
-  const what =
-    error.code === 'unknown'
-      ? 'It is not known whether this request took effect; look before you repeat it.'
-      : 'Nothing was changed; try again shortly.'
-  return fault('not_ready', `The server cannot use its store right now. ${what}`, {
-    retryAfterMs: 2_000,
-    cause: error,
-  })
+  const cannot = 'The server cannot use its store right now.'
+  return error.code === 'unknown'
+    ? fault(
+        'not_ready',
+        `${cannot} It is not known whether this request took effect; look before you repeat it.`,
+        { mayHaveRun: true, cause: error },
+      )
+    : fault('not_ready', `${cannot} Nothing was changed; try again shortly.`, {
+        retryAfterMs: 2_000,
+        cause: error,
+      })
 }
 
 /** Also true for a `ToolError` of another copy of this package, as in a project with its own install. */

@@ -37,14 +37,20 @@ export function placeOfThrown(thrown: unknown, until?: string): string | undefin
   for (const line of lines) {
     if (until !== undefined && line.includes(until)) return undefined
     const frame = /^\s+at (?:.*[\s(])?(file:\/\/\S+?|\/[^\s)]+?):(\d+):(\d+)\)?$/.exec(line)
-    if (frame === null || isForeign(line)) continue
+    if (frame === null || isForeignFrame(line)) continue
     return `${pathOf(frame[1] ?? '')}:${frame[2]}:${frame[3]}`
   }
   return undefined
 }
 
-function isForeign(line: string): boolean {
-  return line.includes('/node_modules/') || line.includes(OWN_FOLDER) || line.includes(OWN_PATH)
+/** Whether a line of a stack is in Node, in a package or in ours: not where the author of a tool looks first. */
+export function isForeignFrame(line: string): boolean {
+  return (
+    /\(?node:/.test(line) ||
+    line.includes('/node_modules/') ||
+    line.includes(OWN_FOLDER) ||
+    line.includes(OWN_PATH)
+  )
 }
 
 /** Without what a file was asked for with: one that is read again has a query. */

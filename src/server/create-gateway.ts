@@ -95,7 +95,7 @@ export async function createGateway(config: ColletConfig, options: GatewayOption
   ])
   const { gateway, close } = await openServices(settings, {
     clock: SYSTEM_CLOCK,
-    log: createLog(settings.logLevel),
+    log: createLog(settings.logLevel, undefined, settings.logStyle),
     publicUrl: () => plannedUrl(settings.server),
     onCommit: () => {},
   })

@@ -33,7 +33,7 @@ interface ReloadsOptions {
 
 const LOOK_MS = 1_000
 /** A config may ask others for its secrets; one that waits longer keeps every later reading waiting. */
-const READ_LIMIT_MS = 30_000
+export const READ_LIMIT_MS = 30_000
 
 /** Reads the config again when somebody asks: here, or through the store, where all servers of it hear of it. */
 export class Reloads {
@@ -178,6 +178,7 @@ export function compareSettings(before: Settings, after: Settings): Omit<Reloade
 /** Settings that have another name in the config. */
 const WRITTEN: Readonly<Record<string, string>> = {
   logLevel: 'log.level',
+  'logStyle.format': 'log.format',
   otlpEndpoint: 'telemetry.otlpEndpoint',
   dataFolder: 'store',
 }

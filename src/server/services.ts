@@ -37,6 +37,8 @@ interface ServicesOptions {
   onLimitRefused?(name: LimitName): void
   onAmbiguous?(calls: number): void
   readonly catalogChanges?: CatalogChanges
+  /** What callers hear of an exception; default nothing. */
+  readonly explainThrown?: (thrown: unknown) => string
   /** The way to replicas that hold sessions. */
   readonly hop?: Hop
 }
@@ -116,6 +118,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     onLimitRefused: (name) => options.onLimitRefused?.(name),
     onAmbiguous: (calls) => options.onAmbiguous?.(calls),
     onApproverDenied: denials.note,
+    explainThrown: options.explainThrown,
     catalogChanges,
   })
   const sources = openSources(settings, {

@@ -1,3 +1,4 @@
+import { sep } from 'node:path'
 import { type Authenticator, createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
@@ -7,6 +8,7 @@ import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { Secret } from '#core/secret'
+import { explainThrown } from '#core/thrown'
 import type { Tool } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
 import type { Listener } from '#egress/policy'
@@ -70,6 +72,8 @@ export interface StartOptions {
   readonly catalogChanges?: CatalogChanges
   /** Present when this process is one of several workers that are one server. */
   readonly worker?: WorkerShare
+  /** Present when the author of the tools is the one who calls them, on this machine: callers hear what tools throw. */
+  readonly developing?: { readonly folder: string }
   /** What a conformance suite drives besides the product; only tests have it. */
   readonly conformance?: Conformance
 }
@@ -121,7 +125,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   checkExposure(settings, allowAnonymous)
   const graceMs = options.graceMs ?? GRACE_MS
   const clock = SYSTEM_CLOCK
-  const log = options.log ?? createLog(settings.logLevel)
+  const log = options.log ?? createLog(settings.logLevel, undefined, settings.logStyle)
   const { tls } = settings.server
   const certificate = tls === undefined ? undefined : await openCertificate(tls, { clock, log })
   const metrics = createMetrics()
@@ -143,6 +147,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       onLimitRefused: metrics.limitRefused,
       onAmbiguous: metrics.callsCut,
       hop,
+      ...explanations(settings, options),
       ...(options.catalogChanges === undefined ? {} : { catalogChanges: options.catalogChanges }),
     },
   )
@@ -214,6 +219,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const warnings = [
       ...checkExposure({ ...settings, auth }, allowAnonymous).map(({ text }) => text),
       ...findConsentWarnings(settings),
+      ...(!store.isShared && (await store.hasOtherWriters()) ? [FILE_IN_USE] : []),
     ]
     await checkPrincipals(settings.auth, store.keys)
     const idleNames = await watchIdleNames(services, () => live, log)
@@ -224,7 +230,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const endpoint = settings.otlpEndpoint
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
     if (spans !== undefined) closing.push(spans.close)
-    const observed = observeCalls(auditHidden(gateway, noteDenial), { metrics, clock })
+    const observed = observeCalls(auditHidden(gateway, noteDenial), {
+      ...{ metrics, clock },
+      tellCall: log.tellCall,
+      tellsWhy: options.developing !== undefined,
+    })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
     const issuers = () => (live.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers().length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
@@ -330,6 +340,16 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   }
 }
 
+/** Paths are shown as the author sees them. Never beyond this machine: what a tool throws may hold what nobody else should read. */
+function explanations(
+  { server: { host } }: Settings,
+  { developing }: StartOptions,
+): { explainThrown?: (thrown: unknown) => string } {
+  if (developing === undefined || !isLoopback(host)) return {}
+  const folder = `${developing.folder}${sep}`
+  return { explainThrown: (thrown) => explainThrown(thrown).replaceAll(folder, '') }
+}
+
 function requireReloads(reloads: Reloads | undefined): Reloads {
   if (reloads !== undefined) return reloads
   throw fault(
@@ -337,6 +357,9 @@ function requireReloads(reloads: Reloads | undefined): Reloads {
     'This server was not started from a config file: there is none to read again.',
   )
 }
+
+const FILE_IN_USE =
+  'Another process uses this SQLite file. No call runs twice, but their writes wait for each other, and each counts limits for itself: a SQLite file is for one server. Stop the other, or use PostgreSQL for several.'
 
 /** Loaded where it is used: most servers have none. */
 async function openCertificate(tls: TlsFiles, world: { readonly clock: Clock; readonly log: ServerLog }) {

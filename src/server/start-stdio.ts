@@ -40,7 +40,7 @@ export interface StdioServing {
 /** The same tools, store and journal as `serve`, for the one process that started us. */
 export async function startStdio(settings: Settings, options: StdioStart): Promise<StdioServing> {
   const clock = SYSTEM_CLOCK
-  const log = options.log ?? createLog(settings.logLevel)
+  const log = options.log ?? createLog(settings.logLevel, undefined, settings.logStyle)
   const graceMs = options.graceMs ?? GRACE_MS
   const services = await openServices(settings, {
     clock,

@@ -69,6 +69,7 @@ const NO_SERVICES: Services = {
   startServer: () => unused('startServer'),
   startStdio: () => unused('startStdio'),
   openStore: () => unused('openStore'),
+  createStore: () => unused('createStore'),
   migrate: () => unused('migrate'),
   copyStore: () => unused('copyStore'),
   checkWritable: () => unused('checkWritable'),

@@ -83,6 +83,17 @@ describe('the command line and a server that speaks https', () => {
     expect([strange.code, strange.stderr]).toEqual([3, expect.stringContaining('No answer from')])
   })
 
+  it.each([
+    ['absent.pem', 'absent.pem does not exist.'],
+    ['.collet', '.collet is a folder.'],
+  ])('names the setting whose file it cannot read, and what to do: %s', async (cert, problem) => {
+    configure('unread.config.json', cert)
+    const { code, stderr } = await run('sources', '--url', server.url, '--config', 'unread.config.json')
+    expect([code, stderr]).toEqual([2, expect.stringContaining('server.tls.cert: ')])
+    expect(stderr).toContain(problem)
+    expect(stderr).toContain('--url https://…')
+  })
+
   it('has a doctor that looks at the certificate', async () => {
     const { stdout } = await run('doctor', '--json')
     const message = `${join(folder, 'cert.pem')} is good until`

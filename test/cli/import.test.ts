@@ -53,8 +53,10 @@ describe('collet import', () => {
       { key: 'Maths', options: { type: 'otc', url }, addedBy: 'cli:tester' },
     ])
     const again = await run([`${url}/opentool`, '--key', 'Maths', '--yes', ...STORE])
-    expect(again.code).toBe(2)
-    expect(again.stderr).toContain('There is a source "Maths" already. Choose another key, or replace it')
+    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('so this one is "Maths2"')])
+    const same = await run([url, '--yes', ...STORE])
+    expect([same.code, same.stderr]).toEqual([0, expect.stringContaining('imported already, as "Maths"')])
+    expect((await stored()).map(({ key }) => key)).toEqual(['Maths', 'Maths2'])
     const replaced = await run([
       `${url}/opentool`,
       '--key',
@@ -145,13 +147,18 @@ describe('collet import', () => {
     const send: typeof fetch = async (input, init) => {
       const authorization = new Headers(init?.headers).get('authorization')
       requests.push({ url: String(input), authorization, body: JSON.parse(String(init?.body)) })
-      return new Response('{"source":null}', { status: 201 })
+      return new Response('{"source":null,"found":[null],"taken":[]}', { status: 201 })
     }
     const io = new FakeIo({ ...REAL_SERVICES, fetch: send }, { workingFolder: folder, environment })
     const server = 'http://127.0.0.1:9'
     const argv = ['import', url, '--key', 'Maths', '--yes', '--url', server, '--credential', 'mine', ...STORE]
     expect(await io.run(...argv)).toBe(0)
     expect(requests).toEqual([
+      {
+        url: `${server}/admin/sources/find`,
+        authorization: 'Bearer mine',
+        body: { options: [{ type: 'otc', url }] },
+      },
       {
         url: `${server}/admin/sources`,
         authorization: 'Bearer mine',

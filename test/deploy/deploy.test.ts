@@ -70,7 +70,7 @@ describe('what watches a server', () => {
 
   it.each([
     ['alerts.yaml', alerts, 13],
-    ['grafana-board.json', board, 17],
+    ['grafana-board.json', board, 19],
   ])('%s asks for metrics and labels that a server has', async (_file, document, most) => {
     const known = await samples()
     const expressions = membersOf(document, 'expr').map(String)

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { z } from 'zod'
-import { StoreError } from '#core/errors'
+import { StoreError, type StoreErrorCode } from '#core/errors'
 import { Secret } from '#core/secret'
 import { requireTools } from '#core/tools/prepare-tools'
 import type { ServerRoute } from '#server/http/router'
@@ -13,6 +13,7 @@ const house = vi.hoisted(() => ({
   lines: [] as string[],
   routes: [] as readonly ServerRoute[],
   isAway: (_part: string): boolean => false,
+  failsAs: 'full' as StoreErrorCode,
 }))
 
 vi.mock(import('#server/http/app'), async (importOriginal) => {
@@ -47,7 +48,7 @@ function breakable<T extends object>(store: T, part: string): T {
       if (typeof value === 'object' && value !== null) return breakable(value, String(name))
       if (typeof value !== 'function' || AT_HAND.has(String(name))) return value
       return (...given: unknown[]): unknown => {
-        if (house.isAway(part)) return Promise.reject(new StoreError('full', 'the database is away'))
+        if (house.isAway(part)) return Promise.reject(new StoreError(house.failsAs, 'the database is away'))
         return Reflect.apply(value, target, given)
       }
     },
@@ -156,6 +157,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /admin/pins/:tool/reject': {},
   'POST /admin/secrets': { principal: 'key:ann', name: 'n', kind: 'secret', value: 'v' },
   'POST /admin/sources': { key: 'K', options: { type: 'otc', url: 'http://127.0.0.1:9' } },
+  'POST /admin/sources/find': { options: [] },
   'POST /admin/sources/:key/refresh': {},
   'POST /admin/reload': {},
 }
@@ -208,6 +210,11 @@ function nameOf({ method, path }: ServerRoute): string {
   return `${method} ${path}`
 }
 
+function pathOf(route: ServerRoute): string {
+  const path = route.path.replaceAll(/:([A-Za-z]+)/g, (_, parameter: string) => known[parameter] ?? '-')
+  return nameOf(route) === 'GET /oauth/callback' ? `${path}?state=s&code=c` : path
+}
+
 /** Says that nothing was done and when to come again, in the words of its protocol. */
 function asksToComeAgain({ status, headers }: Response, text: string): boolean {
   const isSaid =
@@ -222,8 +229,7 @@ it('every route of every protocol asks its caller to come again while the store 
   const wrong: string[] = []
   for (const route of house.routes) {
     const name = nameOf(route)
-    const path = route.path.replaceAll(/:([A-Za-z]+)/g, (_, parameter: string) => known[parameter] ?? '-')
-    const response = await ask(name, name === 'GET /oauth/callback' ? `${path}?state=s&code=c` : path)
+    const response = await ask(name, pathOf(route))
     const text = await response.text()
     const expected = WITHOUT_STORE[name]
     const isRight = expected === undefined ? asksToComeAgain(response, text) : response.status === expected
@@ -240,6 +246,25 @@ it('every route of every protocol asks its caller to come again while the store 
       .map(nameOf)
       .filter((name) => !(name in BODIES)),
   ).toEqual([])
+})
+
+it('no route invites a repetition of what may have taken effect (rule 11)', async () => {
+  house.isAway = () => true
+  house.failsAs = 'unknown'
+  const answers: { readonly name: string; readonly invites: boolean }[] = []
+  for (const route of house.routes) {
+    const { headers, text } = await ask(nameOf(route), pathOf(route)).then(async (response) => ({
+      headers: response.headers,
+      text: await response.text(),
+    }))
+    if (!text.includes('not known whether this request took effect')) continue
+    const invites = headers.has('retry-after') || headers.has('x-should-retry') || /retry_?after/i.test(text)
+    answers.push({ name: nameOf(route), invites })
+  }
+  house.failsAs = 'full'
+  expect(answers.filter(({ invites }) => invites)).toEqual([])
+  const owners = ['/v1/', '/mcp', '/admin/']
+  expect(owners.filter((owner) => !answers.some(({ name }) => name.includes(owner)))).toEqual([])
 })
 
 const META = {

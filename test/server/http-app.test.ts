@@ -218,10 +218,11 @@ describe('faults', () => {
   })
 
   it.each([
-    ['full', 'not_ready', 'Nothing was changed'],
-    ['unknown', 'not_ready', 'not known whether this request took effect'],
-    ['unreadable', 'internal', 'unexpected fault'],
-  ] as const)('rules 11 and 14: a store that is %s is %s to its caller', async (sort, code, text) => {
+    ['full', 'not_ready', 'Nothing was changed', '2'],
+    // Whoever obeyed the header would repeat what may have taken effect.
+    ['unknown', 'not_ready', 'not known whether this request took effect', null],
+    ['unreadable', 'internal', 'unexpected fault', null],
+  ] as const)('rules 11 and 14: a store that is %s is %s to its caller', async (sort, code, text, after) => {
     const { url, logged } = await startApp({
       routes: [
         openRoute('/x', () => {
@@ -229,7 +230,9 @@ describe('faults', () => {
         }),
       ],
     })
-    const shown = await (await fetch(`${url}/x`)).text()
+    const response = await fetch(`${url}/x`)
+    const shown = await response.text()
+    expect(response.headers.get('retry-after')).toBe(after)
     expect(JSON.parse(shown)).toMatchObject({ code, message: expect.stringContaining(text) })
     expect(shown).not.toContain('s3cr3t')
     expect(logged[0]).toContain('s3cr3t')

@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { AdminClient } from '#cli/admin-client'
 import {
-  Arguments,
+  type Arguments,
   type Command,
   type CommandContext,
   CommandFailure,
@@ -11,47 +10,68 @@ import {
   type ExitCode,
   UsageError,
 } from '#cli/command'
+import { CHOICE_OPTIONS, type ChoiceOption, ImportChoices } from '#cli/import-choices'
 import { confirm, readHidden } from '#cli/input'
-import { loadProjectConfig, STORE_OPTIONS } from '#cli/store-access'
-import { suspicionsOf } from '#core/imports/suspicions'
-import { cleanText, type JsonObject } from '#core/json'
-import type { Discovery, OfferedTool } from '#core/ports/source'
-import { SILENT_LOGGER } from '#core/runtime'
-import { createSourceRoutes } from '#server/admin/sources'
+import { previewSource, warningsOf } from '#cli/preview'
+import { freeKey, SourceShelf } from '#cli/source-shelf'
+import { STORE_OPTIONS } from '#cli/store-access'
+import { cleanText, isJsonObject, type JsonObject } from '#core/json'
+import type { Discovery } from '#core/ports/source'
 import { type Detection, isSourceKey, suggestKey } from '#server/import/detect'
 import { type FoundSource, IMPORT_TYPES, type ImportType } from '#server/import/probe'
 import { isLoopback } from '#server/safety'
+import { adviceFor, FROM_NAMES, importFrom, isServerList } from './import-from.ts'
 
 type ImportOption =
+  | 'from'
   | 'key'
   | 'type'
+  | 'env'
   | 'api-key'
   | 'replace'
   | 'yes'
   | 'print'
   | 'url'
   | 'credential'
+  | ChoiceOption
   | keyof typeof STORE_OPTIONS
 
 const MOST_SHOWN = 20
+/** For finding out what something is; what it then takes to start has its own time. */
 const PATIENCE_MS = 120_000
 
 const importSource = defineCommand<ImportOption>({
   name: 'import',
-  summary: 'Imports a source of tools: finds out what it is, shows its tools and adds it to the store.',
+  summary: 'Imports tools: all MCP servers of a client (--from), or one server, description or program.',
   details: [
+    'With --from, every MCP server that the client lists becomes a source; those that are there already stay as they are.',
     'An address is probed for MCP, OpenAPI, OTC, OpenTool and openwop. A file is an OpenAPI, Swagger or OpenTool',
-    'document. Anything else is a program that speaks MCP on its standard input and output: write it after --.',
-    'Servers on the same store notice within a second. A source in the config with the same key takes precedence.',
+    'document. Words after -- are a program that speaks MCP on its standard input and output.',
+    'Config and database are made when there are none. Servers on the same store notice within a second.',
+    'A source in the config with the same key takes precedence.',
     'Only the address that you name may be local; addresses that it refers to may not.',
   ],
-  positionals: [{ name: 'TARGET', many: true, help: 'URL, file, or -- and a program with its arguments.' }],
+  positionals: [
+    {
+      name: 'TARGET',
+      many: true,
+      optional: true,
+      help: 'URL, file, or -- and a program with its arguments.',
+    },
+  ],
   options: {
+    from: { value: 'CLIENT', help: `${FROM_NAMES}, or a JSON file with "mcpServers" or "servers".` },
     key: {
       value: 'NAME',
-      help: 'Key of the source, which is the toolkit of its tools. Default: derived from its name.',
+      help: 'Key of the source, which is the toolkit of its tools. Default: what it calls itself.',
     },
     type: { value: 'T', help: 'What it is, if you know: mcp, openapi, otc or opentool.' },
+    env: {
+      value: 'NAME[=VALUE]',
+      many: true,
+      help: 'A variable for the program, stored encrypted; without a value, the one of this shell. With --from: a value for its placeholder of that name. May be repeated.',
+    },
+    ...CHOICE_OPTIONS,
     'api-key': {
       help: 'Read a key or token for it from stdin, to be stored encrypted. Needs --yes or --print.',
     },
@@ -66,69 +86,188 @@ const importSource = defineCommand<ImportOption>({
     ...STORE_OPTIONS,
   },
   examples: [
-    'collet import https://tools.example.com --yes',
-    'collet import ./openapi.yaml --key Billing --print',
+    'collet import --from claude',
+    'collet import --from .vscode/mcp.json --yes --trust annotations',
     'collet import --key Files -- npx -y @modelcontextprotocol/server-filesystem /data',
+    'collet import --env GITHUB_TOKEN --read-only -- npx -y some-github-server',
+    'collet import https://tools.example.com --yes',
+    'collet import ./openapi.yaml --key Billing --tag invoices --print',
   ],
   async run(args, context) {
-    const target = readTarget(args.positionals, context)
-    const destination: Destination = {
-      url: args.text('url'),
-      credential: args.text('credential'),
-      store: args.text('store'),
-      config: args.text('config'),
-    }
+    const from = args.text('from') ?? listedIn(args, context)
+    const choices = new ImportChoices(args)
+    const shelf = new SourceShelf(
+      {
+        url: args.text('url'),
+        credential: args.text('credential'),
+        store: args.text('store'),
+        config: args.text('config'),
+      },
+      context,
+    )
     const ending = new AbortController()
     const stopListening = context.onStop(() => ending.abort(new CommandFailure(EXIT.usage, 'Stopped.')))
-    const { createImportFetch } = await import('#server/import/probe')
-    const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
+    const given = readVariables(args, context)
     try {
-      return await importTarget(target, { args, destination, send, signal: ending.signal }, context)
+      if (from !== undefined) {
+        refuseWithFrom(args)
+        const work = { from, choices, shelf, given, signal: ending.signal, isSure: args.flag('yes') }
+        return await importFrom(work, context)
+      }
+      const target = readTarget(args, context)
+      const { createImportFetch } = await import('#server/import/probe')
+      const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
+      try {
+        const work = { args, choices, shelf, given, send, signal: ending.signal }
+        return await importTarget(target, work, context)
+      } finally {
+        await send.close()
+      }
     } finally {
       stopListening()
-      await send.close()
     }
   },
 })
 
+/** A file that lists servers means what `--from` would say. */
+function listedIn(args: Arguments<ImportOption>, { workingFolder }: CommandContext): string | undefined {
+  const [file = '', ...others] = args.positionals
+  const path = resolve(workingFolder, file)
+  const isFile = others.length === 0 && args.afterDashes === undefined && /\.jsonc?$/.test(file)
+  return isFile && existsSync(path) && isServerList(path, workingFolder) ? path : undefined
+}
+
+function refuseWithFrom(args: Arguments<ImportOption>): void {
+  if (args.text('from') !== undefined && args.positionals.length > 0)
+    throw new UsageError('--from imports what a client lists, so leave out the address, file or program.')
+  for (const name of ['key', 'type', 'tag', 'method'] as const)
+    if (args.text(name) !== undefined) throw new UsageError(`--${name} cannot be used with --from.`)
+  for (const name of ['api-key', 'print', 'replace'] as const)
+    if (args.flag(name)) throw new UsageError(`--${name} cannot be used with --from.`)
+}
+
+/** `--env NAME=VALUE`, or `--env NAME` for the value that this shell has. */
+function readVariables(
+  args: Arguments<ImportOption>,
+  { environment }: CommandContext,
+): Readonly<Record<string, string>> {
+  const own = environment.variables()
+  return Object.fromEntries(
+    args.texts('env').map((text): [string, string] => {
+      const [, name = '', value = own[name]] = /^([^=]+)(?:=(.*))?$/s.exec(text) ?? []
+      if (name === '') throw new UsageError(`--env expects NAME or NAME=VALUE.`)
+      if (value === undefined)
+        throw new UsageError(
+          `--env ${name}: this shell has no such variable. Set it, or write --env ${name}=VALUE.`,
+        )
+      return [name, value]
+    }),
+  )
+}
+
 interface Import {
   readonly args: Arguments<ImportOption>
-  readonly destination: Destination
+  readonly choices: ImportChoices
+  readonly shelf: SourceShelf
+  readonly given: Readonly<Record<string, string>>
   readonly send: typeof fetch
   readonly signal: AbortSignal
 }
 
 async function importTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<ExitCode> {
-  const { args, destination, send } = work
+  const { args, shelf, choices } = work
   const { output } = context
-  const apiKey = await readApiKey(target, args, context)
-  const only = args.oneOf('type', IMPORT_TYPES)
-  const signal = AbortSignal.any([work.signal, AbortSignal.timeout(PATIENCE_MS)])
-  const { found, seen } = await findSource(target, { send, signal, apiKey, only }, context)
-  if (found === undefined) throw nothingFound(args.positionals, seen, context)
-  const key = chooseKey(args.text('key'), found)
-  const isPrinted = args.flag('print')
-  if (!isPrinted && (await configuredKeys(destination, context)).has(key)) {
-    throw new UsageError(
-      `"${key}" is a source in the config, which takes precedence: what you import under this key would never be used. Choose another --key.`,
-    )
-  }
-  const discovery = await output.during(
-    'Reading its tools',
-    lookInside(key, found, { send, signal }, context),
+  await checkKey(work)
+  const found = withVariables(await findTarget(target, work, context), work.given)
+  const wanted = choices.apply(found.options)
+  const discovery = await lookInside(target, { ...found, options: wanted }, work, context)
+  const offered = choices.narrow(discovery.tools, wanted)
+  if (offered.length === 0 && args.flag('read-only'))
+    throw new UsageError('None of its tools says that it only reads. Leave out --read-only.')
+  const key = await chooseKey(
+    suggestKey(discovery.name === undefined ? found : { ...found, name: discovery.name }),
+    wanted,
+    work,
+    context,
   )
-  if (!context.json) show(key, found, discovery, context)
-  if (isPrinted) {
-    printSnippet(key, withoutSecrets(found.options), context)
+  if (key === undefined) return EXIT.ok
+  const seen = { ...discovery, tools: offered }
+  if (!context.json) show(key, found, seen, wanted, context)
+  const trust = await choices.decideTrust(offered, context)
+  const options = choices.stored(wanted, offered, trust)
+  if (args.flag('print')) {
+    printSnippet(key, withoutSecrets(options), context)
     return EXIT.ok
   }
   if (!args.flag('yes') && !(await confirm(context, `Add it as "${key}"?`))) {
     throw new UsageError('Nothing was added. Use --yes to add it without being asked.')
   }
-  await saveSource({ key, options: found.options, replace: args.flag('replace') }, destination, context)
-  if (context.json) output.json({ key, ...factsOf(found, discovery) })
-  else output.note(`${key} is added; "collet sources" shows its state.`)
+  await shelf.add({ key, options, replace: args.flag('replace') })
+  if (context.json) output.json({ key, ...factsOf(found, seen, wanted), trust })
+  else output.done(`${key} is added; "collet sources" shows its state.`)
   return EXIT.ok
+}
+
+async function findTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<FoundSource> {
+  const { args, send } = work
+  const apiKey = await readApiKey(target, args, context)
+  const only = args.oneOf('type', IMPORT_TYPES)
+  const signal = AbortSignal.any([work.signal, AbortSignal.timeout(PATIENCE_MS)])
+  const { found, seen } = await findSource(target, { send, signal, apiKey, only }, context)
+  if (found === undefined) throw nothingFound(args.positionals, seen, context)
+  return found
+}
+
+function withVariables(found: FoundSource, given: Readonly<Record<string, string>>): FoundSource {
+  if (Object.keys(given).length === 0) return found
+  if (found.options.command === undefined)
+    throw new UsageError('--env is for a program; an address gets its key with --api-key.')
+  return { ...found, options: { ...found.options, env: { ...given } } }
+}
+
+/** Before anything is started for it. */
+async function checkKey({ args, shelf }: Import): Promise<void> {
+  const key = args.text('key')
+  if (key === undefined) return
+  if (!isSourceKey(key)) throw new UsageError(`--key expects 1 to 64 letters, digits and "_"; got "${key}".`)
+  if (!args.flag('print')) await refuseConfigured(key, shelf)
+}
+
+async function refuseConfigured(key: string, shelf: SourceShelf): Promise<void> {
+  if (!(await shelf.configuredKeys()).has(key)) return
+  throw new UsageError(
+    `"${key}" is a source in the config, which takes precedence: what you import under this key would never be used. Choose another --key.`,
+  )
+}
+
+/** The key to use; `undefined` when this upstream is there already, under the key that was asked for or any other. */
+async function chooseKey(
+  suggested: string,
+  options: JsonObject,
+  { args, shelf }: Import,
+  { output, json }: CommandContext,
+): Promise<string | undefined> {
+  const given = args.text('key')
+  const wanted = given ?? suggested
+  if (args.flag('print')) return wanted
+  if (given === undefined) await refuseConfigured(wanted, shelf)
+  if (args.flag('replace')) return wanted
+  const { found, taken } = await shelf.find([options])
+  const [same = null] = found
+  if (same !== null && (given === undefined || given === same)) {
+    if (json) output.json({ key: same, isKnown: true })
+    else
+      output.note(
+        `This is imported already, as "${same}". To read its tools again: collet sources refresh ${same}. To change what is imported: collet sources set ${same}, or --replace.`,
+      )
+    return undefined
+  }
+  const key = freeKey(wanted, new Set(taken))
+  if (key !== wanted)
+    output.note(
+      `"${wanted}" is another source already, so this one is "${key}". --replace replaces that one.`,
+    )
+  return key
 }
 
 async function readApiKey(
@@ -159,61 +298,60 @@ function nothingFound(
   return new CommandFailure(EXIT.usage, message)
 }
 
-function chooseKey(given: string | undefined, found: FoundSource): string {
-  const key = given ?? suggestKey(found)
-  if (isSourceKey(key)) return key
-  throw new UsageError(`--key expects 1 to 64 letters, digits and "_"; got "${key}".`)
-}
-
 async function lookInside(
-  key: string,
+  target: ImportTarget,
   found: FoundSource,
-  { send, signal }: Pick<Import, 'send' | 'signal'>,
+  { choices, send, signal }: Import,
   context: CommandContext,
 ): Promise<Discovery> {
-  const { previewSource } = await import('#server/import/probe')
-  const services = {
-    fetch: send,
-    clock: context.clock,
-    log: SILENT_LOGGER,
-    folder: context.workingFolder,
-    environment: context.environment.variables(),
-  }
-  const preview = await previewSource(key, found.options, { services, signal })
-  switch (preview.kind) {
-    case 'seen':
-      return preview.discovery
-    case 'refused':
-      throw new CommandFailure(EXIT.usage, `It cannot be used like this: ${preview.problems.join('; ')}`)
-    case 'failed':
-      throw new CommandFailure(
-        EXIT.server,
-        `It looks like ${found.what}, but its tools cannot be read: ${preview.why} Nothing was added.`,
-      )
-  }
+  const { output } = context
+  if (target.kind === 'command')
+    output.note(`Starting ${cleanText(target.words.join(' '))} (up to ${choices.patienceSeconds} s)`)
+  const onLine = (line: string): void => output.note(`  | ${line}`)
+  const looking = previewSource(
+    suggestKey(found),
+    choices.forPreview(found.options),
+    { send, signal, onLine },
+    context,
+  )
+  const preview = await output.during('Reading its tools', looking)
+  if (preview.kind === 'seen') return preview.discovery
+  if (preview.isUsage) throw new CommandFailure(EXIT.usage, `It cannot be used like this: ${preview.why}`)
+  throw new CommandFailure(
+    EXIT.server,
+    `It looks like ${found.what}, but its tools cannot be read: ${sentence(preview.why)} Nothing was added.${adviceFor(preview.why)}`,
+  )
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`
 }
 
 function show(
   key: string,
   found: FoundSource,
-  { tools, warnings }: Discovery,
-  context: CommandContext,
+  discovery: Discovery,
+  options: JsonObject,
+  { output }: CommandContext,
 ): void {
-  const { output } = context
+  const { tools } = discovery
   const count = tools.length === 1 ? '1 tool' : `${tools.length} tools`
   output.note(`Found ${cleanText(found.what)}, ${count}, as "${key}":`)
   for (const { nativeName, description } of tools.slice(0, MOST_SHOWN)) {
     const [line = ''] = description.split('\n')
-    output.note(`  ${cleanText(nativeName)}  ${cleanText(line.slice(0, 100))}`)
+    output.note(`  ${cleanText(nativeName)}  ${cleanText(shortened(line))}`)
   }
   if (tools.length > MOST_SHOWN) output.note(`  and ${tools.length - MOST_SHOWN} more`)
-  for (const warning of [...found.notes, ...warnings, ...tools.flatMap(suspicious)])
-    output.warn(cleanText(warning))
+  for (const warning of [...found.notes, ...warningsOf(discovery, options)]) output.warn(cleanText(warning))
 }
 
-/** What a person should look at before an agent reads it. */
-function suspicious(tool: OfferedTool): readonly string[] {
-  return suspicionsOf(tool).map(({ where, says }) => `Suspicious: ${tool.nativeName}, ${where}: ${says}`)
+const LONGEST_LINE = 100
+
+/** Cut between two words. */
+function shortened(line: string): string {
+  if (line.length <= LONGEST_LINE) return line
+  const cut = line.slice(0, LONGEST_LINE)
+  return `${cut.slice(0, cut.lastIndexOf(' ') + 1 || LONGEST_LINE).trimEnd()}…`
 }
 
 function printSnippet(key: string, options: JsonObject, { output, json }: CommandContext): void {
@@ -221,22 +359,25 @@ function printSnippet(key: string, options: JsonObject, { output, json }: Comman
   else output.data(`"sources": ${JSON.stringify({ [key]: options }, undefined, 2)}`)
 }
 
-/** What goes on paper has a gap where the secret is. */
+/** What goes on paper has gaps where secrets are. */
 function withoutSecrets(options: JsonObject): JsonObject {
-  const { apiKey, headers, ...rest } = options
+  const { apiKey, headers, env, ...rest } = options
+  const gaps = (values: JsonObject): JsonObject =>
+    Object.fromEntries(Object.keys(values).map((name) => [name, `<the value of ${name}>`]))
   return {
     ...rest,
     ...(apiKey === undefined ? {} : { apiKey: '<the key>' }),
     ...(headers === undefined ? {} : { headers: { Authorization: 'Bearer <the key>' } }),
+    ...(isJsonObject(env) ? { env: gaps(env) } : {}),
   }
 }
 
-function factsOf({ type, what }: FoundSource, { tools, warnings }: Discovery): JsonObject {
+function factsOf({ type, what }: FoundSource, discovery: Discovery, options: JsonObject): JsonObject {
   return {
     type,
     what,
-    tools: tools.map(({ nativeName }) => nativeName),
-    warnings: [...warnings, ...tools.flatMap(suspicious)],
+    tools: discovery.tools.map(({ nativeName }) => nativeName),
+    warnings: [...warningsOf(discovery, options)],
   }
 }
 
@@ -246,8 +387,12 @@ type ImportTarget =
   | { readonly kind: 'file'; readonly file: string }
   | { readonly kind: 'command'; readonly words: readonly string[] }
 
-function readTarget(words: readonly string[], { workingFolder }: CommandContext): ImportTarget {
+function readTarget(args: Arguments<ImportOption>, { workingFolder }: CommandContext): ImportTarget {
+  const { positionals: words, afterDashes } = args
   const [first = ''] = words
+  if (words.length === 0)
+    throw new UsageError('Name what to import: --from CLIENT, a URL, a file, or -- and a program.')
+  if (afterDashes !== undefined && afterDashes.length === words.length) return { kind: 'command', words }
   if (words.length > 1 && /^https?:\/\//.test(first)) throw new UsageError('Import one address at a time.')
   if (words.length === 1) {
     const url = URL.parse(first)
@@ -297,51 +442,6 @@ async function findSource(
       return { found: foundCommand(target.words, workingFolder), seen: [] }
     }
   }
-}
-
-interface Destination {
-  /** `--url`: a server that takes it. */
-  readonly url: string | undefined
-  readonly credential: string | undefined
-  readonly store: string | undefined
-  readonly config: string | undefined
-}
-
-interface NewImport {
-  readonly key: string
-  readonly options: JsonObject
-  readonly replace: boolean
-}
-
-/** Adds a source through the server that `--url` names, else in the store, which running servers watch. */
-async function saveSource(
-  { key, options, replace }: NewImport,
-  { url, credential, store, config }: Destination,
-  context: CommandContext,
-): Promise<void> {
-  // On `import`, `--key` is the source's; elsewhere it is the caller's.
-  const given = Object.entries({ url, key: credential, store, config })
-  const values = given.flatMap(([name, value]) => (value === undefined ? [] : [[name, [value]] as const]))
-  const client = new AdminClient(new Arguments([], new Map(values), new Set()), context, {
-    asksServer: url !== undefined,
-    onStore: ({ store: { sources }, access }) =>
-      createSourceRoutes({ store: sources, clock: context.clock, isConfigured: () => false }, access),
-  })
-  await client.request<{ readonly source: unknown }>(
-    { method: 'POST', path: '/admin/sources', body: { key, options, replace } },
-    'source',
-  )
-}
-
-/** Keys of the configuration's own sources, which win; none when no configuration is in play. */
-async function configuredKeys(
-  { store, config }: Destination,
-  context: CommandContext,
-): Promise<ReadonlySet<string>> {
-  if (store !== undefined && config === undefined) return new Set()
-  const loaded: object = (await loadProjectConfig(config, context)).config
-  const sources: unknown = 'sources' in loaded ? loaded.sources : undefined
-  return new Set(typeof sources === 'object' && sources !== null ? Object.keys(sources) : [])
 }
 
 export const COMMANDS: readonly Command[] = [importSource]

@@ -10,6 +10,7 @@ import {
   type ExitCode,
   UsageError,
 } from '#cli/command'
+import { exampleOpenToolCurl } from '#cli/serving/example-call'
 import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import type { ApiKeySettings, Settings } from '#config/settings'
 import { toSettings } from '#config/to-settings'
@@ -19,7 +20,7 @@ import { Secret } from '#core/secret'
 import { DEFAULT_PORT } from '#protocols/opentool/wire'
 import { VERSION } from '#server/version'
 import { STORE_FORMS } from '#store/stores'
-import { exampleOpenToolCurl, serveUntilStopped } from './serve.ts'
+import { serveUntilStopped } from './serve.ts'
 
 const INDENT = 2
 /** What a careful reader of the document should know; the rest only says more than OpenTool can. */

@@ -12,17 +12,17 @@ import {
   UsageError,
 } from '#cli/command'
 import type { WorkerReady, WorkerSide } from '#cli/io'
+import { exampleCurl } from '#cli/serving/example-call'
+import { keepWorkers } from '#cli/serving/keep-workers'
+import { keepRestarting, watchFolder } from '#cli/serving/watch'
 import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import { findConfig, type ImportModule, importAgain } from '#config/load'
 import type { Settings } from '#config/settings'
 import { portOf, type SettingsFlags, toSettings } from '#config/to-settings'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { Secret } from '#core/secret'
-import type { Tool } from '#core/tool'
+import { placeOfThrown, textOfThrown } from '#core/thrown'
 import { DEFAULT_STORE, describeStore, parseStoreUrl, STORE_FORMS, shownStoreUrl } from '#store/stores'
-import { keepWorkers } from './keep-workers.ts'
 import { configSource } from './reload.ts'
-import { keepRestarting, watchFolder } from './watch.ts'
 
 const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   name: 'mcp',
@@ -258,6 +258,13 @@ interface ServeOptions {
   readonly worker?: WorkerSide
   /** A call to try. Default: one over OTC. */
   readonly example?: typeof exampleCurl
+  /** The author of the tools is at the terminal. */
+  readonly developing?: {
+    /** Paths are shown relative to it. */
+    readonly folder: string
+    /** Called once it serves; `true` = all has been said that there is to say. */
+    onReady(): Promise<boolean>
+  }
 }
 
 /** Starts the server, says where it is, and stays until it is asked to stop. */
@@ -271,24 +278,28 @@ export async function serveUntilStopped(
   const stop = listenForStop(context)
   // A tool that loses sight of a promise must not take everybody else's calls down with it.
   const endRejections = context.onStrayRejection((reason) => {
-    output.warn(`A tool left a failed promise behind: ${traceOf(reason)}`)
+    output.warn(`A tool left a failed promise behind${placeText(reason)}: ${traceOf(reason)}`)
   })
   // After an exception out of nowhere nothing in this process can be trusted for long: end it, but in order.
   let isBroken = false
   const endExceptions = context.onUncaughtException((error) => {
-    output.error(`Uncaught exception: ${traceOf(error)}`)
+    output.error(
+      `Uncaught exception${placeText(error)}, outside of every call: in a timer, an event handler or a callback. The server stops.`,
+    )
+    output.note(traceOf(error))
     isBroken = true
     stop.request()
   })
   let endReload = () => {}
   try {
     const opentool = options.allowStop === true ? { stop: stop.request } : {}
-    const { worker, readAgain } = options
+    const { worker, readAgain, developing } = options
     const starting = services.startServer(settings, {
       allowAnonymous,
       opentool,
       ...(worker === undefined ? {} : { worker }),
       ...(readAgain === undefined ? {} : { config: configSource(readAgain, context) }),
+      ...(developing === undefined ? {} : { developing: { folder: developing.folder } }),
     })
     const server = await (worker === undefined ? output.during('Starting', starting) : starting)
     const { url, startTokenFile, warnings } = server
@@ -299,10 +310,12 @@ export async function serveUntilStopped(
     if (worker !== undefined) worker.tellReady(ready)
     else {
       for (const warning of warnings) output.warn(warning)
-      announce(ready, settings, { ...context, curl: example(calledUrl(url, settings), settings) })
+      const isSaid = (await developing?.onReady()) === true
+      if (!isSaid)
+        announce(ready, settings, { ...context, curl: example(calledUrl(url, settings), settings) })
     }
     await stop.requested
-    if (worker === undefined)
+    if (worker === undefined && developing === undefined)
       output.note('Stopping: running calls may finish. Press Ctrl-C again to stop at once.')
     await server.close()
     return isBroken ? EXIT.server : EXIT.ok
@@ -331,7 +344,12 @@ function isListenFailure(error: unknown): error is Error {
 }
 
 function traceOf(thrown: unknown): string {
-  return (thrown instanceof Error ? thrown.stack : undefined) ?? String(thrown)
+  return (thrown instanceof Error ? thrown.stack : undefined) ?? textOfThrown(thrown)
+}
+
+function placeText(thrown: unknown): string {
+  const place = placeOfThrown(thrown)
+  return place === undefined ? '' : ` at ${place}`
 }
 
 interface StopWatch {
@@ -393,97 +411,6 @@ function counted(count: number, what: string): string {
 
 function whereDataLives({ store }: Settings): string {
   return describeStore(store)
-}
-
-/** Looking further costs start-up time: each look compiles a validator. */
-const MOST_LOOKS = 20
-
-/** A `curl` line that can be pasted and works: a tool that needs nothing, changes nothing if possible, and takes the input. */
-export function exampleCurl(url: string, settings: ExampleSettings): string | undefined {
-  const tool = easyTool(settings)
-  if (tool === undefined) return undefined
-  const body = { request: { tool_id: tool.id, input: exampleInput(tool.inputSchema) } }
-  return curl(`${url}/tools/call`, credentialHeader(settings.auth), body)
-}
-
-/** The same for OpenTool, where keys travel as bearers. */
-export function exampleOpenToolCurl(url: string, settings: ExampleSettings): string | undefined {
-  const tool = easyTool(settings)
-  if (tool === undefined) return undefined
-  const { name, inputSchema } = tool
-  const isOpen = settings.auth.apiKeys.length === 0 && settings.auth.jwt === undefined
-  const body = { jsonrpc: '2.0', method: name, params: exampleInput(inputSchema), id: '1' }
-  return curl(`${url}/opentool/call`, isOpen ? [] : ['-H "Authorization: Bearer $COLLET_API_KEY"'], body)
-}
-
-type ExampleSettings = Pick<Settings, 'tools' | 'auth'>
-
-function easyTool({ tools }: ExampleSettings): Tool | undefined {
-  const easy = tools.filter((tool) => tool.requirements === undefined && tool.policy.scopes.length === 0)
-  const harmless = easy.filter(({ policy }) => policy.safetyTier === 'pure' || policy.safetyTier === 'read')
-  return [...harmless, ...easy].slice(0, MOST_LOOKS).find(takesItsExample)
-}
-
-function curl(url: string, credential: readonly string[], body: JsonObject): string {
-  return [
-    `curl -s ${shellQuote(url)}`,
-    `-H 'content-type: application/json'`,
-    ...credential,
-    `-d ${shellQuote(JSON.stringify(body))}`,
-  ].join(' ')
-}
-
-function takesItsExample(tool: Tool): boolean {
-  return tool.checkInput(exampleInput(tool.inputSchema)).length === 0
-}
-
-/** The credential itself is never printed: the shell fills it in. */
-function credentialHeader({ apiKeys, jwt }: Settings['auth']): string[] {
-  if (apiKeys.length > 0) return ['-H "OXP-API-Key: $COLLET_API_KEY"']
-  return jwt === undefined ? [] : ['-H "Authorization: Bearer $COLLET_TOKEN"']
-}
-
-function shellQuote(text: string): string {
-  return /^[A-Za-z0-9_./:@=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
-}
-
-/** A small input that fits a simple schema; whether it really does, the tool's own check says. */
-export function exampleInput(schema: JsonObject): JsonValue {
-  return new Example().of(schema)
-}
-
-/** Numbers count upwards, so that an example reads as 1, 2, 3. */
-class Example {
-  #next = 1
-
-  of(schema: JsonValue | undefined): JsonValue {
-    if (!isJsonObject(schema)) return {}
-    const { type, examples, minItems } = schema
-    if (schema.const !== undefined) return schema.const
-    const written = [examples, schema.enum].find((list) => Array.isArray(list) && list.length > 0)
-    if (Array.isArray(written)) return written[0]
-    if (schema.default !== undefined) return schema.default
-    const kind = Array.isArray(type) ? type[0] : type
-    if (kind === 'string') return 'text'
-    if (kind === 'number' || kind === 'integer') return this.#number(schema)
-    if (kind === 'boolean') return true
-    if (kind === 'null') return null
-    if (kind === 'array') return typeof minItems === 'number' && minItems > 0 ? [this.of(schema.items)] : []
-    return this.#object(schema)
-  }
-
-  #number({ minimum, maximum }: JsonObject): number {
-    const number = this.#next
-    this.#next += 1
-    if (typeof minimum === 'number' && number < minimum) return minimum
-    return typeof maximum === 'number' && number > maximum ? maximum : number
-  }
-
-  #object({ properties, required }: JsonObject): JsonObject {
-    const names = Array.isArray(required) ? required : []
-    const known = isJsonObject(properties) ? properties : {}
-    return Object.fromEntries(names.map((name) => [String(name), this.of(known[String(name)])]))
-  }
 }
 
 export const COMMANDS: readonly Command[] = [serve, mcp]

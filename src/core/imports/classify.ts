@@ -9,7 +9,7 @@ import type {
   PinWrite,
   WaitingChange,
 } from '#core/ports/import-store'
-import type { Discovery, OfferedTool, Source } from '#core/ports/source'
+import type { Discovery, OfferedTool, Source, ToolHints } from '#core/ports/source'
 import { Breather } from '#core/runtime'
 import type { PolicyDefinition } from '#core/tool'
 import { definitionDiff, pinHash } from './definition-diff.ts'
@@ -144,8 +144,9 @@ interface Situation {
   readonly read: TextReader
 }
 
-function judgeOffered(row: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
+function judgeOffered(known: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
   const { sighting, isFirst } = situation
+  const row = withHints(known, definition)
   const { accepted, isServed } = row
   if (isServed && accepted?.hash === definition.hash) {
     return withWaiting(withPolicy(row, definition.offered.policy), undefined)
@@ -162,6 +163,29 @@ function judgeOffered(row: PinRecord, definition: KeptDefinition, situation: Sit
       ? changeOf(accepted, definition, sighting.atMs)
       : additionOf(definition, suspicions, situation)
   return withWaiting(current, waiting)
+}
+
+/**
+ * Hints follow the operator, who believes them or not, and the upstream where it takes one back: less needs no decision.
+ * What nobody believed so far is believed of exactly the definition that was accepted.
+ */
+function withHints(row: PinRecord, { hash, offered: { hints } }: KeptDefinition): PinRecord {
+  const { accepted } = row
+  if (accepted === undefined || accepted.hash === hash) return row
+  const { hints: before, ...rest } = accepted.offered
+  if (before === undefined && hints === undefined) return row
+  const kept = before === undefined || hints === undefined ? hints : inBoth(before, hints)
+  const offered = kept === undefined ? rest : { ...rest, hints: kept }
+  const next = pinHash(accepted.identity, offered)
+  if (next === accepted.hash || (before === undefined && next !== hash)) return row
+  return { ...row, accepted: { ...accepted, offered, hash: next } }
+}
+
+function inBoth(left: ToolHints, right: ToolHints): ToolHints {
+  return {
+    readOnly: left.readOnly && right.readOnly,
+    idempotent: left.idempotent && right.idempotent,
+  }
 }
 
 function changeOf(accepted: AcceptedDefinition, definition: KeptDefinition, seenAtMs: number): WaitingChange {

@@ -28,7 +28,13 @@ function offerDiff({ offered: before }: OfferedBy, { offered: after }: OfferedBy
     ...schemaDiff(before.inputSchema, after.inputSchema, 'input'),
     ...outputDiff(before.outputSchema, after.outputSchema),
     ...requirementsDiff(before.requirements, after.requirements),
+    // What is taken back holds at once, so that only more than before is left to decide.
+    ...leafDiff('hints', hintsJson(before), hintsJson(after), 'widening'),
   ]
+}
+
+function hintsJson({ hints }: OfferedTool): JsonObject {
+  return { ...hints }
 }
 
 function outputDiff(before: JsonObject | null, after: JsonObject | null): readonly Difference[] {
@@ -147,7 +153,7 @@ export function pinHash(identity: JsonObject, offered: OfferedTool): string {
 }
 
 function pinnedFacts(identity: JsonObject, offered: OfferedTool): JsonObject {
-  const { nativeName, title, description, inputSchema, outputSchema, requirements, binding } = offered
+  const { nativeName, title, description, inputSchema, outputSchema, requirements, binding, hints } = offered
   return {
     identity,
     nativeName,
@@ -157,6 +163,7 @@ function pinnedFacts(identity: JsonObject, offered: OfferedTool): JsonObject {
     outputSchema,
     ...(requirements === undefined ? {} : { requirements: requirementsJson(requirements) }),
     binding,
+    ...(hints === undefined ? {} : { hints: hintsJson(offered) }),
   }
 }
 

@@ -41,6 +41,14 @@ export interface SourceServices {
   readonly environment?: Readonly<Record<string, string | undefined>>
 }
 
+/** What an upstream promises about a tool, for an operator who believes it. */
+export interface ToolHints {
+  /** It changes nothing. */
+  readonly readOnly: boolean
+  /** A second run with the same input changes nothing more. */
+  readonly idempotent: boolean
+}
+
 /** One tool as its source offers it right now; not believed, checked and pinned before any agent sees it. */
 export interface OfferedTool {
   /** Its name where it lives; unique within the source. */
@@ -52,8 +60,10 @@ export interface OfferedTool {
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
   readonly requirements?: ToolRequirements
-  /** Decided by us and the operator, never copied from what the upstream says of itself. */
+  /** Decided by us and the operator; of what the upstream says of itself, only `hints` are in it. */
   readonly policy: PolicyDefinition
+  /** Present where the operator believes the upstream, and then part of the pin. */
+  readonly hints?: ToolHints
   /**
    * What else decides what is sent where: base URL, method, path, placement, security, token endpoints.
    * Kept with the pin and handed to `invoke`, so that a call uses the accepted one.
@@ -64,6 +74,8 @@ export interface OfferedTool {
 export interface Discovery {
   /** Who the upstream is: origin, or argv and package version. Part of every pin. */
   readonly identity: JsonObject
+  /** What the upstream calls itself, for the key of a new source; not believed, and not part of pins. */
+  readonly name?: string
   readonly tools: readonly OfferedTool[]
   /** What was left out and why, for the operator. */
   readonly warnings: readonly string[]

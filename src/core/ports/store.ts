@@ -268,6 +268,8 @@ export interface Store extends RunStore, SessionStore {
    */
   recover(nowMs: number): MaybePromise<RecoveryReport>
   isWriterAlive(writer: string): MaybePromise<boolean>
+  /** Whether another process has written here and still lives. */
+  hasOtherWriters(): Promise<boolean>
 
   /** Gives the open challenge of the same need, or stores this one. */
   openChallenge(challenge: NewChallenge): MaybePromise<ChallengeRecord>

@@ -1,6 +1,6 @@
 import type { Leaving } from '#core/call'
 import type { Gateway } from '#core/calls/gateway'
-import type { ToolError } from '#core/errors'
+import { mayComeAgain, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ProtocolSessionStore } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
@@ -58,10 +58,14 @@ export function unsupportedVersion(requested: string): WireError {
   }
 }
 
-/** MCP-20: nothing was done, and waiting helps. */
-export function laterAnswer(id: JsonRpcId, { code, message, retryAfterMs = 1_000 }: ToolError): Answer {
+/** MCP-20: nothing was done, and waiting helps; or it is not known what was done, and nobody is asked to come again. */
+export function laterAnswer(id: JsonRpcId, error: ToolError): Answer {
+  const { code, message, retryAfterMs = 1_000 } = error
   const status = code === 'rate_limited' ? 429 : 503
-  const headers = { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)), [ERROR_CODE_HEADER]: code }
+  const headers = {
+    ...(mayComeAgain(error) ? { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) } : {}),
+    [ERROR_CODE_HEADER]: code,
+  }
   return errorAnswer(id, { code: status, message, data: { code } }, { status, headers })
 }
 

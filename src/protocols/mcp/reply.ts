@@ -1,5 +1,11 @@
 import type { CallError, CallReply, Shown, Success } from '#core/call'
-import { type Challenge, type ErrorCode, issuePhrase, type MissingRequirements } from '#core/errors'
+import {
+  type Challenge,
+  type ErrorCode,
+  issuePhrase,
+  type MissingRequirements,
+  mayComeAgain,
+} from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
@@ -151,7 +157,9 @@ function callData({ code }: CallError, callId: string) {
   return code === 'tool_not_found' ? {} : { data: { call_id: callId, code } }
 }
 
-function retryAfter({ retryAfterMs = 1_000 }: CallError): Record<string, string> {
+function retryAfter(error: CallError): Record<string, string> {
+  const { retryAfterMs = 1_000 } = error
+  if (!mayComeAgain(error)) return {}
   return { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) }
 }
 

@@ -107,10 +107,10 @@ export class ToolCalls {
     } catch (error) {
       const shown = isToolError(error) ? error : storeFault(error)
       if (shown === undefined) throw error
-      const { code, message, canRetry } = shown
+      const { code, message, canRetry, details } = shown
       const callId = asked.key ?? newCallId()
       const failed = { callId, headers: unreadHeaders(callId, code), target: call.target }
-      return encodeFailure({ code, message, canRetry }, failed)
+      return encodeFailure({ code, message, canRetry, details }, failed)
     }
   }
 

@@ -1,4 +1,4 @@
-import type { ErrorCode, LimitScope, ToolError } from '#core/errors'
+import { type ErrorCode, type LimitScope, mayComeAgain, type ToolError } from '#core/errors'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import type { WireError } from './wire.ts'
 
@@ -24,7 +24,9 @@ const DEFAULT_RETRY_AFTER_MS = 1_000
 export const refuse: HttpRoute['refuse'] = ({ traceId }, error, suggested) => {
   const { status, error: name } = answerOf(error, suggested)
   const retryAfterMs =
-    status === 429 || status === 503 ? toWholeMs(error.retryAfterMs ?? DEFAULT_RETRY_AFTER_MS) : undefined
+    (status === 429 || status === 503) && mayComeAgain(error)
+      ? toWholeMs(error.retryAfterMs ?? DEFAULT_RETRY_AFTER_MS)
+      : undefined
   return {
     status,
     headers: {

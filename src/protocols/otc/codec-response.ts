@@ -1,5 +1,5 @@
 import type { CallReply, Outcome } from '#core/call'
-import { type ErrorCode, type ErrorDetails, ToolError } from '#core/errors'
+import { type ErrorCode, type ErrorDetails, mayComeAgain, ToolError } from '#core/errors'
 import { newCallId } from '#core/ids'
 import { isJsonObject, type JsonObject } from '#core/json'
 import {
@@ -223,7 +223,7 @@ export function refusalReply(
       ...(form.callId === undefined ? {} : { [CALL_ID_HEADER]: callIdToHeader(form.callId) }),
       [ERROR_CODE_HEADER]: error.code,
       ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
-      ...(retry ? retryHeaders(error.retryAfterMs) : {}),
+      ...(retry && mayComeAgain(error) ? retryHeaders(error.retryAfterMs) : {}),
       ...options.headers,
     },
   )

@@ -151,6 +151,8 @@ export interface AdminRequest {
   /** With its query. */
   readonly path: string
   readonly body?: JsonObject
+  /** It changes nothing, though it is no GET: what it asks about is not for an address. */
+  readonly isQuestion?: true
 }
 
 /** Answers a request in this process as a server would, without a listener; refusals are thrown. */

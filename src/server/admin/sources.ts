@@ -1,5 +1,5 @@
 import type { Sources, SourceView } from '#core/imports/sources'
-import { isJsonObject, type JsonValue } from '#core/json'
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { SourceStore } from '#core/ports/import-store'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
@@ -51,6 +51,16 @@ export function createSourceRoutes(
       await sources?.firstReading(key)
       return jsonReply(201, one(key))
     }),
+    route('POST', '/admin/sources/find', async ({ body }) => {
+      const wanted = readWanted(body)
+      const stored = await store.list()
+      const known = new Map(stored.map((source) => [upstreamOf(source.options), source.key]))
+      const taken = new Set([...stored.map(({ key }) => key), ...status().map(({ key }) => key)])
+      return jsonReply(200, {
+        found: wanted.map((options) => known.get(upstreamOf(options)) ?? null),
+        taken: [...taken],
+      })
+    }),
     route('DELETE', '/admin/sources/:key', async ({ params, principal }) => {
       const key = params.key ?? ''
       if (isConfigured(key)) throw badRequest(`"${key}" is a source in the configuration: remove it there.`)
@@ -65,6 +75,23 @@ export function createSourceRoutes(
       return jsonReply(200, one(key))
     }),
   ]
+}
+
+function readWanted(body: JsonValue | undefined): readonly JsonObject[] {
+  const wanted = isJsonObject(body) ? body.options : undefined
+  if (Array.isArray(wanted) && wanted.every(isJsonObject)) return wanted
+  throw badRequest('Send { "options": [{ "type": … }] }.')
+}
+
+/** Options that say what an upstream is and as whom it is asked; the others say what is done with its tools. */
+const OF_UPSTREAM = new Set([
+  ...['type', 'command', 'args', 'env', 'cwd', 'url', 'headers', 'file', 'document', 'baseUrl'],
+  ...['apiKey', 'token'],
+])
+
+/** The same text for the same upstream. */
+function upstreamOf(options: JsonObject): string {
+  return canonicalJson(Object.fromEntries(Object.entries(options).filter(([name]) => OF_UPSTREAM.has(name))))
 }
 
 function readAddition(body: JsonValue | undefined) {

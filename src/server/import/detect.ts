@@ -31,7 +31,8 @@ export function suggestKey({ name, options }: Pick<FoundSource, 'name' | 'option
   return keyFrom(name ?? '') ?? keyFrom(place) ?? 'Imported'
 }
 
-function keyFrom(text: string): string | undefined {
+/** The words of a text that say something, as a key; `undefined` when none does. */
+export function keyFrom(text: string): string | undefined {
   const words = text
     .split(/[^A-Za-z0-9]+/)
     .filter((word) => word !== '' && !EMPTY_WORDS.test(word) && !/^\d+$/.test(word))

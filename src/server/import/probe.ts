@@ -367,13 +367,10 @@ export async function previewSource(
   }
 }
 
-/** For an operator, so with what is for developers. */
+/** For an operator, so with what is for developers; that nothing was sent goes without saying. */
 function reasonOf(error: unknown): string {
-  if (isToolError(error)) {
-    const { message, developerMessage } = error
-    return developerMessage === undefined || developerMessage === message
-      ? message
-      : `${message} (${developerMessage})`
-  }
-  return error instanceof Error ? error.message : 'It cannot be asked.'
+  if (!isToolError(error)) return error instanceof Error ? error.message : 'It cannot be asked.'
+  const { message, developerMessage, canRetry } = error
+  if (developerMessage === undefined || developerMessage === message) return message
+  return canRetry ? developerMessage : `${message} (${developerMessage})`
 }

@@ -1,12 +1,16 @@
 import { writeSync } from 'node:fs'
+import { isatty } from 'node:tty'
 import type { Settings } from '#config/settings'
 import type { Logger, WriteLine } from '#core/runtime'
 import { textOfThrown } from '#core/thrown'
+import { type TerminalLines, type ToldCall, terminalLines } from './terminal-lines.ts'
 
 export interface ServerLog extends Logger {
   isLevelEnabled(level: string): boolean
   /** Lines of this level and above are written from now on. */
   setLevel(level: Settings['logLevel']): void
+  /** Says in one line how a call ended; present on a terminal, where a person watches. */
+  readonly tellCall?: ((told: ToldCall) => void) | undefined
 }
 
 /** Where lines go. Not a type of Node's: the types of this package need none. */
@@ -16,17 +20,36 @@ interface LogStream {
 
 const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error']
 
-/** JSON lines on stderr. Credentials are blanked by the name of their field, at any depth. */
-export function createLog(level: Settings['logLevel'], stream: LogStream = STDERR): ServerLog {
+/** What lines look like. Default JSON. */
+type LogStyle = NonNullable<Settings['logStyle']>
+
+/** Lines on stderr, JSON where no person reads them. Credentials are blanked by the name of their field, at any depth. */
+export function createLog(
+  level: Settings['logLevel'],
+  stream: LogStream = STDERR,
+  style: LogStyle = { format: 'json', isColored: false },
+): ServerLog {
   let least = rankOf(level)
+  const terminal = terminalOf(style)
+  const write = terminal === undefined ? jsonLine : terminal.line
   const writer = (name: keyof Logger): WriteLine => {
     const rank = rankOf(name)
     return (said: object | string, message?: string) => {
-      if (rank >= least)
-        stream.write(typeof said === 'string' ? lineOf(name, {}, said) : lineOf(name, said, message))
+      if (rank < least) return
+      stream.write(
+        typeof said === 'string' ? write(name, {}, said) : write(name, redactFields(fieldsOf(said)), message),
+      )
     }
   }
+  const calls = rankOf('info')
   return {
+    ...(terminal === undefined
+      ? {}
+      : {
+          tellCall: (told: ToldCall) => {
+            if (calls >= least) stream.write(terminal.call(told))
+          },
+        }),
     isLevelEnabled: (name) => rankOf(name) >= least,
     setLevel: (next) => {
       least = rankOf(next)
@@ -40,13 +63,28 @@ function rankOf(level: string): number {
   return level === 'silent' ? LEVELS.length : LEVELS.indexOf(level)
 }
 
+/** `auto` is for people where the lines go to a terminal. */
+function terminalOf({ format, isColored }: LogStyle): TerminalLines | undefined {
+  const isTerminal = isatty(STDERR_NUMBER)
+  if (format === 'json' || (format === 'auto' && !isTerminal)) return undefined
+  return terminalLines({ isColored: isColored && isTerminal, now: () => new Date() })
+}
+
+function fieldsOf(said: object): object {
+  return said instanceof Error ? { err: said } : said
+}
+
 /** A line without a message has the message of its error. */
-function lineOf(level: string, said: object, message: string | undefined): string {
-  const fields = redactFields(said instanceof Error ? { err: said } : said)
+function jsonLine(
+  level: string,
+  fields: Readonly<Record<string, unknown>>,
+  message: string | undefined,
+): string {
   const { err } = fields
   const msg = message ?? (err instanceof Error ? err.message : undefined)
-  if (err !== undefined) fields.err = describeError(err)
-  return `${render({ level, time: new Date().toISOString(), ...fields, ...(msg === undefined ? {} : { msg }) })}\n`
+  const described = err === undefined ? {} : { err: describeError(err) }
+  const line = { level, time: new Date().toISOString(), ...fields, ...described }
+  return `${render(msg === undefined ? line : { ...line, msg })}\n`
 }
 
 /** Instances of classes may hold circles and big integers: the line then says so, and is written. */

@@ -1,6 +1,7 @@
 import type { CallReply, CallRequest } from '#core/call'
 import type { Gateway } from '#core/calls/gateway'
 import { isToolError } from '#core/errors'
+import { writeToolRef } from '#core/ids'
 import type { Denial, DenialFacts, DenialReason } from '#core/ports/key-store'
 import type { Store } from '#core/ports/store'
 import { DEFAULT_TENANT, opaquePrincipal, type Principal } from '#core/principal'
@@ -8,6 +9,7 @@ import type { Clock, Logger } from '#core/runtime'
 import { isForTenant, type Tool } from '#core/tool'
 import { requestScope } from '#server/http/exchange'
 import type { Metrics } from './metrics.ts'
+import type { ToldCall } from './terminal-lines.ts'
 
 /** Sees every tool; nobody's credential gives it. */
 const EVERYTHING: Principal = { id: 'audit', tenant: DEFAULT_TENANT, scopes: ['*'], seesEveryTenant: true }
@@ -230,11 +232,15 @@ const LONGEST_ID = 256
 interface ObserveCallsOptions {
   readonly metrics: Metrics
   readonly clock: Clock
+  /** Where a person watches: hears of every call. */
+  readonly tellCall?: ((told: ToldCall) => void) | undefined
+  /** Whether that person is the author of the tools, and sees what callers see of a failure. */
+  readonly tellsWhy?: boolean
 }
 
 /** The same gateway, whose calls are counted, timed and named in the request's log line and span. */
 export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Gateway {
-  const { metrics, clock } = options
+  const { metrics, clock, tellCall, tellsWhy = false } = options
 
   /** Labels come from the catalog only, so a caller cannot make new ones. Only replays and refusals are looked up here. */
   const toolOf = (principal: Principal, request: CallRequest, { tool, replayed }: CallReply): string =>
@@ -263,9 +269,35 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
       } finally {
         metrics.callLeft()
         if (reply !== undefined) {
-          observe(toolOf(principal, request, reply), request, reply, clock.monotonicMs() - startedMs)
+          const tool = toolOf(principal, request, reply)
+          const durationMs = clock.monotonicMs() - startedMs
+          observe(tool, request, reply, durationMs)
+          tellCall?.(toldCall({ tool, principal, request, reply, durationMs, tellsWhy }))
         }
       }
     },
+  }
+}
+
+interface EndedCall {
+  readonly tool: string
+  readonly principal: Principal
+  readonly request: CallRequest
+  readonly reply: CallReply
+  readonly durationMs: number
+  readonly tellsWhy: boolean
+}
+
+/** A tool that there is not is called what its caller called it: one who develops has misspelled it. */
+function toldCall({ tool, principal, request, reply, durationMs, tellsWhy }: EndedCall): ToldCall {
+  const { outcome, replayed } = reply
+  return {
+    tool: tool === 'unknown' ? writeToolRef(request.tool).slice(0, LONGEST_ID) : tool,
+    principal: principal.id,
+    protocol: request.protocol,
+    durationMs,
+    outcome: outcome.ok ? 'ok' : outcome.error.code,
+    isReplay: replayed,
+    message: outcome.ok || !tellsWhy ? undefined : outcome.error.message,
   }
 }

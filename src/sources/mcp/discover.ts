@@ -70,7 +70,13 @@ export async function readListing(
   const leftOut = listing.tools.flatMap(({ name }) =>
     typeof name === 'string' && !isWanted(name, setting.options) ? [name] : [],
   )
-  return { identity: identityOf(setting.endpoint, connection), tools, warnings, leftOut }
+  const { title, name } = connection.client.getServerVersion() ?? {}
+  const called = title || name
+  return {
+    identity: identityOf(setting.endpoint, connection),
+    ...(called === undefined ? {} : { name: called }),
+    ...{ tools, warnings, leftOut },
+  }
 }
 
 async function readAll(

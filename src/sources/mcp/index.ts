@@ -67,7 +67,7 @@ export function createMcpSource(
       }
     },
     /** What the operator writes now holds for accepted definitions too. */
-    policyFor: ({ nativeName }: OfferedTool) => mcpPolicy(nativeName, options),
+    policyFor: (tool: OfferedTool) => mcpPolicy(tool, options),
     wants: ({ nativeName }: OfferedTool) => isWanted(nativeName, options),
     health: () => upstream.health,
     async close() {

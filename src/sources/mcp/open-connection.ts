@@ -44,14 +44,43 @@ interface OpenRequest {
 
 /** Connects and shakes hands; both eras. Whatever was started is ended when that fails. */
 export async function openConnection(setting: ConnectionSetting, request: OpenRequest): Promise<Connection> {
-  try {
-    return await attempt(setting, request)
-  } catch (error) {
-    // MCP/T-24: an old server may have left, or refused us, at the question for its era.
-    const mayBeOld = request.prior === undefined && setting.options.revision === 'auto' && isUndecided(error)
-    if (!mayBeOld || request.signal.aborted) throw error
-    return await attempt(setting, { ...request, prior: { kind: 'legacy' } })
-  }
+  const { prior, signal } = request
+  const first = await attempt(setting, request)
+  if (first instanceof Connection) return first
+  // MCP/T-24: an old server may have left, or refused us, at the question for its era.
+  const mayBeOld = prior === undefined && setting.options.revision === 'auto' && isUndecided(first.error)
+  if (!mayBeOld || signal.aborted) throw explained(first, setting, signal)
+  const second = await attempt(setting, { ...request, prior: { kind: 'legacy' } })
+  if (second instanceof Connection) return second
+  throw explained(second, setting, signal)
+}
+
+/** A connection that was not made. */
+interface Failure {
+  readonly error: unknown
+  readonly transport: Transport
+}
+
+/** A program says more about why than the client, which only saw it go, or saw nothing. */
+function explained(
+  { error, transport }: Failure,
+  { options }: ConnectionSetting,
+  signal: AbortSignal,
+): unknown {
+  const isLate = isTimeout(error) || isTimeout(signal.reason)
+  const late = `no answer within ${options.connectTimeoutMs / 1000} s (connectTimeoutMs)`
+  if (!(transport instanceof StdioTransport)) return isLate ? new Error(late, { cause: error }) : error
+  const { ownEnding, lastWords } = transport
+  if (!isLate && ownEnding === undefined) return error
+  const why = ownEnding === undefined ? late : `The program does not run: ${ownEnding}`
+  const silent = ownEnding === undefined ? '; it wrote nothing to stderr' : ''
+  const said = lastWords === '' ? silent : `; its last words: ${lastWords}`
+  return new Error(`${why}${said}`, { cause: error })
+}
+
+function isTimeout(error: unknown): boolean {
+  if (error instanceof SdkError) return error.code === SdkErrorCode.RequestTimeout
+  return error instanceof Error && error.name === 'TimeoutError'
 }
 
 function isUndecided(error: unknown): boolean {
@@ -59,7 +88,7 @@ function isUndecided(error: unknown): boolean {
   return error.code === SdkErrorCode.EraNegotiationFailed || error.code === SdkErrorCode.RequestTimeout
 }
 
-async function attempt(setting: ConnectionSetting, request: OpenRequest): Promise<Connection> {
+async function attempt(setting: ConnectionSetting, request: OpenRequest): Promise<Connection | Failure> {
   const { options, services } = setting
   const transport = transportTo(setting, request)
   const client = clientFor(options)
@@ -96,7 +125,7 @@ async function attempt(setting: ConnectionSetting, request: OpenRequest): Promis
     return connection
   } catch (error) {
     await connection.close().catch(() => undefined)
-    throw withEnding(error, transport)
+    return { error, transport }
   }
 }
 
@@ -133,11 +162,40 @@ function transportTo({ endpoint, options, services }: ConnectionSetting, { crede
     command: endpoint.command,
     args: endpoint.args,
     cwd: endpoint.cwd,
-    env: { ...getDefaultEnvironment(), ...Object.fromEntries(own) },
+    env: { ...getDefaultEnvironment(), ...wayOutOf(services.environment), ...Object.fromEntries(own) },
     maxMessageBytes: options.maxMessageBytes,
     log: services.log,
     redact: (text) => secrets.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text),
   })
+}
+
+/**
+ * Variables that say how this machine reaches others: proxies, certificates, registries. A launcher like `npx` or `uvx`
+ * waits in silence without them. Names are compared without regard to case, as their readers do.
+ */
+const WAY_OUT: ReadonlySet<string> = new Set([
+  ...['http_proxy', 'https_proxy', 'all_proxy', 'no_proxy', 'node_use_env_proxy'],
+  ...['node_extra_ca_certs', 'node_use_system_ca', 'ssl_cert_file', 'ssl_cert_dir'],
+  ...['requests_ca_bundle', 'curl_ca_bundle', 'deno_cert'],
+  ...['npm_config_registry', 'npm_config_proxy', 'npm_config_https_proxy', 'npm_config_noproxy'],
+  ...['npm_config_cafile', 'npm_config_strict_ssl', 'npm_config_userconfig', 'bun_config_registry'],
+  ...['pip_index_url', 'pip_extra_index_url', 'pip_cert', 'pip_proxy', 'pip_trusted_host', 'pip_config_file'],
+  ...[
+    'uv_index',
+    'uv_default_index',
+    'uv_index_url',
+    'uv_extra_index_url',
+    'uv_native_tls',
+    'uv_config_file',
+  ],
+])
+
+function wayOutOf(environment: SourceServices['environment'] = {}): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(environment).flatMap(([name, value]) =>
+      value !== undefined && value !== '' && WAY_OUT.has(name.toLowerCase()) ? [[name, value]] : [],
+    ),
+  )
 }
 
 /** Not every wait inside `connect` knows the signal, so the whole is given up with it. */
@@ -172,11 +230,4 @@ async function endTransport(transport: Transport, client: Client): Promise<void>
 
 function endingOf(transport: Transport): string | undefined {
   return transport instanceof StdioTransport ? transport.ending : undefined
-}
-
-/** A program that left says more about why than the client, which only saw it go. */
-function withEnding(error: unknown, transport: Transport): unknown {
-  const ending = endingOf(transport)
-  if (ending === undefined || ending.startsWith('it was closed by us')) return error
-  return isUndecided(error) ? error : new Error(`The program does not run: ${ending}`, { cause: error })
 }

@@ -8,7 +8,14 @@ const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 /** The client writes these itself. */
 const OWN_HEADERS = /^(?:mcp-.*|accept|content-type|content-length|host|connection|transfer-encoding)$/i
 
+/** Whether the MCP client writes a header itself, so that options may not. */
+export function isOwnHeader(name: string): boolean {
+  return OWN_HEADERS.test(name)
+}
+
 const SECRET = z.string('write a text').transform((text) => new Secret(text))
+
+const MCP_TRUST = ['nothing', 'annotations'] as const
 
 /** Options of `sources.<key>` with `type: 'mcp'`: any MCP server, by a command (stdio) or a URL (Streamable HTTP). */
 export const MCP_OPTIONS = z
@@ -18,7 +25,7 @@ export const MCP_OPTIONS = z
     /** A program that speaks MCP on its standard input and output; no shell is between. */
     command: z.string().min(1, 'write the program to start').optional(),
     args: z.array(z.string()).default([]),
-    /** The whole environment of the program, besides HOME, LOGNAME, PATH, SHELL, TERM and USER. */
+    /** The environment of the program, besides HOME, LOGNAME, PATH, SHELL, TERM, USER and how to reach the network (proxies, certificates, registries). */
     env: z.record(z.string().min(1), SECRET).default({}),
     /** Its working folder; relative to the folder of the configuration, which is also the default. */
     cwd: z.string().min(1).optional(),
@@ -40,6 +47,11 @@ export const MCP_OPTIONS = z
       .optional(),
     /** Headers whose value is a secret of the caller: `{ 'x-api-key': 'NAME_OF_THE_SECRET' }`. */
     secretHeaders: z.record(z.string(), z.string().min(1)).default({}),
+    /**
+     * Whether to believe what the server says of its tools' effects: with `annotations`, tools that say they only read
+     * are `read`, and those that say that repeating them changes nothing are `idempotent`. What `policy` and `tools` say wins.
+     */
+    trust: z.enum(MCP_TRUST).default('nothing'),
     /** Whether callers share connections; by default only where the upstream keeps nothing per connection. */
     connection: z.enum(['shared', 'per-principal']).optional(),
     /** Whether openwop sessions are offered, each with a connection of its own; by default for commands. */
@@ -82,8 +94,7 @@ export const MCP_OPTIONS = z
     for (const name of ['headers', 'secretHeaders'] as const)
       for (const header of Object.keys(options[name])) {
         if (!HEADER_NAME.test(header)) report(name, `"${header}" is not the name of an HTTP header`)
-        if (OWN_HEADERS.test(header))
-          report(name, `${header} is written by the MCP client itself; leave it out`)
+        if (isOwnHeader(header)) report(name, `${header} is written by the MCP client itself; leave it out`)
       }
     const hasOwnCredentials =
       options.authorization !== undefined || Object.keys(options.secretHeaders).length > 0

@@ -1,5 +1,5 @@
 import { JSON_BOUNDS, type JsonObject, type JsonValue, tooMuchJson } from '#core/json'
-import type { OfferedTool } from '#core/ports/source'
+import type { OfferedTool, ToolHints } from '#core/ports/source'
 import { isNewest, unknownDialect, upgradeSchema } from '#core/schema/upgrade'
 import { CONTENT_BLOCKS_SCHEMA, type PolicyDefinition, type ToolRequirements } from '#core/tool'
 import { encodeHeaderValue } from '#protocols/mcp/codec-message'
@@ -17,7 +17,7 @@ type ReadTool =
   | { readonly ok: true; readonly tool: OfferedTool }
   | { readonly ok: false; readonly problem: string }
 
-/** A tool as `tools/list` tells it; its annotations are not believed (MCP-57, OWP-33). */
+/** A tool as `tools/list` tells it; its annotations are not believed unless the operator does (MCP-57, OWP-33). */
 export function readTool(written: JsonObject, options: McpOptions, endpoint: Endpoint): ReadTool {
   const name = textOf(written.name)
   if (name === undefined || name === '' || name.length > LONGEST_NAME)
@@ -41,6 +41,7 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
   }
   const title = textOf(written.title)
   const requirements = requirementsOf(options)
+  const hints = options.trust === 'annotations' ? hintsOf(written.annotations) : undefined
   return {
     ok: true,
     tool: {
@@ -50,7 +51,8 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
       inputSchema: upgraded(headers.schema),
       outputSchema: upgraded(outputSchema ?? CONTENT_BLOCKS_SCHEMA),
       ...(requirements === undefined ? {} : { requirements }),
-      policy: mcpPolicy(name, options),
+      policy: mcpPolicy({ nativeName: name, hints }, options),
+      ...(hints === undefined ? {} : { hints }),
       binding: {
         endpoint: endpointJson(endpoint),
         isStructured: outputSchema !== undefined,
@@ -67,11 +69,24 @@ function upgraded(schema: JsonObject): JsonObject {
   return isNewest(schema) ? schema : upgradeSchema(schema)
 }
 
-/** Unclassified is `write` (OWP-33); what the upstream reaches is its own affair, behind us (OWP-37). */
-export function mcpPolicy(name: string, options: McpOptions): PolicyDefinition {
-  return policyOf(name, options, {
-    safetyTier: 'write',
-    replay: 'non-deterministic',
+/** One that says both that it only reads and that it destroys is not believed. */
+function hintsOf(annotations: JsonValue | undefined): ToolHints {
+  const { readOnlyHint, destructiveHint, idempotentHint } = isWireObject(annotations) ? annotations : {}
+  return { readOnly: readOnlyHint === true && destructiveHint !== true, idempotent: idempotentHint === true }
+}
+
+/**
+ * Unclassified is `write` (OWP-33); what the upstream reaches is its own affair, behind us (OWP-37). Hints are the
+ * operator's word once he believes them, and what he says himself wins.
+ */
+export function mcpPolicy(
+  { nativeName, hints }: Pick<OfferedTool, 'nativeName'> & { readonly hints?: ToolHints | undefined },
+  options: McpOptions,
+): PolicyDefinition {
+  const believed = options.trust === 'annotations' ? hints : undefined
+  return policyOf(nativeName, options, {
+    safetyTier: believed?.readOnly === true ? 'read' : 'write',
+    replay: believed?.idempotent === true ? 'idempotent' : 'non-deterministic',
     egress: 'host-mediated',
   })
 }

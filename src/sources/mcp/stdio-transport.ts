@@ -10,6 +10,7 @@ import { isWireArray, isWireObject } from './connection.ts'
 const GRACE_MS = 1000
 const MOST_STDERR_LINE = 2000
 const KEPT_STDERR = 600
+const CLOSED_BY_US = 'it was closed by us'
 
 interface StdioTransportOptions extends ChildCommand {
   readonly maxMessageBytes: number
@@ -55,8 +56,18 @@ export class StdioTransport implements Transport {
   /** Why it ended, in words for the operator; `undefined` while it lives. */
   get ending(): string | undefined {
     if (this.#ending === undefined) return undefined
-    const words = this.#lastWords.trim()
-    return words === '' ? this.#ending : `${this.#ending}; its last words: ${words}`
+    const { lastWords } = this
+    return lastWords === '' ? this.#ending : `${this.#ending}; its last words: ${lastWords}`
+  }
+
+  /** Why it ended when that was not our doing. */
+  get ownEnding(): string | undefined {
+    return this.#ending === CLOSED_BY_US ? undefined : this.#ending
+  }
+
+  /** The end of what it wrote to stderr. */
+  get lastWords(): string {
+    return this.#lastWords.trim()
   }
 
   async start(): Promise<void> {
@@ -106,7 +117,7 @@ export class StdioTransport implements Transport {
   async close(): Promise<void> {
     const child = this.#child
     if (child?.pid === undefined) return this.#end('it was never started')
-    this.#ending ??= 'it was closed by us'
+    this.#ending ??= CLOSED_BY_US
     if (child.exitCode === null && child.signalCode === null) {
       child.stdin?.end()
       await this.#exitWithin(GRACE_MS)
@@ -119,7 +130,7 @@ export class StdioTransport implements Transport {
         await this.#exitWithin(GRACE_MS)
       }
     }
-    this.#end('it was closed by us')
+    this.#end(CLOSED_BY_US)
   }
 
   async #exitWithin(waitMs: number): Promise<void> {

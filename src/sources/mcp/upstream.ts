@@ -188,7 +188,7 @@ export class Upstream {
       const isRefused = isRefusal(error)
       const reason = isRefused
         ? `The MCP server refused the credential: HTTP ${error.status}`
-        : `The MCP server does not answer: ${signal.aborted ? 'it took too long' : reasonOf(error)}`
+        : `The MCP server does not answer: ${reasonOf(error)}`
       // A stale verdict about its era could be the cause.
       this.#verdict = undefined
       if (!isRefused && !this.#isClosed) this.#backoff.failed()

@@ -29,7 +29,7 @@ export function sqlRecovery(
   { careful, read }: StoreContext,
   engine: Engine,
   chain: Chain,
-): Pick<Store, 'recover' | 'isWriterAlive' | 'purge'> {
+): Pick<Store, 'recover' | 'isWriterAlive' | 'hasOtherWriters' | 'purge'> {
   const openWriters = read(findOpenWriters)
   const hasEnded = read(writerHasEnded)
   const recoverSome = careful(() => '', recoverWriter)
@@ -52,6 +52,10 @@ export function sqlRecovery(
       return { deadWriters, ambiguous }
     },
     isWriterAlive: (writer) => engine.isAlive(writer),
+    async hasOtherWriters() {
+      for (const { id } of await openWriters()) if (id !== chain.id && (await engine.isAlive(id))) return true
+      return false
+    },
     async purge(nowMs, policy) {
       const dropped = (await engine.tendParts?.(nowMs, policy.journalMs)) ?? 0
       return await purgeSome(nowMs, policy, dropped)

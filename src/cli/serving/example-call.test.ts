@@ -4,7 +4,7 @@ import type { JsonObject } from '#core/json'
 import { Secret } from '#core/secret'
 import { tool } from '#core/tools/define'
 import { prepareTools } from '#core/tools/prepare-tools'
-import { exampleCurl, exampleInput } from './serve.ts'
+import { exampleCurl, exampleInput } from './example-call.ts'
 
 const OPEN: Settings['auth'] = { apiKeys: [], jwt: undefined }
 const KEYED: Settings['auth'] = {

@@ -6,6 +6,7 @@ import { keepRestarting } from './watch.ts'
 class Stage {
   readonly notes: string[] = []
   readonly processes: FakeProcess[] = []
+  check: (() => Promise<boolean>) | undefined
   change: (file: string) => void = () => undefined
   stop: () => void = () => undefined
   #waiting: (() => void)[] = []
@@ -13,6 +14,7 @@ class Stage {
   run(): Promise<number> {
     return keepRestarting({
       start: () => this.#start(),
+      ...(this.check === undefined ? {} : { check: this.check }),
       watch: (onChange) => {
         this.change = onChange
         return () => undefined
@@ -122,6 +124,22 @@ describe('keepRestarting', () => {
     stage.stop()
     expect(await result).toBe(0)
     expect(first.kills).toBe(1)
+  })
+
+  it('keeps what runs while the files cannot be served, and looks again after the next change', async () => {
+    const stage = new Stage()
+    const sound = [false, true]
+    stage.check = async () => sound.shift() ?? false
+    const result = stage.run()
+    const first = await stage.process(0)
+    stage.change('a.ts')
+    await stage.note('a.ts changed and cannot be served yet')
+    expect(first.stops).toBe(0)
+    stage.change('b.ts')
+    await stage.process(1)
+    expect(first.stops).toBe(1)
+    stage.stop()
+    expect(await result).toBe(0)
   })
 
   it('makes one start of several changes', async () => {

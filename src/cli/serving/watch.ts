@@ -7,11 +7,14 @@ import type { ServerProcess } from '#cli/io'
 const PATIENCE_MS = 15_000
 
 interface Restarting {
-  start(): ServerProcess
+  /** `isAgain`: one ran before it. */
+  start(isAgain: boolean): ServerProcess
   /** Tells of each (debounced) change; gives the way to stop watching. */
   watch(onChange: (file: string) => void): () => void
   onStop(listener: () => void): () => void
   note(line: string): void
+  /** Whether what is there now can be served; a server that runs is kept while it cannot. Default: it is tried. */
+  check?(): Promise<boolean>
 }
 
 type Wish = { readonly kind: 'stop' } | { readonly kind: 'change'; readonly file: string }
@@ -21,10 +24,10 @@ type Event = Wish | { readonly kind: 'ended'; readonly code: number }
  * Runs the server in a child process and starts a new one at each change. A child that ends by itself (a broken
  * config, a busy port) has said why; the next change gets another try.
  */
-export async function keepRestarting({ start, watch, onStop, note }: Restarting): Promise<ExitCode> {
+export async function keepRestarting({ start, watch, onStop, note, check }: Restarting): Promise<ExitCode> {
   const wishes = new Wishes()
   const endWatch = watch((file) => wishes.add({ kind: 'change', file }))
-  let child = start()
+  let child = start(false)
   const endListening = onStop(() => (wishes.stopping ? child.kill() : wishes.add({ kind: 'stop' })))
   try {
     for (;;) {
@@ -34,12 +37,19 @@ export async function keepRestarting({ start, watch, onStop, note }: Restarting)
         note(`The server ended with exit code ${event.code}. Waiting for a change to start it again.`)
         event = await wishes.next()
       } else {
+        if (event.kind === 'change' && check !== undefined) {
+          wishes.forgetChanges()
+          const isSound = await check()
+          if (!isSound) note(`${event.file} changed and cannot be served yet: the tools stay as they were.`)
+          // What changed during the check was perhaps not seen by it.
+          if ((!isSound || wishes.hasChanges) && !wishes.stopping) continue
+        }
         await endProcess(child)
       }
-      if (event.kind === 'stop') return EXIT.ok
+      if (event.kind === 'stop' || wishes.stopping) return EXIT.ok
       wishes.forgetChanges()
       if (event.kind === 'change') note(`${event.file} changed: restarting.`)
-      child = start()
+      child = start(true)
     }
   } finally {
     endWatch()
@@ -59,6 +69,10 @@ class Wishes {
   #waiting: Wish[] = []
   #wake: (() => void) | undefined
   stopping = false
+
+  get hasChanges(): boolean {
+    return this.#waiting.some(({ kind }) => kind === 'change')
+  }
 
   add(wish: Wish): void {
     if (wish.kind === 'stop') {

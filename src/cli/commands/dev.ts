@@ -1,0 +1,154 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  defineCommand,
+  EXIT,
+  type ExitCode,
+} from '#cli/command'
+import { keepRestarting, watchFolder } from '#cli/serving/watch'
+import { CONFIG_OPTION, loadProject } from '#cli/store-access'
+import { findConfig, type ImportModule, importAgain } from '#config/load'
+import type { Settings } from '#config/settings'
+import { toSettings } from '#config/to-settings'
+import { isRecord } from '#core/json'
+import type { Tool } from '#core/tool'
+import { DEFAULT_STORE, STORE_FORMS } from '#store/stores'
+import { serveUntilStopped } from './serve.ts'
+
+const LARGEST_PORT = 65_535
+/** Nobody else may hear what tools throw. */
+const HOST = '127.0.0.1'
+
+type DevOption = 'config' | 'port' | 'store' | 'once' | 'check' | 'again'
+
+const dev = defineCommand<DevOption>({
+  name: 'dev',
+  summary: 'Serves your tools while you write them: a line for each call, a restart at each save.',
+  details: [
+    'Listens on 127.0.0.1 only. Callers hear what a tool threw, and where.',
+    'A file that cannot be loaded is named with what is wrong; the tools stay as they were until it can.',
+  ],
+  positionals: [],
+  options: {
+    config: CONFIG_OPTION,
+    port: { value: 'N', help: 'Port to listen on; 0 means any free port. Default 4100.' },
+    store: { value: 'URL', help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.` },
+    once: { help: 'Serve without watching files.' },
+    check: { help: 'Load config and tools, say what is wrong with them, and end.' },
+    again: { help: 'With --once or --check, as after a save: say what changed, and no more.' },
+  },
+  examples: ['collet dev', 'collet dev --port 8080', 'collet dev --check'],
+  async run(args, context) {
+    if (args.flag('check')) return await checkProject(args, context)
+    if (args.flag('once')) return await serveOnce(args, context)
+    const { environment, workingFolder, output } = context
+    const folder = dirname(findConfig(workingFolder, args.text('config') ?? environment.configFile))
+    output.note(`Watching ${folder}`)
+    const given = givenOptions(args)
+    return await keepRestarting({
+      start: (isAgain) => context.startProcess(['dev', '--once', ...(isAgain ? ['--again'] : []), ...given]),
+      check: async () =>
+        (await context.startProcess(['dev', '--check', '--again', ...given]).ended) === EXIT.ok,
+      watch: (onChange) => watchFolder(folder, onChange),
+      onStop: context.onStop,
+      note: (line) => output.note(line),
+    })
+  },
+})
+
+/** The same for a child process. */
+function givenOptions(args: Arguments<DevOption>): string[] {
+  return (['config', 'port', 'store'] as const).flatMap((name) => {
+    const value = args.text(name)
+    return value === undefined ? [] : [`--${name}=${value}`]
+  })
+}
+
+async function checkProject(args: Arguments<DevOption>, context: CommandContext): Promise<ExitCode> {
+  const { tools } = await readSettings(args, context)
+  if (context.json) context.output.json({ tools: tools.length })
+  else
+    context.output.note(
+      tools.length === 1 ? '1 tool, nothing wrong.' : `${tools.length} tools, nothing wrong.`,
+    )
+  return EXIT.ok
+}
+
+async function serveOnce(args: Arguments<DevOption>, context: CommandContext): Promise<ExitCode> {
+  const { output } = context
+  const settings = await readSettings(args, context)
+  const lastStart = new LastStart(settings)
+  const developing = {
+    folder: context.workingFolder,
+    async onReady() {
+      const changes = await lastStart.changes()
+      await lastStart.remember()
+      if (!args.flag('again')) return false
+      output.note(changes.length === 0 ? 'Ready: the same tools.' : `Ready: ${changes.join(', ')}.`)
+      return true
+    },
+  }
+  const readAgain = () => readSettings(args, context, importAgain())
+  return await serveUntilStopped(settings, { allowAnonymous: false, readAgain, developing }, context)
+}
+
+async function readSettings(
+  args: Arguments<DevOption>,
+  context: CommandContext,
+  load?: ImportModule,
+): Promise<Settings> {
+  const { environment, workingFolder } = context
+  const { loaded, tools } = await loadProject(args.text('config'), context, load)
+  const port = args.integer('port', { least: 0, most: LARGEST_PORT })
+  const store = args.text('store')
+  const flags = {
+    host: HOST,
+    ...(port === undefined ? {} : { port }),
+    ...(store === undefined ? {} : { store }),
+  }
+  return toSettings({ loaded, tools, flags, environment, workingFolder })
+}
+
+/** The tools of the start before, kept in the data folder: each start is a process of its own. */
+class LastStart {
+  readonly #file: string
+  readonly #tools: readonly Pick<Tool, 'id' | 'definitionHash'>[]
+
+  constructor({ dataFolder, tools }: Settings) {
+    this.#file = join(dataFolder, 'dev-tools.json')
+    this.#tools = tools
+  }
+
+  /** `Mail.Send@1.0.0 changed`, and the like. */
+  async changes(): Promise<readonly string[]> {
+    const before = await this.#read()
+    const now = new Map(this.#tools.map(({ id, definitionHash }) => [id, definitionHash]))
+    return [
+      ...[...now].flatMap(([id, hash]) => {
+        if (!before.has(id)) return [`${id} added`]
+        return before.get(id) === hash ? [] : [`${id} changed`]
+      }),
+      ...[...before.keys()].filter((id) => !now.has(id)).map((id) => `${id} removed`),
+    ]
+  }
+
+  async remember(): Promise<void> {
+    const tools = Object.fromEntries(this.#tools.map(({ id, definitionHash }) => [id, definitionHash]))
+    // Without it the next start only has less to say.
+    await writeFile(this.#file, JSON.stringify(tools)).catch(() => undefined)
+  }
+
+  async #read(): Promise<ReadonlyMap<string, unknown>> {
+    try {
+      const written: unknown = JSON.parse(await readFile(this.#file, 'utf8'))
+      return new Map(isRecord(written) ? Object.entries(written) : [])
+    } catch {
+      return new Map()
+    }
+  }
+}
+
+export const COMMANDS: readonly Command[] = [dev]

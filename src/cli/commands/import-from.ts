@@ -1,0 +1,305 @@
+import { readFileSync } from 'node:fs'
+import { relative, resolve } from 'node:path'
+import { type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
+import type { ImportChoices } from '#cli/import-choices'
+import { confirm, readHidden } from '#cli/input'
+import { previewSource, warningsOf } from '#cli/preview'
+import { freeKey, type SourceShelf } from '#cli/source-shelf'
+import { cleanText, type JsonObject } from '#core/json'
+import { didYouMean } from '#core/nearest-name'
+import type { Discovery } from '#core/ports/source'
+import {
+  type PlaceholderValues,
+  readServer,
+  readServerList,
+  type WrittenServer,
+} from '#server/import/client-servers'
+import { clientPlace, MCP_CLIENTS, mcpClient } from '#server/import/clients'
+import { keyFrom } from '#server/import/detect'
+import { isLoopback } from '#server/safety'
+
+/** The clients that `--from` knows. */
+export const FROM_NAMES = Object.keys(MCP_CLIENTS).join(', ')
+
+interface FromWork {
+  /** A client, or a file. */
+  readonly from: string
+  readonly choices: ImportChoices
+  readonly shelf: SourceShelf
+  /** Values for placeholders. */
+  readonly given: Readonly<Record<string, string>>
+  readonly signal: AbortSignal
+  /** Nobody is asked before sources are added. */
+  readonly isSure: boolean
+}
+
+/** Imports every MCP server that a client lists. One that fails does not stop the others; the end says what to do. */
+export async function importFrom(work: FromWork, context: CommandContext): Promise<ExitCode> {
+  const { choices, shelf } = work
+  const listed = readLists(work.from, context)
+  const { fresh, known, skipped, failed } = await sortServers(listed, work, context)
+  const looked = await lookAtAll(fresh, work, context)
+  const seen = looked.filter((row): row is Seen => 'discovery' in row)
+  const broken = [...failed, ...looked.filter((row): row is Failed => 'why' in row)]
+  const taken = new Set((await shelf.find([])).taken)
+  const rows = seen.map((row) => ({ ...row, key: keyFor(row, taken) }))
+  for (const row of rows) showSeen(row, context)
+  const trust = await choices.decideTrust(
+    rows.flatMap(({ discovery }) => discovery.tools),
+    context,
+  )
+  const names = rows.map(({ key }) => key).join(', ')
+  if (rows.length > 0 && !work.isSure && !(await confirm(context, `Add ${names}?`)))
+    throw new UsageError('Nothing was added. Use --yes to add them without being asked.')
+  for (const { key, options, discovery } of rows)
+    await shelf.add({ key, options: choices.stored(options, discovery.tools, trust), replace: false })
+  const added = rows.map(({ name, key, discovery }) => ({ name, key, tools: discovery.tools.length }))
+  summarize({ added, known, skipped, failed: broken }, work, context)
+  return broken.length === 0 ? EXIT.ok : EXIT.server
+}
+
+/** Whether a file lists MCP servers. */
+export function isServerList(file: string, folder: string): boolean {
+  return readServerList(readFileSync(file, 'utf8'), file, folder) !== undefined
+}
+
+/** What to do about a server that does not answer, as far as its reason tells. */
+export function adviceFor(why: string): string {
+  if (why.includes('connectTimeoutMs')) return ' Give it longer with --timeout SECONDS.'
+  if (why.includes('ENOENT')) return ' Install that program, or write its whole path.'
+  if (/HTTP 40[13]/.test(why)) return ' Write a token that may list tools into its headers.'
+  return ''
+}
+
+interface Lists {
+  readonly servers: readonly WrittenServer[]
+  /** What the client would ask its user for, by id. */
+  readonly asked: ReadonlyMap<string, string>
+}
+
+/** All files of a client that are there, or the one file. A name in several means the first. */
+function readLists(from: string, { workingFolder, environment, output }: CommandContext): Lists {
+  const client = mcpClient(from)
+  const place = clientPlace(workingFolder, environment.variables())
+  const files = client === undefined ? [resolve(workingFolder, from)] : client.files(place)
+  const servers = new Map<string, WrittenServer>()
+  const asked = new Map<string, string>()
+  const problems: string[] = []
+  for (const file of files) {
+    const text = readIfThere(file)
+    const list = text === undefined ? undefined : readServerList(text, file, workingFolder)
+    if (list === undefined) {
+      problems.push(`${file} ${text === undefined ? 'is not there' : 'lists no "mcpServers" or "servers"'}`)
+      continue
+    }
+    output.note(`Reading ${file}`)
+    for (const server of list.servers) if (!servers.has(server.name)) servers.set(server.name, server)
+    for (const { id, description } of list.asked) asked.set(id, description)
+  }
+  if (problems.length === files.length) {
+    const meant = client === undefined ? didYouMean(from, Object.keys(MCP_CLIENTS)) : ''
+    throw new UsageError(
+      `There is nothing to import: ${problems.join('; ')}.${meant} --from takes ${FROM_NAMES}, or a file.`,
+    )
+  }
+  return { servers: [...servers.values()], asked }
+}
+
+function readIfThere(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+interface Fresh {
+  readonly name: string
+  readonly options: JsonObject
+}
+interface Known {
+  readonly name: string
+  readonly key: string
+}
+interface Failed {
+  readonly name: string
+  readonly why: string
+}
+
+interface Sorted {
+  readonly fresh: readonly Fresh[]
+  readonly known: readonly Known[]
+  readonly skipped: readonly Failed[]
+  readonly failed: readonly Failed[]
+}
+
+/** Which entries are new, which are there already, and which cannot or need not be imported. */
+async function sortServers(
+  { servers, asked }: Lists,
+  work: FromWork,
+  context: CommandContext,
+): Promise<Sorted> {
+  const { choices, shelf } = work
+  const values = await placeholderValues(servers, asked, work, context)
+  const readings = servers.map((server) => ({
+    name: server.name,
+    reading: readServer(server, context.workingFolder, values),
+  }))
+  const usable = readings.flatMap(({ name, reading }) =>
+    reading.kind === 'usable' ? [{ name, options: choices.apply(reading.options) }] : [],
+  )
+  const { found } = await shelf.find(usable.map(({ options }) => options))
+  const rest = (kind: 'skipped' | 'unusable'): readonly Failed[] =>
+    readings.flatMap(({ name, reading }) => (reading.kind === kind ? [{ name, why: reading.why }] : []))
+  return {
+    fresh: usable.filter((_, index) => found[index] === null),
+    known: usable.flatMap(({ name }, index) => {
+      const key = found[index] ?? null
+      return key === null ? [] : [{ name, key }]
+    }),
+    skipped: rest('skipped'),
+    failed: rest('unusable'),
+  }
+}
+
+/** `--env` first, then the environment; what a client would ask for is asked for here too, on a terminal. */
+async function placeholderValues(
+  servers: readonly WrittenServer[],
+  asked: ReadonlyMap<string, string>,
+  { given, shelf }: FromWork,
+  context: CommandContext,
+): Promise<PlaceholderValues> {
+  const variables = { ...context.environment.variables(), ...given }
+  const inputs = new Map(Object.entries(given))
+  const named = JSON.stringify(servers.map(({ entry }) => entry)).matchAll(/\$\{input:([^}:]+)\}/g)
+  for (const id of new Set([...named].map(([, name = '']) => name)))
+    if (!inputs.has(id) && context.stdin.isTTY === true)
+      inputs.set(id, await readHidden(context, cleanText(asked.get(id) ?? id)))
+  const port = await shelf.ownPort()
+  return {
+    home: clientPlace(context.workingFolder, variables).home,
+    variable: (name) => variables[name],
+    input: (id) => inputs.get(id),
+    readFile: readIfThere,
+    isOwnAddress: (text) => {
+      const url = URL.parse(text)
+      return (
+        url !== null &&
+        isLoopback(url.hostname) &&
+        Number(url.port) === port &&
+        url.pathname.startsWith('/mcp')
+      )
+    },
+  }
+}
+
+interface Seen extends Fresh {
+  readonly discovery: Discovery
+}
+
+/** Launchers wait for the network more than for this machine. */
+const AT_ONCE = 4
+const MOST_LINES = 20
+
+/** Starts them side by side, and tells of each as it answers. */
+async function lookAtAll(
+  fresh: readonly Fresh[],
+  work: FromWork,
+  context: CommandContext,
+): Promise<readonly (Seen | Failed)[]> {
+  if (fresh.length === 0) return []
+  const { output } = context
+  const names = cleanText(fresh.map(({ name }) => name).join(', '))
+  output.note(`Starting ${names} (up to ${work.choices.patienceSeconds} s each)`)
+  const rows = new Map<string, Seen | Failed>()
+  const waiting = [...fresh]
+  const take = async (): Promise<void> => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift())
+      rows.set(next.name, await lookAt(next, work, context))
+  }
+  const workers = Array.from({ length: AT_ONCE }, take)
+  await output.during(`Starting ${fresh.length} servers`, Promise.all(workers))
+  return fresh.flatMap(({ name }) => rows.get(name) ?? [])
+}
+
+async function lookAt(
+  { name, options }: Fresh,
+  { choices, signal }: FromWork,
+  context: CommandContext,
+): Promise<Seen | Failed> {
+  const { output } = context
+  const shown = cleanText(name)
+  const { createImportFetch } = await import('#server/import/probe')
+  const send = createImportFetch(typeof options.url === 'string' ? options.url : undefined)
+  let lines = 0
+  const onLine = (line: string): void => {
+    lines += 1
+    if (lines <= MOST_LINES) output.note(`  ${shown} | ${line}`)
+  }
+  try {
+    const look = { send, signal, onLine }
+    const preview = await previewSource(
+      keyFrom(name) ?? 'Imported',
+      choices.forPreview(options),
+      look,
+      context,
+    )
+    if (preview.kind === 'failed') {
+      output.error(`${shown} does not answer`)
+      return { name, why: `${preview.why}${adviceFor(preview.why)}` }
+    }
+    const { discovery, tookMs } = preview
+    const tools = choices.narrow(discovery.tools, options)
+    output.done(`${shown}: ${counted(tools.length)} in ${(tookMs / 1000).toFixed(1)} s`)
+    return { name, options, discovery: { ...discovery, tools } }
+  } finally {
+    await send.close()
+  }
+}
+
+function counted(tools: number): string {
+  return tools === 1 ? '1 tool' : `${tools} tools`
+}
+
+/** What the server calls itself; where that is taken, what its owner calls it; then with a number. */
+function keyFor({ name, discovery }: Seen, taken: Set<string>): string {
+  const own = keyFrom(discovery.name ?? '')
+  const given = keyFrom(name) ?? 'Imported'
+  const key = own !== undefined && !taken.has(own) ? own : freeKey(given, taken)
+  taken.add(key)
+  return key
+}
+
+function showSeen({ name, key, discovery, options }: Seen & Known, { output }: CommandContext): void {
+  const itself = discovery.name === undefined ? '' : `, which calls itself "${cleanText(discovery.name)}"`
+  output.note(`"${cleanText(name)}"${itself}, becomes ${key}`)
+  for (const warning of warningsOf(discovery, options)) output.warn(`${key}: ${cleanText(warning)}`)
+}
+
+interface Summary {
+  readonly added: readonly (Known & { readonly tools: number })[]
+  readonly known: readonly Known[]
+  readonly skipped: readonly Failed[]
+  readonly failed: readonly Failed[]
+}
+
+function summarize(
+  summary: Summary,
+  { from }: FromWork,
+  { output, json, workingFolder }: CommandContext,
+): void {
+  const { added, known, skipped, failed } = summary
+  if (json) {
+    output.json(summary)
+    return
+  }
+  output.note('')
+  for (const { key, tools } of added) output.done(`${key} is added, ${counted(tools)}.`)
+  for (const { name, key } of known) output.note(`${cleanText(name)} is there already, as ${key}.`)
+  for (const { name, why } of skipped) output.note(`${cleanText(name)} is left out: ${why}.`)
+  for (const { name, why } of failed) output.error(`${cleanText(name)} was not added: ${cleanText(why)}`)
+  const again = mcpClient(from) === undefined ? relative(workingFolder, resolve(workingFolder, from)) : from
+  if (failed.length > 0)
+    output.note(`Put that right and run "collet import --from ${again}" again: it adds only what is new.`)
+  if (added.length > 0) output.note('Next: "collet serve", then "collet connect CLIENT" for your MCP client.')
+}

@@ -1,0 +1,145 @@
+import type { JsonObject } from '#core/json'
+import type { OfferedTool } from '#core/ports/source'
+import { type Arguments, type CommandContext, type OptionSpecs, UsageError } from './command.ts'
+import { confirm } from './input.ts'
+
+const TRUST = ['nothing', 'annotations'] as const
+const METHODS = ['get', 'head', 'options', 'put', 'post', 'patch', 'delete'] as const
+const READING_METHODS = ['get', 'head'] as const
+const LONGEST_SECONDS = 600
+
+/** The options of `collet import` that say what is wanted of a source. */
+export const CHOICE_OPTIONS = {
+  include: {
+    value: 'NAME',
+    many: true,
+    help: 'Only tools with this name; * stands for any characters. May be repeated.',
+  },
+  tag: { value: 'TAG', many: true, help: 'OpenAPI: only operations with this tag. May be repeated.' },
+  method: {
+    value: 'M',
+    many: true,
+    help: 'OpenAPI: only operations with this HTTP method. May be repeated.',
+  },
+  'read-only': {
+    help: 'Only tools that read: GET and HEAD of OpenAPI, and what an MCP server says only reads.',
+  },
+  trust: {
+    value: 'T',
+    help: 'MCP: believe what it says about the effects of its tools (annotations), or nothing. Default: asked on a terminal, else nothing.',
+  },
+  timeout: { value: 'SECONDS', help: 'MCP: how long it may take to start and answer. Default 60, later 30.' },
+} as const satisfies OptionSpecs
+
+export type ChoiceOption = keyof typeof CHOICE_OPTIONS
+type Trust = (typeof TRUST)[number]
+
+/** At the first start a launcher may have to download the program. */
+const FIRST_START_MS = 60_000
+
+/** What an operator wants of the sources that one command adds. */
+export class ImportChoices {
+  readonly #include: readonly string[]
+  readonly #tags: readonly string[]
+  readonly #methods: readonly string[]
+  readonly #isReadOnly: boolean
+  readonly #trust: Trust | undefined
+  readonly #timeoutMs: number | undefined
+
+  constructor(args: Arguments<ChoiceOption>) {
+    this.#include = args.texts('include')
+    this.#tags = args.texts('tag')
+    this.#methods = args.texts('method').map(readMethod)
+    this.#isReadOnly = args.flag('read-only')
+    this.#trust = args.oneOf('trust', TRUST)
+    const seconds = args.integer('timeout', { least: 1, most: LONGEST_SECONDS })
+    this.#timeoutMs = seconds === undefined ? undefined : seconds * 1000
+  }
+
+  /** Most time that a start may take, in seconds. */
+  get patienceSeconds(): number {
+    return (this.#timeoutMs ?? FIRST_START_MS) / 1000
+  }
+
+  /** The options of a source with what is wanted of it; refuses what its type does not know. */
+  apply(options: JsonObject): JsonObject {
+    const { type } = options
+    const refuse = (option: ChoiceOption, of: string): never => {
+      throw new UsageError(`--${option} is for ${of}, and this is ${String(type)}.`)
+    }
+    const isOpenapi = type === 'openapi'
+    if (!isOpenapi && this.#tags.length > 0) refuse('tag', 'openapi')
+    if (!isOpenapi && this.#methods.length > 0) refuse('method', 'openapi')
+    if (type !== 'mcp' && this.#trust !== undefined) refuse('trust', 'mcp')
+    if (type !== 'mcp' && this.#timeoutMs !== undefined) refuse('timeout', 'mcp')
+    if (type !== 'mcp' && !isOpenapi && this.#isReadOnly) refuse('read-only', 'openapi and mcp')
+    const methods = this.#isReadOnly && isOpenapi ? READING_METHODS : this.#methods
+    return {
+      ...options,
+      ...(this.#include.length === 0 ? {} : { include: [...this.#include] }),
+      ...(this.#tags.length === 0 ? {} : { tags: [...this.#tags] }),
+      ...(methods.length === 0 ? {} : { methods: [...methods] }),
+      ...(this.#timeoutMs === undefined ? {} : timeouts(this.#timeoutMs)),
+    }
+  }
+
+  /** The same for a first look: with patience, and with what an MCP server says of its tools. */
+  forPreview(options: JsonObject): JsonObject {
+    if (options.type !== 'mcp') return options
+    return { ...timeouts(FIRST_START_MS), ...options, trust: 'annotations' }
+  }
+
+  /** With `--read-only`: the tools that say they only read. */
+  narrow(tools: readonly OfferedTool[], options: JsonObject): readonly OfferedTool[] {
+    return this.#isReadOnly && options.type === 'mcp' ? tools.filter(isReadOnly) : tools
+  }
+
+  /** What is stored: of a narrowed source exactly the tools that were seen. */
+  stored(options: JsonObject, tools: readonly OfferedTool[], trust: Trust): JsonObject {
+    const isNarrowed = this.#isReadOnly && options.type === 'mcp'
+    return {
+      ...options,
+      ...(isNarrowed ? { include: tools.map(({ nativeName }) => nativeName) } : {}),
+      ...(trust === 'annotations' && options.type === 'mcp' ? { trust } : {}),
+    }
+  }
+
+  /** Whether to believe what the tools say of themselves: as the operator said, else as he answers, else not. */
+  async decideTrust(tools: readonly OfferedTool[], context: CommandContext): Promise<Trust> {
+    if (this.#trust !== undefined) return this.#trust
+    const promises = promisesOf(tools)
+    if (promises === undefined) return 'nothing'
+    if (context.stdin.isTTY === true)
+      return (await confirm(context, `${promises}. Believe them?`)) ? 'annotations' : 'nothing'
+    context.output.note(`${promises}. All count as writing, unless you believe them: --trust annotations.`)
+    return 'nothing'
+  }
+}
+
+/** Listing comes after the start, and has its own time. */
+function timeouts(timeoutMs: number): JsonObject {
+  return { connectTimeoutMs: timeoutMs, discoverTimeoutMs: Math.max(60_000, timeoutMs) }
+}
+
+function readMethod(text: string): string {
+  const method = METHODS.find((known) => known === text.toLowerCase())
+  if (method !== undefined) return method
+  throw new UsageError(`--method expects one of ${METHODS.join(', ')}; got "${text}".`)
+}
+
+function isReadOnly({ hints }: OfferedTool): boolean {
+  return hints?.readOnly === true
+}
+
+/** What tools promise, in words for a question; `undefined` when they promise nothing. */
+function promisesOf(tools: readonly OfferedTool[]): string | undefined {
+  const readOnly = tools.filter(isReadOnly).length
+  const idempotent = tools.filter(({ hints }) => hints?.idempotent === true && !hints.readOnly).length
+  const said = [
+    ...(readOnly === 0 ? [] : [`${readOnly} of ${tools.length} tools say that they only read`]),
+    ...(idempotent === 0
+      ? []
+      : [`${idempotent} of ${tools.length} tools say that repeating them changes nothing more`]),
+  ]
+  return said.length === 0 ? undefined : said.join(', ')
+}

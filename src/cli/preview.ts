@@ -1,0 +1,86 @@
+import { idleOverrides } from '#core/imports/overrides'
+import { suspicionsOf } from '#core/imports/suspicions'
+import { cleanText, type JsonObject } from '#core/json'
+import type { Discovery, OfferedTool } from '#core/ports/source'
+import { type Logger, SILENT_LOGGER } from '#core/runtime'
+import type { CommandContext } from './command.ts'
+
+/** What is seen of a source before it is added. */
+type Preview =
+  | { readonly kind: 'seen'; readonly discovery: Discovery; readonly tookMs: number }
+  | { readonly kind: 'failed'; readonly why: string; readonly isUsage: boolean }
+
+interface PreviewOptions {
+  readonly send: typeof fetch
+  readonly signal: AbortSignal
+  /** Hears every line that the program writes to stderr. */
+  onLine(line: string): void
+}
+
+/** Opens a source as a server would, reads its tools and closes it. */
+export async function previewSource(
+  key: string,
+  options: JsonObject,
+  { send, signal, onLine }: PreviewOptions,
+  { clock, workingFolder, environment }: CommandContext,
+): Promise<Preview> {
+  const { previewSource: look } = await import('#server/import/probe')
+  const services = {
+    fetch: send,
+    clock,
+    log: stderrLogger(onLine),
+    folder: workingFolder,
+    environment: environment.variables(),
+  }
+  const startedMs = clock.monotonicMs()
+  const preview = await look(key, options, { services, signal })
+  if (preview.kind === 'seen')
+    return { kind: 'seen', discovery: preview.discovery, tookMs: clock.monotonicMs() - startedMs }
+  const isUsage = preview.kind === 'refused'
+  const why = preview.kind === 'refused' ? preview.problems.join('; ') : preview.why
+  return { kind: 'failed', why, isUsage }
+}
+
+/** Sources log what their program writes to stderr, secrets taken out; the rest of their log is not for the screen. */
+function stderrLogger(onLine: (line: string) => void): Logger {
+  return {
+    ...SILENT_LOGGER,
+    debug(said: object | string) {
+      if (typeof said !== 'object' || !('stderr' in said) || typeof said.stderr !== 'string') return
+      for (const line of said.stderr.split('\n')) if (line.trim() !== '') onLine(cleanText(line.trimEnd()))
+    },
+  }
+}
+
+/** More than this many confuse most models. */
+const MANY_TOOLS = 50
+
+/** What an operator should know of a source before it is added. */
+export function warningsOf(
+  { tools, warnings, leftOut = [] }: Discovery,
+  options: JsonObject,
+): readonly string[] {
+  const include = Array.isArray(options.include) ? options.include.map(String) : []
+  const native = new Set([...tools.map(({ nativeName }) => nativeName), ...leftOut])
+  const idle = idleOverrides(
+    include.map((name) => ({ where: '--include', name, of: 'patterns', guards: false })),
+    { native, tools: [], isRead: true },
+  )
+  const narrower =
+    options.type === 'openapi' ? '--include, --tag, --method or --read-only' : '--include or --read-only'
+  return [
+    ...warnings,
+    ...idle.map(({ text }) => text),
+    ...tools.flatMap(suspicious),
+    ...(tools.length > MANY_TOOLS
+      ? [
+          `These are ${tools.length} tools, and most models choose badly among more than about ${MANY_TOOLS}. Narrow them with ${narrower}.`,
+        ]
+      : []),
+  ]
+}
+
+/** What a person should look at before an agent reads it. */
+function suspicious(tool: OfferedTool): readonly string[] {
+  return suspicionsOf(tool).map(({ where, says }) => `Suspicious: ${tool.nativeName}, ${where}: ${says}`)
+}

@@ -1,0 +1,94 @@
+import type { Settings } from '#config/settings'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Tool } from '#core/tool'
+
+/** Looking further costs start-up time: each look compiles a validator. */
+const MOST_LOOKS = 20
+
+/** A `curl` line that can be pasted and works: a tool that needs nothing, changes nothing if possible, and takes the input. */
+export function exampleCurl(url: string, settings: ExampleSettings): string | undefined {
+  const tool = easyTool(settings)
+  if (tool === undefined) return undefined
+  const body = { request: { tool_id: tool.id, input: exampleInput(tool.inputSchema) } }
+  return curl(`${url}/tools/call`, credentialHeader(settings.auth), body)
+}
+
+/** The same for OpenTool, where keys travel as bearers. */
+export function exampleOpenToolCurl(url: string, settings: ExampleSettings): string | undefined {
+  const tool = easyTool(settings)
+  if (tool === undefined) return undefined
+  const { name, inputSchema } = tool
+  const isOpen = settings.auth.apiKeys.length === 0 && settings.auth.jwt === undefined
+  const body = { jsonrpc: '2.0', method: name, params: exampleInput(inputSchema), id: '1' }
+  return curl(`${url}/opentool/call`, isOpen ? [] : ['-H "Authorization: Bearer $COLLET_API_KEY"'], body)
+}
+
+type ExampleSettings = Pick<Settings, 'tools' | 'auth'>
+
+function easyTool({ tools }: ExampleSettings): Tool | undefined {
+  const easy = tools.filter((tool) => tool.requirements === undefined && tool.policy.scopes.length === 0)
+  const harmless = easy.filter(({ policy }) => policy.safetyTier === 'pure' || policy.safetyTier === 'read')
+  return [...harmless, ...easy].slice(0, MOST_LOOKS).find(takesItsExample)
+}
+
+function curl(url: string, credential: readonly string[], body: JsonObject): string {
+  return [
+    `curl -s ${shellQuote(url)}`,
+    `-H 'content-type: application/json'`,
+    ...credential,
+    `-d ${shellQuote(JSON.stringify(body))}`,
+  ].join(' ')
+}
+
+function takesItsExample(tool: Tool): boolean {
+  return tool.checkInput(exampleInput(tool.inputSchema)).length === 0
+}
+
+/** The credential itself is never printed: the shell fills it in. */
+function credentialHeader({ apiKeys, jwt }: Settings['auth']): string[] {
+  if (apiKeys.length > 0) return ['-H "OXP-API-Key: $COLLET_API_KEY"']
+  return jwt === undefined ? [] : ['-H "Authorization: Bearer $COLLET_TOKEN"']
+}
+
+function shellQuote(text: string): string {
+  return /^[A-Za-z0-9_./:@=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+/** A small input that fits a simple schema; whether it really does, the tool's own check says. */
+export function exampleInput(schema: JsonObject): JsonValue {
+  return new Example().of(schema)
+}
+
+/** Numbers count upwards, so that an example reads as 1, 2, 3. */
+class Example {
+  #next = 1
+
+  of(schema: JsonValue | undefined): JsonValue {
+    if (!isJsonObject(schema)) return {}
+    const { type, examples, minItems } = schema
+    if (schema.const !== undefined) return schema.const
+    const written = [examples, schema.enum].find((list) => Array.isArray(list) && list.length > 0)
+    if (Array.isArray(written)) return written[0]
+    if (schema.default !== undefined) return schema.default
+    const kind = Array.isArray(type) ? type[0] : type
+    if (kind === 'string') return 'text'
+    if (kind === 'number' || kind === 'integer') return this.#number(schema)
+    if (kind === 'boolean') return true
+    if (kind === 'null') return null
+    if (kind === 'array') return typeof minItems === 'number' && minItems > 0 ? [this.of(schema.items)] : []
+    return this.#object(schema)
+  }
+
+  #number({ minimum, maximum }: JsonObject): number {
+    const number = this.#next
+    this.#next += 1
+    if (typeof minimum === 'number' && number < minimum) return minimum
+    return typeof maximum === 'number' && number > maximum ? maximum : number
+  }
+
+  #object({ properties, required }: JsonObject): JsonObject {
+    const names = Array.isArray(required) ? required : []
+    const known = isJsonObject(properties) ? properties : {}
+    return Object.fromEntries(names.map((name) => [String(name), this.of(known[String(name)])]))
+  }
+}

@@ -1,0 +1,97 @@
+import type { LoadedConfig } from '#config/load'
+import type { JsonObject } from '#core/json'
+import { createSourceRoutes } from '#server/admin/sources'
+import { AdminClient, type AdminOption, DEFAULT_URL } from './admin-client.ts'
+import { Arguments, type CommandContext, UsageError } from './command.ts'
+import { ensureStore, hasStore, isStoreAlone, lacksConfig, loadProjectConfig } from './store-access.ts'
+
+/** Options of `collet import` that say where sources go. There `--key` is the source's; elsewhere it is the caller's. */
+interface Shelf {
+  /** `--url`: a server that takes them. */
+  readonly url: string | undefined
+  readonly credential: string | undefined
+  readonly store: string | undefined
+  readonly config: string | undefined
+}
+
+interface Found {
+  /** The key of the source that has this upstream already, for each that was asked about. */
+  readonly found: readonly (string | null)[]
+  readonly taken: readonly string[]
+}
+
+interface NewSource {
+  readonly key: string
+  readonly options: JsonObject
+  readonly replace: boolean
+}
+
+/** Where imported sources are kept: a server that `--url` names, or the store itself, which running servers watch. */
+export class SourceShelf {
+  readonly #args: Arguments<AdminOption>
+  readonly #context: CommandContext
+  readonly #client: AdminClient
+  readonly #isServer: boolean
+
+  constructor({ url, credential, store, config }: Shelf, context: CommandContext) {
+    const given = Object.entries({ url, key: credential, store, config })
+    const values = given.flatMap(([name, value]) => (value === undefined ? [] : [[name, [value]] as const]))
+    this.#args = new Arguments([], new Map(values), new Set())
+    this.#context = context
+    this.#isServer = url !== undefined
+    this.#client = new AdminClient(this.#args, context, {
+      asksServer: this.#isServer,
+      onStore: ({ store: { sources }, access }) =>
+        createSourceRoutes({ store: sources, clock: context.clock, isConfigured: () => false }, access),
+    })
+  }
+
+  /** Keys of the config's own sources, which win; none when no config is in play. */
+  async configuredKeys(): Promise<ReadonlySet<string>> {
+    return new Set(this.#isServer ? [] : Object.keys((await this.#config())?.sources ?? {}))
+  }
+
+  /** The port on which a server of this config listens. */
+  async ownPort(): Promise<number> {
+    return (await this.#config())?.server.port ?? Number(new URL(DEFAULT_URL).port)
+  }
+
+  async #config(): Promise<LoadedConfig['config'] | undefined> {
+    if (isStoreAlone(this.#args) || lacksConfig(this.#args, this.#context)) return undefined
+    return (await loadProjectConfig(this.#args.text('config'), this.#context)).config
+  }
+
+  /** Which of these upstreams are there already, and which keys are taken. */
+  async find(options: readonly JsonObject[]): Promise<Found> {
+    const configured = await this.configuredKeys()
+    if (!this.#isServer && !(await hasStore(this.#args, this.#context)))
+      return { found: options.map(() => null), taken: [...configured] }
+    const { found, taken } = await this.#client.request<Found>(
+      { method: 'POST', path: '/admin/sources/find', body: { options: [...options] }, isQuestion: true },
+      'found',
+    )
+    return { found, taken: [...taken, ...configured] }
+  }
+
+  /** Adds a source, and before the first one what it needs: config and database. */
+  async add({ key, options, replace }: NewSource): Promise<void> {
+    if (!this.#isServer) {
+      const made = await ensureStore(this.#args, this.#context)
+      if (made.length > 0) this.#context.output.note(`Made ${made.join(' and ')}.`)
+    }
+    await this.#client.request<{ readonly source: unknown }>(
+      { method: 'POST', path: '/admin/sources', body: { key, options, replace } },
+      'source',
+    )
+  }
+}
+
+/** The key itself, or with the first number that makes it free: `Files`, `Files2`. */
+export function freeKey(wanted: string, taken: ReadonlySet<string>): string {
+  if (!taken.has(wanted)) return wanted
+  for (let number = 2; number <= taken.size + 2; number += 1) {
+    const key = `${wanted}${number}`
+    if (!taken.has(key)) return key
+  }
+  throw new UsageError(`"${wanted}" is taken. Choose another --key.`)
+}

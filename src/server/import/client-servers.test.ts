@@ -1,0 +1,113 @@
+import { describe, expect, it } from 'vitest'
+import { type PlaceholderValues, readServer, readServerList } from './client-servers.ts'
+import { clientPlace, MCP_CLIENTS } from './clients.ts'
+
+/** A placeholder. */
+const hole = (name: string): string => `\${${name}}`
+
+const VALUES: PlaceholderValues = {
+  home: '/home/me',
+  variable: (name) => ({ TOKEN: 't-canary', HOST: 'h.example' })[name],
+  input: (id) => (id === 'key' ? 'typed' : undefined),
+  readFile: (file) => (file === '/project/.env' ? 'A=1\nB="two"\n' : undefined),
+  isOwnAddress: (url) => url.startsWith('http://127.0.0.1:4100/'),
+}
+
+const read = (entry: object, file = '/project/.vscode/mcp.json') =>
+  readServer({ name: 'x', file, entry: { ...entry } }, '/project', VALUES)
+const options = (entry: object, file?: string) => {
+  const reading = read(entry, file)
+  return reading.kind === 'usable' ? reading.options : reading.why
+}
+
+describe('an entry of a client', () => {
+  it('is a program with its variables, or an address with its headers', () => {
+    expect(options({ command: 'npx', args: ['-y', 'a', 3], env: { A: 'b', N: 1, NO: null } })).toEqual({
+      type: 'mcp',
+      command: 'npx',
+      args: ['-y', 'a', '3'],
+      env: { A: 'b', N: '1' },
+      cwd: '/project',
+    })
+    const headers = { Authorization: `Bearer ${hole('env:TOKEN')}`, Accept: 'x' }
+    expect(options({ type: 'http', url: `https://${hole('HOST')}/mcp`, headers })).toEqual({
+      type: 'mcp',
+      url: 'https://h.example/mcp',
+      headers: { Authorization: 'Bearer t-canary' },
+    })
+    expect(options({ serverUrl: 'https://w.example/mcp' })).toEqual({
+      type: 'mcp',
+      url: 'https://w.example/mcp',
+    })
+    expect(options({ type: 'stdio' })).toBe('it has neither a command nor a url')
+  })
+
+  it('has its placeholders filled in, and says which have no value', () => {
+    const filled = options({
+      command: `${hole('workspaceFolder')}/run`,
+      args: [hole('userHome'), hole('NOT_OURS'), hole('env:UNSET:-default'), hole('input:key')],
+      envFile: '.env',
+      cwd: 'sub',
+    })
+    expect(filled).toEqual({
+      type: 'mcp',
+      command: '/project/run',
+      args: ['/home/me', hole('NOT_OURS'), 'default', 'typed'],
+      env: { A: '1', B: 'two' },
+      cwd: '/project/sub',
+    })
+    expect(options({ command: 'x', env: { A: hole('env:UNSET'), B: hole('input:other') } })).toBe(
+      `${hole('env:UNSET')}, ${hole('input:other')} has no value here; set it, or import again with --env UNSET=VALUE --env other=VALUE`,
+    )
+    expect(options({ command: 'x', envFile: 'gone.env' })).toContain('the file /project/gone.env')
+  })
+
+  it('is about its own project, else about where the user is', () => {
+    expect(options({ command: 'x' }, '/project/.mcp.json')).toMatchObject({ cwd: '/project' })
+    expect(options({ command: 'x' }, '/home/me/.cursor/mcp.json')).toMatchObject({ cwd: '/project' })
+  })
+
+  it.each([
+    [{ command: 'x', disabled: true }, 'turned off'],
+    [{ command: 'x', enabled: false }, 'turned off'],
+    [{ command: 'npx', args: ['-y', 'collet@latest', 'mcp'] }, 'Collet itself'],
+    [{ command: 'C:\\bin\\collet.cmd', args: ['mcp'] }, 'Collet itself'],
+    [{ command: 'node', args: ['/x/collet.js', 'mcp', '--config', 'a'] }, 'Collet itself'],
+    [{ url: 'http://127.0.0.1:4100/mcp' }, 'Collet itself'],
+    [{ command: 'npx', args: ['mcp-remote', 'http://127.0.0.1:4100/mcp'] }, 'Collet itself'],
+  ])('is left out: %j', (entry, why) => {
+    expect(read(entry)).toEqual({ kind: 'skipped', why: expect.stringContaining(why) })
+  })
+})
+
+describe('a list of servers', () => {
+  const names = (text: string) => readServerList(text, 'f', '/project')?.servers.map(({ name }) => name)
+
+  it('is found wherever clients keep it', () => {
+    expect(names('{"mcpServers":{"a":{}}}')).toEqual(['a'])
+    expect(names('{ /* VS Code */ "servers": {"b": {},}, }')).toEqual(['b'])
+    expect(names('{"mcp":{"servers":{"c":{}}}}')).toEqual(['c'])
+    const code = { mcpServers: { d: {} }, projects: { '/project': { mcpServers: { e: {} } }, '/other': {} } }
+    expect(names(JSON.stringify(code))).toEqual(['e', 'd'])
+    expect(names('{"mcpServers":{}}')).toEqual([])
+    expect([names('{"openapi":"3.1.0"}'), names('[]'), names('no')]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
+  })
+
+  it('is at the place of its client on each platform', () => {
+    const files = (platform: NodeJS.Platform, variables = {}) => {
+      const place = clientPlace('/project', { HOME: '/home/me', ...variables }, platform)
+      return Object.values(MCP_CLIENTS).flatMap((client) => client.files(place))
+    }
+    expect(files('darwin')).toContain(
+      '/home/me/Library/Application Support/Claude/claude_desktop_config.json',
+    )
+    expect(files('linux')).toContain('/home/me/.config/Code/User/mcp.json')
+    expect(files('linux', { XDG_CONFIG_HOME: '/x' })).toContain('/x/Claude/claude_desktop_config.json')
+    expect(files('win32', { APPDATA: '/roaming' })).toContain('/roaming/Claude/claude_desktop_config.json')
+    expect(files('linux')).toContain('/project/.cursor/mcp.json')
+  })
+})

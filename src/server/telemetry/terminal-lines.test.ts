@@ -1,0 +1,59 @@
+import { describe, expect, it } from 'vitest'
+import { createLog } from './log.ts'
+import { type ToldCall, terminalLines } from './terminal-lines.ts'
+
+const now = () => new Date(2026, 0, 2, 3, 4, 5)
+const plain = terminalLines({ isColored: false, now })
+const call: ToldCall = {
+  tool: 'Mail.Send@1.0.0',
+  principal: 'key:ann',
+  protocol: 'mcp',
+  durationMs: 12.3,
+  outcome: 'ok',
+  isReplay: false,
+}
+
+describe('lines for a terminal', () => {
+  it('say of a call when, what, how long, who and how it ended', () => {
+    expect(plain.call(call)).toBe('03:04:05 ✓ Mail.Send@1.0.0  12 ms  key:ann over mcp\n')
+    expect(plain.call({ ...call, isReplay: true, durationMs: 0.42, protocol: undefined })).toBe(
+      '03:04:05 ✓ Mail.Send@1.0.0  0.4 ms  key:ann  (stored result)\n',
+    )
+    expect(plain.call({ ...call, outcome: 'tool_failed', durationMs: 1_234, message: 'No.' })).toBe(
+      '03:04:05 ✗ Mail.Send@1.0.0  1.2 s  tool_failed  key:ann over mcp\n           No.\n',
+    )
+    expect(plain.call({ ...call, outcome: 'approval_required' })).toContain('… Mail.Send')
+  })
+
+  it('carry colours only where they were asked for, and no control characters of others', () => {
+    const coloured = terminalLines({ isColored: true, now })
+    expect(coloured.call(call)).toContain('\u001b[32m✓')
+    for (const line of [
+      plain.call({ ...call, message: '\u001b[2J', principal: 'jwt:\u001b[2J' }),
+      plain.line('info', { a: '\u001b[2J' }, '\u001b[2J'),
+    ])
+      expect(line).not.toContain('\u001b')
+  })
+
+  it('show an error with where it came from, also one that is only a text', () => {
+    const lines = plain.line('error', { err: new TypeError('broken'), tool: 'A.B@1.0.0' }, 'a tool threw')
+    expect(lines).toMatch(/^03:04:05 error a tool threw tool=A\.B@1\.0\.0\n {9}TypeError: broken\n {11}at /)
+    expect(plain.line('error', { err: 'oops' }, 'a tool threw')).toBe(
+      '03:04:05 error a tool threw\n         oops\n',
+    )
+  })
+
+  it('blank credentials as JSON lines do, and tell calls only at info', () => {
+    const written: string[] = []
+    const stream = { write: (line: string) => void written.push(line) }
+    const log = createLog('info', stream, { format: 'pretty', isColored: true })
+    log.warn({ token: 's3cr3t', port: 1 }, 'odd')
+    log.tellCall?.(call)
+    log.setLevel('warn')
+    log.tellCall?.(call)
+    expect(written.join('')).toMatch(
+      /^\d\d:\d\d:\d\d warn {2}odd token=\[redacted\] port=1\n\d\d:\d\d:\d\d ✓ Mail.*\n$/,
+    )
+    expect(createLog('info', stream).tellCall).toBeUndefined()
+  })
+})

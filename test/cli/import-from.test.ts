@@ -1,0 +1,170 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/io'
+import { readEnvironment } from '#config/environment'
+import { openStore } from '#store/stores'
+import { chunks, FakeIo } from './fake-io.ts'
+
+/** An MCP server in few lines: its name, its tools and what it prints are in its arguments. */
+const SERVER = `
+const [, , name, ...tools] = process.argv
+const say = (id, result) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, result }) + '\\n')
+process.stderr.write('proxy ' + process.env.HTTPS_PROXY + ' other ' + process.env.OTHER + '\\n')
+let rest = ''
+process.stdin.on('data', (chunk) => {
+  const lines = (rest + chunk).split('\\n')
+  rest = lines.pop()
+  for (const { id, method } of lines.map((line) => JSON.parse(line))) {
+    if (name === 'silent') continue
+    if (method === 'initialize')
+      say(id, { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name, version: '1' } })
+    else if (method === 'tools/list')
+      say(id, {
+        tools: tools.map((tool) => ({
+          name: tool,
+          description: 'Does ' + tool,
+          inputSchema: { type: 'object' },
+          annotations: { readOnlyHint: tool.startsWith('read') },
+        })),
+      })
+    else if (id !== undefined) process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32601, message: 'no' } }) + '\\n')
+  }
+})
+`
+
+/** A placeholder. */
+const hole = (name: string): string => `\${${name}}`
+
+let folder: string
+const path = (...names: string[]) => join(folder, ...names)
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-from-'))
+  writeFileSync(path('server.mjs'), SERVER)
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const server = (name: string, ...tools: string[]) => ({
+  command: process.execPath,
+  args: [path('server.mjs'), name, ...tools],
+})
+
+function write(file: string, content: object | string): void {
+  mkdirSync(dirname(path(file)), { recursive: true })
+  writeFileSync(path(file), typeof content === 'string' ? content : JSON.stringify(content))
+}
+
+async function run(argv: readonly string[], changes: ConstructorParameters<typeof FakeIo>[1] = {}) {
+  const environment = readEnvironment({ HOME: path('home'), HTTPS_PROXY: 'http://proxy:1', OTHER: 'no' })
+  const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment, ...changes })
+  const code = await io.run('import', ...argv)
+  return { code, stdout: io.stdout, stderr: io.stderr }
+}
+
+async function stored() {
+  const dataFolder = path('.collet')
+  const url = `sqlite:${path('.collet', 'collet.db')}`
+  const store = await openStore(url, { dataFolder, masterKey: undefined, mode: 'operator' })
+  const list = await store.sources.list()
+  await store.close()
+  return list
+}
+
+describe('collet import --from', () => {
+  it('makes config and database, and imports every server that a client lists', async () => {
+    write('home/.cursor/mcp.json', {
+      mcpServers: {
+        one: { ...server('weather-server', 'read_sky'), env: { KEY: 's-canary' } },
+        off: { command: 'x', disabled: true },
+        me: { command: 'npx', args: ['collet', 'mcp'] },
+      },
+    })
+    write('.cursor/mcp.json', { mcpServers: { two: server('Weather Server', 'write_sky') } })
+    const added = await run(['--from', 'cursor', '--yes'])
+    expect([added.code, added.stdout]).toEqual([0, ''])
+    expect(added.stderr).toContain('Made collet.config.json and .collet/collet.db.')
+    expect(added.stderr).toContain('off is left out: it is turned off there')
+    expect(added.stderr).toContain('me is left out: it is Collet itself')
+    expect(added.stderr).toContain('1 of 2 tools say that they only read')
+    expect(added.stderr).not.toContain('canary')
+    expect(readFileSync(path('collet.config.json'), 'utf8')).toBe('{}\n')
+    expect(readFileSync(path('.collet', 'collet.db')).includes('canary')).toBe(false)
+    const sources = await stored()
+    expect(sources.map(({ key, options }) => [key, options.env])).toEqual([
+      ['One', { KEY: 's-canary' }],
+      ['Weather', undefined],
+    ])
+    const again = await run(['--from', 'cursor', '--yes', '--json'])
+    expect(JSON.parse(again.stdout)).toMatchObject({ added: [], known: [{ key: 'Weather' }, { key: 'One' }] })
+    expect(await stored()).toEqual(sources)
+  })
+
+  it('passes the way out and nothing else to programs, and shows what they write', async () => {
+    write('list.json', { servers: { a: server('A', 'x') } })
+    const { stderr } = await run(['list.json', '--yes'])
+    expect(stderr).toContain('a | proxy http://proxy:1 other undefined')
+    expect(stderr).toMatch(/✓ a: 1 tool in \d+\.\d s/)
+    const named = await run(['--yes', '--env', 'OTHER', '--', process.execPath, path('server.mjs'), 'B', 'x'])
+    expect(named.stderr).toContain('proxy http://proxy:1 other no')
+    expect((await stored()).map(({ key }) => key)).toEqual(['A', 'B'])
+  })
+
+  it('goes on when one fails, and says at the end what to do about each', async () => {
+    write('list.json', {
+      mcpServers: {
+        needs: { command: 'x', env: { T: hole('env:UNSET') } },
+        gone: { command: path('nothing') },
+        silent: server('silent'),
+        good: server('Good', 'x'),
+      },
+    })
+    const { code, stderr } = await run(['--from', 'list.json', '--yes', '--timeout', '1'])
+    expect(code).toBe(3)
+    expect(stderr).toContain(`needs was not added: ${hole('env:UNSET')} has no value here`)
+    expect(stderr).toContain('Install that program')
+    expect(stderr).toMatch(/silent was not added: .*within 1 s .*last words: proxy .*--timeout SECONDS/)
+    expect(stderr).toContain('Good is added, 1 tool.')
+    expect(stderr).toContain('run "collet import --from list.json" again')
+    expect(await stored()).toMatchObject([{ key: 'Good', options: { connectTimeoutMs: 1000 } }])
+  })
+
+  it('asks once whether to believe them, once whether to add them, and for what the client would ask', async () => {
+    const entry = { ...server('Files', 'read_a', 'read_b', 'write_c'), env: { T: hole('input:token') } }
+    write('.vscode/mcp.json', {
+      inputs: [{ id: 'token', type: 'promptString', description: 'Token of Files', password: true }],
+      servers: { files: entry },
+    })
+    const stdin = () => Object.assign(chunks('t-canary\r', 'y\n', 'y\n'), { isTTY: true })
+    const { code, stderr } = await run(['--from', 'vscode'], { stdin: stdin() })
+    expect([code, stderr]).toEqual([0, expect.stringContaining('Token of Files, not shown')])
+    expect(stderr).toContain('2 of 3 tools say that they only read. Believe them? [y/N]')
+    expect(stderr).toContain('Add Files? [y/N]')
+    expect(stderr).not.toContain('canary')
+    expect(await stored()).toMatchObject([
+      { key: 'Files', options: { trust: 'annotations', env: { T: 't-canary' } } },
+    ])
+  })
+
+  it('imports only what reads, and warns of a name that nothing has', async () => {
+    write('list.json', { mcpServers: { a: server('A', 'read_a', 'write_b') } })
+    const narrowed = await run(['--from', 'list.json', '--yes', '--read-only', '--include', 'raed*'])
+    expect(narrowed.stderr).toContain('"raed*", and no tool of it is called so. Did you mean "read*"?')
+    rmSync(path('.collet'), { recursive: true })
+    await run(['--from', 'list.json', '--yes', '--read-only', '--trust', 'annotations'])
+    expect(await stored()).toMatchObject([{ options: { include: ['read_a'], trust: 'annotations' } }])
+  })
+
+  it('says where it looked, and what was meant', async () => {
+    const nothing = await run(['--from', 'claude', '--yes'])
+    expect([nothing.code, nothing.stderr]).toEqual([
+      2,
+      expect.stringContaining('claude_desktop_config.json is not'),
+    ])
+    expect((await run(['--from', 'cursr', '--yes'])).stderr).toContain('Did you mean "cursor"?')
+    expect((await run(['--from', 'cursor', 'x'])).stderr).toContain('leave out the address')
+    expect((await run([])).stderr).toContain('--from CLIENT')
+    expect(existsSync(path('.collet'))).toBe(false)
+  })
+})
