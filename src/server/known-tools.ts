@@ -73,3 +73,10 @@ function toKnown(
     },
   ]
 }
+
+/** What the options of a source ask of callers of its tools, whichever those are. */
+export function scopesOf(options: SourceOptions): readonly string[] {
+  if (options.type === 'custom') return []
+  const policies: readonly (Said | undefined)[] = [options.policy, ...Object.values(options.tools)]
+  return policies.flatMap((policy) => policy?.scopes ?? [])
+}

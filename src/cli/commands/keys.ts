@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
+import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
   type Command,
@@ -10,7 +10,7 @@ import {
 } from '#cli/command'
 import { readEnd, readSpanMs } from '#cli/input'
 import { renderTable } from '#cli/output'
-import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
+import { ensureStore, isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { toApprovalRules } from '#config/schema-policies'
 import { isImported } from '#config/to-settings'
@@ -25,7 +25,7 @@ import {
   type RenderedKey,
   type RenderedNewKey,
 } from '#server/admin/keys'
-import { findKnownTools } from '#server/known-tools'
+import { findKnownTools, scopesOf } from '#server/known-tools'
 
 const KEY_OPTIONS = adminOptions('admin:keys')
 
@@ -35,6 +35,7 @@ const keysCreate = defineCommand<CreateOption>({
   name: 'keys create',
   summary: 'Creates a principal with its first API key, and shows the key once.',
   details: [
+    'It makes the database where there is none yet, so that a server can have its keys before its first start.',
     'Once there is a key, every caller of the server needs a credential. A principal cannot be created twice, not even after it was ended.',
     'Without --tool and --toolset the key sees every tool that its scopes and roles allow; with them, only those of them that these name.',
   ],
@@ -69,6 +70,11 @@ const keysCreate = defineCommand<CreateOption>({
       ...(tools.length === 0 ? {} : { tools: [...tools] }),
       ...(toolsets.length === 0 ? {} : { toolsets: [...toolsets] }),
       ...termsOf(args, context),
+    }
+    if (!isServerNamed(args)) {
+      // Often the first command of all: a server should have its keys before it listens.
+      const made = await ensureStore(args, context)
+      if (made.length > 0) context.output.note(`Made ${made.join(' and ')}.`)
     }
     await issueKey('/admin/keys', body, args, context)
     return EXIT.ok
@@ -260,7 +266,7 @@ async function namesFor(
     ...{ tools, sources },
     toolsets: new Map(Object.entries(toolsets)),
     roles: new Map(Object.entries(auth.roles)),
-    scopes: approverScopes(toApprovalRules(approvals)),
+    scopes: [...approverScopes(toApprovalRules(approvals)), ...[...unread.values()].flatMap(scopesOf)],
     mayComeLater: (name) => !isWhole || isImported(name, unread),
   }
   return {

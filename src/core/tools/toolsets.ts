@@ -28,7 +28,7 @@ export interface Selected extends Pick<Tool, 'parts' | 'name' | 'catalogId' | 't
   readonly policy: Pick<Tool['policy'], 'safetyTier'>
 }
 
-export function isInToolset({ include, exclude, tier }: Toolset, tool: Selected): boolean {
+function isInToolset({ include, exclude, tier }: Toolset, tool: Selected): boolean {
   if (tier !== undefined && TIERS.indexOf(tool.policy.safetyTier) > TIERS.indexOf(tier)) return false
   return include.some((text) => selects(text, tool)) && !exclude.some((text) => selects(text, tool))
 }
