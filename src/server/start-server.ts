@@ -396,7 +396,7 @@ function adminRoutes(
     ...createKeyRoutes(apiKeys, access),
     ...createPinRoutes(pins, access),
     ...createSecretsRoutes({ store, broker, clock }, access),
-    ...createSourceRoutes({ sources, store: store.sources, clock, isConfigured }, access),
+    ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),
     ...createAuditRoutes(store.audit, access),
   ]
 }
