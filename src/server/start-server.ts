@@ -42,6 +42,7 @@ import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter } from '#server/telemetry/tracing'
 import { keepOutOfGit } from '#store/stores'
 import { createApprovalLinks } from './approval-links.ts'
+import { watchIdleNames } from './idle-names.ts'
 import {
   type ConfigSource,
   compareSettings,
@@ -53,7 +54,7 @@ import {
 import { createResourceMetadata } from './resource-metadata.ts'
 import { checkExposure, checkPrincipals, isLoopback, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
-import { enterToolset, watchIdle } from './toolsets.ts'
+import { enterToolset } from './toolsets.ts'
 import { VERSION } from './version.ts'
 
 /** How long running calls may go on after a stop was asked for. */
@@ -155,7 +156,6 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     },
   )
   const { gateway, broker, noteDenial } = services
-  const idleToolsets = watchIdle(services, log)
   metrics.followSources(() => services.sources.sources.status())
   metrics.followReadiness(() => services.gateway.hindrance() === undefined)
   const closing: (() => Promise<void>)[] = [() => services.close(graceMs), async () => certificate?.close()]
@@ -226,6 +226,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(!store.isShared && (await store.hasOtherWriters()) ? [FILE_IN_USE] : []),
     ]
     await checkPrincipals(settings.auth, store.keys)
+    const idleNames = await watchIdleNames(services, () => live, log)
     const { worker } = options
     const shownMetrics = worker?.gatherMetrics(metrics) ?? metrics
     const startToken = createStartToken(worker?.startToken)
@@ -326,7 +327,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metricsUrl,
       startTokenFile,
       routes: routes.map(({ method, path }) => ({ method, path })),
-      warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleToolsets.current],
+      warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleNames],
       counts: () => ({
         tools: services.registry.tools.length,
         sources: services.sources.sources.status().length,
