@@ -302,7 +302,7 @@ const HARMLESS_IMPORT =
   /^import (?:type [^;]*?|\{ *(?:(?:type \w+|isIP|isIPv4|isIPv6|createServer|ServerResponse|STATUS_CODES)(?:, *)?)+ *\}) from '[^']+'$/gm
 /** The same of a module that is not imported but asked for. */
 const HARMLESS_TAKING =
-  /const \{ *(?:(?:createServer(?:: \w+)?|createSecureContext|IncomingMessage|ServerResponse|STATUS_CODES)(?:, *)?)+ *\} = process\.getBuiltinModule\('[^']+'\)/g
+  /const \{ *(?:(?:createServer(?:: \w+)?|createSecureContext|IncomingMessage|ServerResponse|STATUS_CODES)(?:, *)?)+ *\} =\s+process\.getBuiltinModule\('[^']+'\)/g
 
 /** The browser's client and the egress room are what reaches out; everybody else is handed a `fetch`. */
 function reachesOut({ path, text }: SourceFile): boolean {
