@@ -7,32 +7,7 @@ import { readEnvironment } from '#config/environment'
 import { openStore } from '#store/stores'
 import { chunks, FakeIo } from './fake-io.ts'
 
-/** An MCP server in few lines: its name, its tools and what it prints are in its arguments. */
-const SERVER = `
-const [, , name, ...tools] = process.argv
-const say = (id, result) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, result }) + '\\n')
-process.stderr.write('proxy ' + process.env.HTTPS_PROXY + ' other ' + process.env.OTHER + '\\n')
-let rest = ''
-process.stdin.on('data', (chunk) => {
-  const lines = (rest + chunk).split('\\n')
-  rest = lines.pop()
-  for (const { id, method } of lines.map((line) => JSON.parse(line))) {
-    if (name === 'silent') continue
-    if (method === 'initialize')
-      say(id, { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name, version: '1' } })
-    else if (method === 'tools/list')
-      say(id, {
-        tools: tools.map((tool) => ({
-          name: tool,
-          description: 'Does ' + tool,
-          inputSchema: { type: 'object' },
-          annotations: { readOnlyHint: tool.startsWith('read') },
-        })),
-      })
-    else if (id !== undefined) process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32601, message: 'no' } }) + '\\n')
-  }
-})
-`
+const SERVER = new URL('small-mcp-server.mjs', import.meta.url).pathname
 
 /** A placeholder. */
 const hole = (name: string): string => `\${${name}}`
@@ -42,13 +17,12 @@ const path = (...names: string[]) => join(folder, ...names)
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'collet-from-'))
-  writeFileSync(path('server.mjs'), SERVER)
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
 const server = (name: string, ...tools: string[]) => ({
   command: process.execPath,
-  args: [path('server.mjs'), name, ...tools],
+  args: [SERVER, name, ...tools],
 })
 
 function write(file: string, content: object | string): void {
@@ -106,7 +80,7 @@ describe('collet import --from', () => {
     const { stderr } = await run(['list.json', '--yes'])
     expect(stderr).toContain('a | proxy http://proxy:1 other undefined')
     expect(stderr).toMatch(/✓ a: 1 tool in \d+\.\d s/)
-    const named = await run(['--yes', '--env', 'OTHER', '--', process.execPath, path('server.mjs'), 'B', 'x'])
+    const named = await run(['--yes', '--env', 'OTHER', '--', process.execPath, SERVER, 'B', 'x'])
     expect(named.stderr).toContain('proxy http://proxy:1 other no')
     expect((await stored()).map(({ key }) => key)).toEqual(['A', 'B'])
   })

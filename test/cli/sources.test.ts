@@ -3,14 +3,23 @@ import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import { type RunningServer, startServer } from '#server/start-server'
+import { ask } from '../conformance/mcp-talk.ts'
 import { testSettings } from '../test-settings.ts'
 import { FakeIo } from './fake-io.ts'
 
 const masterKey = Buffer.alloc(32, 9)
 const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64'), PATH: process.env.PATH })
+
+const SMALL_MCP_SERVER = new URL('small-mcp-server.mjs', import.meta.url).pathname
+const LISTING = z.object({
+  result: z.object({
+    tools: z.array(z.object({ name: z.string(), annotations: z.object({ readOnlyHint: z.boolean() }) })),
+  }),
+})
 
 /** A service with a description whose text the test decides. */
 function describedService(text: () => string): Promise<{ readonly server: Server; readonly url: string }> {
@@ -83,6 +92,13 @@ describe('collet import, sources and pins, on a server that runs', () => {
     return (await client.list()).map(({ id, description }) => `${id} ${description}`)
   }
 
+  /** What MCP clients are told: whether each tool only reads. */
+  const hints = async () => {
+    const response = await ask(collet.url, { method: 'tools/list' })
+    const { tools } = LISTING.parse(await response.json()).result
+    return Object.fromEntries(tools.map(({ name, annotations }) => [name, annotations.readOnlyHint]))
+  }
+
   it('asks the server of the config, wherever that listens', async () => {
     const { port } = new URL(collet.url)
     const config = { server: { port: Number(port) }, store: 'sqlite:collet.db' }
@@ -113,5 +129,32 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect((await run('sources', 'remove', 'Greet')).code).toBe(0)
     expect(await listed()).toEqual([])
     expect((await run('sources', 'remove', 'Greet')).stderr).toContain('no source "Greet"')
+  })
+
+  it('believes an MCP server only when told so, then at once, and warns of a guard that matches nothing', async () => {
+    const program = [process.execPath, SMALL_MCP_SERVER, 'Files', 'read_a', 'write_b']
+    const asked = ['--url', collet.url, '--store', 'sqlite:collet.db']
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
+    expect([await io.run('import', '--yes', ...asked, '--', ...program), io.stderr]).toEqual([
+      0,
+      expect.stringContaining('1 of 2 tools say that they only read.'),
+    ])
+    await expect.poll(hints, { timeout: 3_000 }).toEqual({ Files_read_a: false, Files_write_b: false })
+    expect((await run('sources', 'set', 'Files', '--trust', 'annotations')).code).toBe(0)
+    await expect.poll(hints, { timeout: 3_000 }).toEqual({ Files_read_a: true, Files_write_b: false })
+    expect((await run('pins', 'list')).stdout).not.toContain('change')
+
+    const slip = await run('sources', 'set', 'Files', '--approval', 'wirte_b=always')
+    expect(slip.stderr).toContain('"wirte_b", and no tool of it is called so. Did you mean "write_b"?')
+    expect(await hints()).toEqual({})
+    expect((await run('sources', 'set', 'Files', '--approval', 'wirte_b=default')).stderr).not.toContain('!')
+    const narrowed = await run('sources', 'set', 'Files', '--include', 'read_*', '--tier', 'write')
+    expect([narrowed.code, narrowed.stderr]).toEqual([0, expect.stringContaining('Files is changed.')])
+    await expect.poll(hints, { timeout: 3_000 }).toEqual({ Files_read_a: false })
+    expect((await run('sources', 'set', 'Fils', '--trust', 'nothing')).stderr).toContain(
+      'Did you mean "Files"?',
+    )
+    expect((await run('sources', 'set', 'Files')).stderr).toContain('Say what to change')
+    expect((await run('sources', 'set', 'Files', '--tier', 'exec')).stderr).toContain('--tier expects')
   })
 })

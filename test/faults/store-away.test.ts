@@ -158,6 +158,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /admin/secrets': { principal: 'key:ann', name: 'n', kind: 'secret', value: 'v' },
   'POST /admin/sources': { key: 'K', options: { type: 'otc', url: 'http://127.0.0.1:9' } },
   'POST /admin/sources/find': { options: [] },
+  'POST /admin/sources/:key/set': { changes: {} },
   'POST /admin/sources/:key/refresh': {},
   'POST /admin/reload': {},
 }

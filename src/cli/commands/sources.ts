@@ -1,7 +1,15 @@
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
-import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  defineCommand,
+  EXIT,
+  UsageError,
+} from '#cli/command'
+import { SourceShelf } from '#cli/import/shelf'
 import { renderTable } from '#cli/output'
-import { cleanText } from '#core/json'
+import { cleanText, type JsonObject } from '#core/json'
 import type { RenderedSource } from '#server/admin/sources'
 
 /** Sources live in a running server: only that knows how they are. */
@@ -91,6 +99,122 @@ const sourcesRefresh = defineCommand<AdminOption>({
   },
 })
 
+type SetOption = AdminOption | 'trust' | 'include' | 'exclude' | 'approval' | 'tier' | 'timeout'
+
+const sourcesSet = defineCommand<SetOption>({
+  name: 'sources set',
+  summary: 'Changes what is done with the tools of an imported source.',
+  details: [
+    'What is not named stays as it is. Servers on the same store notice within a second; the journal has who did it.',
+    'A source from the config has to be changed there.',
+  ],
+  positionals: [KEY],
+  options: {
+    trust: {
+      value: 'T',
+      help: 'MCP: believe what it says about the effects of its tools (annotations), or nothing.',
+    },
+    include: {
+      value: 'NAME',
+      many: true,
+      help: 'Only these tools from now on; * stands for any characters, alone for all. May be repeated.',
+    },
+    exclude: { value: 'NAME', many: true, help: 'All but these tools from now on. May be repeated.' },
+    approval: {
+      value: '[TOOL=]WHEN',
+      many: true,
+      help: 'never, conditional or always, for all its tools or for one; default takes it back. May be repeated.',
+    },
+    tier: {
+      value: '[TOOL=]TIER',
+      many: true,
+      help: 'pure, read or write, for all its tools or for one; default takes it back. May be repeated.',
+    },
+    timeout: { value: 'SECONDS', help: 'MCP: how long it may take to start.' },
+    ...adminOptions('admin:sources'),
+  },
+  examples: [
+    'collet sources set Files --trust annotations',
+    'collet sources set Files --approval write_file=always --exclude move_file',
+    "collet sources set GitHub --include 'issues_*' --timeout 90",
+  ],
+  async run(args, context) {
+    const [key = ''] = args.positionals
+    const changes = readChanges(args)
+    if (Object.keys(changes).length === 0)
+      throw new UsageError(
+        'Say what to change: --trust, --include, --exclude, --approval, --tier or --timeout.',
+      )
+    const shelf = new SourceShelf(
+      {
+        url: args.text('url'),
+        credential: args.text('key'),
+        store: args.text('store'),
+        config: args.text('config'),
+      },
+      context,
+    )
+    const warnings = await shelf.change(key, changes)
+    if (context.json) context.output.json({ key, warnings })
+    else {
+      for (const warning of warnings) context.output.warn(cleanText(warning))
+      context.output.done(`${key} is changed.`)
+    }
+    return EXIT.ok
+  },
+})
+
+const LONGEST_SECONDS = 600
+const EVERYTHING = '*'
+
+/** The changes as the options of a source spell them; `null` takes one away. */
+function readChanges(args: Arguments<SetOption>): JsonObject {
+  const trust = args.oneOf('trust', ['nothing', 'annotations'])
+  const include = args.texts('include')
+  const exclude = args.texts('exclude')
+  const seconds = args.integer('timeout', { least: 1, most: LONGEST_SECONDS })
+  const said = [
+    ...args.texts('approval').map((text) => readTerm('approval', text, ['never', 'conditional', 'always'])),
+    ...args.texts('tier').map((text) => readTerm('tier', text, ['pure', 'read', 'write'])),
+  ]
+  const policy = joined(said.flatMap(({ tool, term }) => (tool === undefined ? [term] : [])))
+  const byTool = Map.groupBy(said, ({ tool }) => tool)
+  const tools = [...byTool].flatMap(([tool, terms]): [string, JsonObject][] =>
+    tool === undefined ? [] : [[tool, joined(terms.map(({ term }) => term))]],
+  )
+  return {
+    ...(trust === undefined ? {} : { trust }),
+    ...(include.length === 0 ? {} : { include: include.includes(EVERYTHING) ? null : [...include] }),
+    ...(exclude.length === 0 ? {} : { exclude: [...exclude] }),
+    ...(seconds === undefined ? {} : { connectTimeoutMs: seconds * 1000 }),
+    ...(Object.keys(policy).length === 0 ? {} : { policy }),
+    ...(tools.length === 0 ? {} : { tools: Object.fromEntries(tools) }),
+  }
+}
+
+function joined(terms: readonly JsonObject[]): JsonObject {
+  return Object.fromEntries(terms.flatMap((term) => Object.entries(term)))
+}
+
+const DEFAULT = 'default'
+const FIELDS = { approval: 'approval', tier: 'safetyTier' } as const
+
+/** `always` is for all tools, `write_file=always` for one. */
+function readTerm(
+  option: keyof typeof FIELDS,
+  text: string,
+  choices: readonly string[],
+): { readonly tool: string | undefined; readonly term: JsonObject } {
+  const cut = text.lastIndexOf('=')
+  const value = text.slice(cut + 1)
+  if ((value !== DEFAULT && !choices.includes(value)) || cut === 0)
+    throw new UsageError(
+      `--${option} expects ${[...choices, DEFAULT].join(', ')}, alone or as TOOL=…; got "${text}".`,
+    )
+  const term = { [FIELDS[option]]: value === DEFAULT ? null : value }
+  return { tool: cut === -1 ? undefined : text.slice(0, cut), term }
+}
+
 const sourcesRemove = defineCommand<AdminOption>({
   name: 'sources remove',
   summary: 'Removes an imported source and its tools.',
@@ -119,4 +243,4 @@ function shown({ oddities: _tolerated, ...source }: RenderedSource): object {
   return source
 }
 
-export const COMMANDS: readonly Command[] = [sources, sourcesRefresh, sourcesRemove]
+export const COMMANDS: readonly Command[] = [sources, sourcesRefresh, sourcesSet, sourcesRemove]

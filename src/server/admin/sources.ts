@@ -1,11 +1,14 @@
+import { idleOverrides } from '#core/imports/overrides'
 import type { Sources, SourceView } from '#core/imports/sources'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { SourceStore } from '#core/ports/import-store'
+import { didYouMean } from '#core/nearest-name'
+import type { PinStore, SourceStore } from '#core/ports/import-store'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { SOURCE_OPTIONS } from '#sources/source-types'
+import { overridesOf } from '#server/sources'
+import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
 import { adminRoute, badRequest, type OperatorAccess, requireServerScope } from './access.ts'
 
 const SCOPE = 'admin:sources'
@@ -15,6 +18,7 @@ interface SourceRoutesOptions {
   /** The sources of a running server; absent where only the store is open, which running servers watch. */
   readonly sources?: Sources
   readonly store: SourceStore
+  readonly pins: Pick<PinStore, 'read'>
   readonly clock: Clock
   /** Whether the configuration has this key: it wins, so the store's would never be used. */
   isConfigured(key: string): boolean
@@ -22,7 +26,7 @@ interface SourceRoutesOptions {
 
 /** Sources over HTTP, for the start token and the scope `admin:sources` (rule 29). Options are never shown: they may hold secrets. */
 export function createSourceRoutes(
-  { sources, store, clock, isConfigured }: SourceRoutesOptions,
+  { sources, store, pins, clock, isConfigured }: SourceRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const route = (
@@ -61,6 +65,27 @@ export function createSourceRoutes(
         taken: [...taken],
       })
     }),
+    route('POST', '/admin/sources/:key/set', async ({ params, body, principal }) => {
+      const key = params.key ?? ''
+      if (isConfigured(key)) throw badRequest(`"${key}" is a source in the configuration: change it there.`)
+      const stored = await store.list()
+      const known = stored.find((source) => source.key === key)
+      if (known === undefined) {
+        const meant = didYouMean(
+          key,
+          stored.map((source) => source.key),
+        )
+        throw badRequest(`There is no imported source "${key}".${meant}`)
+      }
+      const options = changedOptions(known.options, readChanges(body))
+      const parsed = readOptions(options)
+      await store.put({ key, options, replace: true, addedBy: principal.id, addedMs: clock.nowMs() })
+      await sources?.sync()
+      await sources?.firstReading(key)
+      const { source } = one(key)
+      const warnings = source?.warnings ?? (await idleIn(key, parsed))
+      return jsonReply(200, { key, source, warnings })
+    }),
     route('DELETE', '/admin/sources/:key', async ({ params, principal }) => {
       const key = params.key ?? ''
       if (isConfigured(key)) throw badRequest(`"${key}" is a source in the configuration: remove it there.`)
@@ -75,6 +100,15 @@ export function createSourceRoutes(
       return jsonReply(200, one(key))
     }),
   ]
+
+  /** What names no tool that was ever seen; a server that reads the source knows better. */
+  async function idleIn(key: string, options: SourceOptions): Promise<readonly string[]> {
+    const { pins: seen } = await pins.read(key)
+    const nobody = { approvals: { perTool: new Map(), whenPerTool: new Map() }, tools: [], sourceKeys: [] }
+    const native = new Set(seen.map(({ nativeName }) => nativeName))
+    const idle = idleOverrides(overridesOf(key, options, nobody), { native, tools: [], isRead: false })
+    return idle.map(({ text }) => text)
+  }
 }
 
 function readWanted(body: JsonValue | undefined): readonly JsonObject[] {
@@ -94,19 +128,41 @@ function upstreamOf(options: JsonObject): string {
   return canonicalJson(Object.fromEntries(Object.entries(options).filter(([name]) => OF_UPSTREAM.has(name))))
 }
 
+function readChanges(body: JsonValue | undefined): JsonObject {
+  const changes = isJsonObject(body) ? body.changes : undefined
+  if (!isJsonObject(changes)) throw badRequest('Send { "changes": { "trust": "annotations" } }.')
+  const upstream = Object.keys(changes).find((name) => OF_UPSTREAM.has(name))
+  if (upstream === undefined) return changes
+  throw badRequest(`"${upstream}" says what the upstream is: import it again with collet import --replace.`)
+}
+
+/** Members that are objects are changed member by member; `null` takes one away, and what is empty then goes too. */
+function changedOptions(before: JsonObject, changes: JsonObject): JsonObject {
+  const merged = Object.entries(changes).map(([name, value]): [string, JsonValue] => {
+    const old = before[name]
+    return [name, isJsonObject(value) ? changedOptions(isJsonObject(old) ? old : {}, value) : value]
+  })
+  const next = { ...before, ...Object.fromEntries(merged) }
+  const isEmpty = (value: JsonValue): boolean =>
+    value === null || (isJsonObject(value) && Object.keys(value).length === 0)
+  return Object.fromEntries(Object.entries(next).filter(([, value]) => !isEmpty(value)))
+}
+
 function readAddition(body: JsonValue | undefined) {
   if (!isJsonObject(body)) throw badRequest('Send { "key": "Name", "options": { "type": … } }.')
   const { key, options, replace = false } = body
   if (typeof key !== 'string' || !KEY.test(key))
     throw badRequest('"key" must be 1 to 64 letters, digits and "_".')
-  const parsed = SOURCE_OPTIONS.safeParse(options)
-  if (!parsed.success || !isJsonObject(options)) {
-    const said = parsed.error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) ?? [
-      'is no object',
-    ]
-    throw badRequest(`"options" cannot be used: ${said.join('; ')}`)
-  }
+  if (!isJsonObject(options)) throw badRequest('"options" cannot be used: is no object')
+  readOptions(options)
   return { key, options, replace: replace === true }
+}
+
+function readOptions(options: JsonObject): SourceOptions {
+  const parsed = SOURCE_OPTIONS.safeParse(options)
+  if (parsed.success) return parsed.data
+  const said = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
+  throw badRequest(`"options" cannot be used: ${said.join('; ')}`)
 }
 
 /** A source as operators see it. */

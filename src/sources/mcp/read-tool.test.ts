@@ -34,6 +34,30 @@ describe('a tool of an MCP server', () => {
     })
   })
 
+  it('is believed where the operator says so, unless it contradicts itself or him', () => {
+    const trusting = {
+      type: 'mcp',
+      command: 'fs',
+      trust: 'annotations',
+      tools: { kept: { safetyTier: 'write' } },
+    }
+    const parsed = MCP_OPTIONS.parse(trusting)
+    const policy = (name: string, annotations?: JsonObject) => {
+      const read = readTool(
+        { name, inputSchema, ...(annotations && { annotations }) },
+        parsed,
+        endpointOf(parsed, '/'),
+      )
+      return read.ok ? [read.tool.policy.safetyTier, read.tool.policy.replay] : read.problem
+    }
+    expect(policy('a', { readOnlyHint: true })).toEqual(['read', 'non-deterministic'])
+    expect(policy('a', { readOnlyHint: true, destructiveHint: true })).toEqual(['write', 'non-deterministic'])
+    expect(policy('a', { idempotentHint: true })).toEqual(['write', 'idempotent'])
+    expect(policy('kept', { readOnlyHint: true })).toEqual(['write', 'non-deterministic'])
+    expect(policy('a', { readOnlyHint: 'yes' })).toEqual(['write', 'non-deterministic'])
+    expect(policy('a')).toEqual(['write', 'non-deterministic'])
+  })
+
   it('OWP-37: what a program reaches is its operator to say, and never that our guard sees it', () => {
     const options = { type: 'mcp', command: 'fs', tools: { read: { safetyTier: 'read', egress: 'none' } } }
     const parsed = MCP_OPTIONS.parse(options)

@@ -1,11 +1,11 @@
+import { AdminClient, type AdminOption, DEFAULT_URL } from '#cli/admin-client'
+import { Arguments, type CommandContext, UsageError } from '#cli/command'
+import { ensureStore, hasStore, isStoreAlone, lacksConfig, loadProjectConfig } from '#cli/store-access'
 import type { LoadedConfig } from '#config/load'
 import type { JsonObject } from '#core/json'
 import { createSourceRoutes } from '#server/admin/sources'
-import { AdminClient, type AdminOption, DEFAULT_URL } from './admin-client.ts'
-import { Arguments, type CommandContext, UsageError } from './command.ts'
-import { ensureStore, hasStore, isStoreAlone, lacksConfig, loadProjectConfig } from './store-access.ts'
 
-/** Options of `collet import` that say where sources go. There `--key` is the source's; elsewhere it is the caller's. */
+/** Where sources go. `--key` is the source's in `collet import`, and the caller's elsewhere. */
 interface Shelf {
   /** `--url`: a server that takes them. */
   readonly url: string | undefined
@@ -38,11 +38,11 @@ export class SourceShelf {
     const values = given.flatMap(([name, value]) => (value === undefined ? [] : [[name, [value]] as const]))
     this.#args = new Arguments([], new Map(values), new Set())
     this.#context = context
-    this.#isServer = url !== undefined
+    this.#isServer = url !== undefined || credential !== undefined
     this.#client = new AdminClient(this.#args, context, {
       asksServer: this.#isServer,
-      onStore: ({ store: { sources }, access }) =>
-        createSourceRoutes({ store: sources, clock: context.clock, isConfigured: () => false }, access),
+      onStore: ({ store: { sources, pins }, access }) =>
+        createSourceRoutes({ store: sources, pins, clock: context.clock, isConfigured: () => false }, access),
     })
   }
 
@@ -83,6 +83,18 @@ export class SourceShelf {
       { method: 'POST', path: '/admin/sources', body: { key, options, replace } },
       'source',
     )
+  }
+
+  /** Changes what is done with the tools of a source that is there; gives what to warn of. */
+  async change(key: string, changes: JsonObject): Promise<readonly string[]> {
+    if ((await this.configuredKeys()).has(key))
+      throw new UsageError(`"${key}" is a source in the config: change it there.`)
+    const path = `/admin/sources/${encodeURIComponent(key)}/set`
+    const { warnings } = await this.#client.request<{ readonly warnings: readonly string[] }>(
+      { method: 'POST', path, body: { changes } },
+      'warnings',
+    )
+    return warnings
   }
 }
 
