@@ -17,6 +17,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sized } from '../size.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
+import { playMcpServersStory } from './story-mcp-servers.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const LIMIT_MS = 120_000
@@ -217,6 +218,12 @@ describe('the packed package, installed elsewhere', () => {
     expect(JSON.stringify(listed)).toContain('Shop.listOrders')
     expect(JSON.stringify(listed)).toContain('Files.list_directory')
     await server.stop()
+  })
+
+  it('puts the MCP servers of a client behind one address, with two commands', async () => {
+    const folder = join(project, 'story')
+    mkdirSync(folder)
+    await playMcpServersStory(folder, ['npx', 'collet'])
   })
 
   it('is few files, which name the sources of their code, and maps of none', () => {
