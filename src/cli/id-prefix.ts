@@ -18,11 +18,23 @@ interface Meant {
 
 const MOST_SHOWN = 10
 
+/** No id of ours is shorter: whoever typed as much typed all of it, and nobody needs to be asked. */
+const LEAST_WHOLE = 22
+
+/** The id that somebody means who typed it, or the beginning of it. */
+export async function resolveId(
+  typed: string,
+  known: () => Promise<readonly Named[]>,
+  meant: Meant,
+): Promise<string> {
+  return typed.length >= LEAST_WHOLE ? typed : idMeantBy(typed, await known(), meant)
+}
+
 /**
  * The one id that begins like this, so that nobody has to type all of it. Several are listed, and none of them is chosen:
  * what is done to the wrong one may not be undone.
  */
-export function idMeantBy(typed: string, known: readonly Named[], { noun, listedBy }: Meant): string {
+function idMeantBy(typed: string, known: readonly Named[], { noun, listedBy }: Meant): string {
   const matches = known.filter(({ id }) => id.startsWith(typed))
   const exact = matches.find(({ id }) => id === typed)
   const [only, ...others] = exact === undefined ? matches : [exact]

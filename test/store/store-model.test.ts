@@ -80,7 +80,7 @@ it('OWP-41, OWP-50: whatever a writer did before it died, recovery ends each cal
           expectPairs(await left.readRun({ tenant: 'default', run }, -1, 1_000))
           expect((await left.findRun({ tenant: 'default', run }))?.open ?? 0).toBe(0)
         }
-        expect(left.list({ state: 'running', limit: 10 })).toEqual([])
+        expect(left.list({ state: 'running', limit: 10 })).toEqual({ calls: [] })
         expect(left.verify()).toMatchObject({ ok: true })
       } finally {
         await Promise.all([left.close(), right.close()])

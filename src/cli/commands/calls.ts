@@ -15,7 +15,7 @@ import {
   type OptionSpecs,
   UsageError,
 } from '#cli/command'
-import { idMeantBy } from '#cli/id-prefix'
+import { resolveId } from '#cli/id-prefix'
 import { renderTable } from '#cli/output'
 import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
@@ -199,23 +199,23 @@ const callsShow = defineCommand<AdminOption>({
   },
 })
 
-const WHOLE_RECORD = 24
 const MOST_MATCHES = 20
 
 /** The record that the first word means. */
 async function recordMeant(args: Arguments<AdminOption>, client: AdminClient): Promise<string> {
   const [typed = ''] = args.positionals
-  if (typed.length >= WHOLE_RECORD) return typed
-  const query = new URLSearchParams({ record: typed, limit: String(MOST_MATCHES) })
-  const { calls: found } = await client.request<ListedCalls>(
-    { method: 'GET', path: `/admin/calls?${query}` },
-    'calls',
-  )
-  const known = found.map(({ record, state, tool, principal, created_at: at }) => ({
-    id: record,
-    about: [state, tool, principal, at],
-  }))
-  return idMeantBy(typed, known, { noun: 'call', listedBy: 'collet calls' })
+  const known = async () => {
+    const query = new URLSearchParams({ record: typed, limit: String(MOST_MATCHES) })
+    const { calls: found } = await client.request<ListedCalls>(
+      { method: 'GET', path: `/admin/calls?${query}` },
+      'calls',
+    )
+    return found.map(({ record, state, tool, principal, created_at: at }) => ({
+      id: record,
+      about: [state, tool, principal, at],
+    }))
+  }
+  return await resolveId(typed, known, { noun: 'call', listedBy: 'collet calls' })
 }
 
 /** Everything about one call, line by line. */
