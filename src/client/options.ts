@@ -1,5 +1,5 @@
 import { newCallId } from '#core/ids'
-import { TOOLSET_HEADER } from '#protocols/http-exchange'
+import { TOOLSET_HEADER } from '#protocols/call-wire'
 import {
   CLIENT_DIALECTS,
   type ClientDialect,

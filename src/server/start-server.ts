@@ -28,7 +28,7 @@ import { createReloadRoutes } from '#server/admin/reload'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
 import { createToolsetRoutes } from '#server/admin/toolsets'
-import { createHttpApp, type PortSharing } from '#server/http/app'
+import { createHttpApp, type HttpApp, type PortSharing } from '#server/http/app'
 import type { TlsFiles } from '#server/http/certificate'
 import type { ServerRoute } from '#server/http/router'
 import { createReplicaHop } from '#server/replicas/hop'
@@ -69,6 +69,8 @@ export interface StartOptions {
   /** Where the settings came from, to be read again when somebody asks. */
   readonly config?: ConfigSource
   readonly opentool?: OpenToolServing
+  /** Requests come from a listener of somebody else's, which callers reach at this address: no port is opened. */
+  readonly mountedAt?: string
   /** Tell it when tools change while the server runs: clients that listen hear of it. */
   readonly catalogChanges?: CatalogChanges
   /** Present when this process is one of several workers that are one server. */
@@ -110,6 +112,8 @@ export interface RunningServer {
   /** How many tools there are now, and where those that were not written as code come from. */
   counts(): { readonly tools: number; readonly sources: number }
   isReady(): boolean
+  /** Answers a request that came in elsewhere. */
+  handle: HttpApp['handle']
   /** Takes up what may change while calls run, or throws and changes nothing. */
   reload(next: Settings): Promise<Reloaded>
   /** The same with what the config says now. */
@@ -300,7 +304,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
-    url = await app.listen()
+    url = options.mountedAt ?? (await app.listen())
     const { host, metricsPort } = settings.server
     listeners.push({ host, port: portOf(new URL(url)) })
     const metricsApp =
@@ -330,6 +334,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         sources: services.sources.sources.status().length,
       }),
       isReady: gateway.isReady,
+      handle: app.handle,
       reload,
       readAgain: async () => await requireReloads(reloads).readHere(),
       drain: () => gateway.drain(graceMs),
