@@ -17,6 +17,7 @@ const ENTRIES = [
   'client/index',
   'protocols/opentool/index',
   'testing/index',
+  'server/handler',
   'cli/main',
   'sources/openapi/reading-worker',
   'sources/pack/child',

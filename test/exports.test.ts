@@ -17,6 +17,7 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
     'workflow',
   ],
   'collet/client': ['CallFailure', 'connect', 'opentool'],
+  'collet/http': ['createHandler'],
   'collet/protocols/opentool': [
     'OpenToolDocumentError',
     'SchemaConversionError',

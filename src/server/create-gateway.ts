@@ -144,7 +144,7 @@ export async function serve(config: ColletConfig, options: ServeOptions = {}): P
   return await startServer(await settingsOf(config, options), { allowAnonymous })
 }
 
-async function settingsOf(config: ColletConfig, options: GatewayOptions): Promise<Settings> {
+export async function settingsOf(config: ColletConfig, options: GatewayOptions): Promise<Settings> {
   const workingFolder = resolve(options.folder ?? '.')
   const file = resolve(workingFolder, 'collet.config')
   const loaded = { file, folder: workingFolder, config: parseConfig(config, file) }

@@ -139,7 +139,7 @@ function unreadable(key: string, revision: string): WantedSource {
 }
 
 /** What of a configuration may speak of single tools. */
-export interface Governing {
+interface Governing {
   readonly approvals: Pick<ApprovalRules, 'perTool' | 'whenPerTool'>
   /** Tools written as code: what is said of these is not said of a source. */
   readonly tools: readonly Tool[]

@@ -27,7 +27,7 @@ import { createPinRoutes } from '#server/admin/pins'
 import { createReloadRoutes } from '#server/admin/reload'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
-import { createHttpApp, type PortSharing } from '#server/http/app'
+import { createHttpApp, type HttpApp, type PortSharing } from '#server/http/app'
 import type { TlsFiles } from '#server/http/certificate'
 import type { ServerRoute } from '#server/http/router'
 import { createReplicaHop } from '#server/replicas/hop'
@@ -42,6 +42,7 @@ import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter } from '#server/telemetry/tracing'
 import { keepOutOfGit } from '#store/stores'
 import { createApprovalLinks } from './approval-links.ts'
+import { watchIdleNames } from './idle-names.ts'
 import {
   type ConfigSource,
   compareSettings,
@@ -53,7 +54,7 @@ import {
 import { createResourceMetadata } from './resource-metadata.ts'
 import { checkExposure, checkPrincipals, isLoopback, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
-import { enterToolset, watchIdle } from './toolsets.ts'
+import { enterToolset } from './toolsets.ts'
 import { VERSION } from './version.ts'
 
 /** How long running calls may go on after a stop was asked for. */
@@ -67,6 +68,8 @@ export interface StartOptions {
   /** Where the settings came from, to be read again when somebody asks. */
   readonly config?: ConfigSource
   readonly opentool?: OpenToolServing
+  /** Requests come from a listener of somebody else's, which callers reach at this address: no port is opened. */
+  readonly mountedAt?: string
   /** Tell it when tools change while the server runs: clients that listen hear of it. */
   readonly catalogChanges?: CatalogChanges
   /** Present when this process is one of several workers that are one server. */
@@ -108,6 +111,8 @@ export interface RunningServer {
   /** How many tools there are now, and where those that were not written as code come from. */
   counts(): { readonly tools: number; readonly sources: number }
   isReady(): boolean
+  /** Answers a request that came in elsewhere. */
+  handle: HttpApp['handle']
   /** Takes up what may change while calls run, or throws and changes nothing. */
   reload(next: Settings): Promise<Reloaded>
   /** The same with what the config says now. */
@@ -151,7 +156,6 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     },
   )
   const { gateway, broker, noteDenial } = services
-  const idleToolsets = watchIdle(services, log)
   metrics.followSources(() => services.sources.sources.status())
   metrics.followReadiness(() => services.gateway.hindrance() === undefined)
   const closing: (() => Promise<void>)[] = [() => services.close(graceMs), async () => certificate?.close()]
@@ -222,6 +226,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(!store.isShared && (await store.hasOtherWriters()) ? [FILE_IN_USE] : []),
     ]
     await checkPrincipals(settings.auth, store.keys)
+    const idleNames = await watchIdleNames(services, () => live, log)
     const { worker } = options
     const shownMetrics = worker?.gatherMetrics(metrics) ?? metrics
     const startToken = createStartToken(worker?.startToken)
@@ -298,7 +303,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
-    url = await app.listen()
+    url = options.mountedAt ?? (await app.listen())
     const { host, metricsPort } = settings.server
     listeners.push({ host, port: portOf(new URL(url)) })
     const metricsApp =
@@ -322,12 +327,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metricsUrl,
       startTokenFile,
       routes: routes.map(({ method, path }) => ({ method, path })),
-      warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleToolsets.current],
+      warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleNames],
       counts: () => ({
         tools: services.registry.tools.length,
         sources: services.sources.sources.status().length,
       }),
       isReady: gateway.isReady,
+      handle: app.handle,
       reload,
       readAgain: async () => await requireReloads(reloads).readHere(),
       drain: () => gateway.drain(graceMs),

@@ -56,6 +56,26 @@ describe('collet doctor', () => {
       { workingFolder: folder, clock: SYSTEM_CLOCK, ...changes },
     )
 
+  it('F3, F15: says what in the config is about nothing, with what was probably meant', async () => {
+    config({
+      server: { port: 0 },
+      toolsets: { crm: { include: ['source:Crm'] } },
+      auth: { required: true, roles: { boss: ['approvals:respnd'] } },
+      limits: { byPrincipal: { 'key:crm': { callsPerMinute: 60 } } },
+      budgets: [{ for: 'tenant', of: ['acme'], window: '1d', calls: 5 }],
+    })
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
+    expect(await io.run('keys', 'create', 'crn', '--tenant', 'acmee')).toBe(0)
+    const said = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
+    expect(await said.run('doctor')).toBe(0)
+    expect(said.stdout.split('\n').filter((line) => line.startsWith('! names'))).toEqual([
+      '! names  toolsets.crm.include: there is no source "Crm".',
+      '! names  auth.roles.boss: Nothing here asks for the scope "approvals:respnd". Did you mean "approvals:respond"?',
+      '! names  limits.byPrincipal: nobody has a key as "key:crm". Did you mean "key:crn"?',
+      '! names  budgets[0].of: no key belongs to the tenant "acme". Did you mean "acmee"?',
+    ])
+  })
+
   it.each([
     ['limits.byTool', { limits: { byTool: { 'Mail.Send': { concurrent: 1 } } } }],
     ['approvals.perTool', { approvals: { perTool: { 'Mail.Send': { quorum: 2 } } } }],

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -30,6 +30,55 @@ async function run(...argv: string[]) {
 }
 
 const json = async (...argv: string[]) => JSON.parse((await run(...argv, '--json')).stdout)
+
+describe('collet keys create with a config', () => {
+  const config = {
+    toolsets: { crm: { include: ['Crm.*'] } },
+    auth: { roles: { viewer: ['mail:read'] }, apiKeys: [{ id: 'taken', key: 'x'.repeat(40) }] },
+    sources: { Crm: { type: 'mcp', command: 'no-such-program' } },
+  }
+
+  async function withConfig(...argv: string[]) {
+    const own = join(folder, 'project')
+    mkdirSync(own, { recursive: true })
+    writeFileSync(join(own, 'collet.config.json'), JSON.stringify(config))
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: own, environment })
+    return { code: await io.run(...argv), stdout: io.stdout, stderr: io.stderr }
+  }
+
+  it('F15: makes the database, so that a server never has to start open', async () => {
+    const made = await withConfig('keys', 'create', 'ci', '--toolset', 'crm', '--role', 'viewer')
+    expect([made.code, made.stderr]).toEqual([0, expect.stringMatching(/Made \.collet.collet\.db/)])
+    const again = await withConfig('keys', 'create', 'cd', '--tool', 'Crm.find')
+    expect([again.code, again.stderr]).toEqual([0, expect.not.stringMatching(/Made/)])
+    const listed = await withConfig('keys', 'list')
+    expect(listed.stdout).toMatch(/ci .*role viewer \(only toolset crm\)/)
+    expect(listed.stdout).toMatch(/cd .*\(only Crm\.find\)/)
+  })
+
+  it.each([
+    [['--toolset', 'crn'], 2, 'There is no toolset "crn". Did you mean "crm"?'],
+    [['--role', 'veiwer'], 2, 'There is no role "veiwer" in auth.roles. Did you mean "viewer"?'],
+    [['--tool', 'Mail.Send'], 2, 'There is no tool "Mail.Send".'],
+    [['--tool', 'source:Crn'], 0, 'There is no source "Crn". Did you mean "Crm"?'],
+    [
+      ['--scope', 'admin:kees'],
+      0,
+      'Nothing here asks for the scope "admin:kees". Did you mean "admin:keys"?',
+    ],
+  ])('F15: says what %j is not', async (argv, code, message) => {
+    const made = await withConfig('keys', 'create', 'x', ...argv)
+    expect([made.code, made.stderr]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  it('makes no key for a principal that the config has keys of', async () => {
+    const refused = await withConfig('keys', 'create', 'taken')
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringContaining('has its keys in the configuration'),
+    ])
+  })
+})
 
 describe('collet keys on a store', () => {
   it('OTC-103, OWP-63: shows a key once, and lists everything about it but the key', async () => {

@@ -61,6 +61,7 @@ function checkTypes(folder: string): string {
     paths: {
       collet: entry('index.ts'),
       'collet/client': entry('client/index.ts'),
+      'collet/http': entry('server/handler.ts'),
       'collet/testing': entry('testing/index.ts'),
       'collet/protocols/opentool': entry('protocols/opentool/index.ts'),
       zod: [join(ROOT, 'node_modules/zod/index.d.ts')],

@@ -15,6 +15,7 @@ import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
+import { type Check, checkNames, fail, ok, warn } from '#cli/check-names'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { findKeyChange } from '#cli/commands/key'
 import type { Output } from '#cli/output'
@@ -22,19 +23,13 @@ import { CONFIG_OPTION, loadProjectConfig, problemText } from '#cli/store-access
 import { decodeMasterKey, decodeMasterKeys } from '#config/environment'
 import { ConfigError, type ConfigProblem } from '#config/load'
 import { loadTools } from '#config/load-tools'
-import type { ParsedConfig } from '#config/schema'
-import { toApprovalRules } from '#config/schema-policies'
 import { checkAgainstTools, chooseStore, keyFileIn, type StoreLocation, tlsFiles } from '#config/to-settings'
-import { idleOverrides } from '#core/imports/overrides'
-import { functionNameOf, toolkitOf } from '#core/imports/project'
 import { cleanText } from '#core/json'
-import type { Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import { examineCertificate } from '#server/http/certificate'
 import { checkExposure, type Exposure, needsCredential, StartRefused } from '#server/safety'
-import { type Governing, overridesOf } from '#server/sources'
 import { describeStore, examineStore, findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
 
 const PACKAGE_FILE = new URL('../../../package.json', import.meta.url)
@@ -104,13 +99,7 @@ async function examine(
       ...(await findKeyChange(isThere(location), openStore)).map(({ message, advice }) =>
         warn('key', message, advice),
       ),
-      ...(await checkSources({
-        sources: loaded.config.sources,
-        tools,
-        approvals: toApprovalRules(loaded.config.approvals),
-        isThere: isThere(location),
-        openStore,
-      })),
+      ...(await checkNames({ config: loaded.config, tools, isThere: isThere(location), openStore })),
       ...(await examineCertificate(tlsFiles(server.tls, loaded.folder).tls, context.clock.nowMs())),
       await checkPort(server.host, server.port),
       checkClock(context.clock, location.file),
@@ -264,70 +253,6 @@ function isThere({ kind, file }: StoreLocation): boolean {
   return kind === 'server' || (file !== undefined && existsSync(file))
 }
 
-interface CheckedSources {
-  readonly sources: ParsedConfig['sources']
-  readonly approvals: Governing['approvals']
-  readonly tools: readonly Tool[]
-  /** Whether there is a store to read. */
-  readonly isThere: boolean
-  openStore(): Promise<Store>
-}
-
-/** What is said about tools of sources and is for none, as far as their pins tell: no upstream is asked. */
-async function checkSources(checked: CheckedSources): Promise<readonly Check[]> {
-  const { sources } = checked
-  if (Object.keys(sources).length === 0 || !checked.isThere) return []
-  try {
-    const store = await checked.openStore()
-    try {
-      const found: Check[] = []
-      for (const key of Object.keys(sources)) found.push(...(await checkSource(key, checked, store)))
-      return found
-    } finally {
-      await store.close()
-    }
-  } catch (error) {
-    return [warn('source', `The pins of sources cannot be read: ${reasonOf(error)}`, 'See the store above.')]
-  }
-}
-
-async function checkSource(
-  key: string,
-  { sources, approvals, tools: own }: CheckedSources,
-  store: Store,
-): Promise<readonly Check[]> {
-  const options = sources[key]
-  if (options === undefined) return []
-  const { pins } = await store.pins.read(key)
-  const tools = pins.flatMap(({ local, accepted, isServed }) => {
-    if (!isServed || accepted === undefined) return []
-    const toolkit = toolkitOf(key)
-    const [base, name] = [`${toolkit}.${local}`, functionNameOf(toolkit, local)]
-    const id = `${base}@${accepted.version}`
-    return [{ id, names: [base, id, name, `${name}@${accepted.version}`] }]
-  })
-  const native = new Set(pins.map(({ nativeName }) => nativeName))
-  // Catalog ids depend on what kind of source it is, which only a server works out.
-  const overrides = overridesOf(key, options, {
-    approvals,
-    tools: own,
-    sourceKeys: Object.keys(sources),
-  }).filter(({ of, name }) => of !== 'tools' || !/[:]|^x-host-/.test(name))
-  if (overrides.length > 0 && native.size === 0)
-    return [
-      warn(
-        'source',
-        `${key}: none of its tools are known yet, so it cannot be checked what ${overrides.map(({ where }) => `\`${where}\``).join(', ')} is for.`,
-        'See collet sources while the server runs.',
-      ),
-    ]
-  return idleOverrides(overrides, { native, tools, isRead: false }).map(({ text, guards }) =>
-    guards
-      ? fail('source', `${key}: ${text}`, 'The server does not serve its tools until this is fixed.')
-      : warn('source', `${key}: ${text}`, 'Correct the name, or remove it.'),
-  )
-}
-
 /** Whether the server could listen now. A port in use is only a warning: it may be our own server. */
 async function checkPort(host: string, port: number): Promise<Check> {
   const address = `${host}:${port}`
@@ -467,28 +392,6 @@ function describeExposure({ auth, server }: Exposure): string {
   return needsCredential(auth)
     ? `Credentials are needed and strong (${server.host})`
     : `No credentials: everyone on this machine may call (${server.host})`
-}
-
-/** One thing the doctor looked at. */
-interface Check {
-  readonly level: 'ok' | 'warn' | 'fail'
-  /** `node`, `config`, `store` … */
-  readonly subject: string
-  readonly message: string
-  /** What to do; absent when all is well. */
-  readonly advice?: string
-}
-
-function ok(subject: string, message: string): Check {
-  return { level: 'ok', subject, message }
-}
-
-function warn(subject: string, message: string, advice: string): Check {
-  return { level: 'warn', subject, message, advice }
-}
-
-function fail(subject: string, message: string, advice: string): Check {
-  return { level: 'fail', subject, message, advice }
 }
 
 /** Text of whatever was thrown. */

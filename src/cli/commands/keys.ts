@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
+import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
   type Command,
@@ -10,9 +10,22 @@ import {
 } from '#cli/command'
 import { readEnd, readSpanMs } from '#cli/input'
 import { renderTable } from '#cli/output'
+import { ensureStore, isStoreAlone, loadProjectConfig } from '#cli/store-access'
+import { loadTools } from '#config/load-tools'
+import { toApprovalRules } from '#config/schema-policies'
+import { isImported } from '#config/to-settings'
 import { cleanText, type JsonObject } from '#core/json'
+import type { Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
-import { ApiKeys, createKeyRoutes, type RenderedKey, type RenderedNewKey } from '#server/admin/keys'
+import { approverScopes, type KnownGrants } from '#server/admin/key-grants'
+import {
+  ApiKeys,
+  type ApiKeysOptions,
+  createKeyRoutes,
+  type RenderedKey,
+  type RenderedNewKey,
+} from '#server/admin/keys'
+import { findKnownTools, scopesOf } from '#server/known-tools'
 
 const KEY_OPTIONS = adminOptions('admin:keys')
 
@@ -22,6 +35,7 @@ const keysCreate = defineCommand<CreateOption>({
   name: 'keys create',
   summary: 'Creates a principal with its first API key, and shows the key once.',
   details: [
+    'It makes the database where there is none yet, so that a server can have its keys before its first start.',
     'Once there is a key, every caller of the server needs a credential. A principal cannot be created twice, not even after it was ended.',
     'Without --tool and --toolset the key sees every tool that its scopes and roles allow; with them, only those of them that these name.',
   ],
@@ -56,6 +70,11 @@ const keysCreate = defineCommand<CreateOption>({
       ...(tools.length === 0 ? {} : { tools: [...tools] }),
       ...(toolsets.length === 0 ? {} : { toolsets: [...toolsets] }),
       ...termsOf(args, context),
+    }
+    if (!isServerNamed(args)) {
+      // Often the first command of all: a server should have its keys before it listens.
+      const made = await ensureStore(args, context)
+      if (made.length > 0) context.output.note(`Made ${made.join(' and ')}.`)
     }
     await issueKey('/admin/keys', body, args, context)
     return EXIT.ok
@@ -222,12 +241,39 @@ const keysRevoke = defineCommand<RevokeOption>({
 
 /** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
 function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
-  // Only a server has its configuration, so roles, tools and configured principals are not known here.
-  const unknown = { known: undefined, isConfigured: undefined }
   return new AdminClient(args, context, {
-    onStore: ({ store, access }) =>
-      createKeyRoutes(new ApiKeys({ store, clock: context.clock, ...unknown }), access),
+    onStore: async ({ store, access }) => {
+      const known = await namesFor(args, context, store)
+      return createKeyRoutes(new ApiKeys({ store, clock: context.clock, ...known }), access)
+    },
   })
+}
+
+/** What a key can be given and who has one already, as the config says. With a store alone nothing is known of it. */
+async function namesFor(
+  args: Arguments<AdminOption>,
+  context: CommandContext,
+  store: Store,
+): Promise<Pick<ApiKeysOptions, 'known' | 'isConfigured'>> {
+  if (isStoreAlone(args)) return { known: undefined, isConfigured: undefined }
+  const loaded = await loadProjectConfig(args.text('config'), context)
+  const { toolsets, auth, approvals, sources: configured } = loaded.config
+  // A tool that cannot be loaded is no reason to make no keys.
+  const { tools: own, problems } = await loadTools(loaded)
+  const isWhole = problems.every(({ severity }) => severity !== 'error')
+  const { tools, sources, unread } = await findKnownTools(configured, own, store)
+  const known: KnownGrants = {
+    ...{ tools, sources },
+    toolsets: new Map(Object.entries(toolsets)),
+    roles: new Map(Object.entries(auth.roles)),
+    scopes: [...approverScopes(toApprovalRules(approvals)), ...[...unread.values()].flatMap(scopesOf)],
+    mayComeLater: (name) => !isWhole || isImported(name, unread),
+  }
+  return {
+    known: () => known,
+    isConfigured: ({ tenant, name }) =>
+      auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
+  }
 }
 
 const KEY_BYTES = 32

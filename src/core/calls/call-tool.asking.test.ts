@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
+import { Secret } from '#core/secret'
 import { tool } from '#core/tools/define'
 import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 
@@ -13,6 +14,32 @@ const asks = tool({
     const answer = await context.elicit({ mode: 'roots' })
     return answer.action === 'accept' ? (answer.content ?? null) : answer.action
   },
+})
+
+describe('what a run is given', () => {
+  it('works also taken out of its context', async () => {
+    const apart = tool({
+      id: 'Apart.Take@1.0.0',
+      description: 'Uses parts of its context by themselves.',
+      input: {},
+      output: {},
+      requirements: { secrets: [{ id: 'pin' }] },
+      run: async (_input, { progress, elicit, effectKey, secret, log }) => {
+        progress(1, 2, 'half')
+        log.info('asked')
+        const { action } = await elicit({ mode: 'roots' })
+        return [action, effectKey() === effectKey(0), secret('pin').reveal()]
+      },
+    })
+    const heard: unknown[] = []
+    const given = {
+      onProgress: (said: unknown) => void heard.push(said),
+      secrets: new Map([['pin', new Secret('1234')]]),
+    }
+    const outcome = await openTestGateway([apart]).call(ALICE, callRequest('Apart.Take', given))
+    expect(gist(outcome)).toBe('ok ["decline",true,"1234"]')
+    expect(heard).toEqual([{ done: 1, total: 2, message: 'half' }])
+  })
 })
 
 describe('a run that asks its caller', () => {

@@ -3,15 +3,15 @@ import { fault, isToolError, type ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Attempt, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
-import {
-  boundLogger,
-  type Elicitation,
-  type ElicitationAnswer,
-  type Logger,
-  type WriteLine,
-} from '#core/runtime'
+import { boundLogger, type Logger, type WriteLine } from '#core/runtime'
 import type { Secret } from '#core/secret'
-import { hasEffects, type SessionContext, type StatefulContext, type Tool } from '#core/tool'
+import {
+  hasEffects,
+  type SessionContext,
+  type StatefulContext,
+  type Tool,
+  type ToolContext,
+} from '#core/tool'
 import type { IdentifiedCall } from './look-up.ts'
 import { redactLogged, redactText } from './redact.ts'
 import type { CallScope } from './resolve.ts'
@@ -264,30 +264,30 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     return this.#aborted !== undefined
   }
 
-  token(id: string): Secret {
-    return declared(this.#running.tool, {
-      id,
-      kind: 'authorization',
-      value: this.#running.call.request.tokens.get(id),
-    })
+  // What a tool calls is made when it is asked for: it works also taken out of the context, and costs nobody else anything.
+
+  get token(): ToolContext['token'] {
+    const { tool, call } = this.#running
+    return (id) => declared(tool, { id, kind: 'authorization', value: call.request.tokens.get(id) })
   }
 
-  secret(id: string): Secret {
-    return declared(this.#running.tool, {
-      id,
-      kind: 'secrets',
-      value: this.#running.call.request.secrets.get(id),
-    })
+  get secret(): ToolContext['secret'] {
+    const { tool, call } = this.#running
+    return (id) => declared(tool, { id, kind: 'secrets', value: call.request.secrets.get(id) })
   }
 
-  readonly fetch: typeof fetch = (resource, init) => {
-    const own = init?.signal ?? (resource instanceof Request ? resource.signal : undefined)
-    const signal = own === undefined ? this.signal : AbortSignal.any([this.signal, own])
-    const { traceparent } = this
-    if (traceparent === undefined) return this.#send(resource, { ...init, signal })
-    const headers = new Headers(init?.headers ?? (resource instanceof Request ? resource.headers : undefined))
-    if (!headers.has('traceparent')) headers.set('traceparent', traceparent)
-    return this.#send(resource, { ...init, signal, headers })
+  get fetch(): typeof fetch {
+    return (resource, init) => {
+      const own = init?.signal ?? (resource instanceof Request ? resource.signal : undefined)
+      const signal = own === undefined ? this.signal : AbortSignal.any([this.signal, own])
+      const { traceparent } = this
+      if (traceparent === undefined) return this.#send(resource, { ...init, signal })
+      const headers = new Headers(
+        init?.headers ?? (resource instanceof Request ? resource.headers : undefined),
+      )
+      if (!headers.has('traceparent')) headers.set('traceparent', traceparent)
+      return this.#send(resource, { ...init, signal, headers })
+    }
   }
 
   /** One request that was not sent says nothing about what the run did before it (rule 9). */
@@ -300,21 +300,27 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     }
   }
 
-  progress(done: number, total?: number, message?: string): void {
-    if (this.#aborted !== undefined) return
-    this.#running.call.request.onProgress?.({ done, total, message })
+  get progress(): ToolContext['progress'] {
+    return (done, total, message) => {
+      if (this.#aborted !== undefined) return
+      this.#running.call.request.onProgress?.({ done, total, message })
+    }
   }
 
-  async elicit(question: Elicitation): Promise<ElicitationAnswer> {
-    const ask = this.#running.call.request.onElicit
-    if (ask === undefined) return { action: 'decline' }
-    return await this.#running.whileAsking(() => ask(question, this.signal))
+  get elicit(): ToolContext['elicit'] {
+    return async (question) => {
+      const ask = this.#running.call.request.onElicit
+      if (ask === undefined) return { action: 'decline' }
+      return await this.#running.whileAsking(() => ask(question, this.signal))
+    }
   }
 
-  effectKey(ordinal = 0): string {
-    const { call } = this.#running
-    const parts = [call.principal.tenant, call.principal.id, call.record, ordinal]
-    return this.#needs.store.approvals.sign('effect', JSON.stringify(parts))
+  get effectKey(): ToolContext['effectKey'] {
+    return (ordinal = 0) => {
+      const { call } = this.#running
+      const parts = [call.principal.tenant, call.principal.id, call.record, ordinal]
+      return this.#needs.store.approvals.sign('effect', JSON.stringify(parts))
+    }
   }
 
   abort(why: Interruption): void {

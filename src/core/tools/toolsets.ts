@@ -23,7 +23,12 @@ export const TOOLSET_PREFIX = 'toolset:'
 
 const TIERS: readonly SafetyTier[] = POLICY_FIELDS.safetyTier.choices
 
-function isInToolset({ include, exclude, tier }: Toolset, tool: Tool): boolean {
+/** What selectors look at. */
+export interface Selected extends Pick<Tool, 'parts' | 'name' | 'catalogId' | 'tags'> {
+  readonly policy: Pick<Tool['policy'], 'safetyTier'>
+}
+
+function isInToolset({ include, exclude, tier }: Toolset, tool: Selected): boolean {
   if (tier !== undefined && TIERS.indexOf(tool.policy.safetyTier) > TIERS.indexOf(tier)) return false
   return include.some((text) => selects(text, tool)) && !exclude.some((text) => selects(text, tool))
 }
@@ -60,14 +65,14 @@ export function readSelector(text: string): Selector | undefined {
 }
 
 /** Whether a selector means this tool, where it may name a toolset too. One that is not there has no tools. */
-export function selectsIn(toolsets: Toolsets, text: string, tool: Tool): boolean {
+export function selectsIn(toolsets: Toolsets, text: string, tool: Selected): boolean {
   if (!text.startsWith(TOOLSET_PREFIX)) return selects(text, tool)
   const toolset = toolsets.get(text.slice(TOOLSET_PREFIX.length))
   return toolset !== undefined && isInToolset(toolset, tool)
 }
 
 /** Whether a selector that names no toolset means this tool. */
-export function selects(text: string, tool: Tool): boolean {
+export function selects(text: string, tool: Selected): boolean {
   const selector = readSelector(text)
   if (selector === undefined || selector.kind === 'toolset') return false
   const { parts, tags = [] } = tool
@@ -102,7 +107,7 @@ export function matchesGlob(name: string, pattern: string): boolean {
 
 /** What selectors may name. */
 export interface Selectable {
-  readonly tools: readonly Tool[]
+  readonly tools: readonly Selected[]
   /** Keys of sources, also of those whose tools are not there yet. */
   readonly sources: readonly string[]
   readonly toolsets: Toolsets

@@ -13,10 +13,12 @@ import {
   selectsIn,
 } from '#core/tools/toolsets'
 import { httpFault } from '#server/http/exchange'
+import type { KnownTool } from '#server/known-tools'
 import { SERVER_SCOPES } from './access.ts'
 
 /** What keys can be given, as far as it is known where they are made. */
 export interface KnownGrants extends Selectable {
+  readonly tools: readonly KnownTool[]
   readonly roles: RoleTable
   /** What is asked for besides the scopes of tools and of the server's own routes. */
   readonly scopes: readonly string[]
@@ -55,7 +57,10 @@ export function approverScopes({ requiredScope, perTool }: ApprovalRules): reado
 }
 
 /** A scope that nothing asks for opens nothing. */
-function unaskedScope(scope: string, { tools, scopes }: KnownGrants): readonly string[] {
+export function unaskedScope(
+  scope: string,
+  { tools, scopes }: Pick<KnownGrants, 'tools' | 'scopes'>,
+): readonly string[] {
   const asked = new Set([...tools.flatMap(({ policy }) => policy.scopes), ...scopes, ...SERVER_SCOPES])
   if ([...asked].some((needed) => coversScope([scope], needed))) return []
   return [`Nothing here asks for the scope "${scope}".${didYouMean(scope, asked)}`]

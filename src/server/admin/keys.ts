@@ -116,7 +116,7 @@ interface IssuedKey extends KeyOwner {
   readonly warnings: readonly string[]
 }
 
-interface ApiKeysOptions {
+export interface ApiKeysOptions {
   readonly store: Pick<Store, 'keys' | 'digest'>
   readonly clock: Clock
   /** `undefined` = without a configuration, so any name is taken; one that the server does not know grants nothing (OWP-60). */

@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage as NodeRequest, ServerResponse as NodeResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Authenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
@@ -34,6 +34,7 @@ import {
   reachableName,
   takePort,
 } from './listener.ts'
+import { IncomingMessage, ServerResponse } from './node-http.ts'
 import { BodyBudget, type BodyShare, readJsonBody } from './read-body.ts'
 import { allowedMethods, isWellEncoded, pathOf, Router, type ServerRoute } from './router.ts'
 
@@ -78,6 +79,8 @@ export interface HttpAppOptions {
 }
 
 export interface HttpApp {
+  /** Answers one request that somebody else's listener took: both are Node's own, which a declaration for everybody cannot say. */
+  handle(request: object, response: object): void
   /** Starts to listen; gives the URL. Rejects with a text that says what to do. */
   listen(): Promise<string>
   /** Stops listening, lets running requests finish within `closeMs`, then cuts what is left. */
@@ -124,6 +127,11 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     challengeFor: options.challengeFor,
     isClosing: () => isClosing,
   }
+  const handle: HttpApp['handle'] = (request, response) => {
+    if (!(request instanceof IncomingMessage && response instanceof ServerResponse))
+      throw new TypeError('Expected the request and the response of node:http.')
+    void serveRequest(services, request, response)
+  }
   const servers: HttpListener[] = []
   const sockets = new Set<Socket>()
   /** One for all of them. */
@@ -132,10 +140,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
 
   const listenOn = async (name: string, wantedPort: number): Promise<AddressInfo> => {
-    const server = createListener(
-      { timeouts, certificate },
-      (request, response) => void serveRequest(services, request, response),
-    )
+    const server = createListener({ timeouts, certificate }, handle)
     servers.push(server)
     server.maxConnections = settings.maxConnections
     // Of a connection by https both are told: what arrives, and what is in it once both ends have agreed.
@@ -165,6 +170,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
 
   return {
+    handle,
     async listen() {
       const bound = await bind().catch((cause: unknown) => {
         throw listenError(settings, cause)
@@ -187,11 +193,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
 }
 
 /** The way of a request: route, host guard, caller, body, handler, reply (rule 1, OTC/T-12). Never rejects. */
-async function serveRequest(
-  services: HttpServices,
-  raw: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
+async function serveRequest(services: HttpServices, raw: NodeRequest, response: NodeResponse): Promise<void> {
   const path = pathOf(raw.url ?? '')
   const found = services.router.find(raw.method ?? '', path)
   const exchange = new Exchange(services, raw, response, path, found)

@@ -1,0 +1,186 @@
+import type { IncomingHttpHeaders, IncomingMessage as NodeRequest } from 'node:http'
+import { Socket } from 'node:net'
+import { IncomingMessage, ServerResponse } from './node-http.ts'
+
+/**
+ * The two halves of a request that came as a `Request` of the web, as Node's own: what answers HTTP here is written once.
+ * There is no socket; what goes in is pulled from the request's body, and what comes out is pulled by the reader of the response.
+ */
+export function openExchange(request: Request, path: string) {
+  const { method, body } = request
+  const raw = new PulledRequest({
+    method,
+    url: path,
+    headers: headersOf(request),
+    body,
+    socket: new Socket(),
+  })
+  const response = new PulledResponse(raw)
+  if (request.signal.aborted) response.destroy()
+  else request.signal.addEventListener('abort', () => response.destroy(), { once: true })
+  return { raw, response, answered: response.answered }
+}
+
+/** A request whose body somebody has read already, with that body in front of it again. */
+export function withBody(request: NodeRequest, bytes: Uint8Array<ArrayBuffer>): NodeRequest {
+  const { method = '', url = '/', socket } = request
+  const { 'content-length': _length, 'content-encoding': _packed, ...headers } = request.headers
+  const sent = { ...headers, 'content-length': String(bytes.length) }
+  return new PulledRequest({ method, url, headers: sent, body: new Response(bytes).body, socket })
+}
+
+interface Pulled {
+  readonly method: string
+  readonly url: string
+  readonly headers: IncomingHttpHeaders
+  readonly body: ReadableStream<Uint8Array> | null
+  readonly socket: Socket
+}
+
+class PulledRequest extends IncomingMessage {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
+  #isPulling = false
+
+  constructor({ method, url, headers, body, socket }: Pulled) {
+    super(socket)
+    this.#reader = body?.getReader()
+    this.method = method
+    this.url = url
+    this.httpVersion = '1.1'
+    this.headers = headers
+  }
+
+  /** Node asks a request once, and then waits for what its parser pushes: so everything is pushed, until it does not fit. */
+  override _read(): void {
+    if (this.#isPulling) return
+    this.#isPulling = true
+    this.#pull()
+      .catch((error: unknown) => this.destroy(error instanceof Error ? error : new Error(String(error))))
+      .finally(() => {
+        this.#isPulling = false
+      })
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#reader?.cancel(error ?? undefined).catch(() => undefined)
+    done(error)
+  }
+
+  async #pull(): Promise<void> {
+    let hasRoom = true
+    while (hasRoom) {
+      const { done, value } = (await this.#reader?.read()) ?? { done: true, value: undefined }
+      if (done) this.complete = true
+      hasRoom = this.push(done ? null : value)
+    }
+  }
+}
+
+/** A request that was made by a program need not say its host, nor how long its body is. */
+function headersOf(request: Request): Record<string, string> {
+  const headers = Object.fromEntries(request.headers)
+  headers.host ??= new URL(request.url).host
+  if (request.body !== null && headers['content-length'] === undefined)
+    headers['transfer-encoding'] = 'chunked'
+  return headers
+}
+
+/** Those of a connection, which a response of the web has nothing to do with. */
+const OF_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding'])
+const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304])
+
+class PulledResponse extends ServerResponse<PulledRequest> {
+  readonly answered: Promise<Response>
+  readonly #answer: (response: Response) => void
+  readonly #fail: (error: Error) => void
+  #body: ReadableStreamDefaultController<Uint8Array> | undefined
+  #isEnded = false
+  /** Called when the reader has taken what there is. */
+  #taken: (() => void) | undefined
+
+  constructor(request: PulledRequest) {
+    super(request)
+    const { promise, resolve, reject } = Promise.withResolvers<Response>()
+    this.answered = promise
+    this.#answer = resolve
+    this.#fail = reject
+    promise.catch(() => undefined)
+    // Node works them out from its socket.
+    Object.defineProperties(this, {
+      writableFinished: { get: () => this.#isEnded },
+      closed: { get: () => this.destroyed },
+    })
+  }
+
+  /** As this server writes it: names and values, one after the other. */
+  override writeHead(status: number, ...rest: unknown[]): this {
+    const headers = new Headers()
+    for (const [name, value] of Object.entries(this.getHeaders())) headers.set(name, String(value))
+    const [written] = rest
+    if (Array.isArray(written)) {
+      for (let at = 0; at + 1 < written.length; at += 2) {
+        if (!OF_CONNECTION.has(written[at])) headers.append(String(written[at]), String(written[at + 1]))
+      }
+    }
+    this.statusCode = status
+    if (WITHOUT_BODY.has(status)) this.#answer(new Response(null, { status, headers }))
+    else this.#answer(new Response(this.#openBody(), { status, headers }))
+    return this
+  }
+
+  override flushHeaders(): void {}
+
+  override write(chunk: unknown, ...rest: unknown[]): boolean {
+    const done = rest.find((argument) => typeof argument === 'function')
+    this.#body?.enqueue(bytesOf(chunk))
+    if ((this.#body?.desiredSize ?? 1) > 0) queueMicrotask(() => done?.())
+    else this.#taken = () => done?.()
+    return true
+  }
+
+  override end(...rest: unknown[]): this {
+    if (this.#isEnded || this.destroyed) return this
+    const [chunk] = rest
+    if (typeof chunk === 'string' || chunk instanceof Uint8Array) this.#body?.enqueue(bytesOf(chunk))
+    this.#isEnded = true
+    this.#body?.close()
+    this.emit('finish')
+    this.#close()
+    return this
+  }
+
+  /** A reader sees that it broke off: half an answer must not look like a whole one. */
+  override destroy(): this {
+    if (this.destroyed) return this
+    const error = new Error('The exchange was broken off.')
+    this.#fail(error)
+    if (!this.#isEnded) this.#body?.error(error)
+    this.req.destroy()
+    this.#close()
+    return this
+  }
+
+  #openBody(): ReadableStream<Uint8Array> {
+    return new ReadableStream({
+      start: (controller) => {
+        this.#body = controller
+      },
+      pull: () => {
+        const taken = this.#taken
+        this.#taken = undefined
+        taken?.()
+      },
+      cancel: () => void this.destroy(),
+    })
+  }
+
+  #close(): void {
+    this.destroyed = true
+    this.#body = undefined
+    this.emit('close')
+  }
+}
+
+function bytesOf(chunk: unknown): Uint8Array {
+  return chunk instanceof Uint8Array ? chunk : Buffer.from(String(chunk))
+}

@@ -1,0 +1,82 @@
+import type { ParsedConfig } from '#config/schema'
+import { catalogIdOf, functionNameOf, toolkitOf } from '#core/imports/project'
+import type { Store } from '#core/ports/store'
+import type { SafetyTier, Tool, ToolPolicy } from '#core/tool'
+import type { Selected } from '#core/tools/toolsets'
+import { SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
+
+/** What is known of a tool without opening its source: enough to say what names, patterns and scopes are about. */
+export interface KnownTool extends Selected {
+  readonly policy: Pick<ToolPolicy, 'safetyTier' | 'scopes' | 'tenants'>
+}
+
+interface KnownHere {
+  readonly tools: readonly KnownTool[]
+  /** Keys of all sources, also of those of which no tool is known yet. */
+  readonly sources: readonly string[]
+  /** Those of which no tool is known yet. */
+  readonly unread: ReadonlyMap<string, SourceOptions>
+}
+
+/** The tools that a server with this config and store would serve, as far as both tell: no upstream is asked. */
+export async function findKnownTools(
+  configured: ParsedConfig['sources'],
+  own: readonly Tool[],
+  store: Pick<Store, 'sources' | 'pins'> | undefined,
+): Promise<KnownHere> {
+  const sources = new Map(Object.entries(configured))
+  for (const { key, options } of (await store?.sources.list()) ?? []) {
+    const parsed = SOURCE_OPTIONS.safeParse(options)
+    if (parsed.success && !sources.has(key)) sources.set(key, parsed.data)
+  }
+  const unread = new Map<string, SourceOptions>()
+  const imported: KnownTool[] = []
+  for (const [key, options] of sources) {
+    const { pins } = (await store?.pins.read(key)) ?? { pins: [] }
+    const tools = pins.flatMap((pin) => (pin.isServed ? toKnown(key, options, pin) : []))
+    imported.push(...tools)
+    if (tools.length === 0) unread.set(key, options)
+  }
+  return { tools: [...own, ...imported], sources: [...sources.keys()], unread }
+}
+
+interface Said {
+  readonly safetyTier?: SafetyTier | undefined
+  readonly scopes?: readonly string[] | undefined
+  readonly tenants?: readonly string[] | undefined
+}
+
+type Pin = Awaited<ReturnType<Store['pins']['read']>>['pins'][number]
+
+function toKnown(
+  key: string,
+  options: SourceOptions,
+  { nativeName, local, accepted }: Pin,
+): readonly KnownTool[] {
+  if (accepted === undefined) return []
+  const toolkit = toolkitOf(key)
+  const { version, offered } = accepted
+  // The nearest word counts, as when the tool is served.
+  const own: readonly Said[] =
+    options.type === 'custom' ? [] : [options.tools[nativeName] ?? {}, options.policy ?? {}]
+  const said: readonly Said[] = [...own, offered.policy]
+  const { safetyTier = 'write' } = said.find((policy) => policy.safetyTier !== undefined) ?? {}
+  const { scopes = [] } = said.find((policy) => policy.scopes !== undefined) ?? {}
+  const { tenants } = said.find((policy) => policy.tenants !== undefined) ?? {}
+  const vendor = options.type === 'command' ? options.vendor : undefined
+  return [
+    {
+      parts: { base: `${toolkit}.${local}`, toolkit, name: local, version },
+      name: functionNameOf(toolkit, local),
+      catalogId: catalogIdOf(sourceKind(options), { toolkit, nativeName, local, vendor }),
+      policy: { safetyTier, scopes, ...(tenants === undefined ? {} : { tenants }) },
+    },
+  ]
+}
+
+/** What the options of a source ask of callers of its tools, whichever those are. */
+export function scopesOf(options: SourceOptions): readonly string[] {
+  if (options.type === 'custom') return []
+  const policies: readonly (Said | undefined)[] = [options.policy, ...Object.values(options.tools)]
+  return policies.flatMap((policy) => policy?.scopes ?? [])
+}

@@ -1,0 +1,173 @@
+import { randomBytes } from 'node:crypto'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { getRequestListener } from '@hono/node-server'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import express from 'express'
+import fastify from 'fastify'
+import { Hono } from 'hono'
+import { afterEach, describe, expect, it } from 'vitest'
+import { tool } from '#core/tools/define'
+import { createHandler, type Handler } from '#server/handler'
+
+const KEY = randomBytes(32).toString('base64url')
+const BASE = '/agent'
+const runs: string[] = []
+
+const bump = tool({
+  id: 'Counter.Bump@1.0.0',
+  description: 'Counts one up, and says so on the way.',
+  input: {
+    type: 'object',
+    properties: { by: { type: 'string', description: 'Who counts.' } },
+    required: ['by'],
+  },
+  output: { type: 'string' },
+  policy: { safetyTier: 'write' },
+  run: ({ by }, { progress }) => {
+    runs.push(String(by))
+    progress(1, 2, 'half')
+    progress(2, 2, 'done')
+    return `${by} counted`
+  },
+})
+
+const stopping: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const stop of stopping.splice(0).toReversed()) await stop()
+  runs.length = 0
+})
+
+async function open(): Promise<Handler> {
+  const handler = await createHandler(
+    {
+      tools: [bump],
+      store: 'memory:',
+      auth: { apiKeys: [{ id: 'agent', key: KEY }] },
+      log: { level: 'silent' },
+    },
+    { basePath: BASE },
+  )
+  stopping.push(handler.close)
+  return handler
+}
+
+async function listen(server: Server): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  stopping.push(() => new Promise((resolve) => server.close(resolve)))
+  stopping.push(async () => server.closeAllConnections())
+  const { port } = server.address() as AddressInfo
+  return `http://127.0.0.1:${port}`
+}
+
+const listening = (listener: RequestListener) => listen(createServer(listener))
+
+/** Each gives the address of the program that the handler is mounted in. */
+const PROGRAMS: Readonly<Record<string, (handler: Handler) => Promise<string>>> = {
+  'node:http': ({ listener }) => listening(listener),
+  Express: ({ listener }) => listening(express().use(BASE, listener)),
+  'Express that has read the body': ({ listener }) =>
+    listening(express().use(express.json()).use(BASE, listener)),
+  async Fastify({ listener }) {
+    const app = fastify()
+    app.register(
+      async (scope) => {
+        scope.removeAllContentTypeParsers()
+        scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
+        scope.all('/*', (request, reply) => {
+          reply.hijack()
+          listener(request.raw, reply.raw)
+        })
+      },
+      { prefix: BASE },
+    )
+    stopping.push(() => app.close())
+    return await app.listen({ port: 0, host: '127.0.0.1' })
+  },
+  Hono: ({ fetch }) =>
+    listening(getRequestListener(new Hono().all(`${BASE}/*`, (context) => fetch(context.req.raw)).fetch)),
+}
+
+async function callOtc(url: string, callId: string, by: string, key = KEY) {
+  const body = { request: { tool_id: 'Counter.Bump', call_id: callId, input: { by } } }
+  const reply = await fetch(`${url}${BASE}/tools/call`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-api-key': key },
+    body: JSON.stringify(body),
+  })
+  return { status: reply.status, body: await reply.json() }
+}
+
+describe.each(Object.keys(PROGRAMS))('mounted in %s', (name) => {
+  const mount = async () => await PROGRAMS[name]?.(await open())
+
+  it('answers calls, durable as ever, and refuses whoever has no key', async () => {
+    const url = `${await mount()}`
+    const first = await callOtc(url, 'c-1', 'Ann')
+    expect(first).toMatchObject({ status: 200, body: { result: { success: true, value: 'Ann counted' } } })
+    expect(await callOtc(url, 'c-1', 'Ann')).toMatchObject({
+      status: 200,
+      body: { result: { value: 'Ann counted' } },
+    })
+    expect(runs).toEqual(['Ann'])
+    expect((await callOtc(url, 'c-2', 'Bob', 'wrong')).status).toBe(401)
+    expect((await fetch(`${url}${BASE}/nothing`, { headers: { 'x-api-key': KEY } })).status).toBe(404)
+    expect((await fetch(`${url}${BASE}/health`)).status).toBe(200)
+  })
+
+  it('streams to the official MCP client', async () => {
+    const url = `${await mount()}`
+    const client = new Client({ name: 'test', version: '1.0.0' })
+    const requestInit = { headers: { 'x-api-key': KEY } }
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${url}${BASE}/mcp`), { requestInit }))
+    stopping.push(() => client.close())
+    const heard: (string | undefined)[] = []
+    const onprogress = ({ message }: { readonly message?: string | undefined }) => void heard.push(message)
+    const { content } = await client.callTool(
+      { name: 'Counter_Bump', arguments: { by: 'Cleo' } },
+      { onprogress },
+    )
+    expect(content).toMatchObject([{ type: 'text', text: '"Cleo counted"' }])
+    expect(heard).toEqual(['half', 'done'])
+  })
+})
+
+describe('a handler', () => {
+  it('answers a Request without any server', async () => {
+    const { fetch: ask } = await open()
+    const reply = await ask(new Request(`http://localhost:3000${BASE}/health`))
+    expect(reply.status).toBe(200)
+    expect(reply.headers.get('connection')).toBeNull()
+    const empty = await ask(new Request(`http://localhost:3000${BASE}/health`, { method: 'HEAD' }))
+    expect([empty.status, await empty.text()]).toEqual([200, ''])
+  })
+
+  it('answers for addresses and the name it was given, and for no other', async () => {
+    const { fetch: ask } = await open()
+    const reply = await ask(new Request(`http://rebound.example.com${BASE}/health`))
+    expect(reply.status).toBe(403)
+  })
+
+  it('needs credentials, because it does not know who can reach it', async () => {
+    const config = { tools: [bump], store: 'memory:', log: { level: 'silent' } } as const
+    await expect(createHandler(config)).rejects.toThrow('without credentials')
+    const open = await createHandler(config, { allowAnonymous: true })
+    stopping.push(open.close)
+    expect((await open.fetch(new Request('http://localhost/health'))).status).toBe(200)
+  })
+
+  it('takes no more calls once it drains, and says so', async () => {
+    const handler = await open()
+    await handler.drain()
+    expect(handler.isReady()).toBe(false)
+    const reply = await handler.fetch(
+      new Request(`http://localhost${BASE}/tools/call`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-api-key': KEY },
+        body: JSON.stringify({ request: { tool_id: 'Counter.Bump', call_id: 'c-1', input: { by: 'D' } } }),
+      }),
+    )
+    expect(await reply.text()).toContain('cannot take new calls right now')
+    expect(runs).toEqual([])
+  })
+})
