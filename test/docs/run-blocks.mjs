@@ -1,13 +1,11 @@
-// Imports files one after the other in this one process, and prints what each wrote with console.log: a JSON list of lists of lines.
-
+// Imports files one after the other in this one process, and prints what each wrote to its console: a JSON list of lists of lines.
 import { pathToFileURL } from 'node:url'
 import { format } from 'node:util'
 
 const printed = []
-const print = console.log
 for (const file of process.argv.slice(2)) {
   const lines = []
-  console.log = (...said) => lines.push(...format(...said).split('\n'))
+  globalThis.console.log = (...said) => lines.push(...format(...said).split('\n'))
   try {
     await import(pathToFileURL(file).href)
   } catch (error) {
@@ -15,5 +13,4 @@ for (const file of process.argv.slice(2)) {
   }
   printed.push(lines)
 }
-print(JSON.stringify(printed))
-process.exit()
+process.stdout.write(JSON.stringify(printed), () => process.exit())
