@@ -4,8 +4,9 @@ import { API_KEY } from './servers/add-contract.ts'
 import { type Figure, percentile } from './statistics.ts'
 
 const CALLS_PER_TURN = 100
-const TURNS = 12
-const WARM_UP_TURNS = 2
+const TURNS = 40
+/** As many calls as it takes until no more of the code is compiled while they run. */
+const WARM_UP_TURNS = 25
 
 interface Times {
   readonly p50Ms: number

@@ -19,7 +19,7 @@ const USAGE = `Usage: npm run bench -- [--quick] [--only ROW]... [--json]
 The whole table, not quick, is also written to bench/RESULTS.md.`
 
 const ROUNDS = 3
-const FULL: Timing = { warmUpMs: 2_000, sliceMs: 1_000, slices: 6 }
+const FULL: Timing = { warmUpMs: 5_000, sliceMs: 1_000, slices: 6 }
 const QUICK: Timing = { warmUpMs: 1_000, sliceMs: 500, slices: 4 }
 /** Above this the generator, not the server, may be what limits a fast contender. */
 const GENERATOR_LIMIT = 0.95

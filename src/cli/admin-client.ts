@@ -170,7 +170,10 @@ interface AskedServer {
 }
 
 /** `--url` or `COLLET_URL`; else the server that the config is of. */
-async function serverOf(args: Arguments<AdminOption>, context: CommandContext): Promise<AskedServer> {
+export async function serverOf(
+  args: Arguments<'url' | 'key' | 'store' | 'config'>,
+  context: CommandContext,
+): Promise<AskedServer> {
   const { url } = readServerAddress(args, context)
   const isNamed = args.text('url') !== undefined || context.environment.url !== undefined
   if (isStoreAlone(args) || (isNamed && !isOwnHttps(url))) return { url }

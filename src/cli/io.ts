@@ -114,6 +114,8 @@ export interface CliIo {
   takeStdout(): TextStream
   readonly environment: Environment
   readonly workingFolder: string
+  /** The words by which another program starts this one from anywhere, before its arguments. */
+  readonly program: readonly string[]
   /** Who is at the terminal, for the journal. */
   readonly userName: string
   readonly clock: Clock

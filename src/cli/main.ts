@@ -22,6 +22,7 @@ const io: CliIo = {
   takeStdout,
   environment: readEnvironment(),
   workingFolder: process.cwd(),
+  program: ownProgram(),
   userName: userName(),
   clock: SYSTEM_CLOCK,
   services: REAL_SERVICES,
@@ -55,6 +56,11 @@ function takeStdout(): TextStream {
   const write = process.stdout.write.bind(process.stdout)
   process.stdout.write = process.stderr.write.bind(process.stderr)
   return { write: (text) => write(text) }
+}
+
+function ownProgram(): readonly string[] {
+  const [, script = ''] = process.argv
+  return [process.execPath, ...process.execArgv, script]
 }
 
 function onStop(listener: () => void): () => void {
@@ -107,8 +113,8 @@ function onUncaughtException(listener: (error: unknown) => void): () => void {
 
 /** In a process group of its own: Ctrl-C on the terminal reaches the parent only, which passes it on once. */
 function startProcess(args: readonly string[]): ServerProcess {
-  const [, script = ''] = process.argv
-  const child = spawn(process.execPath, [...process.execArgv, script, ...args], {
+  const [file = '', ...own] = ownProgram()
+  const child = spawn(file, [...own, ...args], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     detached: true,
   })

@@ -36,6 +36,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['pins', () => import('#cli/commands/pins')],
   ['journal', () => import('#cli/commands/journal')],
   ['import', () => import('#cli/commands/import')],
+  ['connect', () => import('#cli/commands/connect')],
   ['secrets', () => import('#cli/commands/secrets')],
   ['vault', () => import('#cli/commands/secrets')],
   ['opentool', () => import('#cli/commands/opentool')],

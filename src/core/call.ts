@@ -92,6 +92,12 @@ export interface CallRequest {
 /** A caller who may leave; the signal is made for those who ask for it, because few runs take time. */
 export interface Leaving {
   readonly left?: AbortSignal | undefined
+  /** Where that is known without the signal. */
+  readonly isGone?: boolean
+}
+
+export function hasLeft(leaving: Leaving | undefined): boolean {
+  return leaving?.isGone ?? leaving?.left?.aborted ?? false
 }
 
 export interface Progress {

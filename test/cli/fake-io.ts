@@ -42,6 +42,7 @@ export class FakeIo {
       takeStdout: () => this.io.stdout,
       environment: readEnvironment({}),
       workingFolder: '/nowhere',
+      program: ['/bin/node', '/lib/collet.js'],
       userName: 'tester',
       clock: { nowMs: () => Date.UTC(2026, 0, 1), monotonicMs: () => performance.now() },
       services: { ...NO_SERVICES, ...this.#services },

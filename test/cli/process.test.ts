@@ -84,6 +84,9 @@ describe('the collet process', () => {
     const run = collet('serve')
     const [, url = ''] = await run.says(/on (http:\S+)/)
     const [, curl = ''] = await run.says(/Try it +(curl .*)\n/)
+    expect(run.stdout).toMatch(
+      /MCP +http:\/\/127\.0\.0\.1:\d+\/mcp \(for your client: collet connect CLIENT\)/,
+    )
     expect(curl).toContain(`${url}/tools/call`)
     const [, body = ''] = /-d '(.*)'/.exec(curl) ?? []
     const response = await fetch(`${url}/tools/call`, {

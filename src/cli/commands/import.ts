@@ -10,17 +10,17 @@ import {
   type ExitCode,
   UsageError,
 } from '#cli/command'
-import { CHOICE_OPTIONS, type ChoiceOption, ImportChoices } from '#cli/import-choices'
+import { CHOICE_OPTIONS, type ChoiceOption, ImportChoices } from '#cli/import/choices'
+import { adviceFor, FROM_NAMES, importFrom, isServerList } from '#cli/import/from'
+import { previewSource, warningsOf } from '#cli/import/preview'
+import { freeKey, SourceShelf } from '#cli/import/shelf'
 import { confirm, readHidden } from '#cli/input'
-import { previewSource, warningsOf } from '#cli/preview'
-import { freeKey, SourceShelf } from '#cli/source-shelf'
 import { STORE_OPTIONS } from '#cli/store-access'
 import { cleanText, isJsonObject, type JsonObject } from '#core/json'
 import type { Discovery } from '#core/ports/source'
 import { type Detection, isSourceKey, suggestKey } from '#server/import/detect'
 import { type FoundSource, IMPORT_TYPES, type ImportType } from '#server/import/probe'
 import { isLoopback } from '#server/safety'
-import { adviceFor, FROM_NAMES, importFrom, isServerList } from './import-from.ts'
 
 type ImportOption =
   | 'from'

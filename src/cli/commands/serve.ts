@@ -394,6 +394,8 @@ function announce(
   const { host } = settings.server
   if (ALL_ADDRESSES.has(host)) output.data(`  Listens on   all addresses of this machine (${host})`)
   if (workers !== undefined) output.data(`  Workers      ${workers} processes share the port`)
+  if (settings.mcp.enabled)
+    output.data(`  MCP          ${calledUrl(url, settings)}/mcp (for your client: collet connect CLIENT)`)
   if (curl !== undefined) output.data(`  Try it       ${curl}`)
   output.data(`  Data         ${whereDataLives(settings)}`)
   output.data(`  Start token  ${startTokenFile} (lets an operator in: settling calls, approvals, keys)`)

@@ -7,8 +7,8 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
+import { SourceShelf } from '#cli/import/shelf'
 import { renderTable } from '#cli/output'
-import { SourceShelf } from '#cli/source-shelf'
 import { cleanText, type JsonObject } from '#core/json'
 import type { RenderedSource } from '#server/admin/sources'
 

@@ -1,5 +1,5 @@
 import { approvalRequired } from '#core/approvals/approvals'
-import type { CallReply, CallRequest } from '#core/call'
+import { type CallReply, type CallRequest, hasLeft } from '#core/call'
 import { fault, isToolError } from '#core/errors'
 import { runIdOf } from '#core/ids'
 import { type Budgets, type Reservation, UNBUDGETED } from '#core/limits/budgets'
@@ -241,7 +241,7 @@ async function isDecided(
   try {
     return await waits.until(record, { waitMs: limits.shortenWait(waitMs), gone }, async () => {
       const now = await store.approvals.find({ tenant, id })
-      return now?.state !== 'pending' || request.leaving?.left?.aborted === true
+      return now?.state !== 'pending' || hasLeft(request.leaving)
     })
   } finally {
     leave()

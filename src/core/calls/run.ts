@@ -1,4 +1,4 @@
-import type { Outcome } from '#core/call'
+import { hasLeft, type Outcome } from '#core/call'
 import { fault } from '#core/errors'
 import { runIdOf } from '#core/ids'
 import type { Reservation } from '#core/limits/budgets'
@@ -92,7 +92,7 @@ async function claimAndRun(needs: RunNeeds, { running, checked, means, slot }: S
     // Rule 18: others may take us for dead by now, so what was claimed is given back.
     if (claimed && !needs.store.mayStart(writer)) running.interrupt('shutdown')
     needs.feed.notify(scope.run?.run ?? call.record)
-    if (claimed && call.request.leaving?.left?.aborted === true) running.interrupt('cancel')
+    if (claimed && hasLeft(call.request.leaving)) running.interrupt('cancel')
     const executing = execute(needs, running, checked.input)
     const end = executing instanceof Promise ? await executing : executing
     if (end.kind === 'suspended') {
@@ -308,7 +308,7 @@ function decidesOf({ call }: RunningCall, { error, waitsFor }: Suspension): Pick
 
 /** Nothing begins for a caller whose leaving cancels (MCP-83): the call stays what it was. */
 function checkPresent({ request }: IdentifiedCall): void {
-  if (request.leaving?.left?.aborted !== true) return
+  if (!hasLeft(request.leaving)) return
   throw fault('not_ready', 'The caller left before the tool was called. Nothing was run.', {
     retryAfterMs: 1_000,
   })

@@ -121,6 +121,10 @@ export class Exchange implements HttpRequest {
     return this.#signal
   }
 
+  get isGone(): boolean {
+    return this.response.destroyed && !this.response.writableFinished
+  }
+
   get left(): AbortSignal {
     this.#left ??= leavingOf(this.response)
     return this.#left

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type PlaceholderValues, readServer, readServerList } from './client-servers.ts'
-import { clientPlace, MCP_CLIENTS } from './clients.ts'
+import { clientFiles, clientPlace, MCP_CLIENTS } from './clients.ts'
 
 /** A placeholder. */
 const hole = (name: string): string => `\${${name}}`
@@ -100,7 +100,7 @@ describe('a list of servers', () => {
   it('is at the place of its client on each platform', () => {
     const files = (platform: NodeJS.Platform, variables = {}) => {
       const place = clientPlace('/project', { HOME: '/home/me', ...variables }, platform)
-      return Object.values(MCP_CLIENTS).flatMap((client) => client.files(place))
+      return Object.values(MCP_CLIENTS).flatMap((client) => clientFiles(client, place))
     }
     expect(files('darwin')).toContain(
       '/home/me/Library/Application Support/Claude/claude_desktop_config.json',

@@ -1,5 +1,6 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import type { JsonObject } from '#core/json'
 
 /** Where to look: a folder of a project, and the machine. */
 interface ClientPlace {
@@ -11,17 +12,19 @@ interface ClientPlace {
 }
 
 /** A program that talks to MCP servers, and the files in which it lists them. */
-interface McpClient {
+export interface McpClient {
   /** As people call it. */
   readonly title: string
   /** The member of its file that holds the servers. */
   readonly member: 'mcpServers' | 'servers'
-  /** Files of a project, which wins, and then of the user; the first of all is the one to write to. */
-  files(place: ClientPlace): readonly string[]
+  /** Its file in a project, which wins; absent where it knows no projects. */
+  readonly projectFile?: string
+  /** Its files of the user. */
+  userFiles(place: ClientPlace): readonly string[]
   /** How its files name a variable of the environment; absent where they cannot. */
   readonly variable?: (name: string) => string
-  /** Whether its files can name an address; else it only starts programs. */
-  readonly takesUrl: boolean
+  /** The entry of a server at an address; absent where it only starts programs. */
+  readonly atAddress?: (url: string, headers: JsonObject) => JsonObject
   /** What one has to do after its file has changed. */
   readonly after: string
 }
@@ -32,44 +35,45 @@ export const MCP_CLIENTS = {
   claude: {
     title: 'Claude Desktop',
     member: 'mcpServers',
-    files: ({ settings }) => [join(settings, 'Claude', 'claude_desktop_config.json')],
-    takesUrl: false,
+    userFiles: ({ settings }) => [join(settings, 'Claude', 'claude_desktop_config.json')],
     after: 'Quit Claude Desktop and start it again.',
   },
   'claude-code': {
     title: 'Claude Code',
     member: 'mcpServers',
-    files: ({ folder, home }) => [join(folder, '.mcp.json'), join(home, '.claude.json')],
+    projectFile: '.mcp.json',
+    userFiles: ({ home }) => [join(home, '.claude.json')],
     variable: (name) => `\${${name}}`,
-    takesUrl: true,
+    atAddress: (url, headers) => ({ type: 'http', url, ...headers }),
     after: 'Start claude in this folder; /mcp shows its servers.',
   },
   cursor: {
     title: 'Cursor',
     member: 'mcpServers',
-    files: ({ folder, home }) => [join(folder, '.cursor', 'mcp.json'), join(home, '.cursor', 'mcp.json')],
+    projectFile: join('.cursor', 'mcp.json'),
+    userFiles: ({ home }) => [join(home, '.cursor', 'mcp.json')],
     variable: named,
-    takesUrl: true,
+    atAddress: (url, headers) => ({ url, ...headers }),
     after: 'Open this folder in Cursor and turn the server on under Settings, MCP.',
   },
   vscode: {
     title: 'VS Code',
     member: 'servers',
-    files: ({ folder, settings }) => [
-      join(folder, '.vscode', 'mcp.json'),
+    projectFile: join('.vscode', 'mcp.json'),
+    userFiles: ({ settings }) => [
       join(settings, 'Code', 'User', 'mcp.json'),
       join(settings, 'Code', 'User', 'settings.json'),
     ],
     variable: named,
-    takesUrl: true,
+    atAddress: (url, headers) => ({ type: 'http', url, ...headers }),
     after: 'Open this folder in VS Code and run "MCP: List Servers".',
   },
   windsurf: {
     title: 'Windsurf',
     member: 'mcpServers',
-    files: ({ home }) => [join(home, '.codeium', 'windsurf', 'mcp_config.json')],
+    userFiles: ({ home }) => [join(home, '.codeium', 'windsurf', 'mcp_config.json')],
     variable: named,
-    takesUrl: true,
+    atAddress: (url, headers) => ({ serverUrl: url, ...headers }),
     after: 'Press Refresh under Settings, Cascade, MCP servers.',
   },
 } as const satisfies Readonly<Record<string, McpClient>>
@@ -77,6 +81,11 @@ export const MCP_CLIENTS = {
 /** A client by its name; `undefined` for any other word. */
 export function mcpClient(name: string): McpClient | undefined {
   return Object.entries<McpClient>(MCP_CLIENTS).find(([known]) => known === name)?.[1]
+}
+
+/** The files of a client, absolute: that of the project first, which is also the one to write to. */
+export function clientFiles({ projectFile, userFiles }: McpClient, place: ClientPlace): readonly string[] {
+  return [...(projectFile === undefined ? [] : [join(place.folder, projectFile)]), ...userFiles(place)]
 }
 
 /** Where the clients of this user keep their files; `variables` are those of the environment. */

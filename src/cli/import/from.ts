@@ -1,10 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
 import { type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
-import type { ImportChoices } from '#cli/import-choices'
 import { confirm, readHidden } from '#cli/input'
-import { previewSource, warningsOf } from '#cli/preview'
-import { freeKey, type SourceShelf } from '#cli/source-shelf'
 import { cleanText, type JsonObject } from '#core/json'
 import { didYouMean } from '#core/nearest-name'
 import type { Discovery } from '#core/ports/source'
@@ -14,9 +11,12 @@ import {
   readServerList,
   type WrittenServer,
 } from '#server/import/client-servers'
-import { clientPlace, MCP_CLIENTS, mcpClient } from '#server/import/clients'
+import { clientFiles, clientPlace, MCP_CLIENTS, mcpClient } from '#server/import/clients'
 import { keyFrom } from '#server/import/detect'
 import { isLoopback } from '#server/safety'
+import type { ImportChoices } from './choices.ts'
+import { previewSource, warningsOf } from './preview.ts'
+import { freeKey, type SourceShelf } from './shelf.ts'
 
 /** The clients that `--from` knows. */
 export const FROM_NAMES = Object.keys(MCP_CLIENTS).join(', ')
@@ -81,7 +81,7 @@ interface Lists {
 function readLists(from: string, { workingFolder, environment, output }: CommandContext): Lists {
   const client = mcpClient(from)
   const place = clientPlace(workingFolder, environment.variables())
-  const files = client === undefined ? [resolve(workingFolder, from)] : client.files(place)
+  const files = client === undefined ? [resolve(workingFolder, from)] : clientFiles(client, place)
   const servers = new Map<string, WrittenServer>()
   const asked = new Map<string, string>()
   const problems: string[] = []

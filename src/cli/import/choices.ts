@@ -1,7 +1,7 @@
+import { type Arguments, type CommandContext, type OptionSpecs, UsageError } from '#cli/command'
+import { confirm } from '#cli/input'
 import type { JsonObject } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
-import { type Arguments, type CommandContext, type OptionSpecs, UsageError } from './command.ts'
-import { confirm } from './input.ts'
 
 const TRUST = ['nothing', 'annotations'] as const
 const METHODS = ['get', 'head', 'options', 'put', 'post', 'patch', 'delete'] as const

@@ -1,9 +1,9 @@
+import type { CommandContext } from '#cli/command'
 import { idleOverrides } from '#core/imports/overrides'
 import { suspicionsOf } from '#core/imports/suspicions'
 import { cleanText, type JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import { type Logger, SILENT_LOGGER } from '#core/runtime'
-import type { CommandContext } from './command.ts'
 
 /** What is seen of a source before it is added. */
 type Preview =

@@ -1,9 +1,9 @@
+import { AdminClient, type AdminOption, DEFAULT_URL } from '#cli/admin-client'
+import { Arguments, type CommandContext, UsageError } from '#cli/command'
+import { ensureStore, hasStore, isStoreAlone, lacksConfig, loadProjectConfig } from '#cli/store-access'
 import type { LoadedConfig } from '#config/load'
 import type { JsonObject } from '#core/json'
 import { createSourceRoutes } from '#server/admin/sources'
-import { AdminClient, type AdminOption, DEFAULT_URL } from './admin-client.ts'
-import { Arguments, type CommandContext, UsageError } from './command.ts'
-import { ensureStore, hasStore, isStoreAlone, lacksConfig, loadProjectConfig } from './store-access.ts'
 
 /** Where sources go. `--key` is the source's in `collet import`, and the caller's elsewhere. */
 interface Shelf {
