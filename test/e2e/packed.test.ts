@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
+import { playMcpServersStory } from './story-mcp-servers.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const LIMIT_MS = 120_000
@@ -151,6 +152,12 @@ describe('the packed package, installed elsewhere', () => {
     await server.stop()
   })
 
+  it('puts the MCP servers of a client behind one address, with two commands', async () => {
+    const folder = join(project, 'story')
+    mkdirSync(folder)
+    await playMcpServersStory(folder, ['npx', 'collet'])
+  })
+
   it('is few files, each with a map that holds the sources it speaks of', () => {
     const dist = join(project, 'node_modules/collet/dist')
     const files = readdirSync(dist, { recursive: true, encoding: 'utf8' })
@@ -210,6 +217,7 @@ describe('the packed package, installed elsewhere', () => {
       'node_modules',
       'npm-shrinkwrap.json',
       'package.json',
+      'templates',
       'vectors',
     ])
     expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual(['errors.md', 'specs'])

@@ -1,0 +1,88 @@
+import { execFile } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { expect } from 'vitest'
+import { startServerProcess } from './server-process.ts'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const LONGEST_S = 120
+const run = promisify(execFile)
+
+/** Programs that everybody starts from npm, as this repository has them installed. */
+function published(name: string, ...args: readonly string[]) {
+  return {
+    command: process.execPath,
+    args: [join(ROOT, 'node_modules/@modelcontextprotocol', name, 'dist/index.js'), ...args],
+  }
+}
+
+/**
+ * Somebody has three MCP servers in the file of Claude Desktop, and an empty folder. Two commands later all of them are
+ * behind one address. `collet` is how the command is started in that folder.
+ */
+export async function playMcpServersStory(
+  folder: string,
+  collet: readonly [string, ...string[]],
+): Promise<void> {
+  const settings = join(folder, 'settings')
+  const work = join(folder, 'work')
+  mkdirSync(join(settings, 'Claude'), { recursive: true })
+  mkdirSync(work)
+  writeFileSync(join(work, 'hello.txt'), 'Hello from a file.\n')
+  const mcpServers = {
+    filesystem: published('server-filesystem', work),
+    memory: { ...published('server-memory'), env: { MEMORY_FILE_PATH: join(folder, 'memory.json') } },
+    everything: published('server-everything', 'stdio'),
+  }
+  writeFileSync(join(settings, 'Claude', 'claude_desktop_config.json'), JSON.stringify({ mcpServers }))
+  const env = { ...process.env, NO_COLOR: '1', HOME: folder, APPDATA: settings, XDG_CONFIG_HOME: settings }
+  if (process.platform === 'darwin') writeDarwin(folder, mcpServers)
+  const [file, ...words] = collet
+
+  const startedMs = performance.now()
+  const importing = ['import', '--from', 'claude', '--yes', '--trust', 'annotations']
+  const imported = await run(file, [...words, ...importing], { cwd: work, env })
+  const importedMs = performance.now()
+  const server = await startServerProcess(file, [...words, 'serve', '--port', '0'], { cwd: work, env })
+  try {
+    const client = new Client({ name: 'story', version: '1.0.0' })
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`)))
+    const { tools } = await client.listTools()
+    const text = async (name: string, input: object) => {
+      const called = tools.find((tool) => tool.name.endsWith(name))
+      const answer = await client.callTool({ name: called?.name ?? name, arguments: { ...input } })
+      return JSON.stringify(answer)
+    }
+    expect(await text('_read_text_file', { path: join(work, 'hello.txt') })).toContain('Hello from a file.')
+    const entities = [{ name: 'Ann', entityType: 'person', observations: ['likes tea'] }]
+    await text('_create_entities', { entities })
+    expect(await text('_read_graph', {})).toContain('likes tea')
+    expect(await text('_echo', { message: 'hi' })).toContain('Echo: hi')
+    const endedMs = performance.now()
+    await client.close()
+
+    const seconds = (endedMs - startedMs) / 1000
+    const importS = ((importedMs - startedMs) / 1000).toFixed(1)
+    process.stdout.write(
+      `Story 1: three MCP servers of a Claude config behind one address, ${tools.length} tools, called: ${seconds.toFixed(1)} s, 2 commands (import ${importS} s)\n`,
+    )
+    expect(seconds).toBeLessThan(LONGEST_S)
+    expect(imported.stderr).toContain('Made collet.config.json and .collet/collet.db.')
+    expect(tools.find(({ name }) => name.endsWith('_read_graph'))?.annotations?.readOnlyHint).toBe(true)
+    expect(tools.find(({ name }) => name.endsWith('_write_file'))?.annotations?.readOnlyHint).toBe(false)
+    expect(server.output()).toMatch(/MCP +http:\S+\/mcp/)
+
+    const again = await run(file, [...words, ...importing, '--json'], { cwd: work, env })
+    expect(JSON.parse(again.stdout)).toMatchObject({ added: [], failed: [], known: [{}, {}, {}] })
+  } finally {
+    await server.stop()
+  }
+}
+
+function writeDarwin(home: string, mcpServers: object): void {
+  const place = join(home, 'Library/Application Support/Claude')
+  mkdirSync(place, { recursive: true })
+  writeFileSync(join(place, 'claude_desktop_config.json'), JSON.stringify({ mcpServers }))
+}
