@@ -29,6 +29,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['mcp', () => import('#cli/commands/serve')],
   ['reload', () => import('#cli/commands/reload')],
   ['tools', () => import('#cli/commands/call')],
+  ['toolsets', () => import('#cli/commands/toolsets')],
   ['sources', () => import('#cli/commands/sources')],
   ['call', () => import('#cli/commands/call')],
   ['calls', () => import('#cli/commands/calls')],
@@ -175,7 +176,9 @@ function report(error: unknown, command: Command, io: CliIo, output: Output): Ex
     return EXIT.usage
   }
   if (error instanceof CommandFailure) {
-    output.error(cleanText(error.message))
+    const [first = '', ...rest] = error.message.split('\n')
+    output.error(cleanText(first))
+    for (const line of rest) output.note(cleanText(line))
     return error.exit
   }
   if (error instanceof StoreError) {
