@@ -304,7 +304,7 @@ describe('the packed package, installed elsewhere', () => {
       (name) => readFileSync(join(dist, name), 'utf8').match(/\/\*\*[\s\S]*?\*\//g) ?? [],
     )
     const cited = comments.filter((text) =>
-      /\b(?:rules? \d|(?:OTC|OTS|MCP|OWP|OXP)(?:\/[A-Z])?-\d|[TC]-\d)/i.test(text),
+      /\b(?:[Rr]ules? \d|(?:OTC|OTS|MCP|OWP|OXP)(?:\/[A-Z])?-\d|[TC]-\d)/.test(text),
     )
     expect(cited).toEqual([])
   })
@@ -323,7 +323,11 @@ describe('the packed package, installed elsewhere', () => {
       'templates',
       'vectors',
     ])
-    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual(['errors.md', 'specs'])
+    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual([
+      'README.md',
+      'errors.md',
+      'specs',
+    ])
     const data = readdirSync(join(project, 'node_modules/collet/docs/specs/data'))
     expect(data.filter((name) => !/\.(?:json|md)$/.test(name))).toEqual([])
   })

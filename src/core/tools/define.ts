@@ -81,6 +81,7 @@ export interface WorkflowDefinition<
   readonly title?: string
   /** openwop id; default `workflow:Toolkit.Name`. */
   readonly catalogId?: string
+  /** What the tool does and when to use it: models decide by this. */
   readonly description: string
   /** Words that toolsets choose tools by, such as `crm`: letters, digits, `.`, `_`, `-`. */
   readonly tags?: readonly string[]
@@ -220,6 +221,7 @@ export interface ToolDefinition<
   readonly title?: string
   /** openwop id; default `openwop:Toolkit.Name`. */
   readonly catalogId?: string
+  /** What the tool does and when to use it: models decide by this. */
   readonly description: string
   /** Words that toolsets choose tools by, such as `crm`: letters, digits, `.`, `_`, `-`. */
   readonly tags?: readonly string[]
