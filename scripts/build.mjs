@@ -1,11 +1,12 @@
 // `npm run build`, or `node scripts/build.mjs FOLDER`: declarations by the compiler, one file a module; code by the bundler, in few files. Node takes some 0.4 ms to find, read
 // and link a module, so a start from two hundred of them would wait longer for files than for work.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, rmSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, posix, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { RolldownMagicString, rolldown } from 'rolldown'
+import { BUNDLED } from './bundled.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const sources = join(root, 'src')
@@ -46,6 +47,7 @@ const START = [
 rmSync(target, { recursive: true, force: true })
 declare()
 await bundle()
+writeLicences()
 run(
   '--conditions=collet-source',
   '--disable-warning=ExperimentalWarning',
@@ -74,8 +76,8 @@ async function bundle() {
     platform: 'neutral',
     input: Object.fromEntries(ENTRIES.map((name) => [name, fileOf(name)])),
     resolve: { conditionNames: ['collet-source', 'import', 'node', 'default'] },
-    // Packages stay packages: users' tools share them with us (zod), and advisories about them reach whoever has them.
-    external: (id) => /^[^./#]/.test(id) && !id.startsWith(root),
+    // Packages stay packages: users' tools share them with us (zod), and advisories about them reach whoever has them. All but one.
+    external: (id) => /^[^./#]/.test(id) && !id.startsWith(root) && !isBundled(id),
     plugins: [ownAddresses()],
     // Asked for by how parts are cut; nothing of ours imports an entry, so none is extended.
     preserveEntrySignatures: 'allow-extension',
@@ -86,7 +88,6 @@ async function bundle() {
   await build.write({
     dir: target,
     format: 'esm',
-    sourcemap: true,
     entryFileNames: '[name].js',
     chunkFileNames: 'parts/[name]-[hash].js',
     codeSplitting: {
@@ -95,6 +96,22 @@ async function bundle() {
     },
   })
   await build.close()
+}
+
+function isBundled(id) {
+  return BUNDLED.some((name) => id === name || id.startsWith(`${name}/`))
+}
+
+/** Their authors ask for one thing: that their notice goes with their code. */
+function writeLicences() {
+  const notices = BUNDLED.map((name) => {
+    const folder = join(root, 'node_modules', name)
+    const { version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+    const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry))
+    if (file === undefined) throw new Error(`${name} has no licence in a file; write it out here.`)
+    return `${name} ${version} (${license})\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`
+  })
+  writeFileSync(join(target, 'LICENSES.txt'), notices.join(`\n${'-'.repeat(72)}\n\n`))
 }
 
 function fileOf(name) {

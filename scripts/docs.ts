@@ -12,7 +12,7 @@ const NAMED_FILE = new RegExp(
   `\`((?:(?:src|test|bench|scripts|vectors|examples)/|(?:${ROOMS})/)[\\w./-]+\\.(?:ts|mjs|jsonl|json))\``,
   'g',
 )
-const LINK = /(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)/g
+const LINK = /\[[^\]\n]*\]\(([^)\s]+)\)/g
 
 export interface Page {
   readonly path: string

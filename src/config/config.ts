@@ -53,7 +53,8 @@ interface ToolApprovalConfig<Input> extends Omit<WrittenTerms, 'when'> {
   readonly when?: ApprovalPredicate<Input>
 }
 
-type ToolEntry = DefinedTool | string
+/** A tool, or where files are that export some. */
+export type ToolEntry = DefinedTool | string
 
 /** The input of the tools with this id, or of all versions with this name; JSON for what the config only names. */
 type InputNamed<Entry, Name> = [SchemaNamed<Entry, Name>] extends [never]

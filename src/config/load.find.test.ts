@@ -22,7 +22,7 @@ describe('findConfig', () => {
   })
 
   it('says what to do when there is none, or more than one', () => {
-    expect(() => findConfig(folder)).toThrow('Create collet.config.ts there, or name a file with --config.')
+    expect(() => findConfig(folder)).toThrow('"collet init" makes one with a first tool;')
     expect(() => findConfig(folder, 'gone.ts')).toThrow(`There is no config file ${join(folder, 'gone.ts')}`)
     writeFileSync(join(folder, 'collet.config.ts'), '')
     writeFileSync(join(folder, 'collet.config.json'), '')

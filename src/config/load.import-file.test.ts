@@ -45,6 +45,13 @@ describe('importFile', () => {
     await expect(importFile(enums, nativeImport())).rejects.toThrow(`${enums}:1`)
   })
 
+  it('says how to install a package that is missing, and who imports it', async () => {
+    const importer = file('p.ts', 'import "@scope/not-there/part"')
+    await expect(importFile(importer, nativeImport())).rejects.toThrow(
+      `${importer}: at ${importer}: imports "@scope/not-there", which is not installed. Run: npm install @scope/not-there`,
+    )
+  })
+
   it('explains an import without an extension', async () => {
     await expect(importFile(file('m.ts', 'import "./gone"'), nativeImport())).rejects.toThrow(
       'Node imports "./x.ts", not "./x"',

@@ -21,7 +21,7 @@ export function findConfig(folder: string, named?: string): string {
   const [first, second] = CONFIG_NAMES.filter((name) => existsSync(join(folder, name)))
   if (first === undefined) {
     throw notFound(
-      `There is no config in ${folder}. Create collet.config.ts there, or name a file with --config.`,
+      `There is no config in ${folder}. "collet init" makes one with a first tool; --config names a file elsewhere.`,
     )
   }
   if (second !== undefined) {
@@ -204,6 +204,9 @@ const EXPLAINED: Readonly<Record<string, string>> = {
 function importProblem(error: unknown): string {
   if (!(error instanceof Error))
     return `threw ${typeof error === 'string' ? error : 'something that is not an Error'} while loading.`
+  const missing = missingPackage(error)
+  if (missing !== undefined)
+    return `imports "${missing}", which is not installed. Run: npm install ${missing}`
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
   const advice = EXPLAINED[code]
   const text = `${error.name}: ${error.message}`

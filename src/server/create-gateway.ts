@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { ColletConfig } from '#config/config'
+import type { ColletConfig, ToolEntry } from '#config/config'
 import { readEnvironment } from '#config/environment'
 import { ConfigError, parseConfig } from '#config/load'
 import { loadTools } from '#config/load-tools'
@@ -86,7 +86,10 @@ const GRACE_MS = 10_000
 // The rooms behind these are loaded when used: a file that only defines tools stays quick to import.
 
 /** Calls tools with the same records, keys and journal as the server, from this process. */
-export async function createGateway(config: ColletConfig, options: GatewayOptions = {}): Promise<Gateway> {
+export async function createGateway<const Tools extends readonly ToolEntry[], Names extends string>(
+  config: ColletConfig<Tools, Names>,
+  options: GatewayOptions = {},
+): Promise<Gateway> {
   const [settings, { openServices }, { createLog }, { gatewayApprovals }] = await Promise.all([
     settingsOf(config, options),
     import('./services.ts'),
@@ -138,13 +141,16 @@ export async function createGateway(config: ColletConfig, options: GatewayOption
 }
 
 /** The whole server from code: what `collet serve` does with a config file. */
-export async function serve(config: ColletConfig, options: ServeOptions = {}): Promise<RunningServer> {
+export async function serve<const Tools extends readonly ToolEntry[], Names extends string>(
+  config: ColletConfig<Tools, Names>,
+  options: ServeOptions = {},
+): Promise<RunningServer> {
   const { startServer } = await import('./start-server.ts')
   const { allowAnonymous = false } = options
   return await startServer(await settingsOf(config, options), { allowAnonymous })
 }
 
-export async function settingsOf(config: ColletConfig, options: GatewayOptions): Promise<Settings> {
+export async function settingsOf(config: object, options: GatewayOptions): Promise<Settings> {
   const workingFolder = resolve(options.folder ?? '.')
   const file = resolve(workingFolder, 'collet.config')
   const loaded = { file, folder: workingFolder, config: parseConfig(config, file) }

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { ColletConfig } from '#config/config'
+import type { ColletConfig, ToolEntry } from '#config/config'
 import { plannedUrl } from '#config/to-settings'
 import { type ServeOptions, settingsOf } from './create-gateway.ts'
 import { openExchange, withBody } from './http/fetch-exchange.ts'
@@ -30,7 +30,10 @@ export interface Handler {
  * Everything that `collet serve` answers, to be mounted in a server of yours. Who can reach that server is not known here, so it needs
  * `auth`, or `allowAnonymous: true`; names other than addresses are answered when `server.publicUrl` has them.
  */
-export async function createHandler(config: ColletConfig, options: HandlerOptions = {}): Promise<Handler> {
+export async function createHandler<const Tools extends readonly ToolEntry[], Names extends string>(
+  config: ColletConfig<Tools, Names>,
+  options: HandlerOptions = {},
+): Promise<Handler> {
   const settings = await settingsOf(config, options)
   const { startServer } = await import('./start-server.ts')
   const mountedAt = plannedUrl(settings.server)

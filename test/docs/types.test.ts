@@ -12,7 +12,7 @@ const CHECK_LIMIT_MS = 120_000
 const LANGUAGES: ReadonlySet<string> = new Set(['ts', 'typescript'])
 
 /** Ledgers quote documents of others; decision notes show what was rejected. */
-const FOLDERS = ['docs', 'docs/protocols', 'docs/sources']
+const FOLDERS = ['docs', 'docs/protocols', 'docs/recipes', 'docs/sources']
 const DOCUMENTS = [
   'README.md',
   ...FOLDERS.flatMap((folder) =>

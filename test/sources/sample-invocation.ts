@@ -64,6 +64,7 @@ export function servicesOf(services: Partial<SourceServices> = {}): SourceServic
     clock: SYSTEM_CLOCK,
     log: SILENT_LOGGER,
     folder: process.cwd(),
+    environment: process.env,
     ...services,
   }
 }

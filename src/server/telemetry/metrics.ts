@@ -8,6 +8,7 @@ import type { HttpReply } from '#protocols/http-exchange'
 import { createHttpApp, type HttpApp, type HttpAppOptions } from '#server/http/app'
 import { refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import { Distribution, type Rendered } from './exposition.ts'
 import type { NoteDenial } from './observe.ts'
 
 interface EndedCall {
@@ -39,12 +40,6 @@ export interface Metrics {
   /** One commit group of the store became durable. */
   groupCommitted(rows: number, durationMs: number): void
   render(): Promise<Rendered>
-}
-
-/** Metrics in words. */
-export interface Rendered {
-  readonly contentType: string
-  readonly text: string
 }
 
 const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
@@ -107,7 +102,7 @@ export function createMetrics(): Metrics {
       commitSeconds.add(durationMs / 1_000)
     },
     async render() {
-      // The library comes with the first scrape: a start has no use for it, and a server that nobody scrapes never has.
+      // It comes with the first scrape: a start has no use for it, and a server that nobody scrapes never has.
       rendering ??= import('./prometheus.ts').then(({ openRegistry }) => openRegistry(tallies))
       return await (await rendering)()
     },
@@ -115,8 +110,8 @@ export function createMetrics(): Metrics {
 }
 
 /**
- * Everything that was counted, in plain numbers, read when `/metrics` is asked. Through prom-client's own counters the same
- * costs 5 µs of CPU per call, a tenth of the whole request.
+ * Everything that was counted, in plain numbers, read when `/metrics` is asked. Through the counters of a library the same
+ * cost 5 µs of CPU per call, a tenth of the whole request.
  */
 export interface Tallies {
   /** By tool. */
@@ -153,28 +148,6 @@ function tallyOf(calls: Map<string, ToolTally>, tool: string): ToolTally {
 
 function countOne<Name>(counts: Map<Name, number>, name: Name): void {
   counts.set(name, (counts.get(name) ?? 0) + 1)
-}
-
-/** Values by size. */
-export class Distribution {
-  /** Upper bounds of the buckets. */
-  readonly bounds: readonly number[]
-  /** Values no larger than the bound of the same index, but larger than the one before. */
-  readonly buckets: number[]
-  count = 0
-  sum = 0
-
-  constructor(bounds: readonly number[]) {
-    this.bounds = bounds
-    this.buckets = bounds.map(() => 0)
-  }
-
-  add(value: number): void {
-    this.count += 1
-    this.sum += value
-    const index = this.bounds.findIndex((bound) => value <= bound)
-    if (index !== -1) this.buckets[index] = (this.buckets[index] ?? 0) + 1
-  }
 }
 
 interface RequestTally {

@@ -5,7 +5,6 @@ import {
   SdkErrorCode,
   type Transport,
 } from '@modelcontextprotocol/client'
-import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
 import type { SourceServices } from '#core/ports/source'
 import { untilAborted } from '#core/runtime'
 import { answerOf, askCaller } from './call-tool.ts'
@@ -162,18 +161,26 @@ function transportTo({ endpoint, options, services }: ConnectionSetting, { crede
     command: endpoint.command,
     args: endpoint.args,
     cwd: endpoint.cwd,
-    env: { ...getDefaultEnvironment(), ...wayOutOf(services.environment), ...Object.fromEntries(own) },
+    env: { ...handedOn(services.environment), ...Object.fromEntries(own) },
     maxMessageBytes: options.maxMessageBytes,
     log: services.log,
     redact: (text) => secrets.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text),
   })
 }
 
+/** What every program expects to find: who runs it, and where things are. Windows has names of its own for that. */
+const USUAL = [
+  ...['home', 'logname', 'path', 'shell', 'term', 'user', 'lang', 'tmpdir'],
+  ...['appdata', 'localappdata', 'programdata', 'programfiles', 'programfiles(x86)', 'programw6432'],
+  ...['comspec', 'pathext', 'processor_architecture', 'systemdrive', 'systemroot', 'windir', 'temp'],
+  ...['homedrive', 'homepath', 'username', 'userprofile'],
+]
+
 /**
  * Variables that say how this machine reaches others: proxies, certificates, registries. A launcher like `npx` or `uvx`
  * waits in silence without them. Names are compared without regard to case, as their readers do.
  */
-const WAY_OUT: ReadonlySet<string> = new Set([
+const WAY_OUT = [
   ...['http_proxy', 'https_proxy', 'all_proxy', 'no_proxy', 'node_use_env_proxy'],
   ...['node_extra_ca_certs', 'node_use_system_ca', 'ssl_cert_file', 'ssl_cert_dir'],
   ...['requests_ca_bundle', 'curl_ca_bundle', 'deno_cert'],
@@ -188,12 +195,14 @@ const WAY_OUT: ReadonlySet<string> = new Set([
     'uv_native_tls',
     'uv_config_file',
   ],
-])
+]
 
-function wayOutOf(environment: SourceServices['environment'] = {}): Readonly<Record<string, string>> {
+const HANDED_ON: ReadonlySet<string> = new Set([...USUAL, ...WAY_OUT])
+
+function handedOn(environment: SourceServices['environment'] = {}): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(environment).flatMap(([name, value]) =>
-      value !== undefined && value !== '' && WAY_OUT.has(name.toLowerCase()) ? [[name, value]] : [],
+      value !== undefined && value !== '' && HANDED_ON.has(name.toLowerCase()) ? [[name, value]] : [],
     ),
   )
 }
