@@ -51,7 +51,7 @@ export interface ProtocolServices {
 }
 
 /** Paths and schemas, to be put into a document beside its own. */
-export interface OpenApiPart {
+interface OpenApiPart {
   readonly paths: object
   readonly components: { readonly schemas: object; readonly responses: object }
 }

@@ -73,7 +73,7 @@ describe('the admin API in /openapi.json', () => {
   })
 
   it('describes what lists answer', async () => {
-    const lists = ['calls', 'audit', 'keys', 'pins', 'secrets', 'sources', 'approvals']
+    const lists = ['calls', 'audit', 'keys', 'toolsets', 'pins', 'secrets', 'sources', 'approvals']
     const answers = await Promise.all(lists.map((name) => ask('GET', `/admin/${name}`)))
     expect(answers.map(({ status }) => status)).toEqual(lists.map(() => 200))
     expect(answers.flatMap(({ findings }) => findings)).toEqual([])
