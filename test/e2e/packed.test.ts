@@ -302,6 +302,20 @@ describe('the packed package, installed elsewhere', () => {
     }
   })
 
+  it('explains its types in words that need no other document', () => {
+    const dist = join(project, 'node_modules/collet/dist')
+    const names = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      name.endsWith('.d.ts'),
+    )
+    const comments = names.flatMap(
+      (name) => readFileSync(join(dist, name), 'utf8').match(/\/\*\*[\s\S]*?\*\//g) ?? [],
+    )
+    const cited = comments.filter((text) =>
+      /\b(?:[Rr]ules? \d|(?:OTC|OTS|MCP|OWP|OXP)(?:\/[A-Z])?-\d|[TC]-\d)/.test(text),
+    )
+    expect(cited).toEqual([])
+  })
+
   it('carries no sources and no tests, and of the documentation what code and clients refer to', () => {
     expect(readdirSync(join(project, 'node_modules/collet')).sort()).toEqual([
       'CHANGELOG.md',
@@ -316,7 +330,11 @@ describe('the packed package, installed elsewhere', () => {
       'templates',
       'vectors',
     ])
-    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual(['errors.md', 'specs'])
+    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual([
+      'README.md',
+      'errors.md',
+      'specs',
+    ])
     const data = readdirSync(join(project, 'node_modules/collet/docs/specs/data'))
     expect(data.filter((name) => !/\.(?:json|md)$/.test(name))).toEqual([])
   })
