@@ -57,6 +57,7 @@ import {
 import { createResourceMetadata } from './resource-metadata.ts'
 import { checkExposure, checkPrincipals, isLoopback, isOwnMachine, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
+import { createStartPage } from './start-page.ts'
 import { enterToolset } from './toolsets.ts'
 import { VERSION } from './version.ts'
 
@@ -290,6 +291,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         access,
       ),
       ...(metadata?.routes ?? []),
+      createStartPage({ settings, publicUrl, isKeyed: () => authenticator.isConfigured }),
       createMetricsRoute({
         metrics: shownMetrics,
         authenticator,
