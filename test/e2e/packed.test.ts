@@ -18,6 +18,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sized } from '../size.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { playMcpServersStory } from './story-mcp-servers.ts'
+import { playTeamsStory } from './story-teams.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const LIMIT_MS = 120_000
@@ -187,7 +188,18 @@ describe('the packed package, installed elsewhere', () => {
     await expect.poll(output, { timeout: 20_000 }).toContain('Run: npm install not-there')
     await expect.poll(output, { timeout: 20_000 }).toContain('the tools stay as they were')
     writeFileSync(file, text.replace('run({ text }) {', "run({ text }) {\n    if (text === '') throw 'oops'"))
-    await expect.poll(output, { timeout: 20_000 }).toContain('Ready: Text.CountWords@1.0.0 changed.')
+    await expect
+      .poll(output, { timeout: 20_000 })
+      .toMatch(/Ready on http:\S+: Text\.CountWords@1\.0\.0 changed\./)
+    const [, url = ''] = /Ready on (http:\S+):/.exec(output()) ?? []
+    const failed = await fetch(`${url}/tools/call`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ request: { tool_id: 'Text.CountWords', input: { text: '' } } }),
+    })
+    expect(await failed.json()).toMatchObject({
+      result: { error: { message: 'count_words failed unexpectedly. For developers: oops' } },
+    })
     await server.stop()
   }, 360_000)
 
@@ -224,6 +236,12 @@ describe('the packed package, installed elsewhere', () => {
     const folder = join(project, 'story')
     mkdirSync(folder)
     await playMcpServersStory(folder, ['npx', 'collet'])
+  })
+
+  it('gives thirty teams their own address, tools, key and budget, with three commands', async () => {
+    const folder = join(project, 'teams')
+    mkdirSync(folder)
+    await playTeamsStory(folder, ['npx', 'collet'])
   })
 
   it('is few files, which name the sources of their code, and maps of none', () => {
@@ -295,6 +313,20 @@ describe('the packed package, installed elsewhere', () => {
     }
   })
 
+  it('explains its types in words that need no other document', () => {
+    const dist = join(project, 'node_modules/collet/dist')
+    const names = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      name.endsWith('.d.ts'),
+    )
+    const comments = names.flatMap(
+      (name) => readFileSync(join(dist, name), 'utf8').match(/\/\*\*[\s\S]*?\*\//g) ?? [],
+    )
+    const cited = comments.filter((text) =>
+      /\b(?:[Rr]ules? \d|(?:OTC|OTS|MCP|OWP|OXP)(?:\/[A-Z])?-\d|[TC]-\d)/.test(text),
+    )
+    expect(cited).toEqual([])
+  })
+
   it('carries no sources and no tests, and of the documentation what code and clients refer to', () => {
     expect(readdirSync(join(project, 'node_modules/collet')).sort()).toEqual([
       'CHANGELOG.md',
@@ -309,7 +341,11 @@ describe('the packed package, installed elsewhere', () => {
       'templates',
       'vectors',
     ])
-    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual(['errors.md', 'specs'])
+    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual([
+      'README.md',
+      'errors.md',
+      'specs',
+    ])
     const data = readdirSync(join(project, 'node_modules/collet/docs/specs/data'))
     expect(data.filter((name) => !/\.(?:json|md)$/.test(name))).toEqual([])
   })
