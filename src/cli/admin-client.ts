@@ -45,6 +45,8 @@ interface AdminClientOptions {
   onStore?(opened: OpenedStore): readonly ServerRoute[] | Promise<readonly ServerRoute[]>
   /** Whether a server is asked. Default: one was named, or who to be there. */
   readonly asksServer?: boolean
+  /** It is for the person at this machine: no key will do. */
+  readonly onlyStartToken?: true
 }
 
 /** The routes for operators: those of a server, or the same ones in this process on the store itself. */
@@ -110,12 +112,24 @@ export class AdminClient {
     const { path, method, body } = request
     const { services } = this.#context
     const server = await findServer(this.#args, this.#context)
-    const { credential, from } = await operatorCredential(server, this.#args, this.#context)
+    const { credential, from } = await this.#credentialFor(server)
     const onActing = (principal: string): void => {
       if (changes(request)) this.#noteActing(`${cleanText(principal)} (${from})`)
     }
     const sent = { method, ...(body === undefined ? {} : { body }), server, path, credential, onActing }
     return await requestJson(sent, services)
+  }
+
+  async #credentialFor(server: ServerAddress): Promise<OperatorCredential> {
+    if (this.#options.onlyStartToken !== true)
+      return await operatorCredential(server, this.#args, this.#context)
+    const { url, from } = server
+    const token = await readStartToken(url, this.#args, this.#context)
+    if (token !== undefined) return { credential: token, from: 'start token' }
+    throw new CommandFailure(
+      EXIT.usage,
+      `There is no start token of ${url} (${from}) here. Is the server running? Run this in the folder of its config, or name it with --config; --url names the server if it is another.`,
+    )
   }
 
   /** Once, also where one command changes several things. */
