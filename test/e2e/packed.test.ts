@@ -18,6 +18,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sized } from '../size.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { playMcpServersStory } from './story-mcp-servers.ts'
+import { playTeamsStory } from './story-teams.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const LIMIT_MS = 120_000
@@ -226,6 +227,12 @@ describe('the packed package, installed elsewhere', () => {
     await playMcpServersStory(folder, ['npx', 'collet'])
   })
 
+  it('gives thirty teams their own address, tools, key and budget, with three commands', async () => {
+    const folder = join(project, 'teams')
+    mkdirSync(folder)
+    await playTeamsStory(folder, ['npx', 'collet'])
+  })
+
   it('is few files, which name the sources of their code, and maps of none', () => {
     const dist = join(project, 'node_modules/collet/dist')
     const files = readdirSync(dist, { recursive: true, encoding: 'utf8' })
@@ -295,6 +302,20 @@ describe('the packed package, installed elsewhere', () => {
     }
   })
 
+  it('explains its types in words that need no other document', () => {
+    const dist = join(project, 'node_modules/collet/dist')
+    const names = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      name.endsWith('.d.ts'),
+    )
+    const comments = names.flatMap(
+      (name) => readFileSync(join(dist, name), 'utf8').match(/\/\*\*[\s\S]*?\*\//g) ?? [],
+    )
+    const cited = comments.filter((text) =>
+      /\b(?:[Rr]ules? \d|(?:OTC|OTS|MCP|OWP|OXP)(?:\/[A-Z])?-\d|[TC]-\d)/.test(text),
+    )
+    expect(cited).toEqual([])
+  })
+
   it('carries no sources and no tests, and of the documentation what code and clients refer to', () => {
     expect(readdirSync(join(project, 'node_modules/collet')).sort()).toEqual([
       'CHANGELOG.md',
@@ -309,7 +330,11 @@ describe('the packed package, installed elsewhere', () => {
       'templates',
       'vectors',
     ])
-    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual(['errors.md', 'specs'])
+    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual([
+      'README.md',
+      'errors.md',
+      'specs',
+    ])
     const data = readdirSync(join(project, 'node_modules/collet/docs/specs/data'))
     expect(data.filter((name) => !/\.(?:json|md)$/.test(name))).toEqual([])
   })
