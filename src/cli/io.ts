@@ -50,7 +50,11 @@ export interface Services {
   verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
   connect(
     url: string,
-    options: { readonly apiKey: string | undefined; readonly requirements?: RequirementResolvers },
+    options: {
+      readonly apiKey: string | undefined
+      readonly requirements?: RequirementResolvers
+      readonly toolset?: string | undefined
+    },
   ): Promise<Pick<ColletClient, 'list' | 'get' | 'tryCall'>>
   readonly fetch: typeof fetch
   /** The same for a server whose certificate is known: that one is taken and no other, whatever name is in it. */

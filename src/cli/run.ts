@@ -29,6 +29,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['mcp', () => import('#cli/commands/serve')],
   ['reload', () => import('#cli/commands/reload')],
   ['tools', () => import('#cli/commands/call')],
+  ['toolsets', () => import('#cli/commands/toolsets')],
   ['sources', () => import('#cli/commands/sources')],
   ['call', () => import('#cli/commands/call')],
   ['calls', () => import('#cli/commands/calls')],

@@ -1,4 +1,5 @@
 import { newCallId } from '#core/ids'
+import { TOOLSET_HEADER } from '#protocols/call-wire'
 import {
   CLIENT_DIALECTS,
   type ClientDialect,
@@ -33,6 +34,8 @@ export interface ClientOptions {
   readonly apiKey?: string | undefined
   /** A token, a function that gives one, or what to sign tokens with. Wins over `apiKey`. */
   readonly jwt?: JwtOption | undefined
+  /** See and call only the tools of this toolset of a server of this package. */
+  readonly toolset?: string | undefined
   /** Skips detection of the protocol: `otc` stands for OXP too. */
   readonly protocol?: ClientProtocol
   /** Skips detection of the server's dialect of OTC. */
@@ -111,10 +114,23 @@ export function readOptions(url: string | URL, options: ClientOptions): ClientSe
     maxRetries: readNumber('maxRetries', options.maxRetries ?? 2, MOST_RETRIES),
     maxResponseBytes: readNumber('maxResponseBytes', options.maxResponseBytes ?? 64 * 1024 * 1024, 2 ** 40),
     signal: options.signal,
-    fetch: options.fetch ?? ((address, init) => globalThis.fetch(address, init)),
+    fetch: readFetch(options),
     sleep: options.sleep ?? sleep,
     randomId: options.randomId ?? makeCallId,
     now,
+  }
+}
+
+/** Every request says which toolset it is within. */
+function readFetch({
+  toolset,
+  fetch: send = (address, init) => globalThis.fetch(address, init),
+}: ClientOptions): Fetch {
+  if (toolset === undefined) return send
+  return (address, init) => {
+    const headers = new Headers(init.headers)
+    headers.set(TOOLSET_HEADER, toolset)
+    return send(address, { ...init, headers })
   }
 }
 

@@ -136,9 +136,20 @@ export const SESSION_HEADER = 'collet-session'
 const TRUST_HEADER = 'collet-content-trust'
 const PREFER_HEADER = 'prefer'
 
+/** Narrows what a request sees and calls to one toolset, on every protocol; a path parameter `:toolset` does the same. */
+export const TOOLSET_HEADER = 'collet-toolset'
+
 /** All of these that a caller sends, and all that it reads. */
 export const CALL_HEADERS = {
-  sent: [TOKEN_HEADER, SECRET_HEADER, USER_HEADER, IDEMPOTENCY_KEY_HEADER, RUN_HEADER, SESSION_HEADER],
+  sent: [
+    TOKEN_HEADER,
+    SECRET_HEADER,
+    USER_HEADER,
+    IDEMPOTENCY_KEY_HEADER,
+    RUN_HEADER,
+    SESSION_HEADER,
+    TOOLSET_HEADER,
+  ],
   read: [CALL_ID_HEADER, ERROR_CODE_HEADER, RUN_HEADER, TRUST_HEADER],
 } as const
 

@@ -8,9 +8,6 @@ import type { Principal } from '#core/principal'
  */
 export const API_KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as const
 
-/** Narrows what a request sees and calls to one toolset, on every protocol; a path parameter `:toolset` does the same. */
-export const TOOLSET_HEADER = 'collet-toolset'
-
 /**
  * How a protocol meets HTTP without knowing the server: it declares routes, gets a checked request and gives
  * back bytes. The server owns sockets, `Host` and `Origin`, limits, authentication and the JSON body reader.

@@ -27,6 +27,7 @@ import { createPinRoutes } from '#server/admin/pins'
 import { createReloadRoutes } from '#server/admin/reload'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
+import { createToolsetRoutes } from '#server/admin/toolsets'
 import { createHttpApp, type HttpApp, type PortSharing } from '#server/http/app'
 import type { TlsFiles } from '#server/http/certificate'
 import type { ServerRoute } from '#server/http/router'
@@ -399,6 +400,14 @@ function adminRoutes(
     ...createCallRoutes({ calls: store, clock }, access),
     ...createApprovalRoutes({ approvals, publicUrl, canSignIn }, access),
     ...createKeyRoutes(apiKeys, access),
+    ...createToolsetRoutes(
+      () => {
+        const { roles = NO_ROLES, apiKeys: configured } = live().auth
+        return { toolsets: registry.toolsets, tools: registry.tools, roles, apiKeys: configured }
+      },
+      store.keys,
+      access,
+    ),
     ...createPinRoutes(pins, access),
     ...createSecretsRoutes({ store, broker, clock }, access),
     ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),

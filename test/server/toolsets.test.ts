@@ -158,6 +158,31 @@ describe('a credential with toolsets', () => {
   })
 })
 
+describe('GET /admin/toolsets', () => {
+  it('tells how many tools each has and who is limited to it', async () => {
+    const { json } = await server.ask('/admin/toolsets', { key: 'k-root' })
+    expect(json.toolsets).toMatchObject([
+      {
+        name: 'mail',
+        path: '/mcp/mail',
+        tools: ['Open.Say@1.0.0', 'Mail.Send@1.0.0', 'Mail.Send@2.0.0'],
+        keys: expect.arrayContaining(['mailer (acme)', 'keeper (acme)']),
+        roles: ['clerk', 'admin'],
+      },
+      { name: 'safe', tier: 'read', tools: ['Open.Say@1.0.0', 'Files.Read@1.0.0'], keys: [], roles: [] },
+      { name: 'notes', roles: ['clerk'] },
+    ])
+    expect((await server.ask('/admin/toolsets', { key: 'k-mailer' })).status).toBe(200)
+    expect((await server.ask('/admin/toolsets', { key: 'k-clerk' })).status).toBe(403)
+  })
+
+  it('rule 2: tells a limited caller nothing of what it does not have', async () => {
+    const { text } = await server.ask('/admin/toolsets', { key: 'k-keeper' })
+    expect(text).toMatch(/Mail.Send/)
+    expect(text).not.toMatch(/Files|Note|notes/)
+  })
+})
+
 describe('a new key', () => {
   const make = (body: object) =>
     server.ask('/admin/keys', { method: 'POST', key: 'k-root', body: { tenant: 'acme', ...body } })

@@ -22,8 +22,10 @@ import {
   type TriedCall,
 } from '#client/index'
 import { cleanJson, cleanText, isJsonObject, type JsonObject, parseJson } from '#core/json'
+import { didYouMean } from '#core/nearest-name'
 import type { Tool } from '#core/tool'
 import { factsOf, needsOf, type ToolFacts, type ToolNeeds } from '#core/tools/facts'
+import { isInToolset, type Toolset } from '#core/tools/toolsets'
 
 /** What a tool may need beyond its input. */
 const REQUIREMENT_OPTIONS = {
@@ -219,7 +221,7 @@ async function readInput(text: string | undefined, { stdin }: CommandContext): P
   )
 }
 
-const tools = defineCommand<'config' | 'url' | 'key'>({
+const tools = defineCommand<'config' | 'url' | 'key' | 'toolset'>({
   name: 'tools',
   summary: 'Lists the tools of a config, or of a running server.',
   details: [
@@ -233,11 +235,15 @@ const tools = defineCommand<'config' | 'url' | 'key'>({
     config: CONFIG_OPTION,
     ...SERVER_OPTIONS,
     url: { value: 'U', help: 'List the tools of this server instead.' },
+    toolset: { value: 'NAME', help: 'List only the tools of this toolset.' },
   },
-  examples: ['collet tools', 'collet tools --json', 'collet tools --url http://127.0.0.1:4100'],
+  examples: ['collet tools', 'collet tools --json', 'collet tools --url http://127.0.0.1:4100 --toolset crm'],
   async run(args, context) {
-    if (args.text('url') !== undefined) return await listRemote(readServerAddress(args, context), context)
-    const { tools: found } = await loadProject(args.text('config'), context)
+    const toolset = args.text('toolset')
+    if (args.text('url') !== undefined)
+      return await listRemote(readServerAddress(args, context), toolset, context)
+    const { tools: all, loaded } = await loadProject(args.text('config'), context)
+    const found = toolset === undefined ? all : within(toolset, all, loaded.config.toolsets)
     return list(
       found.map(describeTool),
       found.map((tool) => ({ ...tool, needs: needsOf(tool), facts: factsOf(tool) })),
@@ -246,10 +252,25 @@ const tools = defineCommand<'config' | 'url' | 'key'>({
   },
 })
 
-async function listRemote({ url, apiKey }: ServerAddress, context: CommandContext): Promise<ExitCode> {
+function within(
+  name: string,
+  tools: readonly Tool[],
+  toolsets: Readonly<Record<string, Toolset>>,
+): readonly Tool[] {
+  const toolset = Object.hasOwn(toolsets, name) ? toolsets[name] : undefined
+  if (toolset !== undefined) return tools.filter((tool) => isInToolset(toolset, tool))
+  const known = didYouMean(name, Object.keys(toolsets))
+  throw new UsageError(`There is no toolset "${name}" in the config.${known} collet toolsets lists them.`)
+}
+
+async function listRemote(
+  { url, apiKey }: ServerAddress,
+  toolset: string | undefined,
+  context: CommandContext,
+): Promise<ExitCode> {
   const { output, services } = context
   try {
-    const client = await services.connect(url, { apiKey })
+    const client = await services.connect(url, { apiKey, toolset })
     const found = await output.during(`Asking ${url}`, client.list())
     return list(
       found,

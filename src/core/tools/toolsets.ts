@@ -4,7 +4,7 @@ import type { Principal } from '#core/principal'
 import { POLICY_FIELDS, type SafetyTier, type Tool } from '#core/tool'
 
 /** A named part of the catalog, as an operator describes it (docs/toolsets.md). */
-interface Toolset {
+export interface Toolset {
   readonly description?: string | undefined
   /** Selectors: a tool is in when one of them selects it. */
   readonly include: readonly string[]
@@ -28,7 +28,7 @@ export interface Selected extends Pick<Tool, 'parts' | 'name' | 'catalogId' | 't
   readonly policy: Pick<Tool['policy'], 'safetyTier'>
 }
 
-function isInToolset({ include, exclude, tier }: Toolset, tool: Selected): boolean {
+export function isInToolset({ include, exclude, tier }: Toolset, tool: Selected): boolean {
   if (tier !== undefined && TIERS.indexOf(tool.policy.safetyTier) > TIERS.indexOf(tier)) return false
   return include.some((text) => selects(text, tool)) && !exclude.some((text) => selects(text, tool))
 }

@@ -6,13 +6,7 @@ import type { JsonValue } from '#core/json'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import type { ClientInfo, Clock, OutageLog } from '#core/runtime'
 import { CALL_HEADERS } from '#protocols/call-wire'
-import {
-  API_KEY_HEADERS,
-  type HttpReply,
-  type HttpRequest,
-  type ReplyStream,
-  TOOLSET_HEADER,
-} from '#protocols/http-exchange'
+import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type ReplyStream } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
@@ -202,8 +196,7 @@ const READABLE = headerList(
 )
 const SENDABLE = headerList(
   CALL_HEADERS.sent,
-  ['authorization', ...API_KEY_HEADERS, TOOLSET_HEADER, 'content-type', 'if-none-match'],
-  ['traceparent', 'tracestate'],
+  ['authorization', ...API_KEY_HEADERS, 'content-type', 'if-none-match', 'traceparent', 'tracestate'],
   ...Object.values(PROTOCOLS).map(({ headers }) => headers.sent),
 )
 

@@ -1,0 +1,73 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/io'
+import { startServer } from '#server/start-server'
+import { TOOLS } from '../server/principals-server.ts'
+import { testSettings } from '../test-settings.ts'
+import { FakeIo } from './fake-io.ts'
+
+const CONFIG = `
+  const tool = (id, safetyTier, tags) => ({
+    [Symbol.for('collet.tool')]: true, id, description: 'Does it.', tags,
+    input: { type: 'object', properties: {} }, output: {}, policy: { safetyTier }, run: () => 1,
+  })
+  export default {
+    tools: [tool('Crm.Find@1.0.0', 'read', ['search']), tool('Crm.Save@1.0.0', 'write'), tool('Mail.Send@1.0.0', 'write')],
+    toolsets: {
+      crm: { include: ['Crm.*'], description: 'For sales.' },
+      look: { tier: 'read' },
+      found: { include: ['tag:search'] },
+    },
+    auth: {
+      roles: { analyst: { scopes: [], toolsets: ['look'] } },
+      apiKeys: [{ id: 'agent', key: 'k'.repeat(40), toolsets: ['crm'] }],
+    },
+  }`
+
+let folder: string
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-toolsets-'))
+  writeFileSync(join(folder, 'collet.config.mjs'), CONFIG)
+})
+
+afterEach(() => rmSync(folder, { recursive: true }))
+
+async function run(...argv: string[]) {
+  const io = new FakeIo(REAL_SERVICES, { workingFolder: folder })
+  return { code: await io.run(...argv), stdout: io.stdout, stderr: io.stderr }
+}
+
+it('lists toolsets with their tools, and who is limited to them, before and after there is a store', async () => {
+  const before = await run('toolsets')
+  expect([before.code, before.stderr]).toEqual([0, ''])
+  expect(before.stdout).toMatch(
+    /crm +2 +\/mcp\/crm +agent +- +For sales|crm +2 +\/mcp\/crm +agent +For sales/,
+  )
+  expect(before.stdout).toMatch(/look +1 +\/mcp\/look +.*analyst/)
+  for (const name of ['a', 'b', 'c', 'd']) await run('keys', 'create', name, '--toolset', 'found')
+  const after = await run('toolsets')
+  expect(after.stdout).toMatch(/found +1 +\/mcp\/found +d, c, b, and 1 more/)
+  const { stdout } = await run('toolsets', '--json')
+  expect(JSON.parse(stdout)).toMatchObject([
+    { name: 'crm', tools: ['Crm.Find@1.0.0', 'Crm.Save@1.0.0'], keys: ['agent'] },
+    { name: 'look', tools: ['Crm.Find@1.0.0'], roles: ['analyst'] },
+    { name: 'found', keys: ['d', 'c', 'b', 'a'] },
+  ])
+})
+
+it('collet tools --toolset lists what is in it, of the config or of a server', async () => {
+  const ids = async (...argv: string[]) =>
+    JSON.parse((await run('tools', ...argv, '--json')).stdout).map(({ id }: { id: string }) => id)
+  expect(await ids('--toolset', 'look')).toEqual(['Crm.Find@1.0.0'])
+  const wrong = await run('tools', '--toolset', 'lok')
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('Did you mean "look"?')])
+  const toolsets = new Map([['say', { include: ['Open.*'], exclude: [] }]])
+  const server = await startServer(testSettings({ tools: TOOLS, toolsets }), { graceMs: 0 })
+  expect(await ids('--url', server.url, '--toolset', 'say')).toEqual(['Open.Say@1.0.0'])
+  const unknown = await run('tools', '--url', server.url, '--toolset', 'sya')
+  expect([unknown.code, unknown.stderr]).toEqual([3, expect.stringContaining('Did you mean "say"?')])
+  await server.close()
+})
