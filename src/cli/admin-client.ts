@@ -142,8 +142,9 @@ export class AdminClient {
   }
 }
 
-function changes({ method, isQuestion }: AdminRequest): boolean {
-  return method !== 'GET' && isQuestion !== true
+/** Whether somebody may later read who did it. */
+function changes({ method, isQuestion, isJournaled }: AdminRequest): boolean {
+  return isJournaled === true || (method !== 'GET' && isQuestion !== true)
 }
 
 /** The name under which changes made on the store itself are journaled. */

@@ -236,6 +236,18 @@ export class Arguments<Name extends string = string> {
     )
   }
 
+  /** A time: `2026-01-31`, `2026-01-31T10:00:00Z`, or how long ago, `90s`, `30m`, `12h`, `7d`. */
+  moment(name: Name, nowMs: number): Date | undefined {
+    const text = this.text(name)
+    if (text === undefined) return undefined
+    const [, amount = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
+    const atMs = unit === '' ? timeOf(text) : nowMs - Number(amount) * (UNIT_MS.get(unit) ?? 0)
+    if (Number.isFinite(atMs)) return new Date(atMs)
+    throw new UsageError(
+      `--${name} expects a time like 2026-01-31 or 2026-01-31T10:00:00Z, or how long ago, like 30m, 12h or 7d; got "${text}".`,
+    )
+  }
+
   oneOf<const Choice extends string>(name: Name, choices: readonly Choice[]): Choice | undefined {
     const text = this.text(name)
     if (text === undefined) return undefined
@@ -243,6 +255,18 @@ export class Arguments<Name extends string = string> {
     if (choice !== undefined) return choice
     throw new UsageError(`--${name} expects one of ${choices.join(', ')}; got "${text}".`)
   }
+}
+
+const UNIT_MS: ReadonlyMap<string, number> = new Map([
+  ['s', 1_000],
+  ['m', 60_000],
+  ['h', 3_600_000],
+  ['d', 86_400_000],
+])
+
+/** Only what is written as ISO 8601 says: `Date` alone would guess at more. */
+function timeOf(text: string): number {
+  return /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:?\d{2})?)?$/.test(text) ? Date.parse(text) : Number.NaN
 }
 
 /** A command line that cannot be understood. Ends with exit code 2 and a pointer to `--help`. */

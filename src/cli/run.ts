@@ -176,7 +176,9 @@ function report(error: unknown, command: Command, io: CliIo, output: Output): Ex
     return EXIT.usage
   }
   if (error instanceof CommandFailure) {
-    output.error(cleanText(error.message))
+    const [first = '', ...rest] = error.message.split('\n')
+    output.error(cleanText(first))
+    for (const line of rest) output.note(cleanText(line))
     return error.exit
   }
   if (error instanceof StoreError) {

@@ -2,6 +2,7 @@ import { StoreError } from '#core/errors'
 import { queries as approvalQueries, tables as approvalTables } from './calls/approvals.ts'
 import { queries as callChangeQueries } from './calls/call-changes.ts'
 import { queries as callQueries, tables as callTables } from './calls/calls.ts'
+import { queries as operatorQueries } from './calls/operator-views.ts'
 import { queries as recoveryQueries } from './calls/recovery.ts'
 import { queries as runQueries, tables as runTables } from './calls/runs.ts'
 import { queries as workflowQueries } from './calls/workflows.ts'
@@ -27,6 +28,7 @@ export const QUERIES = {
   ...approvalQueries,
   ...callChangeQueries,
   ...callQueries,
+  ...operatorQueries,
   ...recoveryQueries,
   ...runQueries,
   ...workflowQueries,

@@ -7,6 +7,7 @@ import { beginSessionClose, closeSession, findSession, openSession } from '#stor
 import { endParkedIn } from './calls/approval-changes.ts'
 import { sqlApprovals } from './calls/approvals.ts'
 import { sqlCalls } from './calls/calls.ts'
+import { sqlOperatorViews } from './calls/operator-views.ts'
 import { sqlRecovery } from './calls/recovery.ts'
 import { sqlRuns } from './calls/runs.ts'
 import { sqlWorkflows } from './calls/workflows.ts'
@@ -83,6 +84,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     },
     digest,
     ...sqlCalls(context, () => chain.no),
+    ...sqlOperatorViews(context),
     ...sqlRuns(context),
     ...sqlSessions(context),
     ...sqlChallenges(context),

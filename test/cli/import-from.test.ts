@@ -91,13 +91,16 @@ describe('collet import --from', () => {
         needs: { command: 'x', env: { T: hole('env:UNSET') } },
         gone: { command: path('nothing') },
         silent: server('silent'),
+        lost: { ...server('Lost'), cwd: 'nowhere' },
         good: server('Good', 'x'),
+        twice: server('Good', 'x'),
       },
     })
     const { code, stderr } = await run(['--from', 'list.json', '--yes', '--timeout', '1'])
     expect(code).toBe(3)
     expect(stderr).toContain(`needs was not added: ${hole('env:UNSET')} has no value here`)
-    expect(stderr).toContain('Install that program')
+    expect(stderr).toContain('ENOENT. Install that program')
+    expect(stderr).toContain(`lost was not added: its folder ${path('nowhere')} is not there.`)
     expect(stderr).toMatch(/silent was not added: .*within 1 s .*last words: proxy .*--timeout SECONDS/)
     expect(stderr).toContain('Good is added, 1 tool.')
     expect(stderr).toContain('run "collet import --from list.json" again')
@@ -128,6 +131,39 @@ describe('collet import --from', () => {
     rmSync(path('.collet'), { recursive: true })
     await run(['--from', 'list.json', '--yes', '--read-only', '--trust', 'annotations'])
     expect(await stored()).toMatchObject([{ options: { include: ['read_a'], trust: 'annotations' } }])
+  })
+
+  it('is changed later in the store itself, where no server runs', async () => {
+    write('list.json', { mcpServers: { a: server('A', 'read_a', 'write_b') } })
+    await run(['list.json', '--yes'])
+    const set = async (...argv: string[]) => {
+      const io = new FakeIo(REAL_SERVICES, { workingFolder: folder })
+      return [await io.run('sources', 'set', ...argv), io.stderr]
+    }
+    const changes = [
+      '--trust',
+      'annotations',
+      '--include',
+      '*_a',
+      '--approval',
+      'read_a=always',
+      '--timeout',
+      '9',
+    ]
+    expect(await set('A', ...changes)).toEqual([
+      0,
+      expect.stringContaining('as cli:tester (the store itself)'),
+    ])
+    expect((await stored())[0]?.options).toMatchObject({
+      ...{ trust: 'annotations', include: ['*_a'], connectTimeoutMs: 9_000 },
+      tools: { read_a: { approval: 'always' } },
+    })
+    await set('A', '--include', '*', '--approval', 'read_a=default', '--tier', 'write')
+    const [source] = await stored()
+    expect([source?.options.include, source?.options.tools]).toEqual([undefined, undefined])
+    expect(source?.options).toMatchObject({ policy: { safetyTier: 'write' }, trust: 'annotations' })
+    write('collet.config.json', { sources: { A: { type: 'mcp', command: 'x' } } })
+    expect(await set('A', '--trust', 'nothing')).toEqual([2, expect.stringContaining('change it there')])
   })
 
   it('says where it looked, and what was meant', async () => {

@@ -132,6 +132,34 @@ describe('collet import', () => {
     expect(wrongKey.stderr).toContain('--key expects')
   })
 
+  it('takes of an OpenAPI document what is asked for, and warns of more than a model can choose from', async () => {
+    const operation = (tag: string) => ({ tags: [tag], responses: { 200: { description: 'ok' } } })
+    const many = Array.from({ length: 26 }, (_, index) => [
+      `/p${index}`,
+      { get: operation(index < 3 ? 'few' : 'many'), post: operation('many') },
+    ])
+    const file = join(folder, 'openapi.json')
+    const document = {
+      openapi: '3.1.0',
+      info: { title: 'Shop', version: '1' },
+      servers: [{ url: 'https://x.example' }],
+    }
+    writeFileSync(file, JSON.stringify({ ...document, paths: Object.fromEntries(many) }))
+    const seen = async (...argv: string[]) => {
+      const { stdout } = await run([file, '--yes', '--replace', '--json', ...argv, ...STORE])
+      const { tools, warnings } = JSON.parse(stdout)
+      return [tools.length, warnings.join().includes('Narrow them with --include, --tag')]
+    }
+    expect(await seen()).toEqual([52, true])
+    expect(await seen('--tag', 'few')).toEqual([3, false])
+    expect(await seen('--method', 'POST')).toEqual([26, false])
+    expect(await seen('--read-only', '--tag', 'many')).toEqual([23, false])
+    expect((await stored())[0]?.options).toMatchObject({ methods: ['get', 'head'], tags: ['many'] })
+    expect((await run([file, '--trust', 'annotations', ...STORE])).stderr).toContain('--trust is for mcp')
+    expect((await run([file, '--method', 'fetch', ...STORE])).stderr).toContain('--method expects one of get')
+    expect((await run([file, '--env', 'A=b', ...STORE])).stderr).toContain('--env is for a program')
+  })
+
   it('the config wins: a key that it has is refused', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
     writeFileSync(join(folder, 'collet.config.json'), JSON.stringify({ store: 'sqlite:collet.db' }))

@@ -151,7 +151,7 @@ describe('collet keys on a store', () => {
     [['keys', 'rotate', 'nobody', '--old-ends', 'never'], /--old-ends expects/],
     [['keys', 'revoke'], /one key by its id/],
     [['keys', 'revoke', 'abc', '--principal', 'x'], /one key by its id/],
-    [['keys', 'revoke', 'abc'], /no key with this id/],
+    [['keys', 'revoke', 'abc'], /no key whose id is "abc"/],
   ])('refuses %j', async (argv, message) => {
     const refused = await run(...argv)
     expect([refused.code, refused.stdout]).toEqual([2, ''])

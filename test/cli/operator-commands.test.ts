@@ -5,14 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Services } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import type { JournalGroup } from '#core/journal/events'
-import type {
-  CallFilter,
-  CallRecord,
-  JournalVerification,
-  Settlement,
-  SettleResult,
-  Store,
-} from '#core/ports/store'
+import type { CallFilter } from '#core/ports/operator-store'
+import type { CallRecord, JournalVerification, Settlement, SettleResult, Store } from '#core/ports/store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeIo } from './fake-io.ts'
 
@@ -77,13 +71,13 @@ describe("operators' commands", () => {
       const filters: CallFilter[] = []
       const list = (filter: CallFilter) => {
         filters.push(filter)
-        return [RECORD]
+        return { calls: [RECORD] }
       }
       const services = withStore({ list })
       const io = new FakeIo(services)
       expect(await io.run('calls', '--state', 'ambiguous', '--limit', '5', storeFlag())).toBe(0)
       expect(filters).toEqual([{ state: 'ambiguous', limit: 5 }])
-      expect(io.stdout).toMatch(/-rec1 +ambiguous +Doorbell\.Ring@0\.1\.0 +key:alice +2026-01-02T/)
+      expect(io.stdout).toMatch(/-rec1 +ambiguous +Doorbell\.Ring@0\.1\.0 +default +key:alice +2026-01-02T/)
       expect(services.closed()).toBe(true)
     })
 
@@ -91,13 +85,13 @@ describe("operators' commands", () => {
       const callId = 'a-call-id-that-is-much-longer-than-the-window'
       let shown = ''
       const stdout = { write: (text: string) => (shown += text), isTTY: true, columns: 40 }
-      const io = new FakeIo(withStore({ list: () => [{ ...RECORD, callId }] }), { stdout })
+      const io = new FakeIo(withStore({ list: () => ({ calls: [{ ...RECORD, callId }] }) }), { stdout })
       await io.run('calls', storeFlag())
       expect(shown).toContain(callId)
     })
 
     it('gives machines one JSON array', async () => {
-      const io = new FakeIo(withStore({ list: () => [RECORD] }))
+      const io = new FakeIo(withStore({ list: () => ({ calls: [RECORD] }) }))
       await io.run('calls', '--json', storeFlag())
       expect(JSON.parse(io.stdout)).toMatchObject([{ record: '-rec1', state: 'ambiguous', finishedAt: null }])
     })
@@ -117,6 +111,7 @@ describe("operators' commands", () => {
     const settling = (result: SettleResult, seen: Settlement[] = []) =>
       withStore({
         findByRecord: () => RECORD,
+        findByPrefix: () => [RECORD],
         settle: (settlement) => {
           seen.push(settlement)
           return result
@@ -149,7 +144,7 @@ describe("operators' commands", () => {
       await new FakeIo(settling('settled', seen)).run(
         'calls',
         'settle',
-        'r',
+        '-rec',
         '--as',
         'failed',
         '--why',
@@ -176,7 +171,7 @@ describe("operators' commands", () => {
       ['not_ambiguous', 'Only an ambiguous call can be settled'],
     ])('says why not when the store says %s', async (result, message) => {
       const io = new FakeIo(settling(result))
-      expect(await io.run('calls', 'settle', 'r', '--as', 'not-run', '--why', 'x', storeFlag())).toBe(2)
+      expect(await io.run('calls', 'settle', '-rec1', '--as', 'not-run', '--why', 'x', storeFlag())).toBe(2)
       expect(io.stderr).toContain(message)
       expect(io.stdout).toBe('')
     })
@@ -204,7 +199,7 @@ describe("operators' commands", () => {
       )
       expect(requests).toEqual([
         {
-          url: 'http://127.0.0.1:4100/admin/calls?limit=100&state=failed',
+          url: 'http://127.0.0.1:4100/admin/calls?state=failed&limit=100',
           authorization: 'Bearer secret-token',
           body: undefined,
         },
@@ -218,13 +213,16 @@ describe("operators' commands", () => {
       expect(io.stderr).toContain('needs a credential')
     })
 
+    /** As long as a record, so nobody is asked what it is the beginning of. */
+    const SLASHED = 'a/b'.padEnd(24, 'x')
+
     it('settles with --key', async () => {
-      const { requests, fetch } = server(200, { record: 'a/b', settled_as: 'not-run' })
+      const { requests, fetch } = server(200, { record: SLASHED, settled_as: 'not-run' })
       const io = new FakeIo({ fetch })
       const argv = [
         'calls',
         'settle',
-        'a/b',
+        SLASHED,
         '--as',
         'not-run',
         '--why',
@@ -237,7 +235,7 @@ describe("operators' commands", () => {
       expect(await io.run(...argv)).toBe(0)
       expect(requests).toEqual([
         {
-          url: 'http://h:1/admin/calls/a%2Fb/settle',
+          url: `http://h:1/admin/calls/${encodeURIComponent(SLASHED)}/settle`,
           authorization: 'Bearer k',
           body: '{"as":"not-run","why":"x"}',
         },

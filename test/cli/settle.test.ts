@@ -57,7 +57,7 @@ describe('collet calls settle on a real store', () => {
     const before = store.readJournal([], 10)
     const { io, code } = settle('--as', 'not-run')
     expect(await code).toBe(2)
-    expect(io.stderr).toContain('There is no call with this record')
+    expect(io.stderr).toContain('There is no call whose id is "record-1"')
     expect(store.readJournal([], 10)).toEqual(before)
   })
 

@@ -256,7 +256,7 @@ async function turns(count: number): Promise<void> {
 
 /** What the database says in the end is what callers heard, and nothing is left running. */
 async function checkRecords({ processes: [{ store }], final, runs }: World): Promise<void> {
-  const records = await store.list({ limit: 100 })
+  const { calls: records } = await store.list({ limit: 100 })
   expect(records.filter(({ state }) => state === 'running')).toEqual([])
   for (const record of records.filter(({ state }) => state === 'ambiguous')) {
     const cut = runs.filter(({ address, process }) => address === record.callId && process.isCut)
@@ -303,7 +303,9 @@ describe('two processes on one database, cut off at any time', () => {
           await checkRecords(world)
           met.cuts += world.cuts
           met.runs += world.runs.length
-          met.ambiguous += (await world.processes[0].store.list({ state: 'ambiguous', limit: 100 })).length
+          met.ambiguous += (
+            await world.processes[0].store.list({ state: 'ambiguous', limit: 100 })
+          ).calls.length
           met.replayed += world.asked.filter(({ heard }) => heard !== undefined).length
         } finally {
           for (const process of world.processes) await process.cutOff()

@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { expect } from 'vitest'
+import { z } from 'zod'
 import { startServerProcess } from './server-process.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -73,12 +75,38 @@ export async function playMcpServersStory(
     expect(tools.find(({ name }) => name.endsWith('_read_graph'))?.annotations?.readOnlyHint).toBe(true)
     expect(tools.find(({ name }) => name.endsWith('_write_file'))?.annotations?.readOnlyHint).toBe(false)
     expect(server.output()).toMatch(/MCP +http:\S+\/mcp/)
-
-    const again = await run(file, [...words, ...importing, '--json'], { cwd: work, env })
-    expect(JSON.parse(again.stdout)).toMatchObject({ added: [], failed: [], known: [{}, {}, {}] })
   } finally {
     await server.stop()
   }
+  await connectBack(file, words, { cwd: work, env })
+  const again = await run(file, [...words, ...importing, '--json'], { cwd: work, env })
+  expect(JSON.parse(again.stdout)).toMatchObject({
+    ...{ added: [], failed: [], known: [{}, {}, {}] },
+    skipped: [{ name: 'collet', why: 'it is Collet itself' }],
+  })
+}
+
+const ENTRY = z.object({ command: z.string(), args: z.array(z.string()) })
+const WRITTEN = z.object({ mcpServers: z.object({ collet: ENTRY }) })
+
+/** What `collet connect` writes for Claude Desktop starts from anywhere, with hardly any environment. */
+async function connectBack(
+  file: string,
+  words: readonly string[],
+  options: { readonly cwd: string; readonly env: NodeJS.ProcessEnv },
+): Promise<void> {
+  const connecting = ['connect', 'claude', '--write', '--yes', '--json']
+  const { stdout } = await run(file, [...words, ...connecting], options)
+  const { file: written, backup } = z
+    .object({ file: z.string(), backup: z.string() })
+    .parse(JSON.parse(stdout))
+  expect(JSON.parse(readFileSync(backup, 'utf8')).mcpServers).not.toHaveProperty('collet')
+  const { command, args } = WRITTEN.parse(JSON.parse(readFileSync(written, 'utf8'))).mcpServers.collet
+  const client = new Client({ name: 'story', version: '1.0.0' })
+  const transport = new StdioClientTransport({ command, args, cwd: '/', env: {}, stderr: 'ignore' })
+  await client.connect(transport)
+  expect((await client.listTools()).tools.length).toBeGreaterThan(30)
+  await client.close()
 }
 
 function writeDarwin(home: string, mcpServers: object): void {

@@ -146,6 +146,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /opentool/call': { jsonrpc: '2.0', method: 'Note_Write', params: {}, id: 'o' },
   'POST /opentool/streamCall': { jsonrpc: '2.0', method: 'Note_Write', params: {}, id: 'o' },
   'POST /mcp': INITIALIZE,
+  'POST /mcp/:toolset': INITIALIZE,
   'POST /admin/calls/:record/settle': { as: 'failed', why: 'seen' },
   'POST /admin/approvals/:id/approve': {},
   'POST /admin/approvals/:id/reject': {},
@@ -200,6 +201,10 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /opentool/load': 200,
   // Its state is in this process, and is let go; the store is told as soon as it can be.
   'DELETE /v1/sessions/:sessionId': 204,
+  // This server has no toolsets, which its config says.
+  'POST /mcp/:toolset': 404,
+  'GET /mcp/:toolset': 404,
+  'DELETE /mcp/:toolset': 404,
   'GET /admin/sources': 200,
   'POST /admin/sources/:key/refresh': 400,
   // It reads a file, and this server has none.

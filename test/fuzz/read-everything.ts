@@ -71,7 +71,7 @@ export function* readEverything(
       'listOwn',
       async () => {
         const principals = new Set(
-          (await store.list({ tenant, limit: LIMIT })).map(({ principal }) => principal),
+          (await store.list({ tenant, limit: LIMIT })).calls.map(({ principal }) => principal),
         )
         for (const principal of principals) {
           await store.listOwn({ tenant, principal, limit: LIMIT })

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import type { CallFilter, CallRecord, Settlement, SettleResult } from '#core/ports/store'
+import type { CallFilter, CallInput, CallLook, CallPage } from '#core/ports/operator-store'
+import type { CallRecord, Settlement, SettleResult } from '#core/ports/store'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { createOperatorAccess } from '#server/admin/access'
@@ -22,6 +23,7 @@ const AUTH: Settings['auth'] = {
   apiKeys: [
     key('settler', 'acme', ['calls:settle']),
     key('lister', 'acme', ['admin:*']),
+    key('reader', 'acme', ['admin:calls', 'calls:read']),
     key('plain', 'acme', []),
     key('stranger', 'other', ['calls:settle', 'admin:calls']),
   ],
@@ -66,11 +68,25 @@ class FakeCalls {
   readonly records = [call('r1', 'acme'), call('r2', 'other')]
   readonly settled: Settlement[] = []
   readonly filters: CallFilter[] = []
+  readonly looks: CallLook[] = []
   result: SettleResult = 'settled'
 
-  list(filter: CallFilter): readonly CallRecord[] {
+  list(filter: CallFilter): CallPage {
     this.filters.push(filter)
-    return this.records
+    return { calls: this.records }
+  }
+  findByPrefix(prefix: string): readonly CallRecord[] {
+    return this.records.filter(({ record }) => record.startsWith(prefix))
+  }
+  stepsOf(): readonly CallRecord[] {
+    return []
+  }
+  readRun(): readonly [] {
+    return []
+  }
+  async readInput(look: CallLook): Promise<CallInput> {
+    this.looks.push(look)
+    return { json: '{"to":"s3cr3t"}' }
   }
   findByRecord(record: string): CallRecord | undefined {
     return this.records.find((item) => item.record === record)
@@ -180,6 +196,41 @@ describe('settling (rule 12)', () => {
   })
 })
 
+describe('showing one call', () => {
+  it('gives input and outcome to the scope calls:read, and says who looked', async () => {
+    const { ask, calls } = await start()
+    const { status, body } = await ask('/admin/calls/r1', 'k-reader')
+    expect(status).toBe(200)
+    expect(body.call).toMatchObject({
+      record: 'r1',
+      contents: 'shown',
+      input: { to: 's3cr3t' },
+      late_outcome: { ok: true, value: 'late s3cr3t' },
+      timeline: [{ event: 'called' }, { event: 'returned', facts: { code: 'ambiguous' } }],
+    })
+    expect(calls.looks).toMatchObject([{ record: 'r1', by: 'key:reader' }])
+  })
+
+  it('gives the rest to the scope admin:calls, which leaves no trace', async () => {
+    const { ask, calls } = await start()
+    const { body } = await ask('/admin/calls/r1', 'k-lister')
+    expect(body.call).toMatchObject({ record: 'r1', contents: 'hidden' })
+    expect(JSON.stringify(body)).not.toContain('s3cr3t')
+    expect(calls.looks).toEqual([])
+  })
+
+  it.each([
+    ['k-stranger', 404],
+    ['k-settler', 403],
+    ['k-plain', 403],
+    [undefined, 401],
+  ])('does not show it to %s', async (credential, status) => {
+    const { ask, calls } = await start()
+    expect((await ask('/admin/calls/r1', credential)).status).toBe(status)
+    expect(calls.looks).toEqual([])
+  })
+})
+
 describe('listing', () => {
   it('shows the operator every tenant, without contents', async () => {
     const { ask, calls } = await start()
@@ -196,6 +247,25 @@ describe('listing', () => {
     expect(calls.filters).toEqual([{ state: 'ambiguous', limit: 5 }])
   })
 
+  it('reads every filter', async () => {
+    const { ask, calls } = await start()
+    const query = new URLSearchParams({
+      ...{ tenant: 't', principal: 'key:ann', tool: 'Mail.Send', before: '9' },
+      ...{ since: '1970-01-01T00:00:01Z', until: '1970-01-01T00:00:02Z', slow: '250' },
+    })
+    const { body } = await ask(`/admin/calls?${query}`, START_TOKEN)
+    expect(body.next).toBe(null)
+    expect(calls.filters).toMatchObject([
+      {
+        ...{ tenant: 't', principal: 'key:ann', tool: 'Mail.Send', before: 9 },
+        ...{ sinceMs: 1_000, untilMs: 2_000, slow: { leastMs: 250 }, limit: 100 },
+      },
+    ])
+    await ask('/admin/calls?tenant=other', 'k-lister')
+    expect(calls.filters[1]).toEqual({ limit: 100, tenant: 'acme' })
+    expect((await ask('/admin/calls?record=r1', START_TOKEN)).body.calls).toHaveLength(1)
+  })
+
   it('shows a principal with the scope admin:calls its own tenant', async () => {
     const { ask, calls } = await start()
     const { body } = await ask('/admin/calls', 'k-lister')
@@ -205,13 +275,13 @@ describe('listing', () => {
     expect((await ask('/admin/calls', undefined)).status).toBe(401)
   })
 
-  it.each(['state=odd', 'state=constructor', 'limit=0', 'limit=1001', 'limit=x', 'limit=1.5'])(
-    'refuses ?%s with 400',
-    async (query) => {
-      const { ask } = await start()
-      expect((await ask(`/admin/calls?${query}`, START_TOKEN)).status).toBe(400)
-    },
-  )
+  it.each([
+    ...['state=odd', 'state=constructor', 'limit=0', 'limit=1001', 'limit=x', 'limit=1.5'],
+    ...['since=yesterday', 'until=x', 'slow=-1', 'slow=1s', 'before=last'],
+  ])('refuses ?%s with 400', async (query) => {
+    const { ask } = await start()
+    expect((await ask(`/admin/calls?${query}`, START_TOKEN)).status).toBe(400)
+  })
 })
 
 describe('the start token', () => {

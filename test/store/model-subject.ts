@@ -65,7 +65,7 @@ export class Subject {
   async state(): Promise<unknown> {
     const { store } = this
     return {
-      calls: shown(await store.list({ limit: 100 })),
+      calls: shown((await store.list({ limit: 100 })).calls),
       byRecord: shown(await Promise.all(RECORDS.map((name) => store.findByRecord(name)))),
       cancelRequests: (await store.cancelRequests()).map((address) => address.record).sort(),
       challenges: await Promise.all(this.#challenges.map((id) => store.findChallenge(id))),
@@ -184,11 +184,12 @@ export class Subject {
         return await store.endChallenge(challengeOf('', { ...taken, lifetimeMs: 0 }, atMs), 'completed', atMs)
       case 'list': {
         const { state, tenant, limit } = taken
-        return await store.list({
+        const { calls } = await store.list({
           limit,
           ...(state === undefined ? {} : { state }),
           ...(tenant === undefined ? {} : { tenant }),
         })
+        return calls
       }
       case 'purge':
         // What is forgotten was last seen a day ago; nobody holds on to a record for so long.

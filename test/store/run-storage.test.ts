@@ -167,7 +167,7 @@ describe('forgetting', () => {
         if (!isTaken) expect({ record: call.record, hasRun }).toEqual({ record: call.record, hasRun: false })
       }
     }
-    expect(store.list({ limit: 10 })).toEqual([])
+    expect(store.list({ limit: 10 })).toEqual({ calls: [] })
     expect(store.findRun({ tenant: 'default', run: 'record-149' })).toBeUndefined()
   })
 

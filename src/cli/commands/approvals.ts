@@ -7,6 +7,7 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
+import { resolveId } from '#cli/id-prefix'
 import { renderTable } from '#cli/output'
 import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
@@ -20,7 +21,7 @@ const APPROVAL_OPTIONS = {
   url: { value: 'U', help: 'Ask this server instead of the store; --key and COLLET_API_KEY imply it.' },
 } as const
 
-const ID = { name: 'ID', help: 'As collet approvals list shows it.' } as const
+const ID = { name: 'ID', help: 'As collet approvals list shows it, or the beginning of that.' } as const
 const MOST = 1_000
 const DEFAULT_LIMIT = 100
 const HEADINGS = ['ID', 'STATE', 'TOOL', 'CALLED BY', 'APPROVERS', 'OPEN UNTIL'] as const
@@ -44,9 +45,10 @@ const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
     const state = args.oneOf('state', ['all', ...APPROVAL_STATES]) ?? 'pending'
     const limit = args.integer('limit', { least: 1, most: MOST }) ?? DEFAULT_LIMIT
     const query = new URLSearchParams({ limit: String(limit), ...(state === 'all' ? {} : { state }) })
-    const { approvals } = await clientOf(args, context).request<{
-      readonly approvals: readonly RenderedApproval[]
-    }>({ method: 'GET', path: `/admin/approvals?${query}` }, 'approvals')
+    const { approvals } = await clientOf(args, context).request<ListedApprovals>(
+      { method: 'GET', path: `/admin/approvals?${query}` },
+      'approvals',
+    )
     if (json) output.json(approvals.map(shown))
     else if (approvals.length === 0) output.note('There are no such approvals.')
     else for (const line of renderTable(HEADINGS, approvals.map(cellsOf))) output.data(line)
@@ -150,8 +152,7 @@ const approvalsApprove = defineCommand<'reason' | 'accept-hidden' | 'override' |
       ...(args.flag('override') ? { override: true } : {}),
     }
     const approval = await requestApproval({ method: 'POST', verb: '/approve', body }, args, context)
-    const [id] = args.positionals
-    const { state, quorum, decisions } = approval
+    const { id, state, quorum, decisions } = approval
     if (context.json) context.output.json(shown(approval))
     else if (state === 'pending') {
       context.output.data(`${id} has ${decisions.length} of ${quorum} approvals.`)
@@ -174,7 +175,7 @@ const approvalsReject = defineCommand<'reason' | AdminOption>({
     const body = reasonOf(args)
     const approval = await requestApproval({ method: 'POST', verb: '/reject', body }, args, context)
     if (context.json) context.output.json(shown(approval))
-    else context.output.data(`${args.positionals[0]} is rejected.`)
+    else context.output.data(`${approval.id} is rejected.`)
     return EXIT.ok
   },
 })
@@ -201,12 +202,12 @@ const approvalsLink = defineCommand<'for' | AdminOption>({
   },
   examples: ['collet approvals link s0Wc --for alice@example.com'],
   async run(args, context) {
-    const [id = ''] = args.positionals
     const approver = args.text('for')
     if (approver === undefined) throw new UsageError('Say who the link is for: --for NAME.')
-    const path = `/admin/approvals/${encodeURIComponent(id)}/link`
     // Only a server knows the address that its links begin with.
-    const { token: _inUrl, ...link } = await new AdminClient(args, context).request<RenderedLink>(
+    const client = new AdminClient(args, context)
+    const path = `/admin/approvals/${encodeURIComponent(await approvalMeant(args, client))}/link`
+    const { token: _inUrl, ...link } = await client.request<RenderedLink>(
       { method: 'POST', path, body: { approver } },
       'url',
     )
@@ -226,13 +227,30 @@ async function requestApproval(
   args: Arguments<AdminOption>,
   context: CommandContext,
 ): Promise<RenderedApproval> {
-  const [id = ''] = args.positionals
-  const path = `/admin/approvals/${encodeURIComponent(id)}${verb}`
-  const { approval } = await clientOf(args, context).request<{ readonly approval: RenderedApproval }>(
+  const client = clientOf(args, context)
+  const path = `/admin/approvals/${encodeURIComponent(await approvalMeant(args, client))}${verb}`
+  const { approval } = await client.request<{ readonly approval: RenderedApproval }>(
     { ...request, path },
     'approval',
   )
   return approval
+}
+
+/** The approval that the first word means. */
+async function approvalMeant(args: Arguments<AdminOption>, client: AdminClient): Promise<string> {
+  const [typed = ''] = args.positionals
+  const known = async () => {
+    const { approvals } = await client.request<ListedApprovals>(
+      { method: 'GET', path: `/admin/approvals?limit=${MOST}` },
+      'approvals',
+    )
+    return approvals.map(({ id, state, tool, principal }) => ({ id, about: [state, tool, principal] }))
+  }
+  return await resolveId(typed, known, { noun: 'approval', listedBy: 'collet approvals list --state all' })
+}
+
+interface ListedApprovals {
+  readonly approvals: readonly RenderedApproval[]
 }
 
 /**

@@ -12,44 +12,63 @@ import {
   type CommandContext,
   defineCommand,
   EXIT,
+  type OptionSpecs,
   UsageError,
 } from '#cli/command'
+import { resolveId } from '#cli/id-prefix'
 import { renderTable } from '#cli/output'
 import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import { CALL_STATES } from '#core/call'
-import { cleanText, type JsonObject, type JsonValue } from '#core/json'
+import { cleanJson, cleanText, type JsonObject, type JsonValue } from '#core/json'
 import type { Settlement } from '#core/ports/store'
-import { createCallRoutes, type RenderedCall } from '#server/admin/calls'
+import type { RenderedCall, RenderedDetails, TimelineEntry } from '#server/admin/call-view'
+import { createCallRoutes } from '#server/admin/calls'
 
 const MOST_CALLS = 1_000
 const DEFAULT_LIMIT = 100
 
-const HEADINGS = ['RECORD', 'STATE', 'TOOL', 'PRINCIPAL', 'CREATED', 'ERROR', 'CALL ID'] as const
+const HEADINGS = [
+  ...['RECORD', 'STATE', 'TOOL', 'TENANT', 'PRINCIPAL', 'CREATED', 'TOOK', 'ERROR', 'CALL ID'],
+] as const
 
-const calls = defineCommand<'state' | 'limit' | AdminOption>({
+const FILTER_OPTIONS = {
+  tool: { value: 'NAME', help: 'Only calls of this tool, in any spelling; Name@1.0.0 for one version.' },
+  principal: { value: 'P', help: 'Only calls of this principal, like key:alice.' },
+  tenant: { value: 'T', help: 'Only calls of this tenant.' },
+  since: {
+    value: 'TIME',
+    help: 'Only calls since then: 2026-01-31, 2026-01-31T10:00:00Z, or ago: 30m, 12h, 7d.',
+  },
+  until: { value: 'TIME', help: 'Only calls before then.' },
+} as const satisfies OptionSpecs
+
+type ListOption = keyof typeof FILTER_OPTIONS | 'state' | 'slow' | 'limit' | AdminOption
+
+const calls = defineCommand<ListOption>({
   name: 'calls',
-  summary: 'Lists calls, newest first.',
+  summary: 'Lists calls, newest first, with how long they took.',
   details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
   positionals: [],
   options: {
+    ...FILTER_OPTIONS,
     state: { value: 'S', help: `Only calls in this state: ${CALL_STATES.join(', ')}.` },
+    slow: { value: 'MS', help: 'Only calls that took at least MS milliseconds, or run or wait for so long.' },
     limit: { value: 'N', help: `List at most N. Default ${DEFAULT_LIMIT}.` },
     ...adminOptions('admin:calls'),
   },
-  examples: ['collet calls --state ambiguous', 'collet calls --limit 20 --json'],
+  examples: [
+    'collet calls --state ambiguous',
+    'collet calls --tenant team1 --tool Crm.Find --since 12h',
+    'collet calls --slow 2000 --since 7d --json',
+  ],
   async run(args, context) {
-    const { output, json, clock } = context
-    const state = args.oneOf('state', CALL_STATES)
+    const { output, json } = context
     const limit = args.integer('limit', { least: 1, most: MOST_CALLS }) ?? DEFAULT_LIMIT
-    const query = new URLSearchParams({ limit: String(limit), ...(state === undefined ? {} : { state }) })
-    const client = new AdminClient(args, context, {
-      onStore: ({ store, access }) => createCallRoutes({ calls: store, clock }, access),
-    })
-    const { calls: found } = await client.request<{ readonly calls: readonly RenderedCall[] }>(
-      { method: 'GET', path: `/admin/calls?${query}` },
-      'calls',
+    const found = await output.during(
+      'Looking at calls',
+      findCalls(readFilter(args, context), limit, args, context),
     )
     const rows = found.map(rowOf)
     if (json) output.json(rows)
@@ -59,6 +78,65 @@ const calls = defineCommand<'state' | 'limit' | AdminOption>({
     return EXIT.ok
   },
 })
+
+function readFilter(
+  args: Arguments<ListOption>,
+  { clock }: CommandContext,
+): Readonly<Record<string, string>> {
+  const [since, until] = [args.moment('since', clock.nowMs()), args.moment('until', clock.nowMs())]
+  if (since !== undefined && until !== undefined && since >= until)
+    throw new UsageError('--since must be before --until.')
+  const asked = {
+    state: args.oneOf('state', CALL_STATES),
+    tool: args.text('tool'),
+    principal: args.text('principal'),
+    tenant: args.text('tenant'),
+    since: since?.toISOString(),
+    until: until?.toISOString(),
+    slow: args.integer('slow', { least: 0, most: Number.MAX_SAFE_INTEGER })?.toString(),
+  }
+  return Object.fromEntries(
+    Object.entries(asked).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
+  )
+}
+
+interface ListedCalls {
+  readonly calls: readonly RenderedCall[]
+  readonly next?: number | null
+}
+
+/** Page by page: each looks at so many calls only, whether they match or not. */
+async function findCalls(
+  filter: Readonly<Record<string, string>>,
+  limit: number,
+  args: Arguments<AdminOption>,
+  context: CommandContext,
+): Promise<readonly RenderedCall[]> {
+  const client = clientOf(args, context)
+  const found: RenderedCall[] = []
+  let before: number | null = null
+  do {
+    const query: URLSearchParams = new URLSearchParams({
+      ...filter,
+      limit: String(limit - found.length),
+      ...(before === null ? {} : { before: String(before) }),
+    })
+    const page: ListedCalls = await client.request<ListedCalls>(
+      { method: 'GET', path: `/admin/calls?${query}` },
+      'calls',
+    )
+    found.push(...page.calls)
+    // A server that gives no place to go on, or the same again, has no more.
+    before = page.next == null || (before !== null && page.next >= before) ? null : page.next
+  } while (before !== null && found.length < limit)
+  return found
+}
+
+function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
+  return new AdminClient(args, context, {
+    onStore: ({ store, access }) => createCallRoutes({ calls: store, clock: context.clock }, access),
+  })
+}
 
 /** A call as `--json` shows it: what happened, without input and output. */
 function rowOf(call: RenderedCall) {
@@ -77,13 +155,130 @@ function rowOf(call: RenderedCall) {
     attempt: call.attempt,
     createdAt: call.created_at,
     finishedAt: call.finished_at,
+    tookMs: call.took_ms,
     errorCode: call.error_code,
   }
 }
 
 function cellsOf(row: ReturnType<typeof rowOf>): readonly string[] {
-  const { record, state, tool, principal, createdAt, errorCode, callId } = row
-  return [record, state, tool, principal, createdAt, errorCode ?? '', callId]
+  const { record, state, tool, tenant, principal, createdAt, tookMs, errorCode, callId } = row
+  return [record, state, tool, tenant, principal, createdAt, durationText(tookMs), errorCode ?? '', callId]
+}
+
+function durationText(ms: number | null): string {
+  if (ms === null) return ''
+  return ms < 10_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`
+}
+
+const RECORD = {
+  name: 'RECORD',
+  help: 'The call, as collet calls shows it, or the beginning of that.',
+} as const
+
+const callsShow = defineCommand<AdminOption>({
+  name: 'calls show',
+  summary: 'Shows one call: who, when, each step on its way, its input and its outcome.',
+  details: [
+    'Input and outcome need the scope calls:read, and that somebody looked at them is journaled. Without it the rest is shown.',
+    'Credentials are never part of an input. Results that are older than retention.results are gone.',
+  ],
+  positionals: [RECORD],
+  options: adminOptions('admin:calls, and calls:read for input and outcome'),
+  examples: ['collet calls show 4f1c', 'collet calls show 4f1c --json'],
+  async run(args, context) {
+    const client = clientOf(args, context)
+    const record = await recordMeant(args, client)
+    const path = `/admin/calls/${encodeURIComponent(record)}`
+    const { call } = await client.request<{ readonly call: RenderedDetails }>(
+      { method: 'GET', path, isJournaled: true },
+      'call',
+    )
+    if (context.json) context.output.json(call)
+    else for (const line of linesOf(call)) context.output.data(line)
+    return EXIT.ok
+  },
+})
+
+const MOST_MATCHES = 20
+
+/** The record that the first word means. */
+async function recordMeant(args: Arguments<AdminOption>, client: AdminClient): Promise<string> {
+  const [typed = ''] = args.positionals
+  const known = async () => {
+    const query = new URLSearchParams({ record: typed, limit: String(MOST_MATCHES) })
+    const { calls: found } = await client.request<ListedCalls>(
+      { method: 'GET', path: `/admin/calls?${query}` },
+      'calls',
+    )
+    return found.map(({ record, state, tool, principal, created_at: at }) => ({
+      id: record,
+      about: [state, tool, principal, at],
+    }))
+  }
+  return await resolveId(typed, known, { noun: 'call', listedBy: 'collet calls' })
+}
+
+/** Everything about one call, line by line. */
+function linesOf(call: RenderedDetails): readonly string[] {
+  const facts: readonly (readonly [string, string | null])[] = [
+    ['record', call.record],
+    ['call id', call.call_id],
+    ['state', call.error_code === null ? call.state : `${call.state} (${call.error_code})`],
+    ['tool', `${call.tool} (${call.safety_tier})`],
+    ['called by', call.principal],
+    ['for user', call.user_id],
+    ['tenant', call.tenant],
+    ['over', call.protocol],
+    ['asked', call.created_at],
+    ['ended', call.finished_at],
+    ['took', call.took_ms === null ? null : durationText(call.took_ms)],
+    ['tool ran', call.ran_ms === null ? null : durationText(call.ran_ms)],
+    ['attempt', String(call.attempt)],
+    ['run', call.run_id],
+    ['trace', call.trace_id],
+    ['session', call.session_id],
+    ['step of', call.parent],
+    ['waits for', call.waits_for],
+    ['definition', call.definition_hash],
+  ]
+  return [
+    ...facts.flatMap(([label, text]) => (text ? [`${label.padEnd(12)}${cleanText(text)}`] : [])),
+    'timeline:',
+    ...call.timeline.map(eventLine),
+    ...(call.steps.length === 0 ? [] : ['steps:', ...stepLines(call.steps)]),
+    ...contentLines(call),
+  ]
+}
+
+function eventLine({ at, event, facts }: TimelineEntry): string {
+  const told = Object.entries(facts).map(([name, value]) =>
+    cleanText(`${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`),
+  )
+  return `  ${[at, event, ...told].join(' ')}`
+}
+
+function stepLines(steps: readonly RenderedCall[]): readonly string[] {
+  const rows = steps.map(({ record, state, tool, took_ms: ms, error_code: code }) => [
+    ...[record, state, tool, durationText(ms), code ?? ''],
+  ])
+  return renderTable(['', '', '', '', ''], rows)
+    .slice(1)
+    .map((line) => `  ${line}`)
+}
+
+const ABSENT = {
+  hidden: 'Input and outcome need a credential with the scope calls:read.',
+  gone: 'Input and outcome are gone: results are kept as long as retention.results says.',
+} as const
+
+function contentLines(call: RenderedDetails): readonly string[] {
+  if (call.contents !== 'shown') return [ABSENT[call.contents]]
+  const { input, outcome, late_outcome: late } = call
+  return [
+    ...['input:', cleanJson(input ?? null, 2)],
+    ...(outcome === undefined ? ['There is no outcome yet.'] : ['outcome:', cleanJson(outcome, 2)]),
+    ...(late === undefined ? [] : ['what the tool answered after the call had ended:', cleanJson(late, 2)]),
+  ]
 }
 
 type SettleOption = 'as' | 'value' | 'why' | 'force' | AdminOption
@@ -94,11 +289,11 @@ const callsSettle = defineCommand<SettleOption>({
   name: 'calls settle',
   summary: 'Settles an ambiguous call: records what really happened.',
   details: [
-    'A crash interrupted the call, so it is not known whether it took effect. Check with the service it went to, then settle it.',
+    'A crash interrupted the call, so it is not known whether it took effect. collet calls show tells what was asked for; check with the service it went to, then settle it.',
     'Only not-run frees the call id for another try. Who settled the call, and why, goes into the journal.',
     'A value is checked against the output schema of the tool if the config here has the tool and --url is not given.',
   ],
-  positionals: [{ name: 'RECORD', help: 'The call, as collet calls --state ambiguous shows it.' }],
+  positionals: [RECORD],
   options: {
     as: { value: 'ENDING', required: true, help: 'succeeded, failed or not-run.' },
     value: { value: 'JSON', help: 'With succeeded: the value that the tool is known to have returned.' },
@@ -111,7 +306,6 @@ const callsSettle = defineCommand<SettleOption>({
     `collet calls settle 4f1c --as succeeded --value '{"status":"sent"}' --why "Twilio shows it."`,
   ],
   async run(args, context) {
-    const [record = ''] = args.positionals
     const body = readSettlement(args)
     const client = new AdminClient(args, context, {
       onStore: ({ store, access }) =>
@@ -124,6 +318,7 @@ const callsSettle = defineCommand<SettleOption>({
           access,
         ),
     })
+    const record = await recordMeant(args, client)
     const path = `/admin/calls/${encodeURIComponent(record)}/settle`
     await client.request<{ readonly settled_as: string }>({ method: 'POST', path, body }, 'settled_as')
     if (context.json) context.output.json({ record, settledAs: body.as })
@@ -204,4 +399,4 @@ const callsCancel = defineCommand<'url' | 'key'>({
   },
 })
 
-export const COMMANDS: readonly Command[] = [calls, callsSettle, callsCancel]
+export const COMMANDS: readonly Command[] = [calls, callsShow, callsSettle, callsCancel]

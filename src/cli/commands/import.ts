@@ -11,7 +11,7 @@ import {
   UsageError,
 } from '#cli/command'
 import { CHOICE_OPTIONS, type ChoiceOption, ImportChoices } from '#cli/import/choices'
-import { adviceFor, FROM_NAMES, importFrom, isServerList } from '#cli/import/from'
+import { FROM_NAMES, importFrom, isServerList, withAdvice } from '#cli/import/from'
 import { previewSource, warningsOf } from '#cli/import/preview'
 import { freeKey, SourceShelf } from '#cli/import/shelf'
 import { confirm, readHidden } from '#cli/input'
@@ -319,12 +319,8 @@ async function lookInside(
   if (preview.isUsage) throw new CommandFailure(EXIT.usage, `It cannot be used like this: ${preview.why}`)
   throw new CommandFailure(
     EXIT.server,
-    `It looks like ${found.what}, but its tools cannot be read: ${sentence(preview.why)} Nothing was added.${adviceFor(preview.why)}`,
+    `It looks like ${found.what}, but its tools cannot be read: ${withAdvice(preview.why)} Nothing was added.`,
   )
-}
-
-function sentence(text: string): string {
-  return /[.!?]$/.test(text) ? text : `${text}.`
 }
 
 function show(

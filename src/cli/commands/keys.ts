@@ -8,6 +8,7 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
+import { resolveId } from '#cli/id-prefix'
 import { readEnd, readSpanMs } from '#cli/input'
 import { renderTable } from '#cli/output'
 import { ensureStore, isStoreAlone, loadProjectConfig } from '#cli/store-access'
@@ -210,22 +211,29 @@ const keysRevoke = defineCommand<RevokeOption>({
   name: 'keys revoke',
   summary: 'Revokes an API key, or ends a principal with all its keys; servers notice within a second.',
   details: ['A principal that was ended cannot come back: its name is never used again.'],
-  positionals: [{ name: 'KEY-ID', optional: true, help: 'The key, as collet keys list shows it.' }],
+  positionals: [
+    {
+      name: 'KEY-ID',
+      optional: true,
+      help: 'The key, as collet keys list shows it, or the beginning of that.',
+    },
+  ],
   options: {
     principal: { value: 'P', help: 'End this principal instead of one key.' },
     tenant: { value: 'T', help: 'Tenant of that principal. Default: default.' },
     ...KEY_OPTIONS,
   },
-  examples: ['collet keys revoke 5f0c9d2e4b1aa07c3e8d9f21', 'collet keys revoke --principal ci'],
+  examples: ['collet keys revoke 5f0c9d2e', 'collet keys revoke --principal ci'],
   async run(args, context) {
-    const [keyId] = args.positionals
+    const [typed] = args.positionals
     const name = args.text('principal')
-    if ((keyId === undefined) === (name === undefined))
+    if ((typed === undefined) === (name === undefined))
       throw new UsageError('Name one key by its id, or one principal with --principal.')
     const tenant = args.text('tenant') ?? DEFAULT_TENANT
     const client = clientOf(args, context)
     if (name === undefined) {
-      const path = `/admin/keys/${encodeURIComponent(keyId ?? '')}`
+      const keyId = await keyMeant(typed ?? '', client)
+      const path = `/admin/keys/${encodeURIComponent(keyId)}`
       await client.request<{ readonly revoked: true }>({ method: 'DELETE', path }, 'revoked')
       if (context.json) context.output.json({ keyId, revoked: true })
       else context.output.data(`${keyId} is revoked.`)
@@ -238,6 +246,20 @@ const keysRevoke = defineCommand<RevokeOption>({
     return EXIT.ok
   },
 })
+
+async function keyMeant(typed: string, client: AdminClient): Promise<string> {
+  const known = async () => {
+    const { keys } = await client.request<{ readonly keys: readonly RenderedKey[] }>(
+      { method: 'GET', path: '/admin/keys' },
+      'keys',
+    )
+    return keys.map(({ key_id: id, tenant, principal, label }) => ({
+      id,
+      about: [tenant, principal, label ?? ''],
+    }))
+  }
+  return await resolveId(typed, known, { noun: 'key', listedBy: 'collet keys list' })
+}
 
 /** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
 function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {

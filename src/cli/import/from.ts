@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
 import { type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
 import { confirm, readHidden } from '#cli/input'
-import { cleanText, type JsonObject } from '#core/json'
+import { canonicalJson, cleanText, type JsonObject } from '#core/json'
 import { didYouMean } from '#core/nearest-name'
 import type { Discovery } from '#core/ports/source'
 import {
@@ -63,12 +63,13 @@ export function isServerList(file: string, folder: string): boolean {
   return readServerList(readFileSync(file, 'utf8'), file, folder) !== undefined
 }
 
-/** What to do about a server that does not answer, as far as its reason tells. */
-export function adviceFor(why: string): string {
-  if (why.includes('connectTimeoutMs')) return ' Give it longer with --timeout SECONDS.'
-  if (why.includes('ENOENT')) return ' Install that program, or write its whole path.'
-  if (/HTTP 40[13]/.test(why)) return ' Write a token that may list tools into its headers.'
-  return ''
+/** Why a server does not answer, and what to do about it as far as the reason tells. */
+export function withAdvice(why: string): string {
+  const sentence = /[.!?]$/.test(why) ? why : `${why}.`
+  if (why.includes('connectTimeoutMs')) return `${sentence} Give it longer with --timeout SECONDS.`
+  if (why.includes('ENOENT')) return `${sentence} Install that program, or write its whole path.`
+  if (/HTTP 40[13]/.test(why)) return `${sentence} Write a token that may list tools into its headers.`
+  return sentence
 }
 
 interface Lists {
@@ -145,8 +146,10 @@ async function sortServers(
     name: server.name,
     reading: readServer(server, context.workingFolder, values),
   }))
-  const usable = readings.flatMap(({ name, reading }) =>
-    reading.kind === 'usable' ? [{ name, options: choices.apply(reading.options) }] : [],
+  const usable = distinct(
+    readings.flatMap(({ name, reading }) =>
+      reading.kind === 'usable' ? [{ name, options: choices.apply(reading.options) }] : [],
+    ),
   )
   const { found } = await shelf.find(usable.map(({ options }) => options))
   const rest = (kind: 'skipped' | 'unusable'): readonly Failed[] =>
@@ -160,6 +163,12 @@ async function sortServers(
     skipped: rest('skipped'),
     failed: rest('unusable'),
   }
+}
+
+/** A server that is listed twice under two names is one. */
+function distinct(servers: readonly Fresh[]): readonly Fresh[] {
+  const byUpstream = Map.groupBy(servers, ({ options }) => canonicalJson(options))
+  return [...byUpstream.values()].flatMap(([first]) => first ?? [])
 }
 
 /** `--env` first, then the environment; what a client would ask for is asked for here too, on a terminal. */
@@ -237,6 +246,9 @@ async function lookAt(
     if (lines <= MOST_LINES) output.note(`  ${shown} | ${line}`)
   }
   try {
+    const { cwd } = options
+    if (typeof cwd === 'string' && !existsSync(cwd))
+      return { name, why: `its folder ${cwd} is not there. Make it, or change "cwd" in the file.` }
     const look = { send, signal, onLine }
     const preview = await previewSource(
       keyFrom(name) ?? 'Imported',
@@ -246,7 +258,7 @@ async function lookAt(
     )
     if (preview.kind === 'failed') {
       output.error(`${shown} does not answer`)
-      return { name, why: `${preview.why}${adviceFor(preview.why)}` }
+      return { name, why: withAdvice(preview.why) }
     }
     const { discovery, tookMs } = preview
     const tools = choices.narrow(discovery.tools, options)

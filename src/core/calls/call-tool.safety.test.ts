@@ -68,7 +68,7 @@ describe('claims', () => {
       const tool = sampleTool(
         DO,
         async () => {
-          seen.push((await store.list({ limit: 1 }))[0]?.state)
+          seen.push((await store.list({ limit: 1 })).calls[0]?.state)
           return null
         },
         { policy: { safetyTier } },
@@ -97,7 +97,7 @@ describe('claims', () => {
     const replies = await Promise.all([1, 2, 3].map(() => gateway.call(ALICE, request)))
     expect(replies.map(gist)).toEqual(['ok 1', 'ok 1', 'ok 1'])
     expect(runs).toBe(1)
-    const record = (await store.list({ limit: 1 }))[0]
+    const record = (await store.list({ limit: 1 })).calls[0]
     expect([record?.state, record?.attempt]).toEqual(['succeeded', 2])
   })
 
@@ -123,7 +123,7 @@ describe('an outcome that comes second', () => {
     const gateway = openTestGateway([tool], { store })
     expect(gist(await gateway.call(ALICE, callRequest(DO, { key: 'k' })))).toBe('ambiguous')
     expect(await journalOf(store)).toContain('call.late')
-    expect((await store.list({ limit: 1 }))[0]?.late).toMatchObject({
+    expect((await store.list({ limit: 1 })).calls[0]?.late).toMatchObject({
       ok: true,
       valueJson: '"done after all"',
     })

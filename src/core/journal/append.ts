@@ -14,6 +14,7 @@ import type {
   CallParked,
   CallRefused,
   CallSettled,
+  CallShown,
   CallSuspended,
   KeyChanged,
   PrincipalEnded,
@@ -129,6 +130,10 @@ export function cutEvent(call: Subject, deadWriter: string, atMs: number): CallC
 export function settledEvent(call: Subject, settlement: Settlement): CallSettled {
   const { as, who, why, atMs } = settlement
   return { type: 'call.settled', ...subject(call, call.attempt, atMs), as, who, why }
+}
+
+export function shownEvent(call: Subject, by: string, atMs: number): CallShown {
+  return { type: 'call.shown', ...subject(call, call.attempt, atMs), by }
 }
 
 export function cancelRequestedEvent(call: Subject, by: string, atMs: number): CallCancelRequested {

@@ -79,6 +79,12 @@ export interface CallSettled extends CallEventBase {
   readonly why: string
 }
 
+/** An operator looked at the input and the outcome. */
+export interface CallShown extends CallEventBase {
+  readonly type: 'call.shown'
+  readonly by: string
+}
+
 export interface CallCancelRequested extends CallEventBase {
   readonly type: 'call.cancel_requested'
   readonly by: string
@@ -269,6 +275,7 @@ export type JournalEvent =
   | CallSuspended
   | CallCut
   | CallSettled
+  | CallShown
   | CallCancelRequested
   | CallRefused
   | CallParked

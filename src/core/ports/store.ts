@@ -8,6 +8,7 @@ import type { ApprovalStore, EndedParked } from './approval-store.ts'
 import type { PinStore, SourceStore } from './import-store.ts'
 import type { KeyChange } from './key-change.ts'
 import type { AuditStore, KeyStore } from './key-store.ts'
+import type { CallPage, OperatorStore } from './operator-store.ts'
 import type {
   BudgetStore,
   IdempotentRequestStore,
@@ -178,13 +179,6 @@ export interface RetentionPolicy {
   readonly journalMs: number
 }
 
-export interface CallFilter {
-  readonly state?: CallState
-  /** Absent: calls of every tenant. */
-  readonly tenant?: string
-  readonly limit: number
-}
-
 /** One page of a principal's own calls. */
 export interface OwnCallsQuery {
   readonly tenant: string
@@ -192,12 +186,6 @@ export interface OwnCallsQuery {
   /** Only those before this place; absent: from the newest on. */
   readonly before?: number
   readonly limit: number
-}
-
-export interface OwnCallsPage {
-  readonly calls: readonly CallRecord[]
-  /** Where to go on; absent when there is nothing more. A page with fewer than asked, or with none, may have one. */
-  readonly next?: number
 }
 
 interface RecoveryReport {
@@ -209,7 +197,7 @@ interface RecoveryReport {
  * Where calls and their journal live. Every method that changes something resolves only after the change
  * **and** its journal events are durable, and rejects with a `StoreError` otherwise.
  */
-export interface Store extends RunStore, SessionStore {
+export interface Store extends RunStore, SessionStore, OperatorStore {
   /** This process's writer, named in every claim (rule 17). */
   readonly writer: string
   readonly keys: KeyStore
@@ -281,11 +269,8 @@ export interface Store extends RunStore, SessionStore {
    * A principal's own calls, newest first, without steps of workflows. Looks at so many calls of everybody and no more, so
    * that nobody with few calls holds up a store with many.
    */
-  listOwn(query: OwnCallsQuery): MaybePromise<OwnCallsPage>
+  listOwn(query: OwnCallsQuery): MaybePromise<CallPage>
 
-  /** Operators' views; not for protocols. Newest first. */
-  list(filter: CallFilter): MaybePromise<readonly CallRecord[]>
-  findByRecord(record: string): MaybePromise<CallRecord | undefined>
   /** Groups in commit order after the given position of each chain. */
   readJournal(after: readonly JournalHead[], limit: number): MaybePromise<readonly JournalGroup[]>
 

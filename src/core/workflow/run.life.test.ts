@@ -65,7 +65,9 @@ describe('the life of a workflow', () => {
     await started.promise
     await before.gateway.drain(0)
     expect(errorOf(await cut)).toMatchObject({ code: 'outcome_unknown', canRetry: false })
-    expect(await store.list({ state: 'parked', limit: 1 })).toMatchObject([{ tool: 'Flow.Stop@1.0.0' }])
+    expect((await store.list({ state: 'parked', limit: 1 })).calls).toMatchObject([
+      { tool: 'Flow.Stop@1.0.0' },
+    ])
     const after = open(tools, store)
     // What the step was cut by is its last word; the workflow goes on from there.
     expect(gist(await after.call('Flow.Stop'))).toBe('ok ["a!","cancelled"]')

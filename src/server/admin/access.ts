@@ -23,6 +23,7 @@ export const SERVER_SCOPES = [
   'approvals:override',
   'approvals:respond',
   'audit:read',
+  'calls:read',
   'calls:settle',
   'metrics:read',
   'users:assert',
@@ -41,6 +42,8 @@ export interface OperatorAccess {
   authenticate(headers: RequestHeaders): Promise<Principal>
   /** Throws `not_authorized`, and has it written down. */
   requireScope(principal: Principal, scope: ServerScope): void
+  /** Whether more may be shown; a no is nothing to write down. */
+  hasScope(principal: Principal, scope: ServerScope): boolean
   /** Has a refusal written down that only the work behind the scope could make. */
   noteDenied(principal: Principal, scope: ServerScope): void
 }
@@ -67,6 +70,7 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
         'Managing calls, keys, secrets and approvals requires a credential, even on loopback. Send the start token, which the server keeps in the file start-token-<port> of its data folder, as "Authorization: Bearer <token>".',
       )
     },
+    hasScope: ({ scopes }, scope) => coversScope(scopes, scope),
     requireScope(principal, scope) {
       if (coversScope(principal.scopes, scope)) return
       noteDenied(principal, scope)
@@ -78,7 +82,12 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
 /** Access for the person who opened the store with its key: may do everything, under the name they have on this machine. */
 export function createLocalAccess(id: string): OperatorAccess {
   const operator = createOperator(id)
-  return { authenticate: async () => operator, requireScope: () => {}, noteDenied: () => {} }
+  return {
+    authenticate: async () => operator,
+    requireScope: () => {},
+    hasScope: () => true,
+    noteDenied: () => {},
+  }
 }
 
 const OPERATORS = new WeakSet<Principal>()
@@ -153,6 +162,8 @@ export interface AdminRequest {
   readonly body?: JsonObject
   /** It changes nothing, though it is no GET: what it asks about is not for an address. */
   readonly isQuestion?: true
+  /** It leaves a trace in the journal, though it is a GET. */
+  readonly isJournaled?: true
 }
 
 /** Answers a request in this process as a server would, without a listener; refusals are thrown. */

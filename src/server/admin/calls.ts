@@ -1,23 +1,30 @@
-import { CALL_STATES, type CallError } from '#core/call'
+import { CALL_STATES, type CallError, type CallState } from '#core/call'
 import type { ToolError } from '#core/errors'
-import { ownRunId } from '#core/ids'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { AuditStore } from '#core/ports/key-store'
-import type { CallFilter, CallRecord, Settlement, Store } from '#core/ports/store'
+import type { CallFilter } from '#core/ports/operator-store'
+import type { CallRecord, Settlement, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { adminRoute, badRequest, type OperatorAccess, tenantWithin } from './access.ts'
+import { adminRoute, badRequest, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
+import { renderCall, renderDetails, timelineOf } from './call-view.ts'
 
 const LIST_SCOPE = 'admin:calls'
+const READ_SCOPE = 'calls:read'
 const SETTLE_SCOPE = 'calls:settle'
 const AUDIT_SCOPE = 'audit:read'
 const DEFAULT_LIMIT = 100
 const HIGHEST_LIMIT = 1_000
+const MOST_STEPS = 200
+const MOST_NUMBER = Number.MAX_SAFE_INTEGER
 
 /** What operators may do to calls; a store has it all. */
-type AdminCalls = Pick<Store, 'list' | 'findByRecord' | 'settle' | 'isWriterAlive'>
+type AdminCalls = Pick<
+  Store,
+  'list' | 'findByRecord' | 'findByPrefix' | 'stepsOf' | 'readInput' | 'readRun' | 'settle' | 'isWriterAlive'
+>
 
 interface CallRoutesOptions {
   readonly calls: AdminCalls
@@ -26,17 +33,35 @@ interface CallRoutesOptions {
   checkValue?(tool: string, value: JsonValue): Promise<void>
 }
 
-/** Calls over HTTP: for the start token everywhere, for the scopes `admin:calls` and `calls:settle` in their own tenant. */
+/**
+ * Calls over HTTP: for the start token everywhere, for scopes in their own tenant. `admin:calls` sees what happened,
+ * `calls:read` input and outcome too, `calls:settle` settles.
+ */
 export function createCallRoutes(
   { calls, clock, checkValue }: CallRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, LIST_SCOPE)
-    const filter = readCallFilter(query)
+    const filter = readCallFilter(query, clock.nowMs())
     const tenant = tenantWithin(principal)
-    const found = await calls.list(tenant === undefined ? filter : { ...filter, tenant })
-    return jsonReply(200, { calls: found.filter((call) => isWithin(tenant, call)).map(renderCall) })
+    const prefix = query.get('record') ?? ''
+    const page =
+      prefix === ''
+        ? await calls.list(tenant === undefined ? filter : { ...filter, tenant })
+        : { calls: await calls.findByPrefix(prefix, filter.limit) }
+    const found = page.calls.filter((call) => isWithin(tenant, call)).map(renderCall)
+    return jsonReply(200, { calls: found, next: page.next ?? null })
+  }
+  const show = async ({ principal, params }: HttpRequest): Promise<HttpReply> => {
+    access.requireScope(principal, LIST_SCOPE)
+    const record = params.record ?? ''
+    const call = await calls.findByRecord(record)
+    if (call === undefined || !isWithin(tenantWithin(principal), call)) throw notFound()
+    const look = { record, by: principal.id, atMs: clock.nowMs() }
+    const input = access.hasScope(principal, READ_SCOPE) ? await calls.readInput(look) : 'hidden'
+    const [events, steps] = [await timelineOf(calls, call), await calls.stepsOf(record, MOST_STEPS)]
+    return jsonReply(200, { call: renderDetails({ call, events, steps, input }) }, NO_STORE)
   }
   const settle = async ({ principal, params, body }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, SETTLE_SCOPE)
@@ -57,6 +82,7 @@ export function createCallRoutes(
   }
   return [
     adminRoute(access, 'GET', '/admin/calls', list),
+    adminRoute(access, 'GET', '/admin/calls/:record', show),
     adminRoute(access, 'POST', '/admin/calls/:record/settle', settle),
   ]
 }
@@ -67,7 +93,7 @@ export function createAuditRoutes(audit: AuditStore, access: OperatorAccess): re
     access.requireScope(principal, AUDIT_SCOPE)
     const tenant = tenantWithin(principal)
     const filter = {
-      after: wholeNumber(query, 'after', 0, Number.MAX_SAFE_INTEGER),
+      after: wholeNumber(query, 'after', 0, MOST_NUMBER),
       limit: wholeNumber(query, 'limit', DEFAULT_LIMIT, HIGHEST_LIMIT),
       ...(tenant === undefined ? {} : { tenant }),
     }
@@ -103,7 +129,7 @@ function isWithin(tenant: string | undefined, call: CallRecord): boolean {
 function notFound(): ToolError {
   return httpFault(
     404,
-    'There is no call with this record id. "collet calls --state ambiguous" and GET /admin/calls?state=ambiguous list them.',
+    'There is no call with this record id. "collet calls" and GET /admin/calls list them.',
   )
 }
 
@@ -120,33 +146,6 @@ async function notAmbiguous(calls: AdminCalls, call?: CallRecord): Promise<ToolE
         400,
         'The process that ran the call is gone. Start the server once, which recovers it; then settle it if it is ambiguous.',
       )
-}
-
-/** A call as operators see it. */
-export type RenderedCall = ReturnType<typeof renderCall>
-
-/** What happened, without input and output. */
-function renderCall(call: CallRecord) {
-  const { outcome } = call
-  return {
-    record: call.record,
-    call_id: call.callId,
-    run_id: call.runId ?? ownRunId(call.record),
-    trace_id: call.traceId,
-    protocol: call.protocol ?? null,
-    user_id: call.userId ?? null,
-    tenant: call.tenant,
-    principal: call.principal,
-    tool: call.tool,
-    safety_tier: call.tier,
-    state: call.state,
-    attempt: call.attempt,
-    created_at: new Date(call.createdAtMs).toISOString(),
-    finished_at: call.finishedAtMs === undefined ? null : new Date(call.finishedAtMs).toISOString(),
-    error_code: outcome === undefined || outcome.ok ? null : outcome.error.code,
-    result_expired: call.expired,
-    has_late_result: call.late !== undefined,
-  }
 }
 
 const LONGEST_WHY = 1_000
@@ -193,14 +192,42 @@ function readWhy(why: JsonValue | undefined): string {
   )
 }
 
-/** `?state=&limit=` of the operators' list. */
-function readCallFilter(query: URLSearchParams): CallFilter {
-  const limit = readLimit(query.get('limit'))
-  const asked = query.get('state')
-  if (asked === null || asked === '') return { limit }
+/** `?state=&tenant=&principal=&tool=&since=&until=&slow=&before=&limit=` of the operators' list. */
+function readCallFilter(query: URLSearchParams, nowMs: number): CallFilter {
+  const asked = (name: string): string | undefined => query.get(name) || undefined
+  const [tenant, principal, tool] = [asked('tenant'), asked('principal'), asked('tool')]
+  const [state, sinceMs, untilMs] = [
+    readState(asked('state')),
+    readMoment('since', asked('since')),
+    readMoment('until', asked('until')),
+  ]
+  const leastMs = asked('slow') === undefined ? undefined : wholeNumber(query, 'slow', 0, MOST_NUMBER)
+  const before = asked('before') === undefined ? undefined : wholeNumber(query, 'before', 0, MOST_NUMBER)
+  return {
+    limit: readLimit(query.get('limit')),
+    ...(state === undefined ? {} : { state }),
+    ...(tenant === undefined ? {} : { tenant }),
+    ...(principal === undefined ? {} : { principal }),
+    ...(tool === undefined ? {} : { tool }),
+    ...(sinceMs === undefined ? {} : { sinceMs }),
+    ...(untilMs === undefined ? {} : { untilMs }),
+    ...(leastMs === undefined ? {} : { slow: { leastMs, nowMs } }),
+    ...(before === undefined ? {} : { before }),
+  }
+}
+
+function readState(asked: string | undefined): CallState | undefined {
+  if (asked === undefined) return undefined
   const state = CALL_STATES.find((known) => known === asked)
   if (state === undefined) throw httpFault(400, `\`state\` is one of ${CALL_STATES.join(', ')}.`)
-  return { limit, state }
+  return state
+}
+
+function readMoment(name: string, asked: string | undefined): number | undefined {
+  if (asked === undefined) return undefined
+  const atMs = Date.parse(asked)
+  if (Number.isFinite(atMs)) return atMs
+  throw httpFault(400, `\`${name}\` is a time like 2026-01-31T10:00:00Z.`)
 }
 
 function readLimit(text: string | null): number {

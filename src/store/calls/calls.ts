@@ -1,14 +1,8 @@
 import { StoreError } from '#core/errors'
-import type {
-  CallAddress,
-  CallFilter,
-  CallRecord,
-  OwnCallsPage,
-  OwnCallsQuery,
-  Store,
-} from '#core/ports/store'
-import { all, get, type Row, type Steps, type StoreContext } from '#store/engine'
-import { callFromRow, integer, type SealedText, text, unreadableText } from '#store/rows'
+import type { CallPage } from '#core/ports/operator-store'
+import type { CallAddress, CallRecord, OwnCallsQuery, Store } from '#core/ports/store'
+import { all, get, type Steps, type StoreContext } from '#store/engine'
+import { callFromRow, integer, type SealedText, text } from '#store/rows'
 import {
   claimCall,
   findUnsettled,
@@ -20,6 +14,7 @@ import {
   settleCall,
   TAKEN,
 } from './call-changes.ts'
+import { showCalls } from './operator-views.ts'
 import { runOf } from './runs.ts'
 
 type CallPort = Pick<
@@ -34,8 +29,6 @@ type CallPort = Pick<
   | 'cancelRequests'
   | 'settle'
   | 'listOwn'
-  | 'list'
-  | 'findByRecord'
 >
 
 /** Calls; `writerNo` is our own number, 0 before our first change. */
@@ -82,8 +75,6 @@ export function sqlCalls(context: StoreContext, writerNo: () => number): CallPor
       return typeof found === 'string' ? found : await changes.settle(settlement)
     },
     listOwn: snapshot((query: OwnCallsQuery) => listOwnCalls(sealed, query)),
-    list: snapshot((filter: CallFilter) => listCalls(sealed, filter)),
-    findByRecord: read((record: string) => findByRecord(sealed, record)),
   }
 }
 
@@ -98,28 +89,11 @@ function* cancelRequests(writerNo: number): Steps<readonly CallAddress[]> {
   return rows.map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))
 }
 
-/** Operators' view of calls, newest first; the ambiguous ones have an index of their own. */
-function* listCalls(sealed: SealedText, filter: CallFilter): Steps<readonly CallRecord[]> {
-  const { state, limit } = filter
-  const tenant = filter.tenant ?? null
-  if (state === undefined) return yield* showCalls(yield* all('listCalls', tenant, tenant, limit), sealed)
-  const rows =
-    state === 'ambiguous'
-      ? yield* all('listAmbiguousCalls', tenant, tenant, limit)
-      : yield* all('listCallsByState', state, tenant, tenant, limit)
-  return yield* showCalls(rows, sealed)
-}
-
-function* findByRecord(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
-  const row = yield* get('findCall', record)
-  return row === undefined ? undefined : yield* showCall(row, sealed)
-}
-
 /** Calls of everybody that one page looks at: some milliseconds. */
 const MOST_LOOKED_AT = 5_000
 
 /** Calls of one principal, newest first, and the number to go on before. */
-function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<OwnCallsPage> {
+function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<CallPage> {
   const { tenant, principal, before, limit } = query
   const numbers = yield* get('callNumbers')
   if (numbers === undefined) return { calls: [] }
@@ -158,34 +132,11 @@ function* readCall(sealed: SealedText, record: string): Steps<CallRecord | undef
   return row === undefined ? undefined : yield* callFromRow(row, sealed)
 }
 
-/** For operators: a record whose contents cannot be read is shown without them, not hidden with all others. */
-function* showCall(row: Row, sealed: SealedText): Steps<CallRecord> {
-  try {
-    return yield* callFromRow(row, sealed)
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'unreadable')
-      return yield* callFromRow(row, unreadableText(row))
-    throw error
-  }
-}
-
-function* showCalls(rows: readonly Row[], sealed: SealedText): Steps<readonly CallRecord[]> {
-  const calls: CallRecord[] = []
-  for (const row of rows) calls.push(yield* showCall(row, sealed))
-  return calls
-}
-
 export const queries = {
   findCall: 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer WHERE c.record = ?',
   callerOf: 'SELECT claim_group, caller_at, caller_length FROM calls WHERE record = ?',
   cancelRequests:
     "SELECT tenant, record FROM calls WHERE state = 'running' AND writer = ? AND cancel_requested = 1",
-  listCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
-    WHERE (CAST(? AS TEXT) IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
-  listAmbiguousCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
-    WHERE c.state = 'ambiguous' AND (CAST(? AS TEXT) IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
-  listCallsByState: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
-    WHERE c.state = ? AND (CAST(? AS TEXT) IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
   /** By number, which is there already: an index over principals would cost every call. */
   listOwnCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.no < ? AND c.no >= ? AND c.tenant = ? AND c.principal = ? AND c.parent IS NULL ORDER BY c.no DESC LIMIT ?`,

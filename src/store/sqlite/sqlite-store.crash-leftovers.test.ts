@@ -156,7 +156,7 @@ describe('contents', () => {
     expect(() => openStore().find({ tenant: 'default', record: 'a' })).toThrow(
       /belongs to another one|cannot be/,
     )
-    expect((await openStore().list({ limit: 5 })).map(({ record }) => record)).toEqual(['b', 'a'])
+    expect((await openStore().list({ limit: 5 })).calls.map(({ record }) => record)).toEqual(['b', 'a'])
   })
 
   it('rule 15: groups that swapped places, and a chain emptied as a whole, do not verify', async () => {

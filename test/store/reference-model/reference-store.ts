@@ -239,7 +239,7 @@ export class ReferenceStore implements ModelledStore {
     this.#challenges.end(need, as, atMs)
   }
 
-  list: Store['list'] = (filter) => newestRows([...this.#rows.values()], filter)
+  list: Store['list'] = (filter) => ({ calls: newestRows([...this.#rows.values()], filter) })
 
   findByRecord(record: string): CallRecord | undefined {
     const row = this.#rows.get(record)

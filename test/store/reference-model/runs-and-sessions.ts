@@ -1,7 +1,7 @@
 import type { Outcome } from '#core/call'
 import type { RunPosition, SessionChanged } from '#core/journal/events'
+import type { CallFilter } from '#core/ports/operator-store'
 import type {
-  CallFilter,
   CallRecord,
   CallSession,
   NewCall,

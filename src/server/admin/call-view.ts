@@ -1,0 +1,132 @@
+import type { Outcome } from '#core/call'
+import { ownRunId } from '#core/ids'
+import type { JsonObject, JsonValue } from '#core/json'
+import type { CallInput } from '#core/ports/operator-store'
+import type { CallRecord, Store } from '#core/ports/store'
+import { ownRunEvents, type RunEvent } from '#core/runs/events'
+import { momentOf } from './access.ts'
+
+/** A call as operators see it in lists. */
+export type RenderedCall = ReturnType<typeof renderCall>
+
+/** What happened, without input and output. */
+export function renderCall(call: CallRecord) {
+  const { outcome, createdAtMs, finishedAtMs } = call
+  return {
+    record: call.record,
+    call_id: call.callId,
+    run_id: call.runId ?? ownRunId(call.record),
+    trace_id: call.traceId,
+    protocol: call.protocol ?? null,
+    user_id: call.userId ?? null,
+    tenant: call.tenant,
+    principal: call.principal,
+    tool: call.tool,
+    safety_tier: call.tier,
+    state: call.state,
+    attempt: call.attempt,
+    created_at: new Date(createdAtMs).toISOString(),
+    finished_at: momentOf(finishedAtMs),
+    /** From being asked for to its end: with what it waited for approval. */
+    took_ms: finishedAtMs === undefined ? null : finishedAtMs - createdAtMs,
+    error_code: outcome === undefined || outcome.ok ? null : outcome.error.code,
+    result_expired: call.expired,
+    has_late_result: call.late !== undefined,
+  }
+}
+
+/** A call as `collet calls show` has it. */
+export type RenderedDetails = ReturnType<typeof renderDetails>
+
+interface CallDetails {
+  readonly call: CallRecord
+  readonly events: readonly RunEvent[]
+  readonly steps: readonly CallRecord[]
+  /** `hidden`: who asks lacks the scope. */
+  readonly input: CallInput | 'hidden'
+}
+
+export function renderDetails({ call, events, steps, input }: CallDetails) {
+  const { outcome, late } = call
+  return {
+    ...renderCall(call),
+    /** How long the tool itself ran in its last attempt. */
+    ran_ms: outcome?.durationMs === undefined ? null : Math.round(outcome.durationMs),
+    definition_hash: call.definitionHash,
+    session_id: call.sessionId ?? null,
+    parent: call.parent ?? null,
+    root: call.root ?? null,
+    waits_for: call.waitsFor ?? null,
+    timeline: events.map(renderEvent),
+    steps: steps.map(renderCall),
+    contents: contentsOf(call, input),
+    ...(typeof input === 'string'
+      ? {}
+      : {
+          input: parsed(input.json),
+          ...(outcome === undefined ? {} : { outcome: renderOutcome(outcome) }),
+          ...(late === undefined ? {} : { late_outcome: renderOutcome(late) }),
+        }),
+  }
+}
+
+/** Whether input and outcome are there, and why not. */
+function contentsOf({ expired }: CallRecord, input: CallDetails['input']): 'shown' | 'hidden' | 'gone' {
+  if (input === 'hidden') return 'hidden'
+  return typeof input === 'string' || expired ? 'gone' : 'shown'
+}
+
+function renderOutcome(outcome: Outcome): JsonObject {
+  if (outcome.ok) return { ok: true, value: parsed(outcome.valueJson) }
+  const { code, message, canRetry, developerMessage, effect } = outcome.error
+  return {
+    ok: false,
+    error: {
+      code,
+      message,
+      can_retry: canRetry,
+      ...(developerMessage === undefined ? {} : { developer_message: developerMessage }),
+      ...(effect === undefined ? {} : { effect }),
+    },
+  }
+}
+
+function parsed(json: string): JsonValue {
+  return JSON.parse(json)
+}
+
+/** What names the call or its place is known already. */
+const KNOWN: ReadonlySet<string> = new Set(['type', 'atMs', 'sequence', 'record', 'call', 'principal'])
+
+export interface TimelineEntry {
+  readonly at: string
+  readonly event: string
+  readonly facts: Readonly<Record<string, unknown>>
+}
+
+function renderEvent(event: RunEvent): TimelineEntry {
+  const facts = Object.entries(event).filter(([name, value]) => !KNOWN.has(name) && value !== undefined)
+  return { at: new Date(event.atMs).toISOString(), event: event.type, facts: Object.fromEntries(facts) }
+}
+
+const EVENTS_AT_ONCE = 1_000
+/** A run may hold the events of very many calls. */
+const MOST_EVENTS = 10_000
+
+/** What its run tells of a call; without a run of its own, or in one that is too long, what its record does. */
+export async function timelineOf(
+  store: Pick<Store, 'readRun'>,
+  call: CallRecord,
+): Promise<readonly RunEvent[]> {
+  const { tenant, run, record } = call
+  if (run === undefined) return ownRunEvents(call)
+  const found: RunEvent[] = []
+  for (let after = -1; after < MOST_EVENTS; ) {
+    const events = await store.readRun({ tenant, run }, after, EVENTS_AT_ONCE)
+    found.push(...events.filter((event) => 'record' in event && event.record === record))
+    const last = events.at(-1)
+    if (last === undefined || events.length < EVENTS_AT_ONCE) break
+    after = last.sequence
+  }
+  return found.length === 0 ? ownRunEvents(call) : found
+}

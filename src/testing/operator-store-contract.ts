@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import type { CallFilter } from '#core/ports/operator-store'
+import type { NewCall, Store } from '#core/ports/store'
+import type { ContractCase } from './index.ts'
+import { attemptAt, DAY_MS, it, POLICY, purgeAll, sampleCall, success } from './samples.ts'
+
+const MINUTE_MS = 60_000
+
+/** Five calls, a day apart, of two tenants, three principals and two tools. */
+async function record(store: Store): Promise<void> {
+  const calls: readonly Partial<NewCall>[] = [
+    { record: 'a1' },
+    { record: 'a2', principal: 'key:bob' },
+    { record: 'b1', tenant: 'team1', principal: 'key:carol', tool: 'Crm.Find@1.0.0' },
+    { record: 'b2', tenant: 'team1', principal: 'key:carol', tool: 'Crm.Find@2.0.0' },
+    { record: 'c1', tool: 'Crm.FindAll@1.0.0' },
+  ]
+  for (const [day, changes] of calls.entries()) {
+    const call = sampleCall({ ...changes, atMs: day * DAY_MS })
+    await store.claim(call)
+    if (call.record === 'c1') continue
+    const atMs = call.atMs + (day + 1) * MINUTE_MS
+    await store.finish({ run: attemptAt(call, 1), state: 'succeeded', outcome: success('1'), atMs })
+  }
+}
+
+/** What every store promises operators who look at calls. */
+export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
+  it('operators find calls by tenant, principal, tool in any spelling, time and how long they took', async (store) => {
+    await record(store)
+    const nowMs = 4 * DAY_MS + MINUTE_MS
+    const expected: readonly (readonly [Omit<CallFilter, 'limit'>, readonly string[]])[] = [
+      [{}, ['c1', 'b2', 'b1', 'a2', 'a1']],
+      [{ tenant: 'team1' }, ['b2', 'b1']],
+      [{ principal: 'key:bob' }, ['a2']],
+      [{ tool: 'Crm.Find' }, ['b2', 'b1']],
+      [{ tool: 'Crm_Find' }, ['b2', 'b1']],
+      [{ tool: 'openwop:Crm.Find' }, ['b2', 'b1']],
+      [{ tool: 'Crm.Find@2.0.0' }, ['b2']],
+      [{ tool: 'Crm.Fin' }, []],
+      [{ tool: '%' }, []],
+      [{ sinceMs: 3 * DAY_MS }, ['c1', 'b2']],
+      [{ untilMs: DAY_MS }, ['a1']],
+      [{ sinceMs: DAY_MS, untilMs: 3 * DAY_MS }, ['b1', 'a2']],
+      [{ slow: { leastMs: 3 * MINUTE_MS, nowMs } }, ['b2', 'b1']],
+      [{ slow: { leastMs: MINUTE_MS, nowMs }, state: 'running' }, ['c1']],
+      [{ state: 'succeeded', tenant: 'team1', tool: 'Crm.Find', sinceMs: 3 * DAY_MS }, ['b2']],
+      [{ state: 'parked' }, []],
+      [{ state: 'ambiguous', tool: 'Crm.Find' }, []],
+    ]
+    for (const [filter, records] of expected) {
+      const { calls, next } = await store.list({ ...filter, limit: 10 })
+      const found = calls.map((call) => call.record)
+      assert.deepEqual({ filter, found, next }, { filter, found: records, next: undefined })
+    }
+  }),
+  it('pages of calls follow each other without a gap, whatever the filter', async (store) => {
+    await record(store)
+    const found: string[] = []
+    let before: number | undefined
+    for (let pages = 0; pages < 10; pages += 1) {
+      const cursor = before === undefined ? {} : { before }
+      const page = await store.list({ state: 'succeeded', limit: 1, ...cursor })
+      found.push(...page.calls.map((call) => call.record))
+      before = page.next
+      if (before === undefined) break
+    }
+    assert.deepEqual(found, ['b2', 'b1', 'a2', 'a1'])
+  }),
+  it('calls are found by how their record begins, and steps by their workflow', async (store) => {
+    await record(store)
+    const step = { parent: 'a1', root: 'a1' }
+    await store.claim(sampleCall({ record: 's1', step }))
+    await store.claim(sampleCall({ record: 's2', step }))
+    const named = async (prefix: string) => (await store.findByPrefix(prefix, 2)).map((call) => call.record)
+    assert.deepEqual(await named('b'), ['b1', 'b2'])
+    assert.deepEqual(await named('b2'), ['b2'])
+    assert.deepEqual(await named('x'), [])
+    assert.deepEqual(await named('%'), [])
+    assert.deepEqual(
+      (await store.stepsOf('a1', 5)).map((call) => call.record),
+      ['s1', 's2'],
+    )
+  }),
+  it('the input of a call is given out with who looked in the journal, and is gone with its results', async (store) => {
+    await record(store)
+    const look = { by: 'key:boss', atMs: 5 * DAY_MS }
+    assert.deepEqual(await store.readInput({ record: 'a1', ...look }), { json: sampleCall().inputJson })
+    const shown = (await store.readJournal([], 100))
+      .flatMap(({ events }) => events)
+      .filter(({ type }) => type === 'call.shown')
+    assert.deepEqual(
+      shown.map((event) => ('by' in event && 'record' in event ? [event.record, event.by, event.at] : [])),
+      [['a1', 'key:boss', 5 * DAY_MS]],
+    )
+    assert.equal(await store.readInput({ record: 'none', ...look }), 'not_found')
+    await purgeAll(store, POLICY.resultsMs + 5 * DAY_MS)
+    assert.equal(await store.readInput({ record: 'a1', ...look }), 'gone')
+  }),
+]

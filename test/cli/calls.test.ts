@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/io'
+import { readEnvironment } from '#config/environment'
+import type { Store } from '#core/ports/store'
+import { SYSTEM_CLOCK } from '#core/runtime'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { attemptAt, sampleCall, success } from '#testing/samples'
+import { FakeIo } from './fake-io.ts'
+
+const masterKey = Buffer.alloc(32, 9)
+const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') })
+
+describe('looking at calls in a real store', () => {
+  let folder = ''
+  let store: Store
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'collet-calls-'))
+    store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
+    const now = Date.now()
+    const old = sampleCall({ record: 'abc-old', atMs: now - 3 * 86_400_000 })
+    const fresh = sampleCall({
+      record: 'abd-new',
+      tenant: 'team1',
+      tool: 'Crm.Find@1.0.0',
+      atMs: now - 5_000,
+    })
+    for (const call of [old, fresh]) {
+      await store.claim(call)
+      const run = attemptAt(call, 1)
+      const atMs = call.atMs + 1_500
+      await store.finish({ run, state: 'succeeded', outcome: success('{"ok":"yes"}'), atMs })
+    }
+  })
+  afterEach(async () => {
+    await store.close()
+    rmSync(folder, { recursive: true })
+  })
+
+  async function run(...argv: string[]) {
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment, clock: SYSTEM_CLOCK })
+    const code = await io.run(...argv, '--store', 'sqlite:collet.db')
+    return { code, stdout: io.stdout, stderr: io.stderr }
+  }
+
+  it('filters by tool, tenant and time, and shows how long each took', async () => {
+    const since = await run('calls', '--since', '1d')
+    expect(since.stdout).toMatch(/abd-new +succeeded +Crm\.Find@1\.0\.0 +team1 +key:alice +\S+ +1500 ms/)
+    expect(since.stdout).not.toContain('abc-old')
+    expect((await run('calls', '--until', '1d')).stdout).toContain('abc-old')
+    expect(JSON.parse((await run('calls', '--tool', 'Crm_Find', '--json')).stdout)).toMatchObject([
+      { record: 'abd-new', tenant: 'team1', tookMs: 1_500 },
+    ])
+    expect((await run('calls', '--tenant', 'team1', '--slow', '2000')).stderr).toContain(
+      'There are no such calls',
+    )
+  })
+
+  it('says what a time looks like', async () => {
+    const { code, stderr } = await run('calls', '--since', 'yesterday')
+    expect(code).toBe(2)
+    expect(stderr).toContain('or how long ago, like 30m, 12h or 7d')
+    expect((await run('calls', '--since', '1h', '--until', '2h')).stderr).toContain('must be before')
+  })
+
+  it('shows input, outcome and timeline by the beginning of an id, and journals who looked', async () => {
+    const { code, stdout, stderr } = await run('calls', 'show', 'abd')
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^record +abd-new$/m)
+    expect(stdout).toMatch(/^took +1500 ms$/m)
+    expect(stdout).toContain('"doorbell_id": "doorbell42"')
+    expect(stdout).toContain('"ok": "yes"')
+    expect(stdout).toMatch(/timeline:\n {2}\S+ called attempt=1\n {2}\S+ returned attempt=1/)
+    expect(stderr).toContain('as cli:tester (the store itself)')
+    const journal = await run('journal')
+    expect(journal.stdout).toMatch(/call\.shown record=abd-new .*by=cli:tester/)
+  })
+
+  it('lists what an ambiguous beginning may mean, and chooses none of them', async () => {
+    const { code, stdout, stderr } = await run('calls', 'show', 'ab')
+    expect(code).toBe(2)
+    expect(stdout).toBe('')
+    expect(stderr).toMatch(/"ab" begins the ids of 2 calls.*\n {2}abc-old .*\n {2}abd-new /)
+    expect((await run('calls', 'show', 'x')).stderr).toContain('There is no call whose id is "x"')
+  })
+})
