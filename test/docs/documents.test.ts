@@ -139,6 +139,7 @@ describe('docs/embedding.md', () => {
       'gateway.ts',
       'counter.ts',
       'serve.ts',
+      'mounted.ts',
       'greet.test.ts',
       'twice.test.ts',
     ])
