@@ -54,6 +54,8 @@ interface AdminClientOptions {
   onStore?(opened: OpenedStore): readonly ServerRoute[] | Promise<readonly ServerRoute[]>
   /** Whether a server is asked. Default: one was named, or who to be there. */
   readonly asksServer?: boolean
+  /** It is for the person at this machine: no key will do. */
+  readonly onlyStartToken?: true
 }
 
 /** The routes for operators: those of a server, or the same ones in this process on the store itself. */
@@ -119,7 +121,7 @@ export class AdminClient {
     const { path, method, body } = request
     const { services } = this.#context
     const { url, certificate } = await serverOf(this.#args, this.#context)
-    const { credential, from } = await operatorCredential(url, this.#args, this.#context)
+    const { credential, from } = await this.#credentialFor(url)
     const send = certificate === undefined ? services.fetch : services.fetchKnown(certificate)
     const onActing = (principal: string): void => {
       if (changes(request)) this.#noteActing(`${cleanText(principal)} (${from})`)
@@ -132,6 +134,16 @@ export class AdminClient {
       onActing,
     }
     return await requestJson(sent, send)
+  }
+
+  async #credentialFor(url: string): Promise<OperatorCredential> {
+    if (this.#options.onlyStartToken !== true) return await operatorCredential(url, this.#args, this.#context)
+    const token = await readStartToken(url, this.#args, this.#context)
+    if (token !== undefined) return { credential: token, from: 'start token' }
+    throw new CommandFailure(
+      EXIT.usage,
+      `There is no start token of ${url} here. Run this in the folder of the server's config, or name it with --config; --url names the server if it is not the default. Is it running?`,
+    )
   }
 
   /** Once, also where one command changes several things. */

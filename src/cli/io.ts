@@ -32,7 +32,12 @@ export interface Services {
       readonly config?: NonNullable<StartOptions['config']>
       readonly developing?: NonNullable<StartOptions['developing']>
     },
-  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'readAgain' | 'close'>>
+  ): Promise<
+    Pick<
+      RunningServer,
+      'url' | 'startTokenFile' | 'signInUrl' | 'warnings' | 'counts' | 'readAgain' | 'close'
+    >
+  >
   /** Serves MCP on a pair of streams, without a listener. */
   startStdio(settings: Settings, options: StdioStart): Promise<StdioServing>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
@@ -72,7 +77,8 @@ export interface ServerProcess {
 }
 
 /** What a worker says once it serves. */
-export interface WorkerReady extends Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings'> {
+export interface WorkerReady
+  extends Pick<RunningServer, 'url' | 'startTokenFile' | 'signInUrl' | 'warnings'> {
   readonly tools: number
   readonly sources: number
 }

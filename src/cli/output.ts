@@ -114,6 +114,11 @@ export class Output {
     return this.#paint(this.#stdout, style, text)
   }
 
+  /** Whether a person reads the data, and nothing keeps it. */
+  get isTerminal(): boolean {
+    return this.#stdout.isTTY === true
+  }
+
   /** Width to fit data into; `undefined` when it goes to a pipe or file, where nothing is cut. */
   get width(): number | undefined {
     return this.#stdout.isTTY === true ? this.#stdout.columns : undefined

@@ -34,6 +34,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['call', () => import('#cli/commands/call')],
   ['calls', () => import('#cli/commands/calls')],
   ['approvals', () => import('#cli/commands/approvals')],
+  ['sign-in', () => import('#cli/commands/approvals')],
   ['pins', () => import('#cli/commands/pins')],
   ['journal', () => import('#cli/commands/journal')],
   ['import', () => import('#cli/commands/import')],

@@ -56,8 +56,8 @@ export interface HttpRoute {
   readonly access: 'authenticated' | 'open'
   /** The operator's start token opens it too, on its own. */
   readonly forOperators?: true
-  /** Whether a request body is read; `never` ignores it unread. */
-  readonly body: 'json' | 'never'
+  /** Whether a request body is read; `form` is what our own pages send, its fields as an object; `never` ignores it unread. */
+  readonly body: 'json' | 'form' | 'never'
   /**
    * A path below which everything belongs to this protocol: what no route takes there, `refuse` answers too. If this
    * route needs a credential, all of it does: nobody else learns what is there (OTS-48).

@@ -129,7 +129,7 @@ function messageOf(
     namedBy(approver, approval) === approval.principal
       ? {}
       : { approver, link: `${url}/approve/${mintLink(approvals, approval, { approver, power: 'decide' })}` }
-  const view = approvalView(approval, { nowMs: clock.nowMs(), isStale: false })
+  const view = approvalView(approval, { nowMs: clock.nowMs(), isStale: false, tool: undefined })
   const render = view.inputBytes <= MOST_INPUT_BYTES ? renderApproval : renderInList
   return JSON.stringify({
     type: 'approval.requested',

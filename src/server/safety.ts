@@ -98,3 +98,8 @@ export function isLoopback(host: string): boolean {
     name === 'localhost' || name === '::1' || name === '[::1]' || (isIPv4(name) && name.startsWith('127.'))
   )
 }
+
+/** Whether nobody beyond this machine is meant to reach the server: it listens here, and no proxy publishes it. */
+export function isOwnMachine({ host, publicUrl }: Settings['server']): boolean {
+  return isLoopback(host) && (publicUrl === undefined || isLoopback(new URL(publicUrl).hostname))
+}

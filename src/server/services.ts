@@ -16,7 +16,7 @@ import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
 import { openStore } from '#store/stores'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { isSame } from './reload.ts'
-import { isLoopback } from './safety.ts'
+import { isOwnMachine } from './safety.ts'
 import { configuredHosts, type OpenSources, openSources } from './sources.ts'
 
 const HOUR_MS = 3_600_000
@@ -233,10 +233,6 @@ export function findConsentWarnings({
         'Anyone who has the link of a challenge can consent, because oauth.allowUnboundConsent is set and oauth.signIn is not.',
       ]
     : [`No user can be asked for access to ${names.join(', ')}: beyond this machine that needs oauth.signIn.`]
-}
-
-function isOwnMachine({ host, publicUrl }: Settings['server']): boolean {
-  return isLoopback(host) && (publicUrl === undefined || isLoopback(new URL(publicUrl).hostname))
 }
 
 const ROUND_MS = 60_000

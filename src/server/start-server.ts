@@ -42,7 +42,9 @@ import {
 import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter } from '#server/telemetry/tracing'
 import { keepOutOfGit } from '#store/stores'
-import { createApprovalLinks } from './approval-links.ts'
+import { createApprovalLinks } from './approvals/links.ts'
+import { createApprovalPages } from './approvals/pages.ts'
+import { StartLinks, signInRoute } from './approvals/sign-in.ts'
 import { watchIdleNames } from './idle-names.ts'
 import {
   type ConfigSource,
@@ -53,7 +55,7 @@ import {
   Reloads,
 } from './reload.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import { checkExposure, checkPrincipals, isLoopback, StartRefused } from './safety.ts'
+import { checkExposure, checkPrincipals, isLoopback, isOwnMachine, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
 import { enterToolset } from './toolsets.ts'
 import { VERSION } from './version.ts'
@@ -105,6 +107,8 @@ export interface RunningServer {
   /** Of the listener that serves `/metrics` alone, if there is one. */
   readonly metricsUrl?: string | undefined
   readonly startTokenFile: string
+  /** Signs the person who opens it in, once; absent where others reach the server. */
+  readonly signInUrl?: string | undefined
   /** Everything that is answered here, for who wants to try it all. */
   readonly routes: readonly Pick<ServerRoute, 'method' | 'path'>[]
   /** Weak credentials and the like: fine on loopback, worth a line. */
@@ -254,6 +258,9 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...{ approvals: gateway.approvals, signIn, clock, log, publicUrl },
       sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
+    const startLinks = isOwnMachine(settings.server)
+      ? new StartLinks({ startToken, callers: store.callers, clock, publicUrl })
+      : undefined
     const protocolServices: ProtocolServices = {
       ...{ gateway: observed, store, clock, log, publicUrl },
       serverVersion: VERSION,
@@ -274,6 +281,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
       ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
       ...links.routes,
+      ...createApprovalPages({ approvals: gateway.approvals, startLinks, publicUrl }),
+      signInRoute(startLinks, access),
       ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
       ...createReloadRoutes(
         { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
@@ -327,6 +336,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       url,
       metricsUrl,
       startTokenFile,
+      signInUrl: startLinks?.make(),
       routes: routes.map(({ method, path }) => ({ method, path })),
       warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleNames],
       counts: () => ({

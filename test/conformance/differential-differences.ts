@@ -210,7 +210,11 @@ function mcpMessage({ code, callId }: Observation, error: JsonObject, functionNa
       (one) => `Missing secret: ${isJsonObject(one) ? one.id : ''}`,
     ),
     ...(user === true ? ['Missing: the user the call is for.'] : []),
-    ...(pages.length === 0 ? [] : [`Then call the tool again. Call id: ${callId}`]),
+    ...(pages.length === 0
+      ? []
+      : [
+          `Ask the user to open the address. Then call the tool again${approval === undefined ? '' : ' with exactly the same arguments'}. Call id: ${callId}`,
+        ]),
     ...(additionalPromptContent === undefined ? [] : [additionalPromptContent]),
   ].join('\n')
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { Secret } from '#core/secret'
-import { makePass, readPass } from '#server/approval-links'
+import { makePass, readPass } from '#server/approvals/links'
 import {
   CLIENT_SECRET,
   startAuthorizationServer,

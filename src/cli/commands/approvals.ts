@@ -12,6 +12,7 @@ import { renderTable } from '#cli/output'
 import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { Approvals } from '#core/approvals/approvals'
+import type { AskedTool } from '#core/approvals/decisions'
 import { cleanJson, cleanText, type JsonObject } from '#core/json'
 import { APPROVAL_STATES } from '#core/ports/approval-store'
 import { createApprovalRoutes, type RenderedApproval, type RenderedLink } from '#server/admin/approvals'
@@ -89,6 +90,7 @@ function linesOf(row: RenderedApproval): readonly string[] {
     ['approval', row.id],
     ['state', row.stale ? `stale: ${STALE}` : row.state],
     ['tool', `${row.tool} (${row.safety_tier})`],
+    ...(row.description == null ? [] : [['which', row.description] as const]),
     ['called by', row.principal],
     ...userLines(row),
     ['tenant', row.tenant],
@@ -218,6 +220,34 @@ const approvalsLink = defineCommand<'for' | AdminOption>({
   },
 })
 
+const { store: STORE, config: CONFIG, url: SERVER } = APPROVAL_OPTIONS
+
+const signIn = defineCommand<'store' | 'config' | 'url'>({
+  name: 'sign-in',
+  summary: 'Prints an address that signs your browser in to the pages of a server on this machine, once.',
+  details: [
+    'On those pages you see calls that wait for approval, and decide. You are signed in for 12 hours, or until the server stops.',
+    'It needs the start token of the server, which is in a file that only its user can read. collet serve prints such an address when it starts; for collet mcp, the page of the approval shows the --url.',
+  ],
+  positionals: [{ name: 'ID', optional: true, help: 'Go on to the page of this approval.' }],
+  options: { store: STORE, config: CONFIG, url: { ...SERVER, help: 'Server to sign in to.' } },
+  examples: ['collet sign-in', 'collet sign-in s0Wc --url http://127.0.0.1:4100'],
+  async run(args, context) {
+    const [approval] = args.positionals
+    const client = new AdminClient(args, context, { onlyStartToken: true })
+    const { url } = await client.request<{ readonly url: string }>(
+      {
+        ...{ method: 'POST', path: '/admin/sign-in', isQuestion: true },
+        body: approval === undefined ? {} : { approval },
+      },
+      'url',
+    )
+    if (context.json) context.output.json({ url })
+    else context.output.data(url)
+    return EXIT.ok
+  },
+})
+
 /** One approval as it stands after the request. */
 async function requestApproval(
   {
@@ -263,8 +293,8 @@ function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminC
   return new AdminClient(args, context, {
     asksServer: isServerNamed(args) || hasCredential,
     async onStore({ store, access, noteDenial }) {
-      const definitionOf = await definitionsHere(args, context)
-      const approvals = new Approvals({ store, clock, onDenied: noteDenial, definitionOf })
+      const toolOf = await toolsHere(args, context)
+      const approvals = new Approvals({ store, clock, onDenied: noteDenial, toolOf })
       return createApprovalRoutes(
         { approvals, canSignIn: false, publicUrl: () => '', listsInput: true },
         access,
@@ -273,15 +303,15 @@ function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminC
   })
 }
 
-/** The definitions of the config here; a store that was named alone says nothing of tools, nor does a config with faults. */
-async function definitionsHere(
+/** The tools of the config here; a store that was named alone says nothing of tools, nor does a config with faults. */
+async function toolsHere(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
-): Promise<(tool: string) => string | undefined> {
+): Promise<(id: string) => AskedTool | undefined> {
   if (isStoreAlone(args)) return () => undefined
   const { tools } = await loadTools(await loadProjectConfig(args.text('config'), context))
-  const hashes = new Map(tools.map(({ id, definitionHash }) => [id, definitionHash]))
-  return (tool) => hashes.get(tool)
+  const byId = new Map(tools.map((tool) => [tool.id, tool]))
+  return (id) => byId.get(id)
 }
 
 /** The catalog id is for openwop; `tool` is the name that commands take. */
@@ -295,4 +325,5 @@ export const COMMANDS: readonly Command[] = [
   approvalsApprove,
   approvalsReject,
   approvalsLink,
+  signIn,
 ]

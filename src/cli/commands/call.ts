@@ -97,7 +97,8 @@ const ADVICE = {
   unauthenticated: 'Pass the API key with --key, or set COLLET_API_KEY.',
   authorization_required:
     'Open the address, then repeat the call with the same --call-id; or supply a token with --token ID=VALUE.',
-  approval_required: 'Open the address, then repeat the call with the same --call-id.',
+  approval_required:
+    'Open the address and decide there, or use collet approvals approve. Then repeat the call with the same --call-id.',
   transport: 'Is the server running? collet serve starts one; --url names another.',
 } as const satisfies Record<FailureClass, string | undefined>
 

@@ -302,8 +302,8 @@ export async function serveUntilStopped(
       ...(developing === undefined ? {} : { developing: { folder: developing.folder } }),
     })
     const server = await (worker === undefined ? output.during('Starting', starting) : starting)
-    const { url, startTokenFile, warnings } = server
-    const ready: WorkerReady = { url, startTokenFile, warnings, ...server.counts() }
+    const { url, startTokenFile, signInUrl, warnings } = server
+    const ready: WorkerReady = { url, startTokenFile, signInUrl, warnings, ...server.counts() }
     // Whatever comes of it is said by then.
     if (readAgain !== undefined)
       endReload = context.onReload(() => void server.readAgain().catch(() => undefined))
@@ -374,7 +374,7 @@ function listenForStop({ onStop, exit }: CommandContext): StopWatch {
 const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 function announce(
-  { url, startTokenFile, tools, sources }: WorkerReady,
+  { url, startTokenFile, signInUrl, tools, sources }: WorkerReady,
   settings: Settings,
   {
     output,
@@ -399,6 +399,9 @@ function announce(
   if (curl !== undefined) output.data(`  Try it       ${curl}`)
   output.data(`  Data         ${whereDataLives(settings)}`)
   output.data(`  Start token  ${startTokenFile} (lets an operator in: settling calls, approvals, keys)`)
+  // A log is read by others, and kept.
+  if (output.isTerminal && signInUrl !== undefined)
+    output.data(`  Approvals    ${signInUrl} (signs your browser in, once)`)
   output.data('')
 }
 

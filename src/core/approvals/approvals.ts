@@ -8,6 +8,7 @@ import type { SafetyTier, Tool } from '#core/tool'
 import {
   type ApprovalLink,
   type ApprovalView,
+  type AskedTool,
   approvalView,
   hidesSomething,
   mintLink,
@@ -23,7 +24,7 @@ export function approvalRequired(
   const url = `${publicUrl}/approvals/${id}`
   return fault(
     'approval_required',
-    `${tool} needs an approval before it may run. Nothing was run. Repeat the call with the same call id once it is approved.`,
+    `${tool} needs an approval before it may run. Nothing was run. Once a person has approved it, call again with exactly the same arguments, and with the same call id if you sent one.`,
     {
       missing: { approval: { id, url, checkUrl: `${url}/status` } },
       developerMessage:
@@ -75,8 +76,8 @@ export interface ApprovalsOptions {
   readonly clock: Clock
   /** Whether approvers can sign in: then no link decides without (rule 23). Default: no. */
   readonly canSignIn?: boolean
-  /** The hash of the definition that is served under an id now, where that is known. */
-  definitionOf?(tool: string): string | undefined
+  /** The tool that is served under an id now, where that is known. */
+  toolOf?(id: string): AskedTool | undefined
   /** Called on every change, so that waiting requests and readers look again. */
   onChange?(changed: ApprovalRecord): void
   /** Called for approvers who were refused (rule 30a). */
@@ -121,14 +122,17 @@ export class Approvals {
   /** What there is to show of it now. */
   view(approval: ApprovalRecord): ApprovalView {
     const nowMs = this.#options.clock.nowMs()
-    return approvalView(approval, { nowMs, isStale: this.isStale(approval) })
+    const isStale = this.isStale(approval)
+    // What a changed tool says of itself is not what this call was for.
+    const tool = isStale ? undefined : this.#options.toolOf?.(approval.tool)
+    return approvalView(approval, { nowMs, isStale, tool })
   }
 
   /** Whether it is open, but about a definition that is not the one served now: its call can never run. */
   isStale({ state, tool, definitionHash }: ApprovalRecord): boolean {
     if (state !== 'pending' && state !== 'granted') return false
-    const now = this.#options.definitionOf?.(tool)
-    return now !== undefined && now !== definitionHash
+    const now = this.#options.toolOf?.(tool)
+    return now !== undefined && now.definitionHash !== definitionHash
   }
 
   /** An approval that could not be used, or that is for more than its approver saw. A no always counts. */

@@ -16,7 +16,7 @@ import type {
   NodeSuspended,
 } from '#core/runs/events'
 import { sessionLostError } from '#core/runs/sessions'
-import type { SafetyTier } from '#core/tool'
+import type { SafetyTier, Tool } from '#core/tool'
 
 /** What a link lets its holder do: `inspect` shows only. */
 type LinkPower = 'decide' | 'inspect'
@@ -208,6 +208,10 @@ export interface ApprovalView {
   /** `Toolkit.Name@x.y.z`. */
   readonly tool: string
   readonly toolId: string
+  /** What its tool says that it does, while the same tool is served. */
+  readonly description: string | undefined
+  /** When calls of its tool need approval, while the same tool is served. */
+  readonly needed: Tool['policy']['approval'] | undefined
   readonly safetyTier: SafetyTier
   readonly argsHash: string
   readonly definitionHash: string
@@ -229,10 +233,15 @@ export interface ApprovalView {
   readonly decisions: readonly ApproverDecision[]
 }
 
-/** `at` says what is not in the record: when it is looked at, and whether its tool is another one by now. */
+/** What an approver may want to know of the tool that is called. */
+export interface AskedTool extends Pick<Tool, 'definitionHash' | 'description'> {
+  readonly policy: Pick<Tool['policy'], 'approval'>
+}
+
+/** `at` says what is not in the record: when it is looked at, and what has become of its tool by now. */
 export function approvalView(
   approval: ApprovalRecord,
-  at: { readonly nowMs: number; readonly isStale: boolean },
+  at: { readonly nowMs: number; readonly isStale: boolean; readonly tool: AskedTool | undefined },
 ): ApprovalView {
   const { id, tenant, principal, record, attempt, tool, toolId, tier, definitionHash, subject } = approval
   const { callId, runId, userId, isUserProven, argsHash, summaryJson, inputJson, hidden, isPartial } = subject
@@ -241,6 +250,8 @@ export function approvalView(
     ...{ id, state: stateOf(approval, at.nowMs), isStale: at.isStale, tenant, principal },
     ...{ record, callId, runId, userId, isUserProven, attempt },
     ...{ tool, toolId, safetyTier: tier, argsHash, definitionHash },
+    description: at.tool?.description,
+    needed: at.tool?.policy.approval,
     // Read only by those who show them: an input may be large.
     get summary(): JsonValue {
       return JSON.parse(summaryJson)

@@ -141,7 +141,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     store,
     clock,
     canSignIn: options.canSignIn ?? false,
-    definitionOf: (tool) => registry.tools.find(({ id }) => id === tool)?.definitionHash,
+    toolOf: (asked) => registry.tools.find(({ id }) => id === asked),
     onChange: ({ record, run }) => noteEnded(needs, [{ record, run }]),
     onDenied: (approver, facts) => options.onApproverDenied?.(approver, facts),
   })

@@ -162,7 +162,7 @@ describe('the life of a workflow', () => {
     const held = errorOf(await call('Flow.Two'))
     expect(held).toMatchObject({ code: 'outcome_unknown', canRetry: false })
     expect(held.retryAfterMs).toBeGreaterThan(1_000)
-    expect(held.message).toContain('repeat the call with the same call id')
+    expect(held.message).toContain('call again with exactly the same arguments')
     expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'parked' })
     expect(effects).toEqual(['Note.One a'])
   })

@@ -73,7 +73,7 @@ export function blockedBy(
   const { retryAfterMs = 1_000, developerMessage } = options
   return fault(
     'outcome_unknown',
-    `${workflow} is not finished: ${why} Its finished steps are kept; repeat the call with the same call id and it goes on.`,
+    `${workflow} is not finished: ${why} Its finished steps are kept; call again with exactly the same arguments, and the same call id if you sent one, and it goes on.`,
     { retryAfterMs, ...(developerMessage === undefined ? {} : { developerMessage }) },
   )
 }
@@ -85,7 +85,7 @@ export function ambiguousStep(
 ): ToolError {
   return fault(
     'ambiguous',
-    `The server stopped while ${workflow} was calling ${step.tool}, so that step may or may not have taken effect. The workflow waits until an operator settles the step; then repeat the call with the same call id and it goes on.`,
+    `The server stopped while ${workflow} was calling ${step.tool}, so that step may or may not have taken effect. The workflow waits until an operator settles the step; then call again with exactly the same arguments, and the same call id if you sent one, and it goes on.`,
     {
       developerMessage: `Settle the step with: collet calls settle ${step.record} --as succeeded|failed|not-run --why TEXT`,
     },

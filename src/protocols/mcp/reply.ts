@@ -242,8 +242,14 @@ function describeMissing(missing: MissingRequirements, callId: string): readonly
     ...pages.map(({ challenge, message }) => `${message}: ${challenge.url}`),
     ...(missing.secrets ?? []).map(({ id }) => `Missing secret: ${id}`),
     ...(missing.userId === true ? ['Missing: the user the call is for.'] : []),
-    ...(pages.length === 0 ? [] : [`Then call the tool again. Call id: ${callId}`]),
+    ...(pages.length === 0 ? [] : [howToGoOn(missing, callId)]),
   ]
+}
+
+/** A client of this protocol has no way to send the id back: what makes it the same call are its arguments. */
+function howToGoOn({ approval }: MissingRequirements, callId: string): string {
+  const same = approval === undefined ? '' : ' with exactly the same arguments'
+  return `Ask the user to open the address. Then call the tool again${same}. Call id: ${callId}`
 }
 
 export interface Page {

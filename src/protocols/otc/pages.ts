@@ -1,4 +1,3 @@
-import type { ApprovalView } from '#core/approvals/decisions'
 import type { Gateway } from '#core/calls/gateway'
 import { fault } from '#core/errors'
 import type { ApprovalState } from '#core/ports/approval-store'
@@ -69,26 +68,19 @@ function howToPass(provider: string): Html {
 }
 
 /**
- * `url` and `check_url` of a call that waits for an approval. Open: the id cannot be guessed, so its holder may ask how it stands.
- * The caller knows it too, so nothing can be decided here (rule 23).
+ * `check_url` of a call that waits for an approval. Open: the id cannot be guessed, so its holder may ask how it stands.
+ * The page behind its `url` is the server's own, whatever the protocol.
  */
-export function approvalRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
-  const look = async (id = ''): Promise<ApprovalView | undefined> => {
-    const approval = await gateway.approvals.look(id)
-    return approval === undefined ? undefined : gateway.approvals.view(approval)
-  }
-  return [
-    openGet('/approvals/:id', settings, async ({ params }) => {
-      const found = await look(params.id)
-      return found === undefined ? unknownPage('Unknown approval', NO_APPROVAL) : approvalPage(found)
-    }),
-    openGet('/approvals/:id/status', settings, async ({ params, headers }) => {
-      const found = await look(params.id)
-      if (found !== undefined) return statusReply(found.isStale ? 'failed' : STATUSES[found.state])
-      const error = fault('request_invalid', NO_APPROVAL)
-      return refusalReply(unreadForm(headers, settings), error, { ...settings, suggested: 404 })
-    }),
-  ]
+export function approvalStatusRoute(gateway: Gateway, settings: OtcSettings): HttpRoute {
+  return openGet('/approvals/:id/status', settings, async ({ params, headers }) => {
+    const approval = await gateway.approvals.look(params.id ?? '')
+    if (approval !== undefined) {
+      const { isStale, state } = gateway.approvals.view(approval)
+      return statusReply(isStale ? 'failed' : STATUSES[state])
+    }
+    const error = fault('request_invalid', NO_APPROVAL)
+    return refusalReply(unreadForm(headers, settings), error, { ...settings, suggested: 404 })
+  })
 }
 
 /** In the words that the standard has for `check_url` (OTC-78). */
@@ -100,34 +92,3 @@ const STATUSES = {
   expired: 'failed',
   cancelled: 'failed',
 } as const satisfies Record<ApprovalState, WireChallengeStatus>
-
-/** What a person reads about each state; also on the page behind an approver's link. */
-export const STATE_TEXT = {
-  pending: 'This call waits for an approval. Nothing has been run.',
-  granted: 'This call has been approved. It runs when its caller repeats it.',
-  used: 'This call was approved and has been run.',
-  rejected: 'This call was not approved. It will not run.',
-  expired: 'This call was not approved in time, or its approval was not used in time. It will not run.',
-  cancelled: 'This call was cancelled before it was decided. It will not run.',
-} as const satisfies Record<ApprovalState, string>
-
-/** What a person reads instead of a state that can lead nowhere any more. */
-export const STALE_TEXT =
-  'The definition of its tool has changed since approval was requested, so this call will not run. Make a new call.'
-
-/** What the caller that waits for a decision may see: not the input, because the id is no credential. */
-function approvalPage({ id, tool, state, isStale, expiresAtMs, quorum, decisions }: ApprovalView): HttpReply {
-  const progress = quorum > 1 ? html`<dt>Approvers</dt><dd>${decisions.length} of ${quorum}</dd>` : ''
-  const content = html`<p>${isStale ? STALE_TEXT : STATE_TEXT[state]}</p>
-<dl><dt>Tool</dt><dd>${tool}</dd><dt>Open until</dt><dd>${new Date(expiresAtMs).toISOString()}</dd>${progress}</dl>
-${state === 'pending' && !isStale ? howToDecide(id) : ''}`
-  return pageReply(200, { title: 'Approval', content }, HEADERS)
-}
-
-/** A person without a link of its own decides with a credential. */
-export function howToDecide(id: string): Html {
-  return html`<p>An operator decides with:</p>
-<pre>collet approvals show ${id}
-collet approvals approve ${id}
-collet approvals reject ${id} --reason TEXT</pre>`
-}

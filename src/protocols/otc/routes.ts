@@ -27,7 +27,7 @@ import {
   unreadForm,
 } from './codec-response.ts'
 import openApi from './openapi.json' with { type: 'json' }
-import { approvalRoutes, challengeRoutes } from './pages.ts'
+import { approvalStatusRoute, challengeRoutes } from './pages.ts'
 import { type OtcOptions, type OtcSettings, openGet, otcSettings } from './settings.ts'
 import { CALL_PATHS, type CallPath, OXP_VERSION_HEADER, PROTOCOL_VERSION } from './wire.ts'
 
@@ -43,7 +43,7 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
     ...CALL_PATHS.map((path) => callRoute(path, gateway, settings)),
     ...callsRoutes(gateway, settings),
     ...challengeRoutes(gateway, settings),
-    ...approvalRoutes(gateway, settings),
+    approvalStatusRoute(gateway, settings),
     openGet('/openapi.json', settings, () => jsonReply(200, openApiJson, { 'cache-control': 'no-cache' })),
   ]
 }

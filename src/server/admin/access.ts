@@ -93,7 +93,7 @@ export function createLocalAccess(id: string): OperatorAccess {
 const OPERATORS = new WeakSet<Principal>()
 
 /** The person at this machine (rule 29), who holds the start token: sees every tenant, and is let in by these routes alone. */
-const OPERATOR = createOperator('operator')
+export const OPERATOR = createOperator('operator')
 
 function createOperator(id: string): Principal {
   const operator: Principal = { id, tenant: DEFAULT_TENANT, scopes: ['*'] }

@@ -17,7 +17,7 @@ interface ApprovalRoutesOptions {
   publicUrl(): string
 }
 
-const LONGEST_REASON = 1_000
+export const LONGEST_REASON = 1_000
 const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+|:-]{0,127}$/
 
 /** Approvers' routes: list, look, decide, and make links. They need a credential, on loopback too (rule 29). */
@@ -205,11 +205,14 @@ function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' |
 }
 
 /** An approval as operators see it; lists have no input. */
-export type RenderedApproval = ReturnType<typeof renderInList> & { readonly input?: JsonValue }
+export type RenderedApproval = ReturnType<typeof renderInList> & {
+  readonly description?: string | null
+  readonly input?: JsonValue
+}
 
-/** A question as operators see it: ids, a summary of the input, and all of it. */
+/** A question as operators see it: ids, what the tool does, a summary of the input, and all of it. */
 export function renderApproval(view: ApprovalView) {
-  return { ...renderInList(view), input: view.input }
+  return { ...renderInList(view), description: view.description ?? null, input: view.input }
 }
 
 /** The same in lists and where room is bounded: how large the whole is stands in its place. */

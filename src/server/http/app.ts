@@ -36,7 +36,7 @@ import {
   takePort,
 } from './listener.ts'
 import { IncomingMessage, ServerResponse } from './node-http.ts'
-import { BodyBudget, type BodyShare, readJsonBody } from './read-body.ts'
+import { BodyBudget, type BodyShare, readFormBody, readJsonBody } from './read-body.ts'
 import { allowedMethods, isWellEncoded, pathOf, Router, type ServerRoute } from './router.ts'
 
 interface HttpTimeouts {
@@ -260,8 +260,9 @@ function readBody(
   exchange: Exchange,
   share: BodyShare,
 ): MaybePromise<JsonValue | undefined> {
-  if (route.body !== 'json') return undefined
-  return readJsonBody(exchange.raw, services.bodyLimitBytes, share.of(exchange.principal))
+  if (route.body === 'never') return undefined
+  const read = route.body === 'form' ? readFormBody : readJsonBody
+  return read(exchange.raw, services.bodyLimitBytes, share.of(exchange.principal))
 }
 
 function handle(route: ServerRoute, exchange: Exchange): MaybePromise<HttpReply> {

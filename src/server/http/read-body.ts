@@ -18,11 +18,44 @@ export function readJsonBody(
   limitBytes: number,
   share?: BodyShare,
 ): MaybePromise<JsonValue | undefined> {
+  return readBody(raw, { limitBytes, kind: JSON_BODY }, share)
+}
+
+/** The fields of a form that one of our own pages sent, each with its last value. A foreign page can send the same: its route looks for more. */
+export function readFormBody(
+  raw: IncomingMessage,
+  limitBytes: number,
+  share?: BodyShare,
+): MaybePromise<JsonValue | undefined> {
+  return readBody(raw, { limitBytes: Math.min(limitBytes, LONGEST_FORM), kind: FORM_BODY }, share)
+}
+
+const LONGEST_FORM = 64 * 1_024
+
+/** What a route takes. */
+interface BodyKind {
+  readonly mediaType: string
+  readonly name: string
+  parse(bytes: Buffer): JsonValue
+}
+
+const JSON_BODY: BodyKind = { mediaType: 'application/json', name: 'JSON', parse: parseJsonBody }
+const FORM_BODY: BodyKind = {
+  mediaType: 'application/x-www-form-urlencoded',
+  name: 'a form',
+  parse: (bytes) => Object.fromEntries(new URLSearchParams(bytes.toString('utf8'))),
+}
+
+function readBody(
+  raw: IncomingMessage,
+  { limitBytes, kind }: { readonly limitBytes: number; readonly kind: BodyKind },
+  share?: BodyShare,
+): MaybePromise<JsonValue | undefined> {
   const { headers } = raw
   if (headers['transfer-encoding'] === undefined) {
     const length = Number(headers['content-length'] ?? 0)
     if (length === 0) return undefined
-    checkBodyHeaders(headers)
+    checkBodyHeaders(headers, kind)
     if (length > limitBytes) throw tooLarge(limitBytes)
   }
   return new Promise((resolve, reject) => {
@@ -40,7 +73,7 @@ export function readJsonBody(
     const onEnd = (): void => {
       share?.complete()
       try {
-        resolve(parseChunks(headers, chunks, bytes))
+        resolve(parseChunks(headers, { chunks, bytes }, kind))
       } catch (error) {
         reject(error)
       }
@@ -58,13 +91,13 @@ export function readJsonBody(
 
 function parseChunks(
   headers: IncomingHttpHeaders,
-  chunks: readonly Buffer[],
-  bytes: number,
+  { chunks, bytes }: { readonly chunks: readonly Buffer[]; readonly bytes: number },
+  kind: BodyKind,
 ): JsonValue | undefined {
   const [first] = chunks
   if (first === undefined) return undefined
-  checkBodyHeaders(headers)
-  return parseJsonBody(chunks.length === 1 ? first : Buffer.concat(chunks, bytes))
+  checkBodyHeaders(headers, kind)
+  return kind.parse(chunks.length === 1 ? first : Buffer.concat(chunks, bytes))
 }
 
 /** Bytes to a JSON value that is exact: everything later stages rely on is checked here, once. */
@@ -106,14 +139,14 @@ function withoutByteOrderMark(text: string): string {
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
 }
 
-/** Exactly `application/json`, parameters allowed: anything else is what a foreign page can send (rule 28). */
-function checkBodyHeaders(headers: IncomingHttpHeaders): void {
+/** Exactly the one that is taken, parameters allowed: anything but JSON is what a foreign page can send (rule 28). */
+function checkBodyHeaders(headers: IncomingHttpHeaders, { mediaType, name }: BodyKind): void {
   const type = headers['content-type']
-  if (type !== 'application/json' && mediaTypeOf(type) !== 'application/json') {
+  if (type !== mediaType && mediaTypeOf(type) !== mediaType) {
     const came = type === undefined ? 'no Content-Type' : 'another Content-Type'
     throw fault(
       'request_invalid',
-      `The body came with ${came}; send JSON with "Content-Type: application/json".`,
+      `The body came with ${came}; send ${name} with "Content-Type: ${mediaType}".`,
     )
   }
   const encoding = headers['content-encoding']

@@ -1,0 +1,132 @@
+import type { Approvals } from '#core/approvals/approvals'
+import type { ApprovalView } from '#core/approvals/decisions'
+import { cleanText } from '#core/json'
+import { FORM_PAGE_HEADERS, type Html, html, pageReply, timeHtml } from '#protocols/html-page'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { approverOf, OPERATOR } from '#server/admin/access'
+import type { ServerRoute } from '#server/http/router'
+import {
+  decidedPage,
+  decidingPage,
+  howToDecide,
+  readPressed,
+  refuseOnPage,
+  STALE_TEXT,
+  STATE_TEXT,
+  textPage,
+  UNKNOWN_APPROVAL,
+} from './question-page.ts'
+import { basePath, type StartLinks } from './sign-in.ts'
+
+interface ApprovalPagesOptions {
+  readonly approvals: Approvals
+  /** How the person at this machine signs in; absent for a server that others reach, where nobody decides on these pages. */
+  readonly startLinks: StartLinks | undefined
+  publicUrl(): string
+}
+
+const MOST_LISTED = 100
+
+/**
+ * The address that the caller of a waiting call is given. Its id cannot be guessed, so whoever has it may see how the
+ * call stands; because the caller has it too, it decides nothing by itself (rule 23). In the browser of the person who
+ * signed in with a start link it shows everything, and decides as the operator (rule 29).
+ */
+export function createApprovalPages(options: ApprovalPagesOptions): readonly ServerRoute[] {
+  const shared = { access: 'open', refuse: refuseOnPage } as const
+  const show: ServerRoute = {
+    ...{ ...shared, method: 'GET', path: '/approvals/:id', body: 'never' },
+    handle: (request) => showApproval(request, options),
+  }
+  const { startLinks } = options
+  if (startLinks === undefined) return [show]
+  return [
+    show,
+    {
+      ...{ ...shared, method: 'GET', path: '/approvals', body: 'never' },
+      handle: (request) => listWaiting(request, startLinks, options),
+    },
+    {
+      ...{ ...shared, method: 'POST', path: '/approvals/:id/:verb', body: 'form' },
+      handle: (request) => decideHere(request, startLinks, options),
+    },
+    ...startLinks.routes(),
+  ]
+}
+
+async function showApproval(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
+  const { approvals, startLinks, publicUrl } = options
+  const id = request.params.id ?? ''
+  const found = await approvals.look(id)
+  if (found === undefined) return textPage(404, 'Unknown approval', UNKNOWN_APPROVAL)
+  const shown = approvals.view(found)
+  const csrf = startLinks?.tokenFor(request, id)
+  if (csrf === undefined)
+    return statusPage(shown, startLinks === undefined ? '' : howToSignIn(id, publicUrl()))
+  if (shown.state !== 'pending' || shown.isStale) return statusPage(shown, decisionsHtml(shown))
+  return decidingPage(shown, { as: OPERATOR.id, path: pathTo(id, options), csrf })
+}
+
+async function decideHere(
+  request: HttpRequest,
+  startLinks: StartLinks,
+  { approvals }: ApprovalPagesOptions,
+): Promise<HttpReply> {
+  const id = request.params.id ?? ''
+  if (!startLinks.isOwnForm(request, id))
+    return textPage(403, 'Not decided', 'Open the page again and decide there. Nothing was decided.')
+  const decision = readPressed(request)
+  const found = await approvals.look(id)
+  if (found === undefined || decision === undefined)
+    return textPage(404, 'Unknown approval', UNKNOWN_APPROVAL)
+  return decidedPage(await approvals.decide(approverOf(OPERATOR), found, decision), decision, found.tool)
+}
+
+async function listWaiting(
+  request: HttpRequest,
+  startLinks: StartLinks,
+  options: ApprovalPagesOptions,
+): Promise<HttpReply> {
+  const title = 'Calls that wait for approval'
+  if (startLinks.tokenFor(request, '') === undefined)
+    return pageReply(403, { title, content: howToSignIn('', options.publicUrl()) })
+  const { approvals } = options
+  const waiting = await approvals.list(approverOf(OPERATOR), { state: 'pending', limit: MOST_LISTED })
+  const rows = waiting
+    .map((approval) => approvals.view(approval))
+    .filter(({ state }) => state === 'pending')
+    .map(
+      ({ id, tool, principal, isStale, expiresAtMs }) =>
+        html`<li><a href="${pathTo(id, options)}">${tool}</a>, called by ${cleanText(principal)}, open until ${timeHtml(expiresAtMs)}${isStale ? ' (stale)' : ''}</li>`,
+    )
+  const content = rows.length === 0 ? html`<p>No call waits.</p>` : html`<ul>${rows}</ul>`
+  return pageReply(200, { title, content }, FORM_PAGE_HEADERS)
+}
+
+function pathTo(id: string, { publicUrl }: ApprovalPagesOptions): string {
+  return `${basePath(publicUrl())}/approvals/${id}`
+}
+
+/** What everybody who has the id may see: not the input, because the id is no credential. */
+function statusPage(shown: ApprovalView, next: Html | ''): HttpReply {
+  const { id, tool, state, isStale, expiresAtMs, quorum, decisions } = shown
+  const progress = quorum > 1 ? html`<dt>Approvers</dt><dd>${decisions.length} of ${quorum}</dd>` : ''
+  const isOpen = state === 'pending' && !isStale
+  const content = html`<p>${isStale ? STALE_TEXT : STATE_TEXT[state]}</p>
+<dl><dt>Tool</dt><dd>${tool}</dd><dt>Open until</dt><dd>${timeHtml(expiresAtMs)}</dd>${progress}</dl>
+${isOpen || state !== 'pending' ? next : ''}${isOpen ? howToDecide(id) : ''}`
+  return pageReply(200, { title: 'Approval', content })
+}
+
+function decisionsHtml({ decisions }: ApprovalView): Html {
+  const items = decisions.map(
+    ({ by, action, reason, atMs }) =>
+      html`<li>${action === 'reject' ? 'Rejected' : 'Approved'} by ${cleanText(by)}, ${timeHtml(atMs)}${reason === undefined ? '' : `: ${cleanText(reason)}`}</li>`,
+  )
+  return html`<ul>${items}</ul>`
+}
+
+function howToSignIn(id: string, publicUrl: string): Html {
+  return html`<p>To decide on this page, sign in once: run this in the folder of your config, and open the address that it prints.</p>
+<pre>npx collet sign-in ${id}${id === '' ? '' : ' '}--url ${publicUrl}</pre>`
+}
