@@ -44,8 +44,16 @@ const START = [
   'protocols/opentool/codec-document-read',
 ]
 
+/** `rule 9`, `OTC-60`, `OTC/T-12`, `MCP-8`, `OWP §6.6`, `C4`. */
+const PLACE =
+  '(?:[Rr]ules? \\d+[a-z]?|(?:OTC|OTS|MCP|OWP|OXP)(?:/[A-Z]?)?(?:-?\\d+| §[\\d.]+)|openwop §[\\d.]+|[TC]-?\\d+)'
+const PLACES = `${PLACE}(?:(?:, | and | to |…)(?:${PLACE}|\\d+))*`
+const IN_BRACKETS = new RegExp(`\\s*\\(${PLACES}\\)`, 'g')
+const IN_FRONT = new RegExp(`(/\\*\\*\\s*(?:\\* )?)${PLACES}(?:: |\\. )(.)`, 'g')
+
 rmSync(target, { recursive: true, force: true })
 declare()
+speakPlainly()
 await bundle()
 writeLicences()
 run(
@@ -67,6 +75,21 @@ function declare() {
 function run(...args) {
   const { status } = spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)
+}
+
+/** Comments cite what they obey, for those who work on the sources; an editor shows declarations to people who want to know what a member does. */
+function speakPlainly() {
+  for (const name of readdirSync(target, { recursive: true, encoding: 'utf8' })) {
+    if (!name.endsWith('.d.ts')) continue
+    const file = join(target, name)
+    const text = readFileSync(file, 'utf8')
+    const plain = text.replace(/\/\*\*[\s\S]*?\*\//g, (comment) =>
+      comment
+        .replace(IN_BRACKETS, '')
+        .replace(IN_FRONT, (_, start, letter) => `${start}${letter.toUpperCase()}`),
+    )
+    if (plain !== text) writeFileSync(file, plain.replace(/^[ \t]*\/\*\* \*\/\n/gm, ''))
+  }
 }
 
 async function bundle() {

@@ -68,7 +68,7 @@ export class ToolDirectory {
     }
   }
 
-  /** A tool by any of its names; OTC/C-15 asks for full ids on the wire. */
+  /** A tool by any of its names; on the wire it has its full id (OTC/C-15). */
   async find(id: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
     const listing = await this.current(signal)
     const found = findTool(listing.tools, id)

@@ -87,26 +87,37 @@ const HINTS = ['low', 'medium', 'high'] as const
  * and the table in docs/configuration.md all come from here.
  */
 export const POLICY_FIELDS = {
-  /** What a run may do to the world. Default `write`; `exec` is for commands that the host runs in isolation. */
+  /**
+   * What a run may do to the world. `pure`: nothing, and it reads nothing. `read`: it only reads. `write`: it changes something; such a call
+   * is recorded before it runs and never runs twice. `exec` is for commands that the host runs in isolation. Default `write`.
+   */
   safetyTier: { choices: ['pure', 'read', 'write', 'exec'] },
-  /** What a second run with the same input does. Default `non-deterministic`. */
+  /**
+   * What a second run with the same input does. `deterministic`: gives the same result. `idempotent`: changes nothing more, so that a write cut
+   * by a crash may run again. Default `non-deterministic`.
+   */
   replay: { choices: ['deterministic', 'idempotent', 'non-deterministic'] },
   /**
    * An author's statement. `safe-fetch` is true only for a tool whose every request goes through `ctx.fetch`, and
    * `none` for one that makes none: in-process code is not kept from opening connections of its own.
    */
   egress: { choices: ['none', 'safe-fetch', 'host-mediated', 'host-owned'] },
-  /** Whether a run needs approval first. Default `never`. */
+  /**
+   * Whether a person has to approve a call before it runs: `always`, `never`, or `conditional`, which asks unless `approvals.when` of the
+   * configuration says no. Default `never`.
+   */
   approval: { choices: ['never', 'conditional', 'always'] },
-  /** All of these must be held. */
+  /** Scopes that a caller must hold, all of them; for every other caller there is no such tool. Default none. */
   scopes: { fewest: 0, each: /^\S+$/ },
   /** Whose tool it is: for callers of every other tenant there is no such tool. Default: everybody's. */
   tenants: { fewest: 1 },
-  /** Default `calls.defaultTimeoutMs` of the configuration. */
+  /** How long a run may take, in milliseconds. Default `calls.defaultTimeoutMs` of the configuration. */
   timeoutMs: { isWhole: true, least: 1, most: LONGEST_TIMER_MS },
   /** How long after a crash an idempotent write may run again. Default one hour, and seven days for a workflow. */
   rerunWindowMs: { isWhole: true, least: 0, most: LONGEST_TIMER_MS },
+  /** How expensive a run is, for models that choose between tools. */
   costHint: { choices: HINTS },
+  /** How long a run usually takes, for models that choose between tools. */
   latencyHint: { choices: HINTS },
   /** What one run takes from budgets that count cost; default 1. */
   cost: { isWhole: false, least: 0, most: 1_000_000_000 },
@@ -156,12 +167,15 @@ export interface ToolRequirements {
 
 /** What `run` gets besides its input. */
 export interface ToolContext {
+  /** The caller's id of this call, or the one that was made for it: the same in every attempt. */
   readonly callId: string
+  /** Id of the trace that the call belongs to, for your own logs. */
   readonly traceId: string
   /** The same as a W3C `traceparent`, to send on; `ctx.fetch` does. Absent when nobody traces. */
   readonly traceparent?: string | undefined
-  /** Aborted on timeout, cancel and shutdown. */
+  /** Aborted when the call runs out of time, is cancelled, or the server stops. Hand it on to whatever takes long. */
   readonly signal: AbortSignal
+  /** Who calls: id, tenant and scopes of the credential. */
   readonly principal: Principal
   /**
    * Whom the call is for, proven: the subject of the caller's own token, or named by a credential with `users:assert`,
@@ -181,8 +195,9 @@ export interface ToolContext {
    * is a `ToolError` with code `egress_denied`, a failure of the service `upstream_failed`.
    */
   readonly fetch: typeof fetch
+  /** Writes to the server's log, with the tool and the call on every line: `ctx.log.info({ id }, 'looking')`. */
   readonly log: Logger
-  /** Reports progress; protocols that can, show it. */
+  /** Tells the caller how far the call is, where its protocol can show it: `ctx.progress(3, 10, 'third page')`. */
   progress(done: number, total?: number, message?: string): void
   /**
    * Asks the person behind the call; declined at once where the caller's protocol cannot ask. The time it takes does not

@@ -229,8 +229,8 @@ interface RedirectAnswer {
 }
 
 /**
- * The request that a redirect asks for; `undefined` when the answer is the caller's. Rule 33: an unsafe method is
- * not sent again, so its redirect is an answer like any other.
+ * The request that a redirect asks for; `undefined` when the answer is the caller's. An unsafe method is
+ * not sent again, so its redirect is an answer like any other (rule 33).
  */
 export function nextRequest(request: OutgoingRequest, answer: RedirectAnswer): OutgoingRequest | undefined {
   const { location } = answer.headers

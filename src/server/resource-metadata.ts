@@ -8,7 +8,7 @@ const ROOTS = ['', ...Object.values(PROTOCOLS).map(({ root }) => root)]
 
 interface ResourceMetadata {
   readonly routes: readonly ServerRoute[]
-  /** `WWW-Authenticate` of a 401 at this path (OWP-13, RFC 9728 §5.1): below `publicUrl`, which is all that a proxy is known to hand on. */
+  /** `WWW-Authenticate` of a 401 at this path as RFC 9728 says in §5.1 (OWP-13): below `publicUrl`, which is all that a proxy is known to hand on. */
   challengeFor(path: string, hasToken?: boolean): string
   /** Where the document for a path is. */
   urlFor(path: string): string

@@ -20,7 +20,7 @@ import { VERSION } from './version.ts'
 const GRACE_MS = 1_500
 
 export interface StdioStart {
-  /** Whose calls these are, once any credential is configured (MCP-98 takes it from the environment). */
+  /** Whose calls these are, once any credential is configured; taken from the environment (MCP-98). */
   readonly apiKey: Secret | undefined
   /** Serve only the tools of this toolset. */
   readonly toolset?: string | undefined

@@ -296,6 +296,20 @@ describe('the packed package, installed elsewhere', () => {
     }
   })
 
+  it('explains its types in words that need no other document', () => {
+    const dist = join(project, 'node_modules/collet/dist')
+    const names = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      name.endsWith('.d.ts'),
+    )
+    const comments = names.flatMap(
+      (name) => readFileSync(join(dist, name), 'utf8').match(/\/\*\*[\s\S]*?\*\//g) ?? [],
+    )
+    const cited = comments.filter((text) =>
+      /\b(?:[Rr]ules? \d|(?:OTC|OTS|MCP|OWP|OXP)(?:\/[A-Z])?-\d|[TC]-\d)/.test(text),
+    )
+    expect(cited).toEqual([])
+  })
+
   it('carries its documentation, and no sources and no tests', () => {
     expect(readdirSync(join(project, 'node_modules/collet')).sort()).toEqual([
       'ARCHITECTURE.md',

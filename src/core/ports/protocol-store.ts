@@ -79,7 +79,7 @@ export type BegunRequest =
   /** The key was used for something else. */
   | { readonly kind: 'mismatch' }
 
-/** How long an answer is given again (OWP-92: a day at least). */
+/** How long an answer is given again; a day at least (OWP-92). */
 export const REPLY_KEPT_MS = 86_400_000
 
 /** Requests by the key of their caller, and what was answered to them; answers hold callers' text, so they are sealed. */

@@ -45,7 +45,7 @@ interface EndRunNeeds extends Followers {
   readonly sessions: { closeRun(run: string): Promise<void> }
 }
 
-/** Rule 2 for runs: a principal reads its own, and every other is as unknown as one that never was (OWP-49). */
+/** A principal reads its own runs, and every other is as unknown as one that never was (rule 2, OWP-49). */
 export function readOwnRun(
   needs: ReadRunNeeds,
   principal: Principal,

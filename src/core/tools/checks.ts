@@ -377,7 +377,7 @@ function suggestId(id: unknown): string {
   return `${base ?? 'Calculator.Add'}@${version ?? '1.0.0'}`
 }
 
-/** OTC-25; `name` is what models call. */
+/** What models call (OTC-25). */
 export function checkName(name: unknown, report: Report): string | undefined {
   if (typeof name === 'string' && NAME.test(name)) return name
   report('name', `Is ${describeValue(name)}.`, NAME_RULE)
@@ -428,7 +428,7 @@ export function checkTags(tags: unknown, report: Report): readonly string[] | un
   return undefined
 }
 
-/** OTC-28, and OTC/T-11: the id says the same version. */
+/** The id says the same version (OTC-28, OTC/T-11). */
 export function checkVersion(version: unknown, parts: ToolId | undefined, report: Report): void {
   if (typeof version !== 'string' || !isToolVersion(version)) {
     report(

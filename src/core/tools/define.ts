@@ -81,6 +81,7 @@ export interface WorkflowDefinition<
   readonly title?: string
   /** openwop id; default `workflow:Toolkit.Name`. */
   readonly catalogId?: string
+  /** What the tool does and when to use it: models decide by this. */
   readonly description: string
   /** Words that toolsets choose tools by, such as `crm`: letters, digits, `.`, `_`, `-`. */
   readonly tags?: readonly string[]
@@ -212,28 +213,34 @@ export interface ToolDefinition<
   O extends SchemaLike | null = SchemaLike | null,
   S = unknown,
 > {
-  /** `Toolkit.Name@x.y.z`. */
+  /** `Toolkit.Name@x.y.z`: what the tool is, with its version. */
   readonly id: string
-  /** Function name for models; default `Toolkit_Name`. */
+  /** The name that models call it by: 1 to 64 of `A-Za-z0-9_-`. Default `Toolkit_Name`. */
   readonly name?: string
+  /** A short name for people. */
   readonly title?: string
   /** openwop id; default `openwop:Toolkit.Name`. */
   readonly catalogId?: string
+  /** What the tool does and when to use it: models decide by this. */
   readonly description: string
   /** Words that toolsets choose tools by, such as `crm`: letters, digits, `.`, `_`, `-`. */
   readonly tags?: readonly string[]
   /** Optional repetition of the id's version; must agree with it. */
   readonly version?: string
+  /** The parameters: a schema of zod, arktype or valibot, an object of such schemas (`{ city: z.string() }`), JSON Schema, or `{}` for none. */
   readonly input: I
   /**
    * Describes the JSON that `run` returns and that is sent as it is; the library does not run on it.
    * `null` = no output, `{}` = any JSON value.
    */
   readonly output: O
+  /** Secrets, tokens and the user id that a call needs besides its input. */
   readonly requirements?: ToolRequirements
+  /** What it may do, who may call it and whether somebody has to approve. */
   readonly policy?: PolicyDefinition
   /** For a tool that keeps state between calls. The state lives in one process and is lost with it. */
   readonly session?: SessionDefinition<S>
+  /** Does the work. What it returns is checked against `output`; throw a `ToolError` for a failure that the caller should read. */
   readonly run: (input: InputOf<I>, context: ContextOf<S>) => ResultOf<O> | Promise<ResultOf<O>>
 }
 

@@ -23,7 +23,7 @@ export function encodeError(id: JsonRpcId | null, error: WireError): string {
 const LINE_SEPARATORS = /[\u2028\u2029]/g
 
 /**
- * OTS-51, to the letter: no space after the colons, LF only, JSON on one line. Clients match each chunk they
+ * To the letter (OTS-51): no space after the colons, LF only, JSON on one line. Clients match each chunk they
  * receive with a pattern and lose what does not fit.
  */
 export function encodeEvent(name: 'start' | 'data' | 'error' | 'done', json: string): string {

@@ -36,7 +36,7 @@ interface DecodeOptions {
 
 type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId' | 'traceparent' | 'adoptTrace'>
 
-/** One HTTP request as one call, or a fault. Checks in the order of OTC/T-12: version, envelope, members. */
+/** One HTTP request as one call, or a fault. Checks version, envelope and members, in this order (OTC/T-12). */
 export function decodeCall(path: CallPath, request: CallExchange, options: DecodeOptions): DecodedCall {
   const body = withoutNulls(bodyObject(request.body))
   const { schemaId, family } = decodeVersion(

@@ -8,7 +8,7 @@ export {
   IDEMPOTENCY_KEY_HEADER,
 } from '#protocols/call-wire'
 
-/** The one protocol version this code speaks (OTC/T-08: a newer minor is unsupported too). */
+/** The one protocol version this code speaks; a newer minor is unsupported too (OTC/T-08). */
 export const PROTOCOL_VERSION = '1.0'
 
 /** `$schema` of every answer whose request named none (OTC/C-16). */

@@ -384,7 +384,7 @@ export const queries = {
       outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, run = coalesce(run, record), session = ?
     WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
       AND state IN ('released', 'running') AND expired = 0`,
-  /** Rule 9, beside `reclaimCall` in one transaction. */
+  /** Beside `reclaimCall`, in one transaction (rule 9). */
   correctCall: `UPDATE calls SET fingerprint = ?, claim_group = ?, caller_at = ?, caller_length = ?, input_at = ?,
       input_length = ? WHERE record = ?`,
   finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
