@@ -17,13 +17,14 @@ function noSuchToolset(registry: LiveRegistry, principal: Principal, name: strin
 }
 
 /**
- * A caller that is bound to some tools has the toolsets that it was given, and those in which it sees a tool. Nobody else
- * is kept from any: what is in them, scopes and tenants decide.
+ * A caller that was given toolsets has these and no others, and one that is limited to single tools those in which it sees
+ * one. Nobody else is kept from any: what is in them, scopes and tenants decide.
  */
 function isOpenTo(registry: LiveRegistry, principal: Principal, name: string): boolean {
   if (!registry.toolsets.has(name)) return false
   const { tools, toolsets } = principal
   if (tools === undefined && toolsets === undefined) return true
   if (tools?.includes(TOOLSET_PREFIX + name) === true || toolsets?.includes(name) === true) return true
-  return registry.catalogFor(withinToolset(principal, name)).tools.length > 0
+  const wasGivenOthers = toolsets !== undefined || tools?.some((text) => text.startsWith(TOOLSET_PREFIX))
+  return wasGivenOthers !== true && registry.catalogFor(withinToolset(principal, name)).tools.length > 0
 }

@@ -19,6 +19,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sized } from '../size.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { playMcpServersStory } from './story-mcp-servers.ts'
+import { playTeamsStory } from './story-teams.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const LIMIT_MS = 120_000
@@ -225,6 +226,12 @@ describe('the packed package, installed elsewhere', () => {
     const folder = join(project, 'story')
     mkdirSync(folder)
     await playMcpServersStory(folder, ['npx', 'collet'])
+  })
+
+  it('gives thirty teams their own address, tools, key and budget, with three commands', async () => {
+    const folder = join(project, 'teams')
+    mkdirSync(folder)
+    await playTeamsStory(folder, ['npx', 'collet'])
   })
 
   it('is few files, which name the sources of their code, and maps of none', () => {

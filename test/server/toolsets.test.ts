@@ -22,6 +22,7 @@ beforeAll(async () => {
         key('mailer', ['*'], { tools: ['toolset:mail'] }),
         key('clerk', ['mail:*'], { roles: ['clerk'] }),
         key('keeper', ['*'], { tools: ['toolset:mail'], roles: ['admin'] }),
+        key('sayer', ['*'], { tools: ['Open.*', 'Mail.*'] }),
         key('auditor', ['audit:read']),
       ],
       jwt: undefined,
@@ -86,10 +87,16 @@ describe('/mcp/<toolset>', () => {
   })
 
   it('rule 2: a toolset that a caller was not given is one that is not there', async () => {
-    const hidden = await overMcp('/mcp/notes', 'k-mailer', 'tools/list')
-    const unknown = await overMcp('/mcp/noted', 'k-mailer', 'tools/list')
-    expect(hidden.status).toBe(404)
-    expect(hidden.text).toBe(unknown.text.replaceAll('noted', 'notes'))
+    // One of its own tools is in it, or it is limited to single tools of which none is.
+    for (const [credential, name] of [
+      ['k-mailer', 'safe'],
+      ['k-sayer', 'notes'],
+    ] as const) {
+      const hidden = await overMcp(`/mcp/${name}`, credential, 'tools/list')
+      const unknown = await overMcp('/mcp/there', credential, 'tools/list')
+      expect(hidden.status).toBe(404)
+      expect(hidden.text).toBe(unknown.text.replaceAll('there', name))
+    }
   })
 })
 
@@ -135,7 +142,8 @@ describe('the header Collet-Toolset', () => {
 describe('a credential with toolsets', () => {
   it('sees only them, as far as its scopes open them', async () => {
     expect(await namesAt('/mcp', 'k-mailer')).toEqual(['Mail_Send', 'Open_Say'])
-    expect(await namesAt('/mcp/safe', 'k-mailer')).toEqual(['Open_Say'])
+    expect(await namesAt('/mcp/mail', 'k-mailer')).toEqual(['Mail_Send', 'Open_Say'])
+    expect(await namesAt('/mcp/safe', 'k-sayer')).toEqual(['Open_Say'])
     expect(await namesAt('/mcp', 'k-clerk')).toEqual(['Mail_Send', 'Note_Keep', 'Open_Say'])
     expect(await namesAt('/mcp/notes', 'k-clerk')).toEqual(['Note_Keep'])
   })

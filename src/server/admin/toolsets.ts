@@ -64,8 +64,10 @@ export function listToolsets(
   )
   return [...toolsets].flatMap(([name, toolset]) => {
     const inside = seen.filter((tool) => isInToolset(toolset, tool))
-    // One that a limited viewer has nothing of is not there for it (rule 2).
-    if (bounds.length > 0 && inside.length === 0) return []
+    // One that a limited viewer was not given, or has nothing of, is not there for it (rule 2).
+    const named = bounds.flat().filter((text) => text.startsWith(TOOLSET_PREFIX))
+    const isGiven = named.length === 0 ? inside.length > 0 : named.includes(TOOLSET_PREFIX + name)
+    if (bounds.length > 0 && !isGiven) return []
     const given = holders.filter((key) => key.tools?.includes(TOOLSET_PREFIX + name) === true)
     return {
       name,

@@ -1,0 +1,111 @@
+import { execFile } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect } from 'vitest'
+import { startServerProcess } from './server-process.ts'
+
+const run = promisify(execFile)
+const TEAMS = Array.from({ length: 30 }, (_, index) => `team${String(index + 1).padStart(2, '0')}`)
+const MOST_CALLS = 3
+
+/** What a platform engineer writes once for all teams. */
+const CONFIG = `import { defineConfig, tool } from 'collet'
+
+const teams = ${JSON.stringify(TEAMS)}
+const make = (id, safetyTier) =>
+  tool({ id, description: 'Does its work.', policy: { safetyTier }, input: {}, output: { type: 'string' }, run: () => id })
+
+export default defineConfig({
+  tools: [
+    make('Clock.Now@1.0.0', 'read'),
+    ...teams.flatMap((team) => [make(\`\${team}.Find@1.0.0\`, 'read'), make(\`\${team}.Save@1.0.0\`, 'write')]),
+  ],
+  toolsets: Object.fromEntries(teams.map((team) => [team, { include: [\`\${team}.*\`, 'Clock.Now'] }])),
+  auth: { required: true },
+  budgets: [{ for: 'tenant', of: teams, window: '1d', calls: ${MOST_CALLS} }],
+})
+`
+
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'story', version: '1.0.0' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+
+/** Thirty teams on one server: each with its own address, tools, key and budget. */
+export async function playTeamsStory(folder: string, collet: readonly [string, ...string[]]): Promise<void> {
+  const env = { ...process.env, NO_COLOR: '1' }
+  const [file, ...words] = collet
+  const command = async (...argv: string[]) => await run(file, [...words, ...argv], { cwd: folder, env })
+  writeFileSync(join(folder, 'collet.config.mjs'), CONFIG)
+
+  const startedMs = performance.now()
+  // Before the first start, so that the server was never open.
+  const [first = '', ...others] = TEAMS
+  const made = await command('keys', 'create', 'agent', '--tenant', first, '--toolset', first)
+  expect(made.stderr).toMatch(/Made \.collet/)
+  const server = await startServerProcess(file, [...words, 'serve', '--port', '0'], { cwd: folder, env })
+  try {
+    const token = readFileSync(
+      join(folder, '.collet', `start-token-${new URL(server.url).port}`),
+      'utf8',
+    ).trim()
+    const keys = new Map([[first, made.stdout.trim()]])
+    // The rest as a script does it.
+    for (const team of others) {
+      const response = await fetch(`${server.url}/admin/keys`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ principal: 'agent', tenant: team, toolsets: [team] }),
+      })
+      const { key, warnings } = JSON.parse(await response.text())
+      expect(warnings).toEqual([])
+      keys.set(team, key)
+    }
+    const ask = async (path: string, team: string, method: string, params: Record<string, unknown> = {}) => {
+      const response = await fetch(`${server.url}${path}`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${keys.get(team)}`,
+          'content-type': 'application/json',
+          accept: 'application/json',
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': method,
+          ...(typeof params.name === 'string' ? { 'mcp-name': params.name } : {}),
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } }),
+      })
+      return { status: response.status, text: await response.text() }
+    }
+    for (const team of TEAMS) {
+      const { text } = await ask(`/mcp/${team}`, team, 'tools/list')
+      const { result } = JSON.parse(text)
+      expect(result.tools.map(({ name }: { name: string }) => name)).toEqual([
+        'Clock_Now',
+        `${team}_Find`,
+        `${team}_Save`,
+      ])
+    }
+    const [, mine = '', theirs = ''] = TEAMS
+    // Another team's address and tools are as if they were not there, whatever name is used.
+    expect((await ask(`/mcp/${theirs}`, mine, 'tools/list')).status).toBe(404)
+    const strange = await ask('/mcp', mine, 'tools/call', { name: `${theirs}_Save`, arguments: {} })
+    expect(strange.text).toContain(`Unknown tool: ${theirs}_Save`)
+    const call = async (team: string) =>
+      (await ask(`/mcp/${team}`, team, 'tools/call', { name: `${team}_Save`, arguments: {} })).text
+    for (let count = 0; count < MOST_CALLS; count += 1)
+      expect(await call(mine)).toContain(`${mine}.Save@1.0.0`)
+    expect(await call(mine)).toContain('budget_exceeded')
+    expect(await call(theirs)).toContain(`${theirs}.Save@1.0.0`)
+    const listed = JSON.parse((await command('toolsets', '--json')).stdout)
+    expect(listed).toHaveLength(TEAMS.length)
+    expect(listed[0]).toMatchObject({ name: first, path: `/mcp/${first}`, keys: [`agent (${first})`] })
+    const seconds = ((performance.now() - startedMs) / 1000).toFixed(1)
+    process.stdout.write(
+      `Story 3: ${TEAMS.length} teams, each with its own address, tools, key and budget: ${seconds} s, 3 commands\n`,
+    )
+  } finally {
+    await server.stop()
+  }
+}
