@@ -57,6 +57,7 @@ import {
 import { createResourceMetadata } from './resource-metadata.ts'
 import { checkExposure, checkPrincipals, isLoopback, isOwnMachine, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
+import { createStartPage } from './start-page.ts'
 import { enterToolset } from './toolsets.ts'
 import { VERSION } from './version.ts'
 
@@ -268,6 +269,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metadataUrl: metadata?.urlFor,
       askForConsent: (challenge, request) => consents.open(challenge, request),
       opentool: options.opentool,
+      ownApi: async () => (await import('./admin/openapi.json', { with: { type: 'json' } })).default,
       onUnknownTool: auditRead(gateway, noteDenial),
     }
     const protocols: readonly ServedProtocol[] = await Promise.all(
@@ -289,6 +291,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         access,
       ),
       ...(metadata?.routes ?? []),
+      createStartPage({ settings, publicUrl, isKeyed: () => authenticator.isConfigured }),
       createMetricsRoute({
         metrics: shownMetrics,
         authenticator,

@@ -187,6 +187,7 @@ async function ask(
 
 /** Answered from what the server has in its hands, with this status. */
 const WITHOUT_STORE: Readonly<Record<string, number>> = {
+  'GET /': 200,
   'GET /.well-known/openwop': 200,
   'GET /v1/openapi.json': 200,
   'GET /v1/schemas': 200,

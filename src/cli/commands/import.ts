@@ -204,7 +204,10 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   }
   await shelf.add({ key, options, replace: args.flag('replace') })
   if (context.json) output.json({ key, ...factsOf(found, seen, wanted), trust })
-  else output.done(`${key} is added; "collet sources" shows its state.`)
+  else
+    output.done(
+      `${key} is added. "collet serve" serves it; "collet connect CLIENT" shows how your MCP client gets there.`,
+    )
   return EXIT.ok
 }
 

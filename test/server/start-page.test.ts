@@ -1,0 +1,37 @@
+import { afterEach, expect, it } from 'vitest'
+import { Secret } from '#core/secret'
+import { type RunningServer, startServer } from '#server/start-server'
+import { testSettings } from '../test-settings.ts'
+
+const running: RunningServer[] = []
+afterEach(async () => {
+  for (const server of running.splice(0)) await server.close()
+})
+
+async function open(changes: Parameters<typeof testSettings>[0] = {}) {
+  const server = await startServer(testSettings(changes), { graceMs: 0 })
+  running.push(server)
+  const response = await fetch(server.url)
+  return { url: server.url, response, page: (await response.text()).replaceAll('&quot;', '"') }
+}
+
+it('tells whoever opens the address in a browser where things are, and what to paste into which client', async () => {
+  const { url, response, page } = await open()
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+  expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
+  expect(page).toContain(`<code>${url}/mcp</code>`)
+  expect(page).toContain(`"url": "${url}/mcp"`)
+  expect(page).toContain('npx collet connect claude --write')
+  expect(page).not.toContain('Authorization')
+})
+
+it('names the variable of the key where one is needed, and nobody who has one', async () => {
+  const auth = {
+    apiKeys: [{ id: 'ann', key: new Secret('k-canary'), tenant: 'default', scopes: [] }],
+    jwt: undefined,
+  }
+  const { response, page } = await open({ auth })
+  expect(response.status).toBe(200)
+  expect(page).toContain('COLLET_API_KEY')
+  expect(page).not.toMatch(/canary|ann\b/)
+})
