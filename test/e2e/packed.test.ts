@@ -188,7 +188,18 @@ describe('the packed package, installed elsewhere', () => {
     await expect.poll(output, { timeout: 20_000 }).toContain('Run: npm install not-there')
     await expect.poll(output, { timeout: 20_000 }).toContain('the tools stay as they were')
     writeFileSync(file, text.replace('run({ text }) {', "run({ text }) {\n    if (text === '') throw 'oops'"))
-    await expect.poll(output, { timeout: 20_000 }).toContain('Ready: Text.CountWords@1.0.0 changed.')
+    await expect
+      .poll(output, { timeout: 20_000 })
+      .toMatch(/Ready on http:\S+: Text\.CountWords@1\.0\.0 changed\./)
+    const [, url = ''] = /Ready on (http:\S+):/.exec(output()) ?? []
+    const failed = await fetch(`${url}/tools/call`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ request: { tool_id: 'Text.CountWords', input: { text: '' } } }),
+    })
+    expect(await failed.json()).toMatchObject({
+      result: { error: { message: 'count_words failed unexpectedly. For developers: oops' } },
+    })
     await server.stop()
   }, 360_000)
 
