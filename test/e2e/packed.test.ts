@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import {
   existsSync,
+  globSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -327,12 +328,16 @@ describe('the packed package, installed elsewhere', () => {
     expect(cited).toEqual([])
   })
 
-  it('carries no sources and no tests, and of the documentation what code and clients refer to', () => {
+  it('carries its documentation, and no sources and no tests', () => {
     expect(readdirSync(join(project, 'node_modules/collet')).sort()).toEqual([
+      'ARCHITECTURE.md',
       'CHANGELOG.md',
+      'CONTRIBUTING.md',
       'LICENSE',
       'README.md',
+      'SECURITY.md',
       'bin',
+      'deploy',
       'dist',
       'docs',
       'node_modules',
@@ -341,13 +346,22 @@ describe('the packed package, installed elsewhere', () => {
       'templates',
       'vectors',
     ])
-    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual([
-      'README.md',
-      'errors.md',
-      'specs',
-    ])
     const data = readdirSync(join(project, 'node_modules/collet/docs/specs/data'))
     expect(data.filter((name) => !/\.(?:json|md)$/.test(name))).toEqual([])
+  })
+
+  it('has no link that leads out of it', () => {
+    const installed = join(project, 'node_modules/collet')
+    const pages = globSync('{*.md,docs/**/*.md}', { cwd: installed })
+    expect(pages.length).toBeGreaterThan(40)
+    const broken = pages.flatMap((page) => {
+      const prose = readFileSync(join(installed, page), 'utf8').replaceAll(/^```[\s\S]*?^```/gm, '')
+      const links = [...prose.matchAll(/\[[^\]\n]*\]\(([^)#\s]+)/g)].map(([, link = '']) => link)
+      return links.filter(
+        (link) => !/^[a-z]+:/.test(link) && !existsSync(join(installed, dirname(page), link)),
+      )
+    })
+    expect(broken).toEqual([])
   })
 
   it('brings the versions that were tested, all of them with a digest and none with an address', () => {
