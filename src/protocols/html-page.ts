@@ -83,9 +83,9 @@ export function pageReply(
 ): HttpReply {
   const page = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title><style>${new Html(STYLE)}</style></head>
-<body><h1>${title}</h1>
+<body><main><h1>${title}</h1>
 ${content}
-${SCRIPT_ELEMENT}</body></html>
+</main>${SCRIPT_ELEMENT}</body></html>
 `
   return { status, headers: { ...PAGE_HEADERS, ...headers }, body: page.text }
 }
