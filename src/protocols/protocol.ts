@@ -44,8 +44,16 @@ export interface ProtocolServices {
   readonly askForConsent?: AskForConsent
   /** What a server of OpenTool alone does otherwise. */
   readonly opentool?: OpenToolServing | undefined
+  /** What the server itself answers besides, as parts of an OpenAPI document; read when somebody asks. */
+  readonly ownApi?: (() => Promise<OpenApiPart>) | undefined
   /** Hears of every tool that was looked up by its catalog id and is unknown to its principal. */
   readonly onUnknownTool?: (principal: Principal, catalogId: string) => void
+}
+
+/** Paths and schemas, to be put into a document beside its own. */
+interface OpenApiPart {
+  readonly paths: object
+  readonly components: { readonly schemas: object; readonly responses: object }
 }
 
 /** Sends the person who opens a pending challenge to where it can be met. */

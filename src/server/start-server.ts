@@ -269,6 +269,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metadataUrl: metadata?.urlFor,
       askForConsent: (challenge, request) => consents.open(challenge, request),
       opentool: options.opentool,
+      ownApi: async () => (await import('./admin/openapi.json', { with: { type: 'json' } })).default,
       onUnknownTool: auditRead(gateway, noteDenial),
     }
     const protocols: readonly ServedProtocol[] = await Promise.all(

@@ -263,7 +263,7 @@ interface ServeOptions {
     /** Paths are shown relative to it. */
     readonly folder: string
     /** Called once it serves; `true` = all has been said that there is to say. */
-    onReady(): Promise<boolean>
+    onReady(url: string): Promise<boolean>
   }
 }
 
@@ -310,7 +310,7 @@ export async function serveUntilStopped(
     if (worker !== undefined) worker.tellReady(ready)
     else {
       for (const warning of warnings) output.warn(warning)
-      const isSaid = (await developing?.onReady()) === true
+      const isSaid = (await developing?.onReady(url)) === true
       if (!isSaid)
         announce(ready, settings, { ...context, curl: example(calledUrl(url, settings), settings) })
     }

@@ -18,8 +18,8 @@ export const otc = {
   settings: SETTINGS,
   root: '/tools',
   headers: { sent: [OXP_VERSION_HEADER], read: [OXP_VERSION_HEADER, 'x-should-retry'] },
-  async serve({ otc: settings }, { gateway, serverVersion, askForConsent }) {
+  async serve({ otc: settings }, { gateway, serverVersion, askForConsent, ownApi }) {
     const { otcRoutes } = await import('./routes.ts')
-    return { routes: otcRoutes(gateway, { ...settings, serverVersion, askForConsent }) }
+    return { routes: otcRoutes(gateway, { ...settings, serverVersion, askForConsent, ownApi }) }
   },
 } satisfies Protocol<{ readonly otc: SectionSettings<typeof SETTINGS> }>

@@ -36,7 +36,7 @@ export type { OtcOptions } from './settings.ts'
 /** Everything OTC 1.0, OXP 1.0, their drafts and universal-tool-server clients ask of a server. */
 export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpRoute[] {
   const settings = otcSettings(options)
-  const openApiJson = JSON.stringify(otcOpenApi(settings.serverVersion))
+  let document: Promise<string> | undefined
   return [
     ...healthRoutes(gateway, settings),
     ...listRoutes(gateway, settings),
@@ -44,13 +44,29 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
     ...callsRoutes(gateway, settings),
     ...challengeRoutes(gateway, settings),
     approvalStatusRoute(gateway, settings),
-    openGet('/openapi.json', settings, () => jsonReply(200, openApiJson, { 'cache-control': 'no-cache' })),
+    openGet('/openapi.json', settings, async () => {
+      document ??= writeDocument(settings.serverVersion, options.ownApi)
+      return jsonReply(200, await document, { 'cache-control': 'no-cache' })
+    }),
   ]
 }
 
 /** OpenAPI 3.1 of every route of this protocol; our own responses validate against it. */
 export function otcOpenApi(version: string): typeof openApi {
   return { ...openApi, info: { ...openApi.info, version } }
+}
+
+async function writeDocument(version: string, ownApi: OtcOptions['ownApi']): Promise<string> {
+  const document = otcOpenApi(version)
+  const own = await ownApi?.()
+  if (own === undefined) return JSON.stringify(document)
+  const { paths, components } = document
+  const schemas = { ...components.schemas, ...own.components.schemas }
+  return JSON.stringify({
+    ...document,
+    paths: { ...paths, ...own.paths },
+    components: { ...components, schemas, responses: own.components.responses },
+  })
 }
 
 /** Everything that can change the bytes for one URL: encoding, dialect and who asks. */

@@ -1,6 +1,6 @@
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { HttpRoute } from '#protocols/http-exchange'
-import type { AskForConsent } from '#protocols/protocol'
+import type { AskForConsent, ProtocolServices } from '#protocols/protocol'
 import { refuseWith } from './codec-response.ts'
 import { DEFAULT_SCHEMA_ID } from './wire.ts'
 
@@ -19,6 +19,8 @@ export interface OtcOptions {
   readonly clock?: Clock
   /** Sends the person behind a challenge's `url` to where it can be met. */
   readonly askForConsent?: AskForConsent | undefined
+  /** Further paths of the OpenAPI document. */
+  readonly ownApi?: ProtocolServices['ownApi']
 }
 
 /** The same with every default filled in. */

@@ -1,0 +1,113 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { tool } from '#core/tools/define'
+import { serve } from '#server/create-gateway'
+import type { RunningServer } from '#server/start-server'
+import { DocumentCheck } from '../conformance/openapi-check.ts'
+
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, object>>>>
+  readonly components: object
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'collet-admin-api-'))
+let server: RunningServer
+let check: DocumentCheck<Document>
+
+const pay = tool({
+  id: 'Bank.Pay@1.0.0',
+  description: 'Pays.',
+  input: {},
+  output: {},
+  policy: { safetyTier: 'write', approval: 'always' },
+  run: () => 'paid',
+})
+
+beforeAll(async () => {
+  const config = { tools: [pay], server: { port: 0 }, log: { level: 'silent' as const } }
+  server = await serve(config, { folder })
+  const document: Document = JSON.parse(await (await fetch(`${server.url}/openapi.json`)).text())
+  check = new DocumentCheck(document)
+})
+afterAll(async () => {
+  await server.close()
+  rmSync(folder, { recursive: true })
+})
+
+/** Asks as the operator; gives the answer and what the document says against it. */
+async function ask(method: string, route: string, path = route, body?: unknown) {
+  const reply = await fetch(`${server.url}${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${readFileSync(server.startTokenFile, 'utf8').trim()}`,
+      'content-type': 'application/json',
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const text = await reply.text()
+  const findings = check.findings({ method, path: route, status: reply.status, text })
+  return { status: reply.status, json: JSON.parse(text), findings }
+}
+
+describe('the admin API in /openapi.json', () => {
+  it('has every route of the server, and no other', () => {
+    const documented = Object.entries(check.document.paths)
+      .filter(([path]) => path.startsWith('/admin/'))
+      .flatMap(([path, item]) => Object.keys(item).flatMap((method) => nameOf(method, path)))
+    const served = server.routes
+      .filter(({ path }) => path.startsWith('/admin/'))
+      .map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
+    expect(documented.toSorted()).toEqual(served.toSorted())
+  })
+
+  it('names only what it has', () => {
+    const text = JSON.stringify(check.document)
+    const named = [...text.matchAll(/"#\/components\/(\w+)\/(\w+)"/g)].map(([, kind, name]) => [kind, name])
+    const unknown = named.filter(([kind = '', name = '']) => {
+      const group: unknown = Reflect.get(check.document.components, kind)
+      return typeof group !== 'object' || group === null || !(name in group)
+    })
+    expect(unknown).toEqual([])
+  })
+
+  it('describes what lists answer', async () => {
+    const lists = ['calls', 'audit', 'keys', 'toolsets', 'pins', 'secrets', 'sources', 'approvals']
+    const answers = await Promise.all(lists.map((name) => ask('GET', `/admin/${name}`)))
+    expect(answers.map(({ status }) => status)).toEqual(lists.map(() => 200))
+    expect(answers.flatMap(({ findings }) => findings)).toEqual([])
+  })
+
+  it('describes what is made, shown and ended', async () => {
+    await fetch(`${server.url}/tools/call`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ request: { tool_id: 'Bank.Pay', call_id: 'c-1', input: {} } }),
+    })
+    const secret = { name: 'pin', principal: 'key:ann', value: 'secret' }
+    const made = [
+      await ask('GET', '/admin/calls'),
+      await ask('GET', '/admin/approvals'),
+      await ask('POST', '/admin/keys', '/admin/keys', { principal: 'ann' }),
+      await ask('GET', '/admin/keys'),
+      await ask('POST', '/admin/secrets', '/admin/secrets', secret),
+      await ask('GET', '/admin/secrets'),
+      await ask('POST', '/admin/keys', '/admin/keys', { principal: '' }),
+      await ask('DELETE', '/admin/keys/:keyId', '/admin/keys/nobody'),
+    ]
+    expect(made.flatMap(({ findings }) => findings)).toEqual([])
+    const [id] = made[1]?.json.approvals.map((approval: { readonly id: string }) => approval.id) ?? []
+    const decided = [
+      await ask('GET', '/admin/approvals/:id', `/admin/approvals/${id}`),
+      await ask('POST', '/admin/approvals/:id/reject', `/admin/approvals/${id}/reject`, { reason: 'no' }),
+      await ask('POST', '/admin/approvals/:id/approve', `/admin/approvals/${id}/approve`, {}),
+    ]
+    expect(decided.map(({ status }) => status)).toEqual([200, 200, 409])
+    expect(decided.flatMap(({ findings }) => findings)).toEqual([])
+  })
+})
+
+function nameOf(method: string, path: string): readonly string[] {
+  return method === 'parameters' ? [] : [`${method.toUpperCase()} ${path}`]
+}
