@@ -30,6 +30,7 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   details: [
     'MCP clients start it themselves. Messages go to stdout; logs, and what tools print, go to stderr.',
     'It ends when stdin closes. Once the config has auth, COLLET_API_KEY says who is calling.',
+    'When a call first needs approval, it serves the page of the approval on a free port of 127.0.0.1; collet sign-in lets your browser decide there.',
   ],
   positionals: [],
   options: {
