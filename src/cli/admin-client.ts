@@ -1,31 +1,22 @@
 import { readFile } from 'node:fs/promises'
 import { ConfigError } from '#config/load'
-import { startTokenFileIn, tlsFiles } from '#config/to-settings'
+import { startTokenFileIn } from '#config/to-settings'
 import { isToolError } from '#core/errors'
-import { cleanText, isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
+import { cleanText, type JsonObject, type JsonValue } from '#core/json'
 import type { Denial, DenialFacts } from '#core/ports/key-store'
 import type { Store } from '#core/ports/store'
 import { opaquePrincipal } from '#core/principal'
 import {
-  ACTING_AS,
   type AdminRequest,
   callInProcess,
   createLocalAccess,
   type OperatorAccess,
 } from '#server/admin/access'
 import type { ServerRoute } from '#server/http/router'
-import { READ_LIMIT_MS } from '#server/reload'
 import { isLoopback } from '#server/safety'
-import {
-  type Arguments,
-  type CommandContext,
-  CommandFailure,
-  EXIT,
-  type ExitCode,
-  type OptionSpecs,
-  UsageError,
-} from './command.ts'
-import { chosenStore, isStoreAlone, loadProjectConfig, STORE_OPTIONS, withStore } from './store-access.ts'
+import { type Arguments, type CommandContext, CommandFailure, EXIT, type OptionSpecs } from './command.ts'
+import { fetchFrom, findServer, requestJson, type ServerAddress, unreachable } from './server-address.ts'
+import { chosenStore, STORE_OPTIONS, withStore } from './store-access.ts'
 
 /** The options of every command that uses the routes for operators: which store, or which server and as whom. */
 export type AdminOption = keyof ReturnType<typeof adminOptions>
@@ -120,29 +111,24 @@ export class AdminClient {
   async #askServer(request: AdminRequest): Promise<JsonObject> {
     const { path, method, body } = request
     const { services } = this.#context
-    const { url, certificate } = await serverOf(this.#args, this.#context)
-    const { credential, from } = await this.#credentialFor(url)
-    const send = certificate === undefined ? services.fetch : services.fetchKnown(certificate)
+    const server = await findServer(this.#args, this.#context)
+    const { credential, from } = await this.#credentialFor(server)
     const onActing = (principal: string): void => {
       if (changes(request)) this.#noteActing(`${cleanText(principal)} (${from})`)
     }
-    const sent = {
-      method,
-      ...(body === undefined ? {} : { body }),
-      url: `${url}${path}`,
-      credential,
-      onActing,
-    }
-    return await requestJson(sent, send)
+    const sent = { method, ...(body === undefined ? {} : { body }), server, path, credential, onActing }
+    return await requestJson(sent, services)
   }
 
-  async #credentialFor(url: string): Promise<OperatorCredential> {
-    if (this.#options.onlyStartToken !== true) return await operatorCredential(url, this.#args, this.#context)
+  async #credentialFor(server: ServerAddress): Promise<OperatorCredential> {
+    if (this.#options.onlyStartToken !== true)
+      return await operatorCredential(server, this.#args, this.#context)
+    const { url, from } = server
     const token = await readStartToken(url, this.#args, this.#context)
     if (token !== undefined) return { credential: token, from: 'start token' }
     throw new CommandFailure(
       EXIT.usage,
-      `There is no start token of ${url} here. Run this in the folder of the server's config, or name it with --config; --url names the server if it is not the default. Is it running?`,
+      `There is no start token of ${url} (${from}) here. Is the server running? Run this in the folder of its config, or name it with --config; --url names the server if it is another.`,
     )
   }
 
@@ -173,62 +159,6 @@ function hasMember<Answer extends object>(answer: unknown, member: string): answ
   return typeof answer === 'object' && answer !== null && Object.hasOwn(answer, member)
 }
 
-/** A server that listens everywhere listens here too. */
-const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::1'])
-
-interface AskedServer {
-  readonly url: string
-  /** The one it shows, where the config says so: on this machine nobody asks for it by the name that is in it. */
-  readonly certificate?: string
-}
-
-/** `--url` or `COLLET_URL`; else the server that the config is of. */
-export async function serverOf(
-  args: Arguments<'url' | 'key' | 'store' | 'config'>,
-  context: CommandContext,
-): Promise<AskedServer> {
-  const { url } = readServerAddress(args, context)
-  const isNamed = args.text('url') !== undefined || context.environment.url !== undefined
-  if (isStoreAlone(args) || (isNamed && !isOwnHttps(url))) return { url }
-  const config = args.text('config')
-  try {
-    const { config: loaded, folder } = await loadProjectConfig(config, context)
-    const { host, port } = loaded.server
-    const { tls } = tlsFiles(loaded.server.tls, folder)
-    const known = tls === undefined ? {} : { certificate: await readCertificate(tls.cert) }
-    if (isNamed || port === 0) return { url, ...known }
-    const scheme = tls === undefined ? 'http' : 'https'
-    return { url: `${scheme}://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`, ...known }
-  } catch (error) {
-    if (error instanceof ConfigError && config === undefined) return { url }
-    throw error
-  }
-}
-
-async function readCertificate(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'latin1')
-  } catch (cause) {
-    const why = cause instanceof Error && 'code' in cause ? READ_PROBLEMS.get(cause.code) : undefined
-    throw new CommandFailure(
-      EXIT.usage,
-      `server.tls.cert: ${file} ${why ?? 'cannot be read'}. The server of this config is known by it. Run this as a user who may read it, or ask the server by the name in its certificate: --url https://…`,
-      { cause },
-    )
-  }
-}
-
-const READ_PROBLEMS: ReadonlyMap<unknown, string> = new Map([
-  ['ENOENT', 'does not exist'],
-  ['EACCES', 'may not be read by this user'],
-  ['EISDIR', 'is a folder'],
-])
-
-function isOwnHttps(text: string): boolean {
-  const { protocol, hostname } = new URL(text)
-  return protocol === 'https:' && isLoopback(hostname)
-}
-
 interface OperatorCredential {
   readonly credential: string
   /** Where it was found, in words. */
@@ -240,7 +170,7 @@ interface OperatorCredential {
  * either it is the start token of the server on this machine, which is sent nowhere else.
  */
 async function operatorCredential(
-  url: string,
+  server: ServerAddress,
   args: Arguments<AdminOption>,
   context: CommandContext,
 ): Promise<OperatorCredential> {
@@ -248,13 +178,28 @@ async function operatorCredential(
   if (key !== undefined) return { credential: key, from: '--key' }
   const variable = context.environment.apiKey?.reveal()
   if (variable !== undefined) return { credential: variable, from: 'COLLET_API_KEY' }
-  const token = isLoopback(new URL(url).hostname) ? await readStartToken(url, args, context) : undefined
+  const { url } = server
+  const isHere = isLoopback(new URL(url).hostname)
+  const token = isHere ? await readStartToken(url, args, context) : undefined
   if (token !== undefined) return { credential: token, from: 'start token' }
+  if (isHere) await checkAnswers(server, context)
   throw new CommandFailure(
     EXIT.usage,
-    `${url} needs a credential: --key, COLLET_API_KEY, or the start token of a server on this machine (name its --config or --store, and its --url if it is not the default).`,
+    `${url} (${server.from}) needs a credential: --key or COLLET_API_KEY; on its own machine its start token, which is found with its --config or --store.`,
   )
 }
+
+/** Without a start token there is probably no server, and that is what to say then. */
+async function checkAnswers(server: ServerAddress, { services }: CommandContext): Promise<void> {
+  try {
+    const signal = AbortSignal.timeout(LONGEST_LOOK_MS)
+    await (await fetchFrom(server, services)(`${server.url}/health`, { signal })).body?.cancel()
+  } catch (cause) {
+    throw new CommandFailure(EXIT.server, unreachable(server, cause), { cause })
+  }
+}
+
+const LONGEST_LOOK_MS = 2_000
 
 async function readStartToken(
   url: string,
@@ -272,108 +217,4 @@ async function readStartToken(
     if (isAbsent || (isElsewhere && isUnnamed)) return undefined
     throw error
   }
-}
-
-/** Where a server of a config that says nothing listens. */
-export const DEFAULT_URL = 'http://127.0.0.1:4100'
-
-/** The options of client commands: which server, and as whom. */
-export const SERVER_OPTIONS = {
-  url: { value: 'U', help: `Server to talk to. Default: COLLET_URL, or ${DEFAULT_URL}.` },
-  key: {
-    value: 'K',
-    help: 'API key. Default: COLLET_API_KEY, which other users of this machine cannot see.',
-  },
-} as const satisfies OptionSpecs
-
-export interface ServerAddress {
-  /** Without a trailing slash. */
-  readonly url: string
-  readonly apiKey: string | undefined
-}
-
-export function readServerAddress(
-  args: Arguments<'url' | 'key'>,
-  { environment }: CommandContext,
-): ServerAddress {
-  const text = args.text('url') ?? environment.url ?? DEFAULT_URL
-  const url = URL.parse(text)
-  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new UsageError(`--url expects an http or https address, for example ${DEFAULT_URL}; got "${text}".`)
-  }
-  return { url: url.href.replace(/\/+$/, ''), apiKey: args.text('key') ?? environment.apiKey?.reveal() }
-}
-
-/** How long the CLI waits for an answer to one of its own requests: a little longer than a server waits for its config, so that it hears the reason. */
-const PATIENCE_MS = READ_LIMIT_MS + 5_000
-
-interface JsonRequest {
-  readonly method: 'GET' | 'POST' | 'DELETE'
-  readonly url: string
-  readonly credential: string | undefined
-  readonly body?: JsonObject
-  /** Hears as whom the server let us in, whatever it then answers. */
-  readonly onActing?: (principal: string) => void
-}
-
-/** Sends one request of our own and gives its JSON object; refusals become failures with the server's words. */
-export async function requestJson(request: JsonRequest, send: typeof fetch): Promise<JsonObject> {
-  const { method, url, credential, body, onActing } = request
-  const { origin } = new URL(url)
-  const response = await send(url, {
-    method,
-    headers: {
-      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    // A redirect would carry the credential somewhere else.
-    redirect: 'manual',
-    signal: AbortSignal.timeout(PATIENCE_MS),
-  }).catch((cause: unknown) => {
-    const advice = connectionAdvice(cause) ?? 'Is the server running?'
-    throw new CommandFailure(EXIT.server, `No answer from ${origin}. ${advice}`, { cause })
-  })
-  const acting = response.headers.get(ACTING_AS)
-  if (acting !== null) onActing?.(decodeURIComponent(acting))
-  const answer = parseJson(await response.text())
-  if (response.ok && isJsonObject(answer)) return answer
-  const said = isJsonObject(answer) && typeof answer.message === 'string' ? answer.message : undefined
-  throw new CommandFailure(
-    exitOf(response.status),
-    said ?? `${origin} answered ${response.status}. Is it a Collet server?`,
-  )
-}
-
-const UNKNOWN_AUTHORITY =
-  'Its certificate is of an authority that Node does not know. Name the file of that authority: NODE_EXTRA_CA_CERTS=ca.pem collet …'
-const NO_TLS = 'It does not speak https on that port; write http:// if it should not.'
-
-const CONNECTION_ADVICE: ReadonlyMap<unknown, string> = new Map([
-  ['DEPTH_ZERO_SELF_SIGNED_CERT', UNKNOWN_AUTHORITY],
-  ['SELF_SIGNED_CERT_IN_CHAIN', UNKNOWN_AUTHORITY],
-  ['UNABLE_TO_GET_ISSUER_CERT', UNKNOWN_AUTHORITY],
-  ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', UNKNOWN_AUTHORITY],
-  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', UNKNOWN_AUTHORITY],
-  ['ERR_TLS_CERT_ALTNAME_INVALID', 'Its certificate is for another name. Use that name in --url.'],
-  ['CERT_HAS_EXPIRED', 'Its certificate has ended. Renew it on the server: collet doctor.'],
-  ['CERT_NOT_YET_VALID', 'Its certificate is not good yet. Check the clocks of both machines.'],
-  ['ERR_SSL_WRONG_VERSION_NUMBER', NO_TLS],
-  ['ERR_SSL_PACKET_LENGTH_TOO_LONG', NO_TLS],
-  [
-    'UND_ERR_SOCKET',
-    'The connection was closed without an answer. If the server speaks https, write https:// in --url.',
-  ],
-])
-
-/** What to do about a connection that failed, as far as its reason tells. */
-export function connectionAdvice(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined
-  const found = 'code' in error ? CONNECTION_ADVICE.get(error.code) : undefined
-  return found ?? connectionAdvice(error.cause)
-}
-
-/** What was asked for is wrong (2), or the server does not let us or cannot (3). */
-function exitOf(status: number): ExitCode {
-  return status === 400 || status === 404 || status === 422 ? EXIT.usage : EXIT.server
 }

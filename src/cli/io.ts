@@ -59,6 +59,7 @@ export interface Services {
       readonly apiKey: string | undefined
       readonly requirements?: RequirementResolvers
       readonly toolset?: string | undefined
+      readonly fetch?: typeof fetch
     },
   ): Promise<Pick<ColletClient, 'list' | 'get' | 'tryCall'>>
   readonly fetch: typeof fetch

@@ -65,13 +65,17 @@ describe('the command line and a server that speaks https', () => {
   })
 
   it('says what to do when the authority is not known, or the scheme is the wrong one', async () => {
-    const unknown = await run('call', 'Say.Hello', '--url', server.url)
+    const elsewhere = new FakeIo(REAL_SERVICES, { workingFolder: tmpdir(), clock: SYSTEM_CLOCK })
+    const code = await elsewhere.run('call', 'Say.Hello', '--url', server.url)
+    const unknown = { code, stderr: elsewhere.stderr }
     expect([unknown.code, unknown.stderr]).toEqual([3, expect.stringContaining('NODE_EXTRA_CA_CERTS=ca.pem')])
     const plain = await run('sources', '--url', server.url.replace('https', 'http'))
     expect([plain.code, plain.stderr]).toEqual([3, expect.stringContaining('write https://')])
   })
 
   it('takes the certificate of the config for the server of this machine, and no other', async () => {
+    const called = await run('call', 'Say.Hello')
+    expect([called.code, called.stdout.trim()]).toEqual([0, '"hello"'])
     const own = await run('sources', '--url', server.url, '--json')
     expect([own.code, own.stdout.trim()]).toEqual([0, '[]'])
     configure('strange.config.json', 'stranger.pem')

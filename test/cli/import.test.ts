@@ -168,7 +168,7 @@ describe('collet import', () => {
 
   it('rule 29: a server takes it only with a credential', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
-    const refused = await run([url, '--yes', '--url', 'http://127.0.0.1:9', ...STORE])
+    const refused = await run([url, '--yes', '--url', url, ...STORE])
     expect(refused.code).toBe(2)
     expect(refused.stderr).toContain('needs a credential')
     const requests: { url: string; authorization: string | null; body: unknown }[] = []

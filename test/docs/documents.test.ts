@@ -53,8 +53,8 @@ afterAll(async () => {
 
 /** Run one after the other in a project of their own, below. */
 const IN_A_PROJECT = new Set(['npm install collet zod\n', 'npx collet serve\n', 'node call.ts\n'])
-/** `npm ci` ran before any test could; `npm start` has an end-to-end test of its own. */
-const RUN_ELSEWHERE = new Set(['npm ci && npm start\n', ...IN_A_PROJECT])
+/** The servers of a client are imported, and served, by an end-to-end test of its own. */
+const RUN_ELSEWHERE = new Set(['npx collet import --from claude\nnpx collet serve\n', ...IN_A_PROJECT])
 
 describe.each(['README.md', 'docs/protocols/otc.md', 'docs/protocols/openwop.md', 'docs/protocols/mcp.md'])(
   'the shell blocks of %s',
@@ -103,7 +103,7 @@ function patternOf(text: string): RegExp {
   return new RegExp(`^${literal.replaceAll('…', '.+')}$`)
 }
 
-describe('"In your own project" of README.md', () => {
+describe('"Start" of README.md', () => {
   const blocks = readBlocks('README.md')
   const commands = blocks.filter(({ text }) => IN_A_PROJECT.has(text)).map(({ text }) => text.trim())
   const files = blocks.filter(({ language }) => language === 'ts')
@@ -139,6 +139,7 @@ describe('docs/embedding.md', () => {
       'gateway.ts',
       'counter.ts',
       'serve.ts',
+      'mounted.ts',
       'greet.test.ts',
       'twice.test.ts',
     ])
@@ -190,7 +191,7 @@ function fileOf(block: MarkdownBlock | undefined): string {
 }
 
 describe('README.md', () => {
-  it('is short, and shows a call before line 20', () => {
+  it('is short, and shows a command before line 20', () => {
     const lines = readFileSync(join(ROOT, 'README.md'), 'utf8').split('\n')
     expect(lines.length).toBeLessThan(120)
     expect(readBlocks('README.md')[0]?.line).toBeLessThan(20)

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
@@ -64,9 +64,9 @@ function checkTypes(folder: string): string {
       'collet/http': entry('server/handler.ts'),
       'collet/testing': entry('testing/index.ts'),
       'collet/protocols/opentool': entry('protocols/opentool/index.ts'),
-      zod: [join(ROOT, 'node_modules/zod/index.d.ts')],
     },
   }
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }))
   for (const { file, text } of BLOCKS) writeFileSync(join(folder, file), fileOf(text))

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import {
   existsSync,
+  globSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -188,7 +189,18 @@ describe('the packed package, installed elsewhere', () => {
     await expect.poll(output, { timeout: 20_000 }).toContain('Run: npm install not-there')
     await expect.poll(output, { timeout: 20_000 }).toContain('the tools stay as they were')
     writeFileSync(file, text.replace('run({ text }) {', "run({ text }) {\n    if (text === '') throw 'oops'"))
-    await expect.poll(output, { timeout: 20_000 }).toContain('Ready: Text.CountWords@1.0.0 changed.')
+    await expect
+      .poll(output, { timeout: 20_000 })
+      .toMatch(/Ready on http:\S+: Text\.CountWords@1\.0\.0 changed\./)
+    const [, url = ''] = /Ready on (http:\S+):/.exec(output()) ?? []
+    const failed = await fetch(`${url}/tools/call`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ request: { tool_id: 'Text.CountWords', input: { text: '' } } }),
+    })
+    expect(await failed.json()).toMatchObject({
+      result: { error: { message: 'count_words failed unexpectedly. For developers: oops' } },
+    })
     await server.stop()
   }, 360_000)
 
@@ -316,12 +328,16 @@ describe('the packed package, installed elsewhere', () => {
     expect(cited).toEqual([])
   })
 
-  it('carries no sources and no tests, and of the documentation what code and clients refer to', () => {
+  it('carries its documentation, and no sources and no tests', () => {
     expect(readdirSync(join(project, 'node_modules/collet')).sort()).toEqual([
+      'ARCHITECTURE.md',
       'CHANGELOG.md',
+      'CONTRIBUTING.md',
       'LICENSE',
       'README.md',
+      'SECURITY.md',
       'bin',
+      'deploy',
       'dist',
       'docs',
       'node_modules',
@@ -330,13 +346,22 @@ describe('the packed package, installed elsewhere', () => {
       'templates',
       'vectors',
     ])
-    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual([
-      'README.md',
-      'errors.md',
-      'specs',
-    ])
     const data = readdirSync(join(project, 'node_modules/collet/docs/specs/data'))
     expect(data.filter((name) => !/\.(?:json|md)$/.test(name))).toEqual([])
+  })
+
+  it('has no link that leads out of it', () => {
+    const installed = join(project, 'node_modules/collet')
+    const pages = globSync('{*.md,docs/**/*.md}', { cwd: installed })
+    expect(pages.length).toBeGreaterThan(40)
+    const broken = pages.flatMap((page) => {
+      const prose = readFileSync(join(installed, page), 'utf8').replaceAll(/^```[\s\S]*?^```/gm, '')
+      const links = [...prose.matchAll(/\[[^\]\n]*\]\(([^)#\s]+)/g)].map(([, link = '']) => link)
+      return links.filter(
+        (link) => !/^[a-z]+:/.test(link) && !existsSync(join(installed, dirname(page), link)),
+      )
+    })
+    expect(broken).toEqual([])
   })
 
   it('brings the versions that were tested, all of them with a digest and none with an address', () => {

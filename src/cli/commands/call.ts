@@ -1,4 +1,3 @@
-import { connectionAdvice, readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/admin-client'
 import {
   type Arguments,
   type Command,
@@ -12,7 +11,16 @@ import {
 import { readAll } from '#cli/input'
 import type { CliIo } from '#cli/io'
 import { type Output, renderTable } from '#cli/output'
-import { CONFIG_OPTION, loadProject } from '#cli/store-access'
+import {
+  callerKey,
+  connectionAdvice,
+  fetchFrom,
+  findServer,
+  NOBODY_THERE,
+  SERVER_OPTIONS,
+  type ServerAddress,
+} from '#cli/server-address'
+import { loadProject } from '#cli/store-access'
 import {
   CallFailure,
   type CallOptions,
@@ -99,7 +107,7 @@ const ADVICE = {
     'Open the address, then repeat the call with the same --call-id; or supply a token with --token ID=VALUE.',
   approval_required:
     'Open the address and decide there, or use collet approvals approve. Then repeat the call with the same --call-id.',
-  transport: 'Is the server running? collet serve starts one; --url names another.',
+  transport: NOBODY_THERE,
 } as const satisfies Record<FailureClass, string | undefined>
 
 function exitOfFailure(failure: CallFailure): ExitCode {
@@ -107,7 +115,7 @@ function exitOfFailure(failure: CallFailure): ExitCode {
 }
 
 /** A failed request in words: what happened, what is wrong, what to do. For a person at a terminal. */
-function reportFailure(failure: CallFailure, output: Output): ExitCode {
+function reportFailure(failure: CallFailure, server: ServerAddress, output: Output): ExitCode {
   output.error(cleanText(failure.message))
   for (const [parameter, problem] of Object.entries(failure.parameterErrors)) {
     output.note(`  ${cleanText(parameter)}: ${cleanText(problem)}`)
@@ -119,12 +127,13 @@ function reportFailure(failure: CallFailure, output: Output): ExitCode {
   }
   for (const { url } of failure.challenges) output.note(`  ${cleanText(url)}`)
   const advice = connectionAdvice(failure.cause) ?? ADVICE[failure.class]
+  if (failure.class === 'transport') output.note(`  Asked was ${server.url}: ${server.from}.`)
   if (advice !== undefined) output.note(`  ${advice}`)
   if (failure.canRetry) output.note('  Nothing took effect: the call may be repeated.')
   return EXIT_OF[failure.class]
 }
 
-const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'user'>({
+const call = defineCommand<keyof typeof SERVER_OPTIONS | 'call-id' | 'secret' | 'token' | 'user'>({
   name: 'call',
   summary: 'Calls one tool on a running server and prints its value as JSON.',
   details: [
@@ -150,12 +159,16 @@ const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'use
   async run(args, context) {
     const { output, json, services } = context
     const [tool = '', text] = args.positionals
-    const { url, apiKey } = readServerAddress(args, context)
+    const server = await findServer(args, context)
     const requirements = await readRequirements(args, context.stdin)
     const input = await readInput(text, context)
     const options = { callId: args.text('call-id'), userId: args.text('user') }
     const tried = await services
-      .connect(url, { apiKey, requirements })
+      .connect(server.url, {
+        apiKey: callerKey(args, context),
+        requirements,
+        fetch: fetchFrom(server, services),
+      })
       .then((client) => output.during(`Calling ${tool}`, tryCall(client, tool, input, options)), asFailure)
     if (tried.ok) {
       if (json) output.json({ ok: true, value: tried.value, callId: tried.callId, runId: tried.runId })
@@ -163,7 +176,7 @@ const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'use
     } else if (json) {
       output.json({ ok: false, error: tried.error })
     } else {
-      reportFailure(tried.error, output)
+      reportFailure(tried.error, server, output)
     }
     const shown = tried.ok ? tried.callId : tried.error.callId
     if (!json && shown !== undefined) output.note(`Call id ${shown}`)
@@ -233,7 +246,6 @@ const tools = defineCommand<'config' | 'url' | 'key' | 'toolset'>({
   ],
   positionals: [],
   options: {
-    config: CONFIG_OPTION,
     ...SERVER_OPTIONS,
     url: { value: 'U', help: 'List the tools of this server instead.' },
     toolset: { value: 'NAME', help: 'List only the tools of this toolset.' },
@@ -241,8 +253,7 @@ const tools = defineCommand<'config' | 'url' | 'key' | 'toolset'>({
   examples: ['collet tools', 'collet tools --json', 'collet tools --url http://127.0.0.1:4100 --toolset crm'],
   async run(args, context) {
     const toolset = args.text('toolset')
-    if (args.text('url') !== undefined)
-      return await listRemote(readServerAddress(args, context), toolset, context)
+    if (args.text('url') !== undefined) return await listRemote(args, toolset, context)
     const { tools: all, loaded } = await loadProject(args.text('config'), context)
     const found = toolset === undefined ? all : within(toolset, all, loaded.config.toolsets)
     return list(
@@ -265,14 +276,19 @@ function within(
 }
 
 async function listRemote(
-  { url, apiKey }: ServerAddress,
+  args: Arguments<keyof typeof SERVER_OPTIONS>,
   toolset: string | undefined,
   context: CommandContext,
 ): Promise<ExitCode> {
   const { output, services } = context
+  const server = await findServer(args, context)
   try {
-    const client = await services.connect(url, { apiKey, toolset })
-    const found = await output.during(`Asking ${url}`, client.list())
+    const client = await services.connect(server.url, {
+      apiKey: callerKey(args, context),
+      toolset,
+      fetch: fetchFrom(server, services),
+    })
+    const found = await output.during(`Asking ${server.url}`, client.list())
     return list(
       found,
       found.map(({ requirements, ...tool }) => {
@@ -282,7 +298,7 @@ async function listRemote(
       context,
     )
   } catch (error) {
-    if (error instanceof CallFailure) return reportFailure(error, output)
+    if (error instanceof CallFailure) return reportFailure(error, server, output)
     throw error
   }
 }

@@ -1,11 +1,4 @@
-import {
-  AdminClient,
-  type AdminOption,
-  adminOptions,
-  readServerAddress,
-  requestJson,
-  SERVER_OPTIONS,
-} from '#cli/admin-client'
+import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
   type Command,
@@ -17,6 +10,7 @@ import {
 } from '#cli/command'
 import { resolveId } from '#cli/id-prefix'
 import { renderTable } from '#cli/output'
+import { callerKey, findServer, requestJson, SERVER_OPTIONS } from '#cli/server-address'
 import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
@@ -379,7 +373,7 @@ async function checkOutput(
   }
 }
 
-const callsCancel = defineCommand<'url' | 'key'>({
+const callsCancel = defineCommand<keyof typeof SERVER_OPTIONS>({
   name: 'calls cancel',
   summary: 'Asks a server to stop a running call of yours.',
   details: ['A call that already ended stays as it is. A write that had begun may have taken effect.'],
@@ -389,9 +383,10 @@ const callsCancel = defineCommand<'url' | 'key'>({
   async run(args, context) {
     const { output, json, services } = context
     const [callId = ''] = args.positionals
-    const { url, apiKey } = readServerAddress(args, context)
-    const path = `${url}/calls/${encodeURIComponent(callId)}`
-    const view = await requestJson({ method: 'DELETE', url: path, credential: apiKey }, services.fetch)
+    const server = await findServer(args, context)
+    const path = `/calls/${encodeURIComponent(callId)}`
+    const credential = callerKey(args, context)
+    const view = await requestJson({ method: 'DELETE', server, path, credential }, services)
     if (json) output.json(view)
     else
       output.data(`${callId} is ${typeof view.state === 'string' ? cleanText(view.state) : 'asked to stop'}.`)

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { chmod, copyFile, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
-import { DEFAULT_URL, serverOf } from '#cli/admin-client'
 import {
   type Arguments,
   type Command,
@@ -13,6 +12,7 @@ import {
   UsageError,
 } from '#cli/command'
 import { confirm } from '#cli/input'
+import { DEFAULT_URL, findServer } from '#cli/server-address'
 import { hasStore, lacksConfig, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
 import { findConfig } from '#config/load'
 import type { JsonObject } from '#core/json'
@@ -100,7 +100,7 @@ interface Target {
 }
 
 async function readTarget(args: Arguments<ConnectOption>, context: CommandContext): Promise<Target> {
-  const { url } = await serverOf(args, context)
+  const { url } = await findServer(args, context)
   const toolset = args.text('toolset')
   const named = args.text('config') ?? context.environment.configFile
   const hasConfig = !lacksConfig(args, context) && args.text('store') === undefined

@@ -83,11 +83,11 @@ async function serveOnce(args: Arguments<DevOption>, context: CommandContext): P
   const lastStart = new LastStart(settings)
   const developing = {
     folder: context.workingFolder,
-    async onReady() {
+    async onReady(url: string) {
       const changes = await lastStart.changes()
       await lastStart.remember()
       if (!args.flag('again')) return false
-      output.note(changes.length === 0 ? 'Ready: the same tools.' : `Ready: ${changes.join(', ')}.`)
+      output.note(`Ready on ${url}: ${changes.length === 0 ? 'the same tools' : changes.join(', ')}.`)
       return true
     },
   }

@@ -30,6 +30,7 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   details: [
     'MCP clients start it themselves. Messages go to stdout; logs, and what tools print, go to stderr.',
     'It ends when stdin closes. Once the config has auth, COLLET_API_KEY says who is calling.',
+    'When a call first needs approval, it serves the page of the approval on a free port of 127.0.0.1; collet sign-in lets your browser decide there.',
   ],
   positionals: [],
   options: {
@@ -263,7 +264,7 @@ interface ServeOptions {
     /** Paths are shown relative to it. */
     readonly folder: string
     /** Called once it serves; `true` = all has been said that there is to say. */
-    onReady(): Promise<boolean>
+    onReady(url: string): Promise<boolean>
   }
 }
 
@@ -310,7 +311,7 @@ export async function serveUntilStopped(
     if (worker !== undefined) worker.tellReady(ready)
     else {
       for (const warning of warnings) output.warn(warning)
-      const isSaid = (await developing?.onReady()) === true
+      const isSaid = (await developing?.onReady(url)) === true
       if (!isSaid)
         announce(ready, settings, { ...context, curl: example(calledUrl(url, settings), settings) })
     }

@@ -1,5 +1,6 @@
-import { AdminClient, type AdminOption, DEFAULT_URL } from '#cli/admin-client'
+import { AdminClient, type AdminOption } from '#cli/admin-client'
 import { Arguments, type CommandContext, UsageError } from '#cli/command'
+import { DEFAULT_URL } from '#cli/server-address'
 import { ensureStore, hasStore, isStoreAlone, lacksConfig, loadProjectConfig } from '#cli/store-access'
 import type { LoadedConfig } from '#config/load'
 import type { JsonObject } from '#core/json'

@@ -1,0 +1,243 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { relative } from 'node:path'
+import type { LoadedConfig } from '#config/load'
+import { locateStore, tlsFiles } from '#config/to-settings'
+import { isJsonObject, type JsonObject, parseJson } from '#core/json'
+import { ACTING_AS } from '#server/admin/access'
+import { READ_LIMIT_MS } from '#server/reload'
+import { isLoopback } from '#server/safety'
+import {
+  type Arguments,
+  type CommandContext,
+  CommandFailure,
+  EXIT,
+  type ExitCode,
+  type OptionSpecs,
+  UsageError,
+} from './command.ts'
+import type { Services } from './io.ts'
+import { CONFIG_OPTION, isStoreAlone, lacksConfig, loadProjectConfig } from './store-access.ts'
+
+/** Where a server of a config that says nothing listens. */
+export const DEFAULT_URL = 'http://127.0.0.1:4100'
+
+/** The options of client commands: which server, and as whom. */
+export const SERVER_OPTIONS = {
+  url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address of the config.' },
+  config: CONFIG_OPTION,
+  key: {
+    value: 'K',
+    help: 'API key. Default: COLLET_API_KEY, which other users of this machine cannot see.',
+  },
+} as const satisfies OptionSpecs
+
+/** Which server a command talks to, and why that one. */
+export interface ServerAddress {
+  /** Without a trailing slash. */
+  readonly url: string
+  /** What named it, for whoever gets no answer: `--url`, `the address in collet.config.ts` … */
+  readonly from: string
+  /** The one it shows, where the config says so: on this machine nobody asks for it by the name that is in it. */
+  readonly certificate?: string
+}
+
+/**
+ * The one rule for every command: `--url`, else `COLLET_URL`, else the address of the config, else the default. A server
+ * that was started on another port than its config says is found by the start token that it keeps in the data folder.
+ */
+export async function findServer(
+  given: Arguments<'url' | 'config'>,
+  context: CommandContext,
+): Promise<ServerAddress> {
+  // Not every command takes a store; one that does not was given none.
+  const args: Arguments<'url' | 'config' | 'store'> = given
+  const named = namedServer(args, context)
+  if (named !== undefined && !isOwnHttps(named.url)) return named
+  if (isStoreAlone(args)) {
+    const { dataFolder } = locateStore(args.text('store') ?? '', context.workingFolder, '--store')
+    return named ?? (await runningIn(dataFolder)) ?? BY_DEFAULT
+  }
+  if (lacksConfig(args, context)) return named ?? BY_DEFAULT
+  const loaded = await loadProjectConfig(args.text('config'), context)
+  const { tls } = tlsFiles(loaded.config.server.tls, loaded.folder)
+  const known = tls === undefined ? {} : { certificate: await readCertificate(tls.cert) }
+  return {
+    ...(named ?? (await configuredServer(loaded, tls === undefined ? 'http' : 'https', context))),
+    ...known,
+  }
+}
+
+/** As whom a command calls that needs no credential where the server needs none. */
+export function callerKey(args: Arguments<'key'>, { environment }: CommandContext): string | undefined {
+  return args.text('key') ?? environment.apiKey?.reveal()
+}
+
+const BY_DEFAULT: ServerAddress = {
+  url: DEFAULT_URL,
+  from: 'the default address, as there is no config here',
+}
+
+function namedServer(args: Arguments<'url'>, { environment }: CommandContext): ServerAddress | undefined {
+  const [text, from] =
+    args.text('url') === undefined ? [environment.url, 'COLLET_URL'] : [args.text('url'), '--url']
+  if (text === undefined) return undefined
+  const url = URL.parse(text)
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))
+    throw new UsageError(
+      `${from} expects an http or https address, for example ${DEFAULT_URL}; got "${text}".`,
+    )
+  return { url: url.href.replace(/\/+$/, ''), from }
+}
+
+/** A server that listens everywhere listens here too. */
+const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::1'])
+
+async function configuredServer(
+  { config, file, folder }: LoadedConfig,
+  scheme: 'http' | 'https',
+  { workingFolder }: CommandContext,
+): Promise<ServerAddress> {
+  const { host, port } = config.server
+  const { dataFolder } = locateStore(config.store, folder, 'store')
+  const ports = await runningPorts(dataFolder)
+  const [other, ...more] = ports
+  const origin = `${scheme}://${ANY_HOST.has(host) ? '127.0.0.1' : host}`
+  if (!ports.includes(port) && other !== undefined && more.length === 0) return runningAt(origin, other)
+  if (port === 0) return BY_DEFAULT
+  return { url: `${origin}:${port}`, from: `the address in ${relative(workingFolder, file)}` }
+}
+
+/** The server that uses this data folder, if there is exactly one. */
+async function runningIn(dataFolder: string): Promise<ServerAddress | undefined> {
+  const [port, ...more] = await runningPorts(dataFolder)
+  return port === undefined || more.length > 0 ? undefined : runningAt('http://127.0.0.1', port)
+}
+
+function runningAt(origin: string, port: number): ServerAddress {
+  return { url: `${origin}:${port}`, from: `where start-token-${port} in the data folder says a server runs` }
+}
+
+/** Each server keeps its start token in a file that is named by its port. */
+async function runningPorts(dataFolder: string): Promise<readonly number[]> {
+  const names = await readdir(dataFolder).catch((): string[] => [])
+  return names.flatMap((name) => {
+    const port = /^start-token-(\d{1,5})$/.exec(name)?.[1]
+    return port === undefined ? [] : [Number(port)]
+  })
+}
+
+async function readCertificate(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'latin1')
+  } catch (cause) {
+    const why = cause instanceof Error && 'code' in cause ? READ_PROBLEMS.get(cause.code) : undefined
+    throw new CommandFailure(
+      EXIT.usage,
+      `server.tls.cert: ${file} ${why ?? 'cannot be read'}. The server of this config is known by it. Run this as a user who may read it, or ask the server by the name in its certificate: --url https://…`,
+      { cause },
+    )
+  }
+}
+
+const READ_PROBLEMS: ReadonlyMap<unknown, string> = new Map([
+  ['ENOENT', 'does not exist'],
+  ['EACCES', 'may not be read by this user'],
+  ['EISDIR', 'is a folder'],
+])
+
+function isOwnHttps(text: string): boolean {
+  const { protocol, hostname } = new URL(text)
+  return protocol === 'https:' && isLoopback(hostname)
+}
+
+/** How long the CLI waits for an answer to one of its own requests: a little longer than a server waits for its config, so that it hears the reason. */
+const PATIENCE_MS = READ_LIMIT_MS + 5_000
+
+interface JsonRequest {
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly server: ServerAddress
+  readonly path: string
+  readonly credential: string | undefined
+  readonly body?: JsonObject
+  /** Hears as whom the server let us in, whatever it then answers. */
+  readonly onActing?: (principal: string) => void
+}
+
+/** Sends one request of our own and gives its JSON object; refusals become failures with the server's words. */
+export async function requestJson(
+  request: JsonRequest,
+  services: Pick<Services, 'fetch' | 'fetchKnown'>,
+): Promise<JsonObject> {
+  const { method, server, path, credential, body, onActing } = request
+  const response = await fetchFrom(server, services)(`${server.url}${path}`, {
+    method,
+    headers: {
+      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    // A redirect would carry the credential somewhere else.
+    redirect: 'manual',
+    signal: AbortSignal.timeout(PATIENCE_MS),
+  }).catch((cause: unknown) => {
+    throw new CommandFailure(EXIT.server, unreachable(server, cause), { cause })
+  })
+  const acting = response.headers.get(ACTING_AS)
+  if (acting !== null) onActing?.(decodeURIComponent(acting))
+  const answer = parseJson(await response.text())
+  if (response.ok && isJsonObject(answer)) return answer
+  const said = isJsonObject(answer) && typeof answer.message === 'string' ? answer.message : undefined
+  throw new CommandFailure(
+    exitOf(response.status),
+    said ?? `${server.url} (${server.from}) answered ${response.status}. Is it a Collet server?`,
+  )
+}
+
+/** How a server is asked: one whose certificate is known is taken by that, and no other. */
+export function fetchFrom(
+  { certificate }: ServerAddress,
+  services: Pick<Services, 'fetch' | 'fetchKnown'>,
+): typeof fetch {
+  return certificate === undefined ? services.fetch : services.fetchKnown(certificate)
+}
+
+/** What every command says that gets no answer: who was asked, why that one, and what to do. */
+export function unreachable(server: ServerAddress, cause: unknown): string {
+  return `No answer from ${server.url} (${server.from}). ${connectionAdvice(cause) ?? NOBODY_THERE}`
+}
+
+export const NOBODY_THERE =
+  'Is the server running? "collet serve" starts the one of this folder. A command talks to --url, else to COLLET_URL, else to the address of the config.'
+
+const UNKNOWN_AUTHORITY =
+  'Its certificate is of an authority that Node does not know. Name the file of that authority: NODE_EXTRA_CA_CERTS=ca.pem collet …'
+const NO_TLS = 'It does not speak https on that port; write http:// if it should not.'
+
+const CONNECTION_ADVICE: ReadonlyMap<unknown, string> = new Map([
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', UNKNOWN_AUTHORITY],
+  ['SELF_SIGNED_CERT_IN_CHAIN', UNKNOWN_AUTHORITY],
+  ['UNABLE_TO_GET_ISSUER_CERT', UNKNOWN_AUTHORITY],
+  ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', UNKNOWN_AUTHORITY],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', UNKNOWN_AUTHORITY],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', 'Its certificate is for another name. Use that name in --url.'],
+  ['CERT_HAS_EXPIRED', 'Its certificate has ended. Renew it on the server: collet doctor.'],
+  ['CERT_NOT_YET_VALID', 'Its certificate is not good yet. Check the clocks of both machines.'],
+  ['ERR_SSL_WRONG_VERSION_NUMBER', NO_TLS],
+  ['ERR_SSL_PACKET_LENGTH_TOO_LONG', NO_TLS],
+  [
+    'UND_ERR_SOCKET',
+    'The connection was closed without an answer. If the server speaks https, write https:// in --url.',
+  ],
+])
+
+/** What to do about a connection that failed, as far as its reason tells. */
+export function connectionAdvice(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  const found = 'code' in error ? CONNECTION_ADVICE.get(error.code) : undefined
+  return found ?? connectionAdvice(error.cause)
+}
+
+/** What was asked for is wrong (2), or the server does not let us or cannot (3). */
+function exitOf(status: number): ExitCode {
+  return status === 400 || status === 404 || status === 422 ? EXIT.usage : EXIT.server
+}

@@ -1,0 +1,104 @@
+import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/io'
+import { readEnvironment } from '#config/environment'
+import { serve } from '#server/create-gateway'
+import type { RunningServer } from '#server/start-server'
+import demo from '../../examples/demo/collet.config.ts'
+import { FakeIo } from '../cli/fake-io.ts'
+import { readBlocks } from './markdown-blocks.ts'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const DOCUMENTED_URL = 'http://127.0.0.1:4100'
+const LIMIT_MS = 60_000
+const execute = promisify(execFile)
+
+const BLOCKS = readBlocks('docs/clients.md')
+const PROGRAMS = BLOCKS.filter(({ language }) => language === 'ts').map(({ text }) => ({
+  file: /^\/\/ (\S+)\n/.exec(text)?.[1] ?? '',
+  text,
+  shown: [...text.matchAll(/console\.log\(.*\) \/\/ → (.*)$/gm)].map(([, printed]) => printed),
+}))
+
+describe('the programs of docs/clients.md', () => {
+  let folder = ''
+  let server: RunningServer | undefined
+  let printed: readonly (readonly string[])[] = []
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'collet-clients-'))
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+    server = await serve({ ...demo, store: 'memory:', server: { port: 0 } }, { folder })
+    for (const { file, text } of PROGRAMS)
+      writeFileSync(join(folder, file), text.replaceAll(DOCUMENTED_URL, server.url))
+    const runner = join(import.meta.dirname, 'run-blocks.mjs')
+    const files = PROGRAMS.map(({ file }) => join(folder, file))
+    const { stdout } = await execute(process.execPath, [runner, ...files], { cwd: folder })
+    printed = JSON.parse(stdout)
+  }, LIMIT_MS)
+  afterAll(async () => {
+    await server?.close()
+    rmSync(folder, { recursive: true })
+  })
+
+  it('are those of every client library', () => {
+    expect(PROGRAMS.map(({ file }) => file)).toEqual([
+      'ai-sdk.ts',
+      'langchain.ts',
+      'openai-agents.ts',
+      'mcp-sdk.ts',
+      'mcp-client.ts',
+    ])
+  })
+
+  it.each(PROGRAMS.map(({ file, shown }, index) => [file, shown, index] as const))(
+    '%s calls a tool and prints what is shown',
+    (_file, shown, index) => {
+      expect(shown.length).toBeGreaterThan(0)
+      expect(printed[index]).toEqual(shown)
+    },
+  )
+})
+
+describe('the snippets of docs/clients.md', () => {
+  const shown = BLOCKS.filter(({ language }) => language === 'json').map(({ text }) => JSON.parse(text))
+  const [claude, ...byAddress] = shown
+
+  /** What `collet connect` prints in a project. */
+  async function connect(client: string): Promise<string> {
+    const project = mkdtempSync(join(tmpdir(), 'collet-connect-'))
+    try {
+      mkdirSync(join(project, 'home'))
+      writeFileSync(join(project, 'collet.config.json'), '{}')
+      const environment = readEnvironment({ HOME: join(project, 'home'), PATH: process.env.PATH ?? '' })
+      const io = new FakeIo(REAL_SERVICES, { workingFolder: project, environment })
+      expect([await io.run('connect', client), io.stdout === '']).toEqual([0, false])
+      return io.stdout
+    } finally {
+      rmSync(project, { recursive: true })
+    }
+  }
+
+  it.each(['claude-code', 'cursor', 'vscode', 'windsurf'].map((client, index) => [client, index] as const))(
+    '%s is what collet connect prints',
+    async (client, index) => {
+      expect(JSON.parse(await connect(client))).toEqual(byAddress[index])
+    },
+  )
+
+  it('Claude Desktop starts the same command', async () => {
+    const printed = JSON.parse(await connect('claude'))
+    const [documented, written] = [claude.mcpServers.collet.args, printed.mcpServers.collet.args]
+    expect(documented.slice(1, 3)).toEqual(['mcp', '--config'])
+    expect(written.slice(-3, -1)).toEqual(['mcp', '--config'])
+  })
+
+  it('the Inspector is called as collet connect says', async () => {
+    const command = BLOCKS.find(({ text }) => text.includes('--cli'))?.text.trim()
+    expect(await connect('inspector')).toContain(command)
+  })
+})
