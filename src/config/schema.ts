@@ -92,14 +92,31 @@ const TOOLSETS = z
     }
   })
 
-const ROLE = z.union([
-  z.array(SCOPE).transform((scopes) => ({ scopes, toolsets: undefined })),
-  closed({
-    scopes: z.array(SCOPE).default([]),
-    /** Whoever holds the role sees only tools of these, or of those of another role. Default: it bounds nothing. */
-    toolsets: z.array(TEXT).optional(),
-  }),
-])
+const ROLE = z
+  .union(
+    [
+      z.array(z.string()),
+      closed({
+        scopes: z.array(SCOPE).default([]),
+        /** Whoever holds the role sees only tools of these, or of those of another role. Default: it bounds nothing. */
+        toolsets: z.array(TEXT).optional(),
+      }),
+    ],
+    {
+      error:
+        'expected a list of scopes, or an object such as { "scopes": ["crm:read"], "toolsets": ["crm"] }.',
+    },
+  )
+  .transform((role, context) => {
+    if (!Array.isArray(role)) return role
+    // Here, because a union says nothing of what is wrong inside of one of its forms.
+    for (const [index, scope] of role.entries()) {
+      const [issue] = SCOPE.safeParse(scope).error?.issues ?? []
+      if (issue !== undefined)
+        context.addIssue({ code: 'custom', path: [index], message: issue.message, input: scope })
+    }
+    return { scopes: role, toolsets: undefined }
+  })
 
 const API_KEY = closed({
   /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */

@@ -4,7 +4,7 @@ import type { Hop } from '#core/calls/forward'
 import { openGateway, type RunningGateway } from '#core/calls/gateway'
 import { newCallId } from '#core/ids'
 import type { LimitName } from '#core/limits/settings'
-import type { RetentionPolicy, Store } from '#core/ports/store'
+import type { MaybePromise, RetentionPolicy, Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
@@ -31,6 +31,8 @@ interface ServicesOptions {
   readonly log: Logger
   /** Base of the URLs we hand out (OTC/T-16). */
   publicUrl(): string
+  /** The same for approvals, where their pages are served elsewhere. */
+  approvalsUrl?(): MaybePromise<string>
   /** What this process listens on: no tool may reach it (rule 33). */
   ownListeners?(): readonly Listener[]
   onCommit(changes: number, durationMs: number): void
@@ -110,6 +112,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
     publicUrl: options.publicUrl,
+    ...(options.approvalsUrl === undefined ? {} : { approvalsUrl: options.approvalsUrl }),
     hop: options.hop,
     maxResultBytes: settings.calls.maxResultBytes,
     limits: settings.limits,

@@ -6,11 +6,13 @@ import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import type { Secret } from '#core/secret'
+import type { Listener } from '#egress/policy'
 import { mcpServices } from '#protocols/mcp/exchange'
 import { StdioServer } from '#protocols/mcp/stdio'
 import { parseJsonBody } from '#server/http/read-body'
 import { createLog, type ServerLog } from '#server/telemetry/log'
 import { auditHidden, createDenialLog } from '#server/telemetry/observe'
+import type { LocalPages } from './approvals/local-pages.ts'
 import { StartRefused } from './safety.ts'
 import { openServices } from './services.ts'
 import { enterToolset } from './toolsets.ts'
@@ -42,11 +44,30 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
   const clock = SYSTEM_CLOCK
   const log = options.log ?? createLog(settings.logLevel, undefined, settings.logStyle)
   const graceMs = options.graceMs ?? GRACE_MS
+  let pages: Promise<LocalPages | undefined> | undefined
+  const listeners: Listener[] = []
+  const openPages = async (): Promise<LocalPages | undefined> => {
+    try {
+      // Loaded with the first call that waits: most clients never make one.
+      const { openLocalPages } = await import('./approvals/local-pages.ts')
+      const opened = await openLocalPages({ settings, gateway, store, authenticator, clock, log })
+      listeners.push(opened.listener)
+      return opened
+    } catch (err) {
+      log.warn({ err }, 'the pages of approvals cannot be served here; collet approvals decides')
+      return undefined
+    }
+  }
   const services = await openServices(settings, {
     clock,
     log,
-    // Pages for people are served by `collet serve` on the same store.
+    // Pages for consent have an address that providers know: that of `collet serve` on the same store.
     publicUrl: () => plannedUrl(settings.server),
+    async approvalsUrl() {
+      pages ??= openPages()
+      return (await pages)?.url ?? plannedUrl(settings.server)
+    },
+    ownListeners: () => listeners,
     onCommit: () => undefined,
   })
   const { gateway } = services
@@ -64,6 +85,7 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
       : async () => enterToolset(services.registry, await authenticate(), toolset)
   const close = async (): Promise<void> => {
     await gateway.drain(graceMs)
+    await (await pages)?.close()
     await denials.close()
     await authenticator.close()
     await services.close(0)

@@ -92,6 +92,7 @@ describe('collet import --from', () => {
         gone: { command: path('nothing') },
         silent: server('silent'),
         lost: { ...server('Lost'), cwd: 'nowhere' },
+        old: { type: 'sse', url: 'http://127.0.0.1:9/sse' },
         good: server('Good', 'x'),
         twice: server('Good', 'x'),
       },
@@ -100,6 +101,7 @@ describe('collet import --from', () => {
     expect(code).toBe(3)
     expect(stderr).toContain(`needs was not added: ${hole('env:UNSET')} has no value here`)
     expect(stderr).toContain('ENOENT. Install that program')
+    expect(stderr).toMatch(/old was not added: .*HTTP\+SSE transport of 2024/)
     expect(stderr).toContain(`lost was not added: its folder ${path('nowhere')} is not there.`)
     expect(stderr).toMatch(/silent was not added: .*within 1 s .*last words: proxy .*--timeout SECONDS/)
     expect(stderr).toContain('Good is added, 1 tool.')

@@ -56,11 +56,16 @@ async function startPeer(
   tools: readonly (object | DefinedTool)[],
   changes: Partial<Settings> = {},
   apiKey?: Secret,
+  toolset?: string,
 ) {
   const settings = testSettings({ tools: requireTools(tools), ...changes })
   folders.push(settings.dataFolder)
   const peer = new Peer()
-  const server = await startStdio(settings, { apiKey, write: (line) => peer.hear(line), graceMs: 2_000 })
+  const server = await startStdio(settings, {
+    ...{ apiKey, toolset },
+    write: (line) => peer.hear(line),
+    graceMs: 2_000,
+  })
   const served = server.serve(peer.input)
   return {
     peer,
@@ -74,6 +79,24 @@ async function startPeer(
 }
 
 describe('MCP on stdio', () => {
+  it('rule 2: a toolset is all there is, and one that is not there is no start', async () => {
+    const { tools } = mcpFixtures()
+    const settings = { toolsets: new Map([['one', { include: [tools[0]?.id ?? ''], exclude: [] }]]) }
+    const { peer, end } = await startPeer(tools, settings, undefined, 'one')
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': {},
+    }
+    peer.say({ id: 1, method: 'tools/list', params: { _meta } })
+    expect((await peer.answerTo(1)).result.tools).toHaveLength(1)
+    const nameOf = (id = '') => id.replace('.', '_').replace(/@.*/, '')
+    const name = tools.map(({ id }) => nameOf(id)).find((other) => other !== nameOf(tools[0]?.id))
+    peer.say({ id: 2, method: 'tools/call', params: { name, arguments: {}, _meta } })
+    expect((await peer.answerTo(2)).error.message).toMatch(/^Unknown tool/)
+    await end()
+    await expect(startPeer(tools, settings, undefined, 'oen')).rejects.toThrow('Did you mean "one"?')
+  })
+
   it('MCP-99: a line that is no JSON is not answered, and the next one is', async () => {
     const { peer, end } = await startPeer(mcpFixtures().tools)
     peer.input.write('garbage\n\n{"jsonrpc":"2.0","id":null,"method":"x"}\n')

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { sized } from '../size.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { playMcpServersStory } from './story-mcp-servers.ts'
@@ -125,8 +125,13 @@ beforeAll(() => {
   npm('ci', '--offline')
 }, LIMIT_MS)
 
-afterAll(async () => {
-  await server?.stop('SIGKILL')
+// Also of a test that failed half way.
+afterEach(async () => {
+  await server?.stop()
+  server = undefined
+})
+
+afterAll(() => {
   rmSync(project, { recursive: true })
 })
 

@@ -30,6 +30,7 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   details: [
     'MCP clients start it themselves. Messages go to stdout; logs, and what tools print, go to stderr.',
     'It ends when stdin closes. Once the config has auth, COLLET_API_KEY says who is calling.',
+    'When a call first needs approval, it serves the page of the approval on a free port of 127.0.0.1; collet sign-in lets your browser decide there.',
   ],
   positionals: [],
   options: {
@@ -371,6 +372,9 @@ function listenForStop({ onStop, exit }: CommandContext): StopWatch {
   return { requested: promise, request: resolve, end }
 }
 
+/** In one line. */
+const MOST_TOOLSETS = 4
+
 const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 function announce(
@@ -396,6 +400,9 @@ function announce(
   if (workers !== undefined) output.data(`  Workers      ${workers} processes share the port`)
   if (settings.mcp.enabled)
     output.data(`  MCP          ${calledUrl(url, settings)}/mcp (for your client: collet connect CLIENT)`)
+  const shown = [...(settings.toolsets?.keys() ?? [])].slice(0, MOST_TOOLSETS)
+  if (settings.mcp.enabled && shown.length > 0)
+    output.data(`  Toolsets     ${shown.map((name) => `/mcp/${name}`).join(', ')} (see: collet toolsets)`)
   if (curl !== undefined) output.data(`  Try it       ${curl}`)
   output.data(`  Data         ${whereDataLives(settings)}`)
   output.data(`  Start token  ${startTokenFile} (lets an operator in: settling calls, approvals, keys)`)

@@ -258,7 +258,8 @@ async function lookAt(
     )
     if (preview.kind === 'failed') {
       output.error(`${shown} does not answer`)
-      return { name, why: withAdvice(preview.why) }
+      const old = isOldTransport(options) ? ` ${OLD_TRANSPORT}` : ''
+      return { name, why: `${withAdvice(preview.why)}${old}` }
     }
     const { discovery, tookMs } = preview
     const tools = choices.narrow(discovery.tools, options)
@@ -267,6 +268,13 @@ async function lookAt(
   } finally {
     await send.close()
   }
+}
+
+const OLD_TRANSPORT =
+  'It looks like the HTTP+SSE transport of 2024, which is not spoken here: look for its newer address, often ending in /mcp.'
+
+function isOldTransport({ url }: JsonObject): boolean {
+  return typeof url === 'string' && /\/sse\/?$/.test(URL.parse(url)?.pathname ?? '')
 }
 
 function counted(tools: number): string {

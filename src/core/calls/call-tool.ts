@@ -74,7 +74,7 @@ export async function callTool(
         : startCall(needs, { call, previous, isFirst: true }))
       if (run.kind === 'answer') return replyOf(call, run, run.joined)
       if (run.kind === 'parked' && !(await isDecided(needs, call, run.approval))) {
-        const outcome = refusalOutcome(needs, approvalRequired(run.approval, needs.publicUrl()))
+        const outcome = refusalOutcome(needs, approvalRequired(run.approval, await needs.approvalsUrl()))
         return { callId: call.callId, outcome, runId: run.runId, replayed: false }
       }
       if (run.kind === 'waiting' && !(await isFree(needs, call, run.waits))) {

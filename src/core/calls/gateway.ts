@@ -46,6 +46,8 @@ export interface RunningGatewayOptions {
   newSessionId(): string
   /** Base of the URLs we hand out, never taken from a request (OTC/T-16). */
   publicUrl(): string
+  /** The same for approvals, where their pages are served elsewhere. */
+  approvalsUrl?(): MaybePromise<string>
   /** Renews the tokens of the vault, and can ask people for more. */
   readonly broker?: TokenBroker
   /** Where changes of tools are announced; default one without announcements. */
@@ -132,6 +134,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     newCallId: () => options.newCallId(),
     newChallengeId: () => options.newChallengeId(),
     publicUrl: () => options.publicUrl(),
+    approvalsUrl: () => options.approvalsUrl?.() ?? options.publicUrl(),
     ...{ running, health, changes, sessions, feed, waits, limits, budgets, refusals, consents, refresher },
     starting: new StartingCalls(),
     recover,

@@ -1,7 +1,7 @@
 import { approvalRequired } from '#core/approvals/approvals'
 import type { Failure } from '#core/call'
 import { fault, type ToolError } from '#core/errors'
-import type { CallRecord, Store } from '#core/ports/store'
+import type { CallRecord, MaybePromise, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 
 /** How a workflow ends that was suspended and will not go on: its finished steps stay what they are. */
@@ -25,8 +25,8 @@ export interface Blocked {
 export interface BlockedNeeds {
   readonly store: Store
   readonly clock: Clock
-  /** Base of the URLs we hand out, never taken from a request (OTC/T-16). */
-  publicUrl(): string
+  /** Base of the addresses where people see what waits for them, never taken from a request (OTC/T-16). */
+  approvalsUrl(): MaybePromise<string>
 }
 
 /** Looks at the step it waits for, so that asking again costs no attempt; nothing when it may go on. */
@@ -46,7 +46,7 @@ export async function isStillBlocked(
   if (approval?.state !== 'pending' || approval.expiresAtMs <= clock.nowMs()) return undefined
   const { tenant, record } = step
   return {
-    error: approvalRequired(approval, needs.publicUrl()),
+    error: approvalRequired(approval, await needs.approvalsUrl()),
     decides: { tenant, record, approvalId: approval.id },
   }
 }

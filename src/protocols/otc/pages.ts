@@ -71,7 +71,7 @@ function howToPass(provider: string): Html {
  * `check_url` of a call that waits for an approval. Open: the id cannot be guessed, so its holder may ask how it stands.
  * The page behind its `url` is the server's own, whatever the protocol.
  */
-export function approvalStatusRoute(gateway: Gateway, settings: OtcSettings): HttpRoute {
+export function approvalStatusRoute(gateway: Pick<Gateway, 'approvals'>, settings: OtcSettings): HttpRoute {
   return openGet('/approvals/:id/status', settings, async ({ params, headers }) => {
     const approval = await gateway.approvals.look(params.id ?? '')
     if (approval !== undefined) {

@@ -25,7 +25,7 @@ export const MCP_OPTIONS = z
     /** A program that speaks MCP on its standard input and output; no shell is between. */
     command: z.string().min(1, 'write the program to start').optional(),
     args: z.array(z.string()).default([]),
-    /** The environment of the program, besides HOME, LOGNAME, PATH, SHELL, TERM, USER and how to reach the network (proxies, certificates, registries). */
+    /** The environment of the program, besides HOME, LANG, LOGNAME, PATH, SHELL, TERM, TMPDIR, USER and how to reach the network (proxies, certificates, registries). */
     env: z.record(z.string().min(1), SECRET).default({}),
     /** Its working folder; relative to the folder of the configuration, which is also the default. */
     cwd: z.string().min(1).optional(),

@@ -1,0 +1,81 @@
+import type { Authenticator } from '#auth/authenticator'
+import { createStartToken } from '#auth/start-token'
+import type { Settings } from '#config/settings'
+import { portOf, startTokenFileIn } from '#config/to-settings'
+import type { Gateway } from '#core/calls/gateway'
+import type { Store } from '#core/ports/store'
+import type { Clock } from '#core/runtime'
+import type { Listener } from '#egress/policy'
+import { approvalStatusRoute } from '#protocols/otc/pages'
+import { otcSettings } from '#protocols/otc/settings'
+import { createOperatorAccess } from '#server/admin/access'
+import { createApprovalRoutes } from '#server/admin/approvals'
+import { createHttpApp } from '#server/http/app'
+import type { ServerLog } from '#server/telemetry/log'
+import { createMetrics } from '#server/telemetry/metrics'
+import { VERSION } from '#server/version'
+import { keepOutOfGit } from '#store/stores'
+import { createApprovalPages } from './pages.ts'
+import { StartLinks, signInRoute } from './sign-in.ts'
+
+interface LocalPagesOptions {
+  readonly settings: Pick<Settings, 'server' | 'dataFolder'>
+  readonly gateway: Pick<Gateway, 'approvals'>
+  readonly store: Pick<Store, 'callers'>
+  readonly authenticator: Authenticator
+  readonly clock: Clock
+  readonly log: ServerLog
+}
+
+export interface LocalPages {
+  readonly url: string
+  readonly listener: Listener
+  close(): Promise<void>
+}
+
+const HOST = '127.0.0.1'
+/** Whoever started us does not wait long when it ends us. */
+const CLOSE_MS = 500
+
+/**
+ * The pages of approvals for a process that serves HTTP for nothing else: on this machine alone, on any free port, with
+ * a start token of its own. Several such processes may use one store; each shows what waits in all of it.
+ */
+export async function openLocalPages(options: LocalPagesOptions): Promise<LocalPages> {
+  const { settings, gateway, store, authenticator, clock, log } = options
+  const { approvals } = gateway
+  let url = ''
+  const publicUrl = (): string => url
+  const startToken = createStartToken()
+  const access = createOperatorAccess({ startToken, authenticator })
+  const startLinks = new StartLinks({ startToken, callers: store.callers, clock, publicUrl })
+  const { tls: _tls, publicUrl: _elsewhere, ...server } = settings.server
+  const app = createHttpApp({
+    routes: [
+      ...createApprovalPages({ approvals, startLinks, publicUrl }),
+      approvalStatusRoute(gateway, otcSettings({ serverVersion: VERSION, clock })),
+      ...createApprovalRoutes({ approvals, publicUrl, canSignIn: false }, access),
+      signInRoute(startLinks, access),
+    ],
+    settings: { ...server, host: HOST, port: 0, publicUrl: undefined },
+    timeouts: { closeMs: CLOSE_MS },
+    metrics: createMetrics(),
+    ...{ authenticator, log, clock },
+  })
+  try {
+    url = await app.listen()
+    await startToken.publish(startTokenFileIn(settings.dataFolder, url))
+    keepOutOfGit(settings.dataFolder)
+  } catch (error) {
+    await app.close()
+    throw error
+  }
+  return {
+    url,
+    listener: { host: HOST, port: portOf(new URL(url)) },
+    async close() {
+      await startToken.close()
+      await app.close()
+    },
+  }
+}
