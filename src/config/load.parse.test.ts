@@ -184,7 +184,7 @@ describe('parseConfig', () => {
     expect(parsed.auth.jwt?.secret.reveal()).toBe('shared')
     expect(parsed.auth.apiKeys[0]?.key.reveal()).toBe('k-alice')
     expect(JSON.stringify(parsed)).not.toContain('k-alice')
-    expect(parsed.approvals.webhooks[0]?.secret.reveal()).toBe('w-0123456789abcdef')
+    expect(parsed.approvals.webhooks[0]?.secret?.reveal()).toBe('w-0123456789abcdef')
     expect(JSON.stringify(parsed)).not.toContain('w-0123456789abcdef')
   })
 

@@ -1,5 +1,10 @@
 import { z } from 'zod'
-import { type ApprovalPredicate, type ApprovalRules, DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
+import {
+  type ApprovalPredicate,
+  type ApprovalRules,
+  DEFAULT_APPROVAL_RULES,
+  WEBHOOK_FORMATS,
+} from '#core/approvals/approvals'
 import { shortHash } from '#core/hash'
 import { NO_LIMIT } from '#core/limits/budgets'
 import { didYouMean } from '#core/nearest-name'
@@ -151,16 +156,25 @@ export function approvalsSchema({ closed, url, scope, name }: Words) {
   }
   const webhook = closed({
     url,
+    /** Signs the messages. A chat knows them by its address, and needs none. */
     secret: z
       .string()
       .min(SHORTEST_SECRET, { error: `must have at least ${SHORTEST_SECRET} characters.` })
-      .transform((text) => new Secret(text)),
+      .transform((text) => new Secret(text))
+      .optional(),
     /** Whom the one-time link in the message is for. Absent = no link. */
     approver: name.optional(),
-  }).refine(({ url: text, approver }) => approver === undefined || isPrivate(text), {
-    path: ['url'],
-    error: 'must be https, or http on loopback: its messages carry links that decide for `approver`.',
+    /** The shape of the messages: `standard` is signed JSON, `slack` and `teams` are for their incoming webhooks. Default `standard`. */
+    format: z.enum(WEBHOOK_FORMATS).default('standard'),
   })
+    .refine(({ url: text, approver }) => approver === undefined || isPrivate(text), {
+      path: ['url'],
+      error: 'must be https, or http on loopback: its messages carry links that decide for `approver`.',
+    })
+    .refine(({ format, secret }) => format !== 'standard' || secret !== undefined, {
+      path: ['secret'],
+      error: 'is needed to sign messages; only `format: "slack"` and `"teams"` go without.',
+    })
   const when = z
     .custom<ApprovalPredicate>((value) => typeof value === 'function', {
       error: 'expected a function.',
@@ -190,11 +204,12 @@ export function toApprovalRules(parsed: ParsedApprovals): ApprovalRules {
       Object.entries(perTool).flatMap(([tool, own]) => (own.when === undefined ? [] : [[tool, own.when]])),
     ),
     perTool: new Map(Object.entries(perTool).map(([tool, own]) => [tool, given(own)])),
-    webhooks: webhooks.map(({ url, secret, approver }) => ({
+    webhooks: webhooks.map(({ url, secret, approver, format }) => ({
       target: shortHash(JSON.stringify([url, approver ?? null])),
       url,
       secret,
       approver,
+      format,
     })),
     mostParkedPerPrincipal,
   }

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import type { ApprovalWebhook } from '#core/approvals/approvals'
 import { readLink } from '#core/approvals/decisions'
 import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
@@ -10,11 +11,12 @@ import { FakeClock } from '#testing/test-gateway'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
 
 const SECRET = 'a-secret-of-the-webhook'
-const OPS = {
+const OPS: ApprovalWebhook = {
   target: 'ops',
   url: 'https://chat.example/hook?k=1',
   secret: new Secret(SECRET),
-  approver: undefined as string | undefined,
+  approver: undefined,
+  format: 'standard',
 }
 
 interface Sent {
@@ -25,7 +27,7 @@ interface Sent {
 
 interface Stage {
   /** Where it is told; by default the webhook alone. */
-  readonly webhooks?: readonly (typeof OPS)[]
+  readonly webhooks?: readonly ApprovalWebhook[]
   readonly canSignIn?: boolean
   readonly approval?: Parameters<typeof sampleParking>[0]
 }
@@ -157,6 +159,25 @@ describe('webhooks of approvals', () => {
     expect('link' in JSON.parse(own.sent[0]?.body ?? '{}').data).toBe(false)
     await own.webhooks.stop()
   })
+
+  it.each(['slack', 'teams'] as const)(
+    'are a message with a button in %s, where a caller can mention nobody',
+    async (format) => {
+      const summaryJson = JSON.stringify({ note: '<!channel> [pay](https://evil.example) & more' })
+      const chat = { ...OPS, format, secret: undefined, approver: 'ops@example.com' }
+      const { sent, webhooks } = await stage([], chat, {
+        approval: { subject: { ...sampleParking().approval.subject, summaryJson } },
+      })
+      await webhooks.deliver()
+      await webhooks.stop()
+      const [{ headers, body } = { headers: new Headers(), body: '' }] = sent
+      expect(headers.get('webhook-signature')).toBeNull()
+      expect(body).toMatch(/"url":"https:\/\/tools\.example\/approve\/[^"]+"/)
+      expect(body).toContain('<!channel> [pay](https://evil.example) & more')
+      // Only these parts are read as markup.
+      expect(body).not.toMatch(/mrkdwn|"TextBlock"/)
+    },
+  )
 
   it('hold the whole input up to a bound, and say how large it is beyond', async () => {
     for (const length of [1_000, 100_000]) {

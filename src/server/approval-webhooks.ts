@@ -4,6 +4,7 @@ import { approvalView, mintLink } from '#core/approvals/decisions'
 import type { ApprovalStore, DueNotice } from '#core/ports/approval-store'
 import type { Clock, Logger } from '#core/runtime'
 import { renderApproval, renderInList } from '#server/admin/approvals'
+import { chatMessage } from './chat-messages.ts'
 
 const LOOK_EVERY_MS = 1_000
 const ANSWER_LIMIT_MS = 10_000
@@ -118,7 +119,7 @@ async function send(
 /** Ids, the summary, the whole where it is not too large, and a link if it has an approver. */
 function messageOf(
   { approvals, clock, publicUrl, canSignIn }: ApprovalWebhooksOptions,
-  { approver }: ApprovalWebhook,
+  { approver, format }: ApprovalWebhook,
   { approval }: DueNotice,
 ): string {
   const url = publicUrl()
@@ -131,10 +132,23 @@ function messageOf(
       : { approver, link: `${url}/approve/${mintLink(approvals, approval, { approver, power: 'decide' })}` }
   const view = approvalView(approval, { nowMs: clock.nowMs(), isStale: false, tool: undefined })
   const render = view.inputBytes <= MOST_INPUT_BYTES ? renderApproval : renderInList
+  const page = `${url}/approvals/${approval.id}`
+  if (format !== 'standard') {
+    return chatMessage(format, {
+      title: `${view.tool} waits for approval`,
+      facts: [
+        ['Caller', view.principal],
+        ['Call', view.callId],
+        ['Expires', new Date(view.expiresAtMs).toISOString()],
+      ],
+      detail: JSON.stringify(view.summary, undefined, 2),
+      action: { label: 'link' in link ? 'Decide' : 'Look at it', url: 'link' in link ? link.link : page },
+    })
+  }
   return JSON.stringify({
     type: 'approval.requested',
     timestamp: new Date(approval.createdAtMs).toISOString(),
-    data: { ...render(view), url: `${url}/approvals/${approval.id}`, ...link },
+    data: { ...render(view), url: page, ...link },
   })
 }
 
@@ -145,6 +159,7 @@ function signatureOf(
   body: string,
   nowMs: number,
 ): Record<string, string> {
+  if (secret === undefined) return {}
   const timestamp = String(Math.floor(nowMs / 1_000))
   const signature = createHmac('sha256', signingKey(secret.reveal()))
     .update(`${id}.${timestamp}.${body}`)

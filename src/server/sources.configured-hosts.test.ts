@@ -17,6 +17,7 @@ it('rule 33: names the hosts the operator wrote down, with their ports, and no o
     secret: new Secret('s'.repeat(32)),
     approver: undefined,
     target: 'hook',
+    format: 'standard' as const,
   }
   const hosts = configuredHosts({
     auth: { apiKeys: [], jwt: undefined, issuers: [issuer] },

@@ -28,6 +28,7 @@ import { createReloadRoutes } from '#server/admin/reload'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
 import { createToolsetRoutes } from '#server/admin/toolsets'
+import { createUsageRoutes } from '#server/admin/usage'
 import { createHttpApp, type HttpApp, type PortSharing } from '#server/http/app'
 import type { TlsFiles } from '#server/http/certificate'
 import type { ServerRoute } from '#server/http/router'
@@ -411,6 +412,15 @@ function adminRoutes(
   const isConfigured = (key: string): boolean => live().sources.has(key)
   return [
     ...createCallRoutes({ calls: store, clock }, access),
+    ...createUsageRoutes(
+      {
+        store,
+        clock,
+        costOf: (id) => registry.tools.find((tool) => tool.id === id)?.policy.cost,
+        budgets: () => live().budgets,
+      },
+      access,
+    ),
     ...createApprovalRoutes({ approvals, publicUrl, canSignIn }, access),
     ...createKeyRoutes(apiKeys, access),
     ...createToolsetRoutes(

@@ -1,4 +1,5 @@
 import { grantOf, isNothing, NOTHING, perUnit } from '#core/limits/budgets'
+import type { OpenBudget } from '#core/ports/operator-store'
 import type {
   BudgetStore,
   BudgetWindow,
@@ -7,8 +8,8 @@ import type {
   Spending,
   TakenTokens,
 } from '#core/ports/protocol-store'
-import { type CommitGroup, get, type Steps, type StoreContext, write } from './engine.ts'
-import { integer } from './rows.ts'
+import { all, type CommitGroup, get, type Steps, type StoreContext, write } from './engine.ts'
+import { integer, text } from './rows.ts'
 
 /** Budgets: each lease is one step of a transaction, with no journal event. */
 export function sqlBudgets({ careful, read }: StoreContext): BudgetStore {
@@ -48,6 +49,26 @@ function* readBudget(window: BudgetWindow): Steps<Spending> {
     milliseconds: integer(row, 'milliseconds'),
     cost: integer(row, 'cost'),
   }
+}
+
+export function* openBudgets(
+  nowMs: number,
+  tenant: string | undefined,
+  limit: number,
+): Steps<readonly OpenBudget[]> {
+  const rows = yield* all('openBudgets', nowMs, tenant ?? null, tenant ?? null, limit)
+  return rows.map((row) => {
+    const [principal, lengthMs] = [text(row, 'principal'), integer(row, 'length_ms')]
+    return {
+      window: {
+        tenant: text(row, 'tenant'),
+        principal: principal === WHOLE_TENANT ? undefined : principal,
+        lengthMs,
+        startMs: integer(row, 'ends_at') - lengthMs,
+      },
+      used: perUnit((unit) => integer(row, unit)),
+    }
+  })
 }
 
 function* addToBudget(window: BudgetWindow, { calls, milliseconds, cost }: Spending): Steps<void> {
@@ -112,6 +133,8 @@ export const queries = {
   openBudget: `INSERT INTO budgets (tenant, principal, length_ms, ends_at, calls, milliseconds, cost)
     VALUES (?, ?, ?, ?, 0, 0, 0) ON CONFLICT DO NOTHING`,
   findBudget: `SELECT calls, milliseconds, cost FROM budgets WHERE ${WINDOW}`,
+  openBudgets: `SELECT * FROM budgets WHERE ends_at > ? AND (CAST(? AS TEXT) IS NULL OR tenant = ?)
+    ORDER BY ends_at, tenant, principal LIMIT ?`,
   changeBudget: `UPDATE budgets SET calls = max(0, calls + ?), milliseconds = max(0, milliseconds + ?), cost = max(0, cost + ?)
     WHERE ${WINDOW}`,
   deleteBudgets: `DELETE FROM budgets WHERE (tenant, principal, length_ms, ends_at) IN

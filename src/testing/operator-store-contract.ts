@@ -67,6 +67,29 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     }
     assert.deepEqual(found, ['b2', 'b1', 'a2', 'a1'])
   }),
+  it('calls are counted by who made them and how long they took, and open budgets are told', async (store) => {
+    await record(store)
+    const { rows, next } = await store.usage({ sinceMs: DAY_MS, tenant: 'team1' })
+    assert.equal(next, undefined)
+    assert.deepEqual(
+      rows.map(({ principal, tool, state, tookMs, calls }) => [principal, tool, state, tookMs, calls]).sort(),
+      [
+        ['key:carol', 'Crm.Find@1.0.0', 'succeeded', 3 * MINUTE_MS, 1],
+        ['key:carol', 'Crm.Find@2.0.0', 'succeeded', 4 * MINUTE_MS, 1],
+      ],
+    )
+    const all = await store.usage({})
+    assert.equal(
+      all.rows.reduce((total, { calls }) => total + calls, 0),
+      5,
+    )
+    const window = { tenant: 'team1', principal: undefined, lengthMs: DAY_MS, startMs: 0 }
+    const spent = { calls: 3, milliseconds: 400, cost: 5 }
+    await store.budgets.lease(window, spent, { calls: 10, milliseconds: 1_000, cost: 10 })
+    assert.deepEqual(await store.openBudgets(1, undefined, 5), [{ window, used: spent }])
+    assert.deepEqual(await store.openBudgets(1, 'other', 5), [])
+    assert.deepEqual(await store.openBudgets(DAY_MS, 'team1', 5), [])
+  }),
   it('calls are found by how their record begins, and steps by their workflow', async (store) => {
     await record(store)
     const step = { parent: 'a1', root: 'a1' }

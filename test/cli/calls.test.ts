@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -57,6 +57,35 @@ describe('looking at calls in a real store', () => {
     expect((await run('calls', '--tenant', 'team1', '--slow', '2000')).stderr).toContain(
       'There are no such calls',
     )
+  })
+
+  it('counts what each team used', async () => {
+    const { stdout } = await run('usage', '--by', 'tenant,tool', '--since', '30d')
+    expect(stdout).toMatch(/^TENANT +TOOL +CALLS +ERRORS +SECONDS +COST +P50 MS +P95 MS$/m)
+    expect(stdout).toMatch(/^team1 +Crm\.Find@1\.0\.0 +1 +0 +1\.5 +1 +1500 +1500$/m)
+    expect(JSON.parse((await run('usage', '--json')).stdout)).toMatchObject([
+      { names: { tenant: 'default' }, calls: 1 },
+      { names: { tenant: 'team1' }, calls: 1, errors: 0, seconds: 1.5, p50Ms: 1_500 },
+    ])
+    expect((await run('usage', '--since', '1h', '--tenant', 'default')).stderr).toContain(
+      'no calls in this time',
+    )
+    expect((await run('usage', '--by', 'team')).stderr).toContain('--by expects tenant, principal, tool')
+  })
+
+  it('tells what is left of budgets by the config that is there', async () => {
+    expect((await run('budgets')).stderr).toContain('Nobody has spent from a budget yet')
+    const lengthMs = 86_400_000
+    const startMs = Math.floor(Date.now() / lengthMs) * lengthMs
+    const window = { tenant: 'team1', principal: undefined, lengthMs, startMs }
+    const limit = { calls: 100, milliseconds: 1_000, cost: 1_000 }
+    await store.budgets.lease(window, { calls: 30, milliseconds: 0, cost: 0 }, limit)
+    const alone = await run('budgets')
+    expect(alone.stdout).toMatch(/^team1 +- +1d +calls +- +30 +- /m)
+    const budgets = [{ for: 'tenant', of: ['team1'], window: '1d', calls: 100 }]
+    writeFileSync(join(folder, 'collet.config.json'), JSON.stringify({ store: 'sqlite:collet.db', budgets }))
+    const known = await run('budgets', '--config', 'collet.config.json')
+    expect(known.stdout).toMatch(/^team1 +- +1d +calls +100 +30 +70 +\d{4}-/m)
   })
 
   it('says what a time looks like', async () => {

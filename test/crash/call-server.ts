@@ -30,9 +30,7 @@ export async function sendCall(
   return answer === undefined ? undefined : { ...readHeaders(answer), way, ...readEnding(answer, read) }
 }
 
-/** What did not arrive in time is answered before anybody knows its protocol. */
 function readEnding(answer: Answer, read: Wire['read']): Ending {
-  if (answer.status === REQUEST_TIMEOUT) return FAILED
   try {
     return read(answer)
   } catch (error) {
@@ -168,7 +166,6 @@ function functionName(tool: string): string {
   return tool.replace(/@.*$/, '').replace('.', '_')
 }
 
-const REQUEST_TIMEOUT = 408
 const CODES: ReadonlySet<string> = new Set([...REFUSAL_CODES, ...FAILURE_CODES])
 
 function isCode(text: string | null): text is ErrorCode {
@@ -180,8 +177,7 @@ function readHeaders({ status, headers, text }: Answer) {
   const { status: meant, retry } = isCode(code) ? OTC_ANSWERS[code] : { status, retry: false }
   return {
     status: meant,
-    // A replica that stood still finds requests that did not arrive in time, and has taken none of them.
-    comeAgain: retry || status === REQUEST_TIMEOUT,
+    comeAgain: retry,
     errorCode: code ?? undefined,
     runId: headers.get('collet-run') ?? undefined,
     body: text,

@@ -17,6 +17,9 @@ export interface Question {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** A server that stood still finds requests that did not arrive in time: it has taken none of them, and closes the connection. */
+const REQUEST_TIMEOUT = 408
+
 /** One request; `undefined` when the connection broke before a whole answer came. */
 export async function exchange(
   { url, apiKey, limitMs }: Address,
@@ -33,7 +36,9 @@ export async function exchange(
       },
       signal: AbortSignal.timeout(limitMs),
     })
-    return { status: response.status, headers: response.headers, text: await response.text() }
+    const text = await response.text()
+    if (response.status === REQUEST_TIMEOUT) return undefined
+    return { status: response.status, headers: response.headers, text }
   } catch {
     return undefined
   }

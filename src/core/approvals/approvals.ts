@@ -352,11 +352,16 @@ export interface ApprovalTerms {
 }
 
 /** A receiver of new questions. */
+/** How a receiver wants its messages: as Standard Webhooks has them, or as a chat shows them. */
+export const WEBHOOK_FORMATS = ['standard', 'slack', 'teams'] as const
+
 export interface ApprovalWebhook {
   /** Names it in the store. */
   readonly target: string
   readonly url: string
-  readonly secret: { reveal(): string }
+  /** Without one its messages are not signed. */
+  readonly secret: { reveal(): string } | undefined
+  readonly format: (typeof WEBHOOK_FORMATS)[number]
   /** Whom the one-time link in its messages is for; without one there is no link. */
   readonly approver: string | undefined
 }

@@ -46,7 +46,10 @@ interface Budget {
 }
 
 /** Rules with the same window are one budget: the tighter limit counts, and what is spent is counted once. */
-function budgetsFor({ tenant, id }: Principal, rules: readonly BudgetRule[]): readonly Budget[] {
+export function budgetsFor(
+  { tenant, id }: Pick<Principal, 'tenant' | 'id'>,
+  rules: readonly BudgetRule[],
+): readonly Budget[] {
   const found = new Map<string, Budget>()
   for (const rule of rules) {
     const isMeant = rule.of === undefined || rule.of.has(rule.for === 'principal' ? id : tenant)
@@ -200,8 +203,9 @@ class BudgetAccount {
 
 /** When a call that others' reservations keep out may look again. */
 const RESERVED_RETRY_MS = 1_000
-const COST_PARTS = 1_000
-const USUAL_COST = 1
+/** Cost is counted in thousandths. */
+export const COST_PARTS = 1_000
+export const USUAL_COST = 1
 
 interface BudgetsOptions {
   readonly store: BudgetStore

@@ -1,5 +1,6 @@
 import type { CallState } from '#core/call'
 import type { MaybePromise } from '#core/runtime'
+import type { BudgetWindow, Spending } from './protocol-store.ts'
 import type { CallRecord } from './store.ts'
 
 /** Which calls an operator looks for. A member that is absent leaves nothing out. */
@@ -26,6 +27,8 @@ export interface CallPage {
   readonly next?: number
 }
 
+export type UsageQuery = Pick<CallFilter, 'tenant' | 'sinceMs' | 'untilMs' | 'before'>
+
 /** Who looks into a call, and when. */
 export interface CallLook {
   readonly record: string
@@ -43,10 +46,36 @@ export interface OperatorStore {
   findByRecord(record: string): MaybePromise<CallRecord | undefined>
   /** Those whose record begins like this. */
   findByPrefix(prefix: string, limit: number): MaybePromise<readonly CallRecord[]>
+  /** Calls of a time, counted; looks at so many and no more, like `list`. */
+  usage(of: UsageQuery): MaybePromise<UsagePage>
+  /** What is handed out of every budget whose window is open at this time, of one tenant or of all. */
+  openBudgets(nowMs: number, tenant: string | undefined, limit: number): MaybePromise<readonly OpenBudget[]>
   /** Calls that a workflow's call made, in order. */
   stepsOf(record: string, limit: number): MaybePromise<readonly CallRecord[]>
   /** The input of a call. That somebody looked is in the journal before it is given out. */
   readInput(look: CallLook): Promise<CallInput>
+}
+
+/** Calls that are alike but for who they are, counted. */
+export interface UsageRow {
+  readonly tenant: string
+  readonly principal: string
+  readonly tool: string
+  readonly state: CallState
+  /** From being asked for to the end; `undefined` of those that have none. */
+  readonly tookMs: number | undefined
+  readonly calls: number
+}
+
+export interface OpenBudget {
+  readonly window: BudgetWindow
+  readonly used: Spending
+}
+
+export interface UsagePage {
+  readonly rows: readonly UsageRow[]
+  /** Where to go on, towards older calls; absent when there is nothing more. */
+  readonly next?: number
 }
 
 /** `gone`: retention removed it. */

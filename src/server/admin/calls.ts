@@ -223,7 +223,8 @@ function readState(asked: string | undefined): CallState | undefined {
   return state
 }
 
-function readMoment(name: string, asked: string | undefined): number | undefined {
+/** A time in a query. */
+export function readMoment(name: string, asked: string | undefined): number | undefined {
   if (asked === undefined) return undefined
   const atMs = Date.parse(asked)
   if (Number.isFinite(atMs)) return atMs

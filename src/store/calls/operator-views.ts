@@ -1,7 +1,15 @@
-import type { CallState } from '#core/call'
+import { CALL_STATES, type CallState } from '#core/call'
 import { StoreError } from '#core/errors'
 import { shownEvent } from '#core/journal/append'
-import type { CallFilter, CallInput, CallLook, CallPage, OperatorStore } from '#core/ports/operator-store'
+import type {
+  CallFilter,
+  CallInput,
+  CallLook,
+  CallPage,
+  OperatorStore,
+  UsagePage,
+  UsageQuery,
+} from '#core/ports/operator-store'
 import type { CallRecord } from '#core/ports/store'
 import {
   all,
@@ -12,14 +20,17 @@ import {
   type Steps,
   type StoreContext,
 } from '#store/engine'
+import { openBudgets } from '#store/limits'
 import {
   callFromRow,
   integer,
+  optionalInteger,
   ownText,
   type SealedText,
   subjectFromRow,
   text,
   unreadableText,
+  word,
 } from '#store/rows'
 
 /** What operators see of calls. None of it costs a call anything: there is no index that only these need. */
@@ -30,6 +41,8 @@ export function sqlOperatorViews({ careful, read, snapshot, sealed }: StoreConte
     list: snapshot((filter: CallFilter) => listCalls(sealed, filter)),
     findByRecord: read((record: string) => findByRecord(sealed, record)),
     findByPrefix: snapshot((prefix: string, limit: number) => findByPrefix(sealed, prefix, limit)),
+    usage: snapshot(countCalls),
+    openBudgets: read(openBudgets),
     stepsOf: snapshot((record: string, limit: number) => stepsOf(sealed, record, limit)),
     async readInput(look) {
       // Looks before it writes: what is not there begins no writer and leaves no trace.
@@ -70,6 +83,26 @@ function* listCalls(sealed: SealedText, filter: CallFilter): Steps<CallPage> {
   const page = pageOf(rows, yield* showCalls(rows, sealed), limit)
   if (page.next !== undefined) return page.next > reach.first ? page : { calls: page.calls }
   return from > reach.first ? { ...page, next: from } : page
+}
+
+function* countCalls({ tenant, sinceMs, untilMs, before }: UsageQuery): Steps<UsagePage> {
+  const reach = yield* reachOf({
+    ...(sinceMs === undefined ? {} : { sinceMs }),
+    ...(untilMs === undefined ? {} : { untilMs }),
+  })
+  const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, reach.end)
+  const from = Math.max(reach.first, end - MOST_LOOKED_AT)
+  const times = [sinceMs ?? Number.MIN_SAFE_INTEGER, untilMs ?? Number.MAX_SAFE_INTEGER]
+  const found = yield* all('countCalls', end, from, tenant ?? null, tenant ?? null, ...times)
+  const rows = found.map((row) => ({
+    tenant: text(row, 'tenant'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    state: word(row, 'state', CALL_STATES),
+    tookMs: optionalInteger(row, 'took'),
+    calls: integer(row, 'calls'),
+  }))
+  return from > reach.first ? { rows, next: from } : { rows }
 }
 
 /** A full page goes on before its last call. */
@@ -193,6 +226,9 @@ export const queries = {
   /** The sign keeps SQLite from walking all calls in their order: those that wait or run are few, and have an index. */
   listParkedCalls: `${CALLS} WHERE c.state = 'parked' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
   listRunningCalls: `${CALLS} WHERE c.state = 'running' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
+  countCalls: `SELECT tenant, principal, tool, state, finished_at - created_at AS took, count(*) AS calls FROM calls
+    WHERE no < ? AND no >= ? AND (CAST(? AS TEXT) IS NULL OR tenant = ?) AND created_at >= ? AND created_at < ?
+    GROUP BY tenant, principal, tool, state, finished_at - created_at`,
   callFrom: 'SELECT no, created_at FROM calls WHERE no >= ? ORDER BY no LIMIT 1',
   callsByPrefix: `${CALLS} WHERE c.record >= ? AND c.record < ? ORDER BY c.record LIMIT ?`,
   stepsOfCall: `${CALLS} WHERE c.parent = ? ORDER BY c.no LIMIT ?`,

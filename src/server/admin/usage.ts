@@ -1,0 +1,137 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { CallState } from '#core/call'
+import { type BudgetRule, budgetsFor, COST_PARTS, NO_LIMIT, UNITS, USUAL_COST } from '#core/limits/budgets'
+import type { OpenBudget, UsageRow } from '#core/ports/operator-store'
+import type { Store } from '#core/ports/store'
+import type { Clock } from '#core/runtime'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { jsonReply } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+import { adminRoute, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
+import { readMoment } from './calls.ts'
+
+const SCOPE = 'admin:calls'
+const MOST_BUDGETS = 10_000
+/** A page looks at some ten thousand calls; the rest of a longer time is left out, and that is said. */
+const MOST_PAGES = 200
+
+interface UsageRoutesOptions {
+  readonly store: Pick<Store, 'usage' | 'openBudgets'>
+  readonly clock: Clock
+  /** What one run of a tool costs, by its full id; `undefined` for one that is not there any more. */
+  costOf(tool: string): number | undefined
+  /** The budgets of the configuration; `undefined` where none is known. */
+  budgets(): readonly BudgetRule[] | undefined
+}
+
+/** Who used what, and what is left of budgets: for the start token everywhere, for the scope `admin:calls` in its own tenant. */
+export function createUsageRoutes(
+  options: UsageRoutesOptions,
+  access: OperatorAccess,
+): readonly ServerRoute[] {
+  const { store, clock } = options
+  const tenantOf = ({ principal, query }: HttpRequest): string | undefined =>
+    tenantWithin(principal) ?? (query.get('tenant') || undefined)
+  const usage = async (request: HttpRequest): Promise<HttpReply> => {
+    access.requireScope(request.principal, SCOPE)
+    const { query } = request
+    const [tenant, sinceMs, untilMs] = [
+      tenantOf(request),
+      readMoment('since', query.get('since') ?? undefined),
+      readMoment('until', query.get('until') ?? undefined),
+    ]
+    const asked = {
+      ...(tenant === undefined ? {} : { tenant }),
+      ...(sinceMs === undefined ? {} : { sinceMs }),
+      ...(untilMs === undefined ? {} : { untilMs }),
+    }
+    const groups = new Map<string, UsedGroup>()
+    let before: number | undefined
+    for (let page = 0; page < MOST_PAGES; page += 1) {
+      const { rows, next } = await store.usage(before === undefined ? asked : { ...asked, before })
+      for (const row of rows) addRow(groups, row, options)
+      before = next
+      if (before === undefined) break
+      // SQLite answers in this thread: calls have their turn between two pages.
+      await nextTurn()
+    }
+    const found = [...groups.values()].map(renderGroup)
+    return jsonReply(200, { usage: found, whole: before === undefined }, NO_STORE)
+  }
+  const budgets = async (request: HttpRequest): Promise<HttpReply> => {
+    access.requireScope(request.principal, SCOPE)
+    const open = await store.openBudgets(clock.nowMs(), tenantOf(request), MOST_BUDGETS)
+    const rules = options.budgets()
+    return jsonReply(200, { budgets: open.map((budget) => renderBudget(budget, rules)) }, NO_STORE)
+  }
+  return [
+    adminRoute(access, 'GET', '/admin/usage', usage),
+    adminRoute(access, 'GET', '/admin/budgets', budgets),
+  ]
+}
+
+interface UsedGroup {
+  readonly tenant: string
+  readonly principal: string
+  readonly tool: string
+  calls: number
+  errors: number
+  milliseconds: number
+  cost: number
+  /** How many calls took so many milliseconds, rounded to two digits. */
+  readonly durations: Map<number, number>
+}
+
+const ERRORS: ReadonlySet<CallState> = new Set(['failed', 'released', 'ambiguous'])
+
+function addRow(
+  groups: Map<string, UsedGroup>,
+  { tenant, principal, tool, state, tookMs, calls }: UsageRow,
+  { costOf }: UsageRoutesOptions,
+): void {
+  const key = JSON.stringify([tenant, principal, tool])
+  const nothing = { tenant, principal, tool, calls: 0, errors: 0, milliseconds: 0, cost: 0 }
+  const group = groups.get(key) ?? { ...nothing, durations: new Map<number, number>() }
+  groups.set(key, group)
+  group.calls += calls
+  if (ERRORS.has(state)) group.errors += calls
+  group.cost += calls * (costOf(tool) ?? USUAL_COST)
+  if (tookMs === undefined) return
+  group.milliseconds += calls * Math.max(0, tookMs)
+  const rounded = Number(Math.max(0, tookMs).toPrecision(2))
+  group.durations.set(rounded, (group.durations.get(rounded) ?? 0) + calls)
+}
+
+/** What one principal used of one tool. */
+export type RenderedUsage = ReturnType<typeof renderGroup>
+
+function renderGroup({ milliseconds, durations, ...group }: UsedGroup) {
+  return { ...group, seconds: milliseconds / 1_000, durations: [...durations] }
+}
+
+/** One budget that somebody has spent from. */
+export type RenderedBudget = ReturnType<typeof renderBudget>
+
+/** `left` and `limit` are null in units that nothing limits, or where the configuration is not known. */
+function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[] | undefined) {
+  const { tenant, principal, lengthMs, startMs } = window
+  const kind = principal === undefined ? 'tenant' : 'principal'
+  const limit = budgetsFor({ tenant, id: principal ?? '' }, rules ?? []).find(
+    (budget) => budget.for === kind && budget.windowMs === lengthMs,
+  )?.limit
+  const units = UNITS.map((unit) => {
+    const parts = unit === 'calls' ? 1 : unit === 'cost' ? COST_PARTS : 1_000
+    const most = limit === undefined || limit[unit] >= NO_LIMIT ? undefined : limit[unit]
+    return {
+      unit: unit === 'milliseconds' ? 'seconds' : unit,
+      limit: most === undefined ? null : most / parts,
+      used: used[unit] / parts,
+      left: most === undefined ? null : Math.max(0, most - used[unit]) / parts,
+    }
+  })
+  return {
+    ...{ tenant, principal: principal ?? null, window_seconds: lengthMs / 1_000 },
+    resets_at: new Date(startMs + lengthMs).toISOString(),
+    units: units.filter(({ limit: most, used: spent }) => most !== null || spent > 0),
+  }
+}

@@ -1,0 +1,82 @@
+import type { WEBHOOK_FORMATS } from '#core/approvals/approvals'
+
+/** What somebody is to read in a chat, and where it leads. */
+interface ChatNotice {
+  readonly title: string
+  readonly facts: readonly (readonly [name: string, value: string])[]
+  /** Shown as it is written, in letters of one width. */
+  readonly detail: string
+  readonly action: { readonly label: string; readonly url: string }
+}
+
+/** The body of an incoming webhook of a chat. What callers wrote is text there, never a link, a mention or a heading. */
+export function chatMessage(
+  format: Exclude<(typeof WEBHOOK_FORMATS)[number], 'standard'>,
+  notice: ChatNotice,
+): string {
+  return JSON.stringify(format === 'slack' ? slackMessage(notice) : teamsMessage(notice))
+}
+
+/** Slack refuses a message with a longer part. */
+const LONGEST_PART = 2_900
+
+function slackMessage({ title, facts, detail, action }: ChatNotice) {
+  const lines = facts.map(([name, value]) => `${name}: ${value}`).join('\n')
+  return {
+    // Shown in notifications, where blocks are not.
+    text: escaped(title),
+    blocks: [
+      { type: 'section', text: { type: 'plain_text', text: shortened(`${title}\n${lines}`), emoji: false } },
+      {
+        type: 'rich_text',
+        elements: [{ type: 'rich_text_preformatted', elements: [{ type: 'text', text: shortened(detail) }] }],
+      },
+      {
+        type: 'actions',
+        elements: [
+          {
+            type: 'button',
+            text: { type: 'plain_text', text: action.label, emoji: false },
+            url: action.url,
+          },
+        ],
+      },
+    ],
+  }
+}
+
+/** Slack takes these for the beginning of links and mentions. */
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+}
+
+/** A card in a message, as the workflows of Teams take it. Runs of text are not read as Markdown. */
+function teamsMessage({ title, facts, detail, action }: ChatNotice) {
+  const run = (text: string, more: object = {}) => ({
+    type: 'RichTextBlock',
+    inlines: [{ type: 'TextRun', text: shortened(text), ...more }],
+  })
+  return {
+    type: 'message',
+    attachments: [
+      {
+        contentType: 'application/vnd.microsoft.card.adaptive',
+        content: {
+          $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
+          type: 'AdaptiveCard',
+          version: '1.4',
+          body: [
+            run(title, { weight: 'Bolder' }),
+            ...facts.map(([name, value]) => run(`${name}: ${value}`)),
+            run(detail, { fontType: 'Monospace' }),
+          ],
+          actions: [{ type: 'Action.OpenUrl', title: action.label, url: action.url }],
+        },
+      },
+    ],
+  }
+}
+
+function shortened(text: string): string {
+  return text.length <= LONGEST_PART ? text : `${text.slice(0, LONGEST_PART).toWellFormed()}…`
+}
