@@ -88,11 +88,17 @@ describe('a call that is passed on', () => {
       waitMs: 50,
       protocol: 'mcp',
     })
-    expect(await hop.call(holder, { ...ALICE, tools: ['List.Add'] }, request)).toEqual(REPLY)
+    expect(
+      await hop.call(
+        holder,
+        { ...ALICE, tools: ['List.Add'], toolsets: ['lists'], toolset: 'mine' },
+        request,
+      ),
+    ).toEqual(REPLY)
     const { gone: _gone, tokens, secrets, ...plain } = got?.request ?? request
     const { tokens: _tokens, secrets: _secrets, ...sent } = request
     expect(plain).toEqual(sent)
-    expect(got?.principal).toEqual({ ...ALICE, tools: ['List.Add'] })
+    expect(got?.principal).toEqual({ ...ALICE, tools: ['List.Add'], toolsets: ['lists'], toolset: 'mine' })
     expect([tokens.get('github')?.reveal(), secrets.get('pin')?.reveal()]).toEqual(['token', '1234'])
   })
 
