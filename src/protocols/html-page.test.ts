@@ -18,6 +18,6 @@ describe('html', () => {
   it('escapes the title of a page in both places', () => {
     const { body } = pageReply(200, { title: 'a < b', content: html`<p>c</p>` })
     expect(body).toContain('<title>a &lt; b</title>')
-    expect(body).toContain('<h1>a &lt; b</h1>\n<p>c</p>\n</body>')
+    expect(body).toContain('<h1>a &lt; b</h1>\n<p>c</p>\n</main></body>')
   })
 })

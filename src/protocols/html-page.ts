@@ -68,6 +68,8 @@ function toText(value: string | number | Html | readonly Html[]): string {
 
 /** Not in a tagged template: bundlers replace those that hold this end tag. */
 const SCRIPT_ELEMENT = new Html(`<script>${SCRIPT}</script>`)
+/** Callers' text is escaped, so this is in a page only where a moment is. */
+const TIME_START = '<time '
 
 /** A moment that a reader sees in their own time zone. */
 export function timeHtml(ms: number): Html {
@@ -83,9 +85,9 @@ export function pageReply(
 ): HttpReply {
   const page = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title><style>${new Html(STYLE)}</style></head>
-<body><h1>${title}</h1>
+<body><main><h1>${title}</h1>
 ${content}
-${SCRIPT_ELEMENT}</body></html>
+</main>${content.text.includes(TIME_START) ? SCRIPT_ELEMENT : ''}</body></html>
 `
   return { status, headers: { ...PAGE_HEADERS, ...headers }, body: page.text }
 }

@@ -109,7 +109,8 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     canSignIn: broker.signIn !== undefined,
     approvalRules: settings.approvals,
     newCallId,
-    newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
+    // People give it to commands, where a dash begins an option.
+    newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url').replace(/^-/, '_'),
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
     publicUrl: options.publicUrl,
     ...(options.approvalsUrl === undefined ? {} : { approvalsUrl: options.approvalsUrl }),
