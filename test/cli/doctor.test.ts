@@ -12,6 +12,7 @@ import { StoreError } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { migrateStore } from '#store/stores'
+import { sampleCall } from '#testing/samples'
 import { createDatabase } from '../store/databases.ts'
 import { FakeIo } from './fake-io.ts'
 
@@ -105,6 +106,44 @@ describe('collet doctor', () => {
     expect(check('store')).toMatchObject({ level: 'ok' })
     expect(check('key')).toMatchObject({ level: 'ok' })
     expect(check('clock')).toMatchObject({ level: 'ok' })
+  })
+
+  it('F13: sees keys, sources and what waits in the store, and tools knows of sources too', async () => {
+    key()
+    rmSync(join(folder, 'collet.config.json'))
+    const scoped = { type: 'object', properties: {} }
+    writeFileSync(
+      join(folder, 'collet.config.mjs'),
+      `export default { tools: [{ [Symbol.for('collet.tool')]: true, id: 'Mail.Read@1.0.0', description: 'Reads.',
+         input: ${JSON.stringify(scoped)}, output: { type: 'boolean' }, policy: { scopes: ['mail:read'] }, run: () => true }] }`,
+    )
+    const run = async (...argv: string[]) => {
+      const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
+      await io.run(...argv)
+      return io.stdout + io.stderr
+    }
+    expect(await run('doctor')).toContain('No credential is configured')
+    expect(await run('keys', 'create', 'ann', '--scope', 'mail:read')).toContain('clt_')
+    const path = join(folder, '.collet', 'collet.db')
+    const database = new DatabaseSync(path)
+    const store = openSqliteStore({ path, masterKey: Buffer.alloc(32) })
+    const added = { addedBy: 'cli:tester', addedMs: Date.now(), replace: false }
+    await store.sources.put({
+      key: 'files',
+      options: { type: 'mcp', url: 'http://127.0.0.1:9/mcp' },
+      ...added,
+    })
+    await store.claim(sampleCall())
+    await store.close()
+    database.exec("UPDATE calls SET state = 'ambiguous'")
+    database.close()
+    const said = await run('doctor')
+    expect(said).not.toContain('No credential is configured')
+    expect(said).toContain('✓ keys   1 good key in the store')
+    expect(said).toContain('✓ source files (0 tools), as last seen')
+    expect(said).toContain('! calls  Of 1 call nobody knows whether it took effect')
+    expect(said).toContain('collet calls settle records what happened')
+    expect(await run('tools')).toContain('Sources have more tools: files (0)')
   })
 
   it('leaves no trace in the journal', async () => {

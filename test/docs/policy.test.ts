@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { POLICY_FIELDS } from '#core/tool'
 
 const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8')
-const [, section = ''] = page.split('**The policy of a tool**')
+const [, section = ''] = page.split('### The policy of a tool')
 const [table = ''] = section.split('**Tools of a tenant.**')
 
 type Field = (typeof POLICY_FIELDS)[keyof typeof POLICY_FIELDS]

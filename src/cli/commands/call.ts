@@ -1,3 +1,4 @@
+import { lookIntoStore } from '#cli/check-store'
 import {
   type Arguments,
   type Command,
@@ -14,13 +15,14 @@ import { type Output, renderTable } from '#cli/output'
 import {
   callerKey,
   connectionAdvice,
+  DEFAULT_URL,
   fetchFrom,
   findServer,
   NOBODY_THERE,
   SERVER_OPTIONS,
   type ServerAddress,
 } from '#cli/server-address'
-import { loadProject } from '#cli/store-access'
+import { hasStore, loadProject, storeAccess } from '#cli/store-access'
 import {
   CallFailure,
   type CallOptions,
@@ -256,13 +258,30 @@ const tools = defineCommand<'config' | 'url' | 'key' | 'toolset'>({
     if (args.text('url') !== undefined) return await listRemote(args, toolset, context)
     const { tools: all, loaded } = await loadProject(args.text('config'), context)
     const found = toolset === undefined ? all : within(toolset, all, loaded.config.toolsets)
-    return list(
+    const code = list(
       found.map(describeTool),
       found.map((tool) => ({ ...tool, needs: needsOf(tool), facts: factsOf(tool) })),
       context,
     )
+    if (!context.json) await noteImported(args, context)
+    return code
   },
 })
+
+/** Tools of sources are only known to a server; that there are some is known from what was accepted of them. */
+async function noteImported(args: Arguments<'config'>, context: CommandContext): Promise<void> {
+  const { services, output, clock } = context
+  const { imported } = await lookIntoStore({
+    isThere: await hasStore(args, context),
+    openStore: async () => services.openStore(await storeAccess(args, context)),
+    nowMs: clock.nowMs(),
+  })
+  if (imported.size === 0) return
+  const each = [...imported].map(([source, tools]) => `${source} (${tools})`).join(', ')
+  output.note(
+    `Sources have more tools: ${cleanText(each)}. "collet tools --url ${DEFAULT_URL}" lists what a running server serves.`,
+  )
+}
 
 function within(
   name: string,

@@ -16,6 +16,7 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { type Check, checkNames, fail, ok, warn } from '#cli/check-names'
+import { lookIntoStore } from '#cli/check-store'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { findKeyChange } from '#cli/commands/key'
 import type { Output } from '#cli/output'
@@ -54,7 +55,10 @@ const doctor = defineCommand<'config' | 'store'>({
   name: 'doctor',
   summary:
     'Checks what a server needs: Node, config, tools, access, key, store, disk, certificate, port, clock.',
-  details: ['Exit code 2 means that something must be fixed before the server can be trusted.'],
+  details: [
+    'It also tells what waits for an operator: changed definitions of sources, calls to approve, calls to settle.',
+    'Exit code 2 means that something must be fixed before the server can be trusted.',
+  ],
   positionals: [],
   options: {
     config: CONFIG_OPTION,
@@ -89,18 +93,23 @@ async function examine(
     const openStore = () => context.services.openStore(accessTo(location, context))
     const { tools, problems } = await loadTools(loaded)
     if (problems.every(({ severity }) => severity !== 'error')) checkAgainstTools(loaded, tools)
+    const nowMs = context.clock.nowMs()
+    const stored = await lookIntoStore({ isThere: isThere(location), openStore, nowMs })
+    // A key in the store closes the server as one in the config does.
+    const auth = { ...loaded.config.auth, ...(stored.hasKeys ? { required: true } : {}) }
     return [
       ...machine,
       ok('config', loaded.file),
       ...describeTools(tools, problems, context),
-      ...checkAccess({ ...loaded.config, tools, sources: Object.entries(loaded.config.sources) }),
+      ...checkAccess({ ...loaded.config, auth, tools, sources: Object.entries(loaded.config.sources) }),
       checkKey(location, context.environment.masterKey),
       ...(await checkStored(location, context)),
       ...(await findKeyChange(isThere(location), openStore)).map(({ message, advice }) =>
         warn('key', message, advice),
       ),
+      ...stored.checks,
       ...(await checkNames({ config: loaded.config, tools, isThere: isThere(location), openStore })),
-      ...(await examineCertificate(tlsFiles(server.tls, loaded.folder).tls, context.clock.nowMs())),
+      ...(await examineCertificate(tlsFiles(server.tls, loaded.folder).tls, nowMs)),
       await checkPort(server.host, server.port),
       checkClock(context.clock, location.file),
     ]
@@ -374,7 +383,7 @@ function checkContents(file: string): Check {
 }
 
 const REFUSED =
-  'collet serve refuses to start like this. Set auth.apiKeys or auth.jwt; collet keys generate makes a strong key.'
+  'collet serve refuses to start like this. Make a key with collet keys create and set auth.required, or set auth.apiKeys or auth.jwt.'
 
 /** What `serve` would refuse or warn about: who could call the tools, and how strong the credentials are (rule 28). */
 function checkAccess(exposure: Exposure): readonly Check[] {

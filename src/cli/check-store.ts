@@ -1,0 +1,107 @@
+import type { Store } from '#core/ports/store'
+import { type Check, ok, warn } from './check-names.ts'
+
+/** What a store holds that decides how a server behaves, or that waits for somebody. */
+interface StoreContents {
+  /** Whether there is a key in it that is still good: from then on every caller needs one. */
+  readonly hasKeys: boolean
+  /** Tools of sources that are served as they were last accepted, by source. */
+  readonly imported: ReadonlyMap<string, number>
+  readonly checks: readonly Check[]
+}
+
+const NOTHING: StoreContents = { hasKeys: false, imported: new Map(), checks: [] }
+/** Enough to say that there are some; the commands that list them have the rest. */
+const MOST_COUNTED = 1_000
+
+interface Looked {
+  /** Whether there is a store to read. */
+  readonly isThere: boolean
+  openStore(): Promise<Store>
+  readonly nowMs: number
+}
+
+/** Looks into the store: keys, sources, and what waits for an operator. One that cannot be read is told of elsewhere. */
+export async function lookIntoStore({ isThere, openStore, nowMs }: Looked): Promise<StoreContents> {
+  if (!isThere) return NOTHING
+  const store = await openIfPossible(openStore)
+  if (store === undefined) return NOTHING
+  try {
+    const { imported, waiting } = await countPins(store)
+    const keys = (await store.keys.listKeys({ limit: MOST_COUNTED })).filter(
+      ({ revokedAtMs, expiresAtMs }) =>
+        revokedAtMs === undefined && (expiresAtMs === undefined || expiresAtMs > nowMs),
+    )
+    return {
+      hasKeys: keys.length > 0,
+      imported,
+      checks: [
+        ...(keys.length === 0 ? [] : [ok('keys', `${countOf(keys.length, 'good key')} in the store`)]),
+        ...(imported.size === 0 ? [] : [sourcesCheck(imported)]),
+        ...waitingChecks(waiting, 'changed definition', 'an operator', 'collet pins list shows them.'),
+        ...(await checkWaitingCalls(store)),
+      ],
+    }
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    return { ...NOTHING, checks: [warn('store', `It cannot be looked into: ${why}`, 'See the store above.')] }
+  } finally {
+    await store.close()
+  }
+}
+
+async function openIfPossible(openStore: Looked['openStore']): Promise<Store | undefined> {
+  try {
+    return await openStore()
+  } catch {
+    return undefined
+  }
+}
+
+async function countPins(store: Store) {
+  const imported = new Map<string, number>()
+  let waiting = 0
+  for (const source of new Set([
+    ...(await store.sources.list()).map(({ key }) => key),
+    ...(await store.pins.sources()),
+  ])) {
+    const { pins } = await store.pins.read(source)
+    imported.set(source, pins.filter(({ isServed }) => isServed).length)
+    waiting += pins.filter((pin) => pin.waiting !== undefined).length
+  }
+  return { imported, waiting }
+}
+
+function sourcesCheck(imported: ReadonlyMap<string, number>): Check {
+  const each = [...imported].map(([source, tools]) => `${source} (${countOf(tools, 'tool')})`)
+  return ok('source', `${each.join(', ')}, as last seen; collet sources tells how they are now`)
+}
+
+async function checkWaitingCalls(store: Store): Promise<readonly Check[]> {
+  const approvals = await store.approvals.list({ state: 'pending', limit: MOST_COUNTED })
+  const { calls } = await store.list({ state: 'ambiguous', limit: MOST_COUNTED })
+  const settle =
+    'collet calls --state ambiguous lists them, collet calls show tells what was asked for, collet calls settle records what happened.'
+  return [
+    ...waitingChecks(approvals.length, 'call', 'approval', 'collet approvals list shows them.'),
+    ...(calls.length === 0
+      ? []
+      : [
+          warn(
+            'calls',
+            `Of ${countOf(calls.length, 'call')} nobody knows whether ${calls.length === 1 ? 'it' : 'they'} took effect`,
+            settle,
+          ),
+        ]),
+  ]
+}
+
+function waitingChecks(count: number, what: string, whom: string, advice: string): readonly Check[] {
+  if (count === 0) return []
+  return [warn('waits', `${countOf(count, what)} ${count === 1 ? 'waits' : 'wait'} for ${whom}`, advice)]
+}
+
+function countOf(count: number, noun: string): string {
+  const number = count >= MOST_COUNTED ? `${MOST_COUNTED} or more` : String(count)
+  return `${number} ${noun}${count === 1 ? '' : 's'}`
+}
