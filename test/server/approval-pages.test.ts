@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTokenFileIn } from '#config/to-settings'
-import { testSettings } from '../test-settings.ts'
+import { sampleTool } from '#testing/samples'
+import { sqliteSettings, testSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
 
 /** The address that a caller is given, in the browser of the person at this machine (rules 23 and 29). */
@@ -157,6 +158,33 @@ describe('the page of a server that others reach', () => {
       expect((await server.ask('/sign-in/x')).status).toBe(404)
     } finally {
       await server.close()
+    }
+  })
+})
+
+describe('a tool that was changed while its call waited', () => {
+  it('is stale on its page and in the list, and the page does not approve it', async () => {
+    const before = await startApprovalServer({}, sqliteSettings)
+    const { dataFolder, store } = before.settings
+    const changed = sampleTool('Bank.Pay@1.0.0', () => 'other', {
+      ...{ description: 'Pays twice.', definitionHash: 'another' },
+      policy: { approval: 'always' },
+    })
+    const { id } = await before.park('stale')
+    const after = await startApprovalServer({ tools: [changed], dataFolder, store })
+    try {
+      const token = readFileSync(startTokenFileIn(dataFolder, after.url), 'utf8').trim()
+      const headers = { authorization: `Bearer ${token}` }
+      const { json } = await after.ask('/admin/sign-in', { body: {}, headers })
+      const cookie = (await after.ask(json.url)).headers.get('set-cookie')?.split(';', 1)[0] ?? ''
+      const { text } = await after.ask(`/approvals/${id}`, { headers: { cookie } })
+      expect(text).toContain('has changed since approval was requested')
+      expect(text).not.toContain('<form')
+      expect((await after.ask('/approvals', { headers: { cookie } })).text).toContain('(stale)')
+      expect((await after.ask(`/admin/approvals/${id}/approve`, { body: {}, headers })).status).toBe(409)
+    } finally {
+      await after.close()
+      await before.close()
     }
   })
 })
