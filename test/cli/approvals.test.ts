@@ -129,6 +129,29 @@ describe('collet approvals through a server', () => {
     }
   })
 
+  it('sign-in prints an address that lets one browser in, whatever key there is, and needs the start token', async () => {
+    const server = await startApprovalServer()
+    try {
+      const { id } = await server.park('sign-in')
+      const store = `sqlite:${join(server.settings.dataFolder, 'x.db')}`
+      const run = async (...argv: string[]) => {
+        const environment = readEnvironment({ COLLET_API_KEY: KEYS.bob })
+        const io = new FakeIo({ fetch }, { environment })
+        return { code: await io.run('sign-in', ...argv), out: io.stdout, err: io.stderr }
+      }
+      const made = await run(id, '--url', server.url, '--store', store)
+      expect([made.code, made.err]).toEqual([0, ''])
+      const entered = await server.ask(made.out.trim())
+      expect([entered.status, entered.headers.get('location')]).toEqual([303, `/approvals/${id}`])
+      const json = await run('--url', server.url, '--store', store, '--json')
+      expect(JSON.parse(json.out)).toEqual({ url: expect.stringContaining(`${server.url}/sign-in/`) })
+      const elsewhere = await run('--url', 'http://127.0.0.1:1', '--store', store)
+      expect([elsewhere.code, elsewhere.err]).toEqual([2, expect.stringContaining('no start token')])
+    } finally {
+      await server.close()
+    }
+  })
+
   it('lists, shows, links and decides with a key, and not without the scope', async () => {
     const server = await startApprovalServer()
     try {

@@ -39,6 +39,7 @@ describe('collet serve', () => {
         return {
           url: 'http://127.0.0.1:4200',
           startTokenFile: '/data/start-token',
+          signInUrl: 'http://127.0.0.1:4200/sign-in/once',
           warnings,
           readAgain: async () => ({ applied: [], needRestart: [], refused: [] }),
           counts: () => ({ tools: settings.tools.length, sources: 0 }),
@@ -56,6 +57,20 @@ describe('collet serve', () => {
     expect(io.stderr).toContain('--workers needs a store on PostgreSQL')
   })
 
+  it('prints the link that signs a browser in on a terminal, and in no log', async () => {
+    let shown = ''
+    const write = (text: string) => {
+      shown += text
+    }
+    const stdout = { isTTY: true, write }
+    const io = new FakeIo(
+      serving({ closes: 0 }, () => io.stop()),
+      { workingFolder: folder, stdout },
+    )
+    expect(await io.run('serve')).toBe(0)
+    expect(shown).toContain('http://127.0.0.1:4200/sign-in/once')
+  })
+
   it('says where it is, what to try, where data lives and where the start token is', async () => {
     const started: Started = { closes: 0 }
     const io = new FakeIo(
@@ -68,6 +83,7 @@ describe('collet serve', () => {
     expect(io.stdout).toContain('"tool_id":"T.A@1.0.0"')
     expect(io.stdout).toContain(join(folder, '.collet', 'collet.db'))
     expect(io.stdout).toContain('/data/start-token')
+    expect(io.stdout).not.toContain('/sign-in/')
     expect(io.stderr).toContain('Stopping')
     expect(started.closes).toBe(1)
     expect(io.exits).toEqual([])
