@@ -434,7 +434,7 @@ function adminRoutes(
     ...createPinRoutes(pins, access),
     ...createSecretsRoutes({ store, broker, clock }, access),
     ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),
-    ...createAuditRoutes(store.audit, access),
+    ...createAuditRoutes(store, access),
   ]
 }
 

@@ -187,6 +187,15 @@ describe('/admin/keys', () => {
       .toContainEqual(expect.objectContaining({ resource: 'admin:secrets', allowed: false }))
   })
 
+  it('tells whoever manages keys which principal with a key was refused', async () => {
+    const { json } = await make({ principal: 'nosy', scopes: [] })
+    await expect.poll(async () => (await server.ask('/admin/secrets', { key: json.key })).status).toBe(403)
+    const read = async () => (await server.ask('/admin/audit?limit=1000', { key: startToken })).json.events
+    await expect
+      .poll(read)
+      .toContainEqual(expect.objectContaining({ principal_id: 'key:nosy', resource: 'admin:secrets' }))
+  })
+
   it('nobody rotates themselves into a stronger principal, nor touches another tenant', async () => {
     const strong = (await make({ principal: 'boss', tenant: 'acme', scopes: ['*'] })).json
     expect((await rotate('boss', {}, 'k-root')).status).toBe(403)

@@ -1,9 +1,10 @@
 import { CALL_STATES, type CallError, type CallState } from '#core/call'
 import type { ToolError } from '#core/errors'
+import { principalIdOf } from '#core/journal/append'
 import { isJsonObject, type JsonValue } from '#core/json'
-import type { AuditStore } from '#core/ports/key-store'
 import type { CallFilter } from '#core/ports/operator-store'
 import type { CallRecord, Settlement, Store } from '#core/ports/store'
+import { opaquePrincipal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
@@ -15,6 +16,8 @@ const LIST_SCOPE = 'admin:calls'
 const READ_SCOPE = 'calls:read'
 const SETTLE_SCOPE = 'calls:settle'
 const AUDIT_SCOPE = 'audit:read'
+const KEYS_SCOPE = 'admin:keys'
+const MOST_KEYS = 10_000
 const DEFAULT_LIMIT = 100
 const HIGHEST_LIMIT = 1_000
 const MOST_STEPS = 200
@@ -87,8 +90,23 @@ export function createCallRoutes(
   ]
 }
 
-/** `GET /admin/audit?after=&limit=`: who was refused what, oldest first (rule 30a, OWP-62). */
-export function createAuditRoutes(audit: AuditStore, access: OperatorAccess): readonly ServerRoute[] {
+/**
+ * `GET /admin/audit?after=&limit=`: who was refused what, oldest first (rule 30a, OWP-62). Principals are opaque there;
+ * whoever manages keys may know them anyway, and is told which of those with a key it was.
+ */
+export function createAuditRoutes(
+  { audit, keys, digest }: Pick<Store, 'audit' | 'keys' | 'digest'>,
+  access: OperatorAccess,
+): readonly ServerRoute[] {
+  const principalsWithKeys = async (): Promise<ReadonlyMap<string, string>> => {
+    const owners = await keys.listKeys({ limit: MOST_KEYS })
+    return new Map(
+      owners.map(({ tenant, name }) => {
+        const id = principalIdOf(name)
+        return [opaquePrincipal({ digest }, { tenant, id }), id]
+      }),
+    )
+  }
   const read = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, AUDIT_SCOPE)
     const tenant = tenantWithin(principal)
@@ -98,11 +116,13 @@ export function createAuditRoutes(audit: AuditStore, access: OperatorAccess): re
       ...(tenant === undefined ? {} : { tenant }),
     }
     const denials = await audit.readDenials(filter)
+    const known = access.hasScope(principal, KEYS_SCOPE) ? await principalsWithKeys() : undefined
     const events = denials.map(({ no, atMs, ...denial }) => ({
       no,
       type: 'authorization.decided',
       at: new Date(atMs).toISOString(),
       ...denial,
+      ...(known?.has(denial.principal) === true ? { principal_id: known.get(denial.principal) } : {}),
       allowed: false,
     }))
     return jsonReply(
