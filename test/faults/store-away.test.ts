@@ -138,6 +138,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /v1/sessions': { toolId: 'openwop:Note.Keep' },
   'GET /tools': undefined,
   'GET /uts/tools': undefined,
+  'POST /admin/sign-in': {},
   'POST /tools/call': OTC_CALL,
   'POST /call': OTC_CALL,
   'POST /tools/execute': OTC_CALL,
@@ -211,6 +212,11 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   // It reads a file, and this server has none.
   'POST /admin/reload': 400,
   'GET /metrics': 403,
+  // Whoever is not signed in learns nothing, and signing in is by what this process signed.
+  'GET /approvals': 403,
+  'POST /approvals/:id/:verb': 403,
+  'GET /sign-in/:code': 404,
+  'POST /admin/sign-in': 200,
 }
 
 function nameOf({ method, path }: ServerRoute): string {

@@ -90,7 +90,7 @@ describe('host guard', () => {
     expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
     expect(preflight.headers.get('access-control-allow-methods')).toBe('POST')
     expect(preflight.headers.get('access-control-allow-headers')).toBe(
-      'authorization, collet-authorization, collet-run, collet-secret, collet-session, collet-user, content-type, idempotency-key, if-none-match, last-event-id, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key',
+      'authorization, collet-authorization, collet-run, collet-secret, collet-session, collet-toolset, collet-user, content-type, idempotency-key, if-none-match, last-event-id, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key',
     )
     const call = await fetch(`${url}/tools/call`, {
       method: 'POST',

@@ -176,8 +176,9 @@ describe('what a caller can know before it calls', () => {
   })
 
   it('collet tools shows it, of a server too', async () => {
-    const io = new FakeIo({ connect: async (url, options) => connect(url, options) })
-    expect(await io.run('tools', '--url', server.url)).toBe(0)
+    const services = { connect: async (...to: Parameters<typeof connect>) => connect(...to), fetch }
+    const io = new FakeIo(services)
+    expect([await io.run('tools', '--url', server.url), io.stderr]).toEqual([0, ''])
     const [head = '', ...rows] = io.stdout.trimEnd().split('\n')
     expect(head.split(/ {2,}/)).toEqual([
       ...['TOOL', 'NAME', 'CATALOG ID', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION'],
@@ -186,7 +187,7 @@ describe('what a caller can know before it calls', () => {
       ...['Mail.Send@2.0.0', 'Mail_Send', 'openwop:Mail.Send', 'node-pack'],
       ...['write', 'conditional', 'google, SMS_KEY, user id'],
     ])
-    const narrow = new FakeIo({ connect: async (url, options) => connect(url, options) })
+    const narrow = new FakeIo(services)
     const stdout = { ...narrow.io.stdout, columns: 80, isTTY: true }
     expect(await new FakeIo(narrow.io.services, { stdout }).run('tools', '--url', server.url)).toBe(0)
     expect(narrow.stdout).toMatch(/^TOOL +SOURCE +TIER +APPROVAL +NEEDS +DESCRIPTION\n/)
