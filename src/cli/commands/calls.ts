@@ -174,7 +174,7 @@ const callsShow = defineCommand<AdminOption>({
   summary: 'Shows one call: who, when, each step on its way, its input and its outcome.',
   details: [
     'Input and outcome need the scope calls:read, and that somebody looked at them is journaled. Without it the rest is shown.',
-    'Credentials are never part of an input. Results that are older than retention.results are gone.',
+    'Credentials are never part of an input. Results that are older than calls.retentionHours are gone.',
   ],
   positionals: [RECORD],
   options: adminOptions('admin:calls, and calls:read for input and outcome'),
@@ -262,7 +262,7 @@ function stepLines(steps: readonly RenderedCall[]): readonly string[] {
 
 const ABSENT = {
   hidden: 'Input and outcome need a credential with the scope calls:read.',
-  gone: 'Input and outcome are gone: results are kept as long as retention.results says.',
+  gone: 'Input and outcome are gone: results are kept for calls.retentionHours.',
 } as const
 
 function contentLines(call: RenderedDetails): readonly string[] {

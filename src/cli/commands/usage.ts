@@ -22,7 +22,7 @@ const usage = defineCommand<'by' | 'since' | 'until' | 'tenant' | AdminOption>({
   summary: 'Shows who used what: calls, errors, seconds, cost and how long calls take.',
   details: [
     'P50 and P95 are the milliseconds that half of the calls, and 95 of 100, stayed within. COST counts what the policy of each tool says, 1 by default.',
-    'It counts calls that are recorded, as far back as the store keeps them. Reads the store directly; with --url it asks the server.',
+    'It counts calls that are recorded. Those of pure and read tools are kept as long as results, calls.retentionHours: 24 unless the config says more, so for a week of them set 168. Reads the store directly; with --url it asks the server.',
   ],
   positionals: [],
   options: {
