@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { ConfigError } from '#config/load'
-import { startTokenFileIn } from '#config/to-settings'
+import { pagesTokenFileIn, startTokenFileIn } from '#config/to-settings'
 import { isToolError } from '#core/errors'
 import { cleanText, type JsonObject, type JsonValue } from '#core/json'
 import type { Denial, DenialFacts } from '#core/ports/key-store'
@@ -208,13 +208,22 @@ async function readStartToken(
 ): Promise<string | undefined> {
   try {
     const { dataFolder } = await chosenStore(args, context)
-    return (await readFile(startTokenFileIn(dataFolder, url), 'utf8')).trim() || undefined
+    const pages = () => readFile(pagesTokenFileIn(dataFolder, url), 'utf8')
+    const token = await readFile(startTokenFileIn(dataFolder, url), 'utf8').catch((error: unknown) => {
+      if (isAbsentFile(error)) return pages()
+      throw error
+    })
+    return token.trim() || undefined
   } catch (error) {
-    const isAbsent = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    const isAbsent = isAbsentFile(error)
     // There is no config here. One with mistakes is another matter: they are what keeps the token from being found.
     const isElsewhere = error instanceof ConfigError && error.problems.every(({ file }) => file === undefined)
     const isUnnamed = args.text('store') === undefined && args.text('config') === undefined
     if (isAbsent || (isElsewhere && isUnnamed)) return undefined
     throw error
   }
+}
+
+function isAbsentFile(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }

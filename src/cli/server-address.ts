@@ -95,17 +95,33 @@ const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::
 async function configuredServer(
   { config, file, folder }: LoadedConfig,
   scheme: 'http' | 'https',
-  { workingFolder }: CommandContext,
+  { workingFolder, services }: CommandContext,
 ): Promise<ServerAddress> {
   const { host, port } = config.server
   const { dataFolder } = locateStore(config.store, folder, 'store')
   const ports = await runningPorts(dataFolder)
   const [other, ...more] = ports
   const origin = `${scheme}://${ANY_HOST.has(host) ? '127.0.0.1' : host}`
-  if (!ports.includes(port) && other !== undefined && more.length === 0) return runningAt(origin, other)
+  if (!ports.includes(port) && other !== undefined && more.length === 0) {
+    const running = runningAt(origin, other)
+    if (await isThere(running.url, services)) return running
+  }
   if (port === 0) return BY_DEFAULT
   return { url: `${origin}:${port}`, from: `the address in ${relative(workingFolder, file)}` }
 }
+
+/** Whether anybody answers: a server that was killed leaves its file behind. */
+async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch'>): Promise<boolean> {
+  try {
+    await (await ask(`${url}/health`, { signal: AbortSignal.timeout(LONGEST_LOOK_MS) })).body?.cancel()
+    return true
+  } catch (error) {
+    const cause = error instanceof Error ? error.cause : undefined
+    return !(cause instanceof Error && 'code' in cause && cause.code === 'ECONNREFUSED')
+  }
+}
+
+const LONGEST_LOOK_MS = 1_000
 
 /** The server that uses this data folder, if there is exactly one. */
 async function runningIn(dataFolder: string): Promise<ServerAddress | undefined> {

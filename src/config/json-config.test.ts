@@ -54,6 +54,20 @@ describe('a JSON config', () => {
     )
   })
 
+  it('has numbers and truths where the config wants them, and texts where they are wanted', () => {
+    const written = {
+      server: { port: place('env:PORT'), host: place('env:PORT') },
+      auth: { required: place('env:YES'), apiKeys: [{ id: 'a', key: place('env:PORT') }] },
+    }
+    const { config } = readJsonConfig(JSON.stringify(written), { PORT: '4200', YES: 'true' })
+    expect(config).toEqual({
+      server: { port: 4200, host: '4200' },
+      auth: { required: true, apiKeys: [{ id: 'a', key: '4200' }] },
+    })
+    const odd = readJsonConfig(JSON.stringify(written), { PORT: 'many', YES: 'maybe' }).config
+    expect(odd).toMatchObject({ server: { port: 'many' }, auth: { required: 'maybe' } })
+  })
+
   it('may name its schema', () => {
     expect(read({ $schema: './schema.json', server: {} }).config).toEqual({ server: {} })
   })

@@ -11,33 +11,71 @@ interface JsonConfig {
 
 /**
  * A config as JSON. `$schema` is for editors. `${env:NAME}` in a text is the environment variable, and
- * `${env:NAME:-other}` has a text for when that is not set; `$${` is a plain `${`. Throws what `JSON.parse` throws.
+ * `${env:NAME:-other}` has a text for when that is not set; `$${` is a plain `${`. A value that is nothing but a placeholder
+ * may stand for a number, or for true or false. Throws what `JSON.parse` throws.
  */
 export function readJsonConfig(text: string, variables: Variables): JsonConfig {
   const problems: { where: string; message: string }[] = []
+  const filledTexts: FilledText[] = []
+  const fillText = (written: string, where: string): string =>
+    written.replace(PLACEHOLDER, (part, escaped, name, other) => {
+      if (escaped !== undefined) return '${'
+      if (name === undefined) {
+        problems.push({ where, message: `${part} is no placeholder. ${HOW}` })
+        return ''
+      }
+      const found = (Object.hasOwn(variables, name) ? variables[name] : undefined) || other
+      if (found === undefined) problems.push({ where, message: notSet(name) })
+      return found ?? ''
+    })
   const fill = (value: unknown, where: string): unknown => {
-    if (typeof value === 'string') {
-      return value.replace(PLACEHOLDER, (written, escaped, name, other) => {
-        if (escaped !== undefined) return '${'
-        if (name === undefined) {
-          problems.push({ where, message: `${written} is no placeholder. ${HOW}` })
-          return ''
-        }
-        const found = variables[name] || other
-        if (found === undefined) {
-          problems.push({ where, message: `the environment variable ${name} is not set. ${otherwise(name)}` })
-        }
-        return found ?? ''
-      })
-    }
-    if (Array.isArray(value)) return value.map((item, index) => fill(item, `${where}[${index}]`))
+    if (typeof value === 'string') return fillText(value, where)
     if (typeof value !== 'object' || value === null) return value
-    return Object.fromEntries(
-      Object.entries(value).map(([key, item]) => [key, fill(item, where === '' ? key : `${where}.${key}`)]),
-    )
+    const isList = Array.isArray(value)
+    const members = Object.entries(value).map(([key, item]): [string, unknown] => {
+      const place = isList ? `${where}[${key}]` : where === '' ? key : `${where}.${key}`
+      return [key, fill(item, place)]
+    })
+    const filled: Record<string, unknown> | unknown[] = isList
+      ? members.map(([, item]) => item)
+      : Object.fromEntries(members)
+    for (const [key, item] of Object.entries(value)) {
+      if (typeof item === 'string' && WHOLE.test(item)) filledTexts.push({ holder: filled, key })
+    }
+    return filled
   }
-  const filled = fill(JSON.parse(text), '')
-  return { config: withoutSchema(filled), problems }
+  const config = withoutSchema(fill(JSON.parse(text), ''))
+  if (problems.length === 0) giveKinds(config, filledTexts)
+  return { config, problems }
+}
+
+/** Where a placeholder alone was. */
+interface FilledText {
+  readonly holder: object
+  readonly key: string
+}
+
+/** What the schema wants as a number or as a truth is made one, where the text reads as one. */
+function giveKinds(config: unknown, filled: readonly FilledText[]): void {
+  if (filled.length === 0) return
+  for (const issue of CONFIG_SCHEMA.safeParse(config).error?.issues ?? []) {
+    if (issue.code !== 'invalid_type') continue
+    const holder = issue.path.slice(0, -1).reduce<unknown>(memberOf, config)
+    const key = String(issue.path.at(-1))
+    const place = filled.find((text) => text.holder === holder && text.key === key)
+    const value = kindOf(issue.expected, memberOf(holder, key))
+    if (place !== undefined && value !== undefined) Reflect.set(place.holder, key, value)
+  }
+}
+
+function memberOf(holder: unknown, key: PropertyKey): unknown {
+  return typeof holder === 'object' && holder !== null ? Reflect.get(holder, key) : undefined
+}
+
+function kindOf(expected: string, text: unknown): number | boolean | undefined {
+  if (typeof text !== 'string') return undefined
+  if (expected === 'boolean') return text === 'true' ? true : text === 'false' ? false : undefined
+  return /^(?:number|int)$/.test(expected) && /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : undefined
 }
 
 /** `$${`, `${env:NAME}`, `${env:NAME:-other}`, and whatever else begins so and is none of them. */
@@ -45,8 +83,11 @@ const PLACEHOLDER = /(\$\$\{)|\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\
 
 const HOW = `Write \${env:NAME} for an environment variable, and $\${ where the text itself has \${.`
 
-function otherwise(name: string): string {
-  return `Set it, or write \${env:${name}:-TEXT} for what counts without it.`
+/** A text that is a placeholder and nothing else. */
+const WHOLE = /^\$\{env:[^}]*\}$/
+
+function notSet(name: string): string {
+  return `the environment variable ${name} is not set, or is empty. Set it, or write \${env:${name}:-TEXT} for what counts without it.`
 }
 
 function withoutSchema(config: unknown): unknown {

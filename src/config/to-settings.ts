@@ -28,6 +28,11 @@ export function startTokenFileIn(dataFolder: string, serverUrl: string): string 
   return join(dataFolder, `start-token-${portOf(new URL(serverUrl))}`)
 }
 
+/** The same of a process that has only the pages of approvals: no command takes it for a server. */
+export function pagesTokenFileIn(dataFolder: string, pagesUrl: string): string {
+  return join(dataFolder, `pages-token-${portOf(new URL(pagesUrl))}`)
+}
+
 /** The port of an http or https URL, which leaves its default one out. */
 export function portOf({ port, protocol }: URL): number {
   return port === '' ? DEFAULT_PORTS[protocol === 'https:' ? 'https:' : 'http:'] : Number(port)

@@ -56,13 +56,16 @@ export async function createHandler<const Tools extends readonly ToolEntry[], Na
       running.handle(raw, response)
       return await answered
     },
-    warnings: running.warnings,
+    warnings: [...(settings.server.publicUrl === undefined ? [NO_ADDRESS] : []), ...running.warnings],
     startTokenFile: running.startTokenFile,
     isReady: running.isReady,
     drain: running.drain,
     close: running.close,
   }
 }
+
+const NO_ADDRESS =
+  'server.publicUrl is not set, so addresses for people (approvals, consents) lead to the host and port of the config. Set it to where the handler is mounted.'
 
 function baseOf(path: string): string {
   return `/${path}`.replaceAll(/\/+/g, '/').replace(/\/$/, '')
@@ -80,8 +83,18 @@ function withoutBase(url: string, base: string): string {
  * out again, and then read as every other.
  */
 function unread(request: IncomingMessage): IncomingMessage {
-  if (!request.readableEnded || !('body' in request) || request.body === undefined) return request
-  const { body } = request
-  const isText = typeof body === 'string' || body instanceof Uint8Array
-  return withBody(request, Buffer.from(isText ? body : JSON.stringify(body)))
+  if (!request.readableEnded) return request
+  const body: unknown = Reflect.get(request, 'body')
+  // Empty is no JSON: whoever sent a body is told so, instead of waiting for what nobody has any more.
+  if (body === undefined) return withBody(request, Buffer.alloc(0))
+  if (typeof body === 'string' || body instanceof Uint8Array) return withBody(request, Buffer.from(body))
+  const isForm = request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') === true
+  return withBody(request, Buffer.from(isForm ? formOf(body) : JSON.stringify(body)))
+}
+
+function formOf(body: unknown): string {
+  const members = Object.entries(typeof body === 'object' && body !== null ? body : {})
+  return new URLSearchParams(
+    members.map(([name, value]): [string, string] => [name, String(value)]),
+  ).toString()
 }

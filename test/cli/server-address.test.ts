@@ -22,11 +22,15 @@ describe('which server a command talks to', () => {
   }
 
   /** What each kind of command asked first, and what it said when nobody answered. */
-  async function ask(argv: readonly string[], variables: Record<string, string> = {}) {
+  async function ask(
+    argv: readonly string[],
+    variables: Record<string, string> = {},
+    failure: Error = Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }),
+  ) {
     const asked: string[] = []
     const send: typeof fetch = async (input) => {
       asked.push(new URL(String(input)).origin)
-      throw Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })
+      throw failure
     }
     const connect = async (url: string) => {
       asked.push(url)
@@ -82,6 +86,17 @@ describe('which server a command talks to', () => {
     expect((await ask(['sources'])).asked).toBe('http://127.0.0.1:21111')
     expect((await ask(['call', 'T.A'])).stderr).toContain('start-token-21111 in the data folder')
     publishToken(21_110)
+    expect((await ask(['sources'])).asked).toBe('http://127.0.0.1:21110')
+  })
+
+  it('is not one that was killed and left its token, nor a process that has only pages', async () => {
+    configure({ port: 21_110 })
+    publishToken(21_111)
+    const refused = Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })
+    const { stderr } = await ask(['call', 'T.A'], {}, new TypeError('fetch failed', { cause: refused }))
+    expect(stderr).toContain('http://127.0.0.1:21110')
+    rmSync(join(folder, '.collet', 'start-token-21111'))
+    writeFileSync(join(folder, '.collet', 'pages-token-21112'), 'token')
     expect((await ask(['sources'])).asked).toBe('http://127.0.0.1:21110')
   })
 

@@ -156,6 +156,19 @@ describe('a handler', () => {
     expect((await open.fetch(new Request('http://localhost/health'))).status).toBe(200)
   })
 
+  it('says so when somebody has read a body and left nothing of it', async () => {
+    const { listener } = await open()
+    const url = await listening((request, response) => {
+      request.resume().on('end', () => listener(request, response))
+    })
+    expect((await callOtc(url, 'c-1', 'Eve')).status).toBe(400)
+    expect(runs).toEqual([])
+  })
+
+  it('says where addresses for people would lead, unless it is told', async () => {
+    expect((await open()).warnings.join()).toContain('server.publicUrl is not set')
+  })
+
   it('takes no more calls once it drains, and says so', async () => {
     const handler = await open()
     await handler.drain()

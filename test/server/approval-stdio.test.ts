@@ -115,6 +115,6 @@ describe('approvals of collet mcp', () => {
   it('open no port for a client that never has to wait', async () => {
     const settings = openProject()
     await startClient(settings)
-    expect(readdirSync(settings.dataFolder).filter((name) => name.startsWith('start-token'))).toEqual([])
+    expect(readdirSync(settings.dataFolder).filter((name) => name.startsWith('pages-token'))).toEqual([])
   })
 })

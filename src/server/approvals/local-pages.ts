@@ -1,7 +1,7 @@
 import type { Authenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
-import { portOf, startTokenFileIn } from '#config/to-settings'
+import { pagesTokenFileIn, portOf } from '#config/to-settings'
 import type { Gateway } from '#core/calls/gateway'
 import type { Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
@@ -64,7 +64,7 @@ export async function openLocalPages(options: LocalPagesOptions): Promise<LocalP
   })
   try {
     url = await app.listen()
-    await startToken.publish(startTokenFileIn(settings.dataFolder, url))
+    await startToken.publish(pagesTokenFileIn(settings.dataFolder, url))
     keepOutOfGit(settings.dataFolder)
   } catch (error) {
     await app.close()

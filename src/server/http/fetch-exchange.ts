@@ -96,7 +96,7 @@ class PulledResponse extends ServerResponse<PulledRequest> {
   #body: ReadableStreamDefaultController<Uint8Array> | undefined
   #isEnded = false
   /** Called when the reader has taken what there is. */
-  #taken: (() => void) | undefined
+  #taken: (() => void)[] = []
 
   constructor(request: PulledRequest) {
     super(request)
@@ -133,8 +133,9 @@ class PulledResponse extends ServerResponse<PulledRequest> {
   override write(chunk: unknown, ...rest: unknown[]): boolean {
     const done = rest.find((argument) => typeof argument === 'function')
     this.#body?.enqueue(bytesOf(chunk))
-    if ((this.#body?.desiredSize ?? 1) > 0) queueMicrotask(() => done?.())
-    else this.#taken = () => done?.()
+    if (typeof done !== 'function') return true
+    if ((this.#body?.desiredSize ?? 1) > 0) queueMicrotask(() => done())
+    else this.#taken.push(() => done())
     return true
   }
 
@@ -165,18 +166,19 @@ class PulledResponse extends ServerResponse<PulledRequest> {
       start: (controller) => {
         this.#body = controller
       },
-      pull: () => {
-        const taken = this.#taken
-        this.#taken = undefined
-        taken?.()
-      },
+      pull: () => this.#tellTaken(),
       cancel: () => void this.destroy(),
     })
+  }
+
+  #tellTaken(): void {
+    for (const tell of this.#taken.splice(0)) tell()
   }
 
   #close(): void {
     this.destroyed = true
     this.#body = undefined
+    this.#tellTaken()
     this.emit('close')
   }
 }
