@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, utimesSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/client'
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { JsonObject } from '#core/json'
 import { ANY_RESULT } from '#sources/mcp/connection'
@@ -110,7 +110,8 @@ describe('MCP in, MCP out', () => {
       ([key, args]) =>
         [key, MCP_OPTIONS.parse({ type: 'mcp', command: process.execPath, args: [...args] })] as const,
     )
-    talk = await startTalk([], { sources: new Map(sources) })
+    // What the official client hands on is all that there is here.
+    talk = await startTalk([], { sources: new Map(sources), variables: getDefaultEnvironment })
     for (const [key, args] of Object.entries(PROGRAMS)) {
       const client = new Client(
         { name: 'collet', version: '1' },

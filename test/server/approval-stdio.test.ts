@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { PassThrough } from 'node:stream'
 import { afterEach, describe, expect, it } from 'vitest'
-import { startTokenFileIn } from '#config/to-settings'
+import { pagesTokenFileIn } from '#config/to-settings'
 import { startStdio } from '#server/start-stdio'
 import { sampleTool } from '#testing/samples'
 import { sqliteSettings } from '../test-settings.ts'
@@ -62,7 +62,7 @@ describe('approvals of collet mcp', () => {
   /** Opens an address of the text as the person who may read the start token. */
   async function decide(dataFolder: string, text: string): Promise<string> {
     const address = new URL(ADDRESS.exec(text)?.[0] ?? '')
-    const token = readFileSync(startTokenFileIn(dataFolder, address.origin), 'utf8').trim()
+    const token = readFileSync(pagesTokenFileIn(dataFolder, address.origin), 'utf8').trim()
     const made = await fetch(`${address.origin}/admin/sign-in`, {
       method: 'POST',
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
@@ -100,7 +100,7 @@ describe('approvals of collet mcp', () => {
     const [one, other] = [await first.pay(), await second.pay()]
     const [here, there] = [ADDRESS.exec(one)?.[0] ?? '', ADDRESS.exec(other)?.[0] ?? '']
     expect(new URL(here).port).not.toBe(new URL(there).port)
-    const token = startTokenFileIn(settings.dataFolder, new URL(here).origin)
+    const token = pagesTokenFileIn(settings.dataFolder, new URL(here).origin)
     await first.end()
     ending.splice(ending.indexOf(first.end), 1)
     await expect(fetch(here)).rejects.toThrow()

@@ -56,7 +56,8 @@ async function examine({ dataFolder, masterKey }: Settings, source: object) {
   const environment = readEnvironment(key === undefined ? {} : { COLLET_KEY: key })
   const io = new FakeIo(REAL_SERVICES, { workingFolder: dataFolder, environment })
   await io.run('doctor', '--json')
-  return JSON.parse(io.stdout).filter(({ subject }: { subject: string }) => subject === 'source')
+  const checks: readonly { readonly subject: string; readonly level: string }[] = JSON.parse(io.stdout)
+  return checks.filter(({ subject, level }) => subject === 'source' && level !== 'ok')
 }
 
 describe('what an operator says about a tool that is not there', () => {

@@ -216,7 +216,7 @@ const CALLS = 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no
 /** Tenant, principal, tool in any version, times, and how long it took. */
 const MATCHES = `(CAST(? AS TEXT) IS NULL OR c.tenant = ?) AND (CAST(? AS TEXT) IS NULL OR c.principal = ?)
   AND (CAST(? AS TEXT) IS NULL OR replace(c.tool, '.', '_') = ?
-    OR substr(replace(c.tool, '.', '_'), 1, CAST(? AS INTEGER)) = ?)
+    OR substr(replace(c.tool, '.', '_'), 1, CAST(CAST(? AS BIGINT) AS INTEGER)) = ?)
   AND c.created_at >= ? AND c.created_at < ? AND coalesce(c.finished_at, ?) - c.created_at >= ?`
 
 export const queries = {
