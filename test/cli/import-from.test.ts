@@ -46,6 +46,22 @@ async function stored() {
   return list
 }
 
+describe('a file that looks like a list of servers', () => {
+  it('starts nothing before its user has seen the programs', async () => {
+    const started = path('started')
+    const script = `require('node:fs').writeFileSync(${JSON.stringify(started)}, '')`
+    write('some.json', {
+      openapi: '3.1.0',
+      servers: { odd: { command: process.execPath, args: ['-e', script] } },
+    })
+    const { code, stderr } = await run(['some.json'])
+    expect(code).toBe(2)
+    expect(stderr).toContain(`odd: ${process.execPath} -e require`)
+    expect(stderr).toContain('Nothing was started.')
+    expect(existsSync(started)).toBe(false)
+  })
+})
+
 describe('collet import --from', () => {
   it('makes config and database, and imports every server that a client lists', async () => {
     write('home/.cursor/mcp.json', {

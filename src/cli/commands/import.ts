@@ -111,7 +111,8 @@ const importSource = defineCommand<ImportOption>({
     try {
       if (from !== undefined) {
         refuseWithFrom(args)
-        const work = { from, choices, shelf, given, signal: ending.signal, isSure: args.flag('yes') }
+        const isNamed = args.text('from') !== undefined
+        const work = { from, choices, shelf, given, signal: ending.signal, isSure: args.flag('yes'), isNamed }
         return await importFrom(work, context)
       }
       const target = readTarget(args, context)

@@ -31,6 +31,8 @@ interface FromWork {
   readonly signal: AbortSignal
   /** Nobody is asked before sources are added. */
   readonly isSure: boolean
+  /** The user said `--from`, and so that this is a list of programs to start. */
+  readonly isNamed: boolean
 }
 
 /** Imports every MCP server that a client lists. One that fails does not stop the others; the end says what to do. */
@@ -38,6 +40,7 @@ export async function importFrom(work: FromWork, context: CommandContext): Promi
   const { choices, shelf } = work
   const listed = readLists(work.from, context)
   const { fresh, known, skipped, failed } = await sortServers(listed, work, context)
+  if (!work.isSure && !work.isNamed) await askToStart(fresh, work.from, context)
   const looked = await lookAtAll(fresh, work, context)
   const seen = looked.filter((row): row is Seen => 'discovery' in row)
   const broken = [...failed, ...looked.filter((row): row is Failed => 'why' in row)]
@@ -56,6 +59,20 @@ export async function importFrom(work: FromWork, context: CommandContext): Promi
   const added = rows.map(({ name, key, discovery }) => ({ name, key, tools: discovery.tools.length }))
   summarize({ added, known, skipped, failed: broken }, work, context)
   return broken.length === 0 ? EXIT.ok : EXIT.server
+}
+
+/** A file that merely looks like a list may come from anybody: nothing in it is started before its user has seen what. */
+async function askToStart(fresh: readonly Fresh[], file: string, context: CommandContext): Promise<void> {
+  const programs = fresh.flatMap(({ name, options: { command, args } }) =>
+    typeof command === 'string'
+      ? [`${name}: ${[command, ...(Array.isArray(args) ? args : [])].join(' ')}`]
+      : [],
+  )
+  if (programs.length === 0) return
+  context.output.note(`${file} lists programs to start:`)
+  for (const line of programs) context.output.note(`  ${cleanText(line)}`)
+  if (await confirm(context, 'Start them to read their tools?')) return
+  throw new UsageError('Nothing was started. If they are yours, say --from FILE, or --yes.')
 }
 
 /** Whether a file lists MCP servers. */
