@@ -391,7 +391,7 @@ const HOME_OF: ReadonlyMap<string, string> = new Map(
     ...['instructions', 'pageSize'].map((key) => `mcp.${key}`),
     ...['perPrincipal', 'perTool', 'byPrincipal', 'byTool'].map((key) => `limits.${key}`),
     ...['providers', 'signIn', 'allowUnboundConsent'].map((key) => `oauth.${key}`),
-    'telemetry.otlpEndpoint',
+    ...['otlpEndpoint', 'tenantLabel'].map((key) => `telemetry.${key}`),
   ].map((path) => [path.slice(path.indexOf('.') + 1), path]),
 )
 

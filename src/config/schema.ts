@@ -376,6 +376,8 @@ export const CONFIG_SCHEMA = closed({
   telemetry: closed({
     /** OTLP/HTTP endpoint for traces, for example `http://127.0.0.1:4318`. Default none. */
     otlpEndpoint: HTTP_URL.optional(),
+    /** Count calls in `/metrics` for each tenant too, up to a thousand of them. Default false. */
+    tenantLabel: z.boolean().default(false),
   }).prefault({}),
 })
   .superRefine(({ toolsets, auth: { apiKeys, roles } }, context) => {

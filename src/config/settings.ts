@@ -114,4 +114,6 @@ export interface Settings extends ProtocolSettings {
   readonly logStyle?: { readonly format: ParsedConfig['log']['format']; readonly isColored: boolean }
   /** OTLP/HTTP endpoint for traces, e.g. `http://127.0.0.1:4318`; `undefined` = no export. */
   readonly otlpEndpoint: string | undefined
+  /** Whether `/metrics` counts calls for each tenant. Default not. */
+  readonly tenantLabel?: boolean
 }

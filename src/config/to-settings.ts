@@ -102,6 +102,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
     logStyle: { format: config.log.format, isColored: !environment.noColor },
     otlpEndpoint: otlpEndpoint(environment.otlpEndpoint) ?? config.telemetry.otlpEndpoint,
+    tenantLabel: config.telemetry.tenantLabel,
   }
 }
 

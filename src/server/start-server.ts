@@ -139,7 +139,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const log = options.log ?? createLog(settings.logLevel, undefined, settings.logStyle)
   const { tls } = settings.server
   const certificate = tls === undefined ? undefined : await openCertificate(tls, { clock, log })
-  const metrics = createMetrics()
+  const metrics = createMetrics(settings.tenantLabel)
   if (certificate !== undefined) metrics.followCertificate(() => certificate.current.expiresAtMs)
   let url = ''
   const listeners: Listener[] = []

@@ -24,7 +24,7 @@ function membersOf(document: unknown, name: string): readonly unknown[] {
 async function samples(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const metrics = createMetrics()
   metrics.callStarted()
-  metrics.callEnded({ tool: 'A.B@1.0.0', outcome: 'ok', durationMs: 1, isReplay: false })
+  metrics.callEnded({ tool: 'A.B@1.0.0', tenant: 'acme', outcome: 'ok', durationMs: 1, isReplay: false })
   metrics.requestAnswered('/tools', 'GET', 200)
   metrics.limitRefused('delay')
   metrics.groupCommitted(1, 1)

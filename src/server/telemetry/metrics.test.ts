@@ -4,7 +4,7 @@ import { createMetrics } from './metrics.ts'
 describe('createMetrics', () => {
   it('counts calls by tool and outcome, and replays apart', async () => {
     const metrics = createMetrics()
-    const call = { tool: 'A.B@1.0.0', outcome: 'ok', durationMs: 4, isReplay: false }
+    const call = { tool: 'A.B@1.0.0', tenant: 'acme', outcome: 'ok', durationMs: 4, isReplay: false }
     metrics.callEnded(call)
     metrics.callEnded(call)
     metrics.callEnded({ ...call, isReplay: true })
@@ -19,6 +19,21 @@ describe('createMetrics', () => {
     expect(text).toContain('collet_call_duration_seconds_bucket{le="60",tool="A.B@1.0.0"} 2\n')
     expect(text).toContain('collet_call_duration_seconds_bucket{le="+Inf",tool="A.B@1.0.0"} 3\n')
     expect(text).toContain('collet_call_duration_seconds_count{tool="A.B@1.0.0"} 3\n')
+  })
+
+  it('counts for each tenant where that is asked for, and beyond a thousand together', async () => {
+    const metrics = createMetrics(true)
+    const call = { tool: 'A.B@1.0.0', outcome: 'ok', durationMs: 4, isReplay: false }
+    for (let nth = 0; nth < 1_003; nth += 1) metrics.callEnded({ ...call, tenant: `team-${nth}` })
+    metrics.callEnded({ ...call, tenant: 'team-0' })
+    const { text } = await metrics.render()
+    expect(text).toContain(
+      'collet_calls_total{tool="A.B@1.0.0",tenant="team-0",outcome="ok",replayed="false"} 2\n',
+    )
+    expect(text).toContain(
+      'collet_calls_total{tool="A.B@1.0.0",tenant="other",outcome="ok",replayed="false"} 3\n',
+    )
+    expect(text.match(/^collet_calls_total/gm)).toHaveLength(1_001)
   })
 
   it('gives the same numbers twice, and zero to start with', async () => {

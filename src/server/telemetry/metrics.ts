@@ -14,6 +14,7 @@ import type { NoteDenial } from './observe.ts'
 interface EndedCall {
   /** A tool id from the catalog, or `unknown`: callers cannot add label values. */
   readonly tool: string
+  readonly tenant: string
   /** `ok`, or the error code. */
   readonly outcome: string
   readonly durationMs: number
@@ -46,8 +47,18 @@ const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5]
 const COMMIT_ROWS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
-export function createMetrics(): Metrics {
+/** Tenants come with tokens too: those beyond are counted together, as `other`. */
+const MOST_TENANTS = 1_000
+
+/** @param byTenant whether calls are counted for each tenant */
+export function createMetrics(byTenant = false): Metrics {
   const calls = new Map<string, ToolTally>()
+  const tenants = new Set<string>()
+  const labelsOf = (tool: string, tenant: string): ToolTally['labels'] => {
+    if (!byTenant) return { tool }
+    if (tenants.size < MOST_TENANTS) tenants.add(tenant)
+    return { tool, tenant: tenants.has(tenant) ? tenant : 'other' }
+  }
   const requests = new RequestTallies()
   const refused = new Map<LimitName, number>()
   const commitRows = new Distribution(COMMIT_ROWS)
@@ -74,8 +85,9 @@ export function createMetrics(): Metrics {
     callLeft() {
       running -= 1
     },
-    callEnded({ tool, outcome, durationMs, isReplay }) {
-      const { answered, replayed, seconds } = tallyOf(calls, tool)
+    callEnded({ tool, tenant, outcome, durationMs, isReplay }) {
+      const key = byTenant ? `${tool} ${tenant}` : tool
+      const { answered, replayed, seconds } = calls.get(key) ?? openTally(calls, labelsOf(tool, tenant))
       countOne(isReplay ? replayed : answered, outcome)
       if (!isReplay) seconds.add(durationMs / 1_000)
     },
@@ -114,7 +126,7 @@ export function createMetrics(): Metrics {
  * cost 5 µs of CPU per call, a tenth of the whole request.
  */
 export interface Tallies {
-  /** By tool. */
+  /** By tool, and tenant if those are told apart. */
   readonly calls: ReadonlyMap<string, Readonly<ToolTally>>
   readonly refused: ReadonlyMap<LimitName, number>
   readonly commitRows: Distribution
@@ -131,6 +143,7 @@ export interface Tallies {
 
 /** What one tool's calls add up to. */
 interface ToolTally {
+  readonly labels: { readonly tool: string; readonly tenant?: string }
   /** Calls by outcome: `ok`, or the error code. */
   readonly answered: Map<string, number>
   readonly replayed: Map<string, number>
@@ -138,11 +151,12 @@ interface ToolTally {
   readonly seconds: Distribution
 }
 
-function tallyOf(calls: Map<string, ToolTally>, tool: string): ToolTally {
-  const known = calls.get(tool)
+function openTally(calls: Map<string, ToolTally>, labels: ToolTally['labels']): ToolTally {
+  const key = labels.tenant === undefined ? labels.tool : `${labels.tool} ${labels.tenant}`
+  const known = calls.get(key)
   if (known !== undefined) return known
-  const tally = { answered: new Map(), replayed: new Map(), seconds: new Distribution(CALL_SECONDS) }
-  calls.set(tool, tally)
+  const tally = { labels, answered: new Map(), replayed: new Map(), seconds: new Distribution(CALL_SECONDS) }
+  calls.set(key, tally)
   return tally
 }
 

@@ -246,9 +246,15 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
   const toolOf = (principal: Principal, request: CallRequest, { tool, replayed }: CallReply): string =>
     (replayed ? undefined : tool) ?? gateway.catalogFor(principal).resolve(request.tool)?.id ?? 'unknown'
 
-  const observe = (tool: string, request: CallRequest, reply: CallReply, durationMs: number): void => {
+  const observe = (
+    tool: string,
+    { tenant }: Principal,
+    request: CallRequest,
+    reply: CallReply,
+    durationMs: number,
+  ): void => {
     const outcome = reply.outcome.ok ? 'ok' : reply.outcome.error.code
-    metrics.callEnded({ tool, outcome, durationMs, isReplay: reply.replayed })
+    metrics.callEnded({ tool, tenant, outcome, durationMs, isReplay: reply.replayed })
     const scope = requestScope.getStore()
     if (scope === undefined) return
     const callerTraceId =
@@ -271,7 +277,7 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
         if (reply !== undefined) {
           const tool = toolOf(principal, request, reply)
           const durationMs = clock.monotonicMs() - startedMs
-          observe(tool, request, reply, durationMs)
+          observe(tool, principal, request, reply, durationMs)
           tellCall?.(toldCall({ tool, principal, request, reply, durationMs, tellsWhy }))
         }
       }

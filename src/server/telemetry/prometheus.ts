@@ -37,7 +37,7 @@ function callMetrics({ calls, running, cut, isReady }: Tallies): readonly Metric
       name: 'collet_call_duration_seconds',
       help: 'Time from taking a call to its outcome, its commit included; replays are left out.',
       type: 'histogram',
-      samples: [...calls].flatMap(([tool, { seconds }]) => histogramSamples({ tool }, seconds)),
+      samples: [...calls.values()].flatMap(({ labels, seconds }) => histogramSamples(labels, seconds)),
     },
     {
       name: 'collet_calls_running',
@@ -49,9 +49,15 @@ function callMetrics({ calls, running, cut, isReady }: Tallies): readonly Metric
       name: 'collet_calls_total',
       help: 'Calls answered, by tool and outcome; replays of a recorded outcome are marked.',
       type: 'counter',
-      samples: [...calls].flatMap(([tool, { answered, replayed }]) => [
-        ...[...answered].map(([outcome, value]) => ({ labels: { tool, outcome, replayed: 'false' }, value })),
-        ...[...replayed].map(([outcome, value]) => ({ labels: { tool, outcome, replayed: 'true' }, value })),
+      samples: [...calls.values()].flatMap(({ labels, answered, replayed }) => [
+        ...[...answered].map(([outcome, value]) => ({
+          labels: { ...labels, outcome, replayed: 'false' },
+          value,
+        })),
+        ...[...replayed].map(([outcome, value]) => ({
+          labels: { ...labels, outcome, replayed: 'true' },
+          value,
+        })),
       ]),
     },
   ]
