@@ -54,7 +54,7 @@ describe('parseConfig', () => {
       authoring: { describeParameters: true },
       hooks: {},
       log: { level: 'info', format: 'auto' },
-      telemetry: {},
+      telemetry: { tenantLabel: false },
     })
   })
 
