@@ -1,5 +1,5 @@
 import { didYouMean } from '#core/nearest-name'
-import { type Principal, withinToolset } from '#core/principal'
+import { DEFAULT_TENANT, type Principal, withinToolset } from '#core/principal'
 import type { LiveRegistry } from '#core/tools/catalog'
 import { TOOLSET_PREFIX } from '#core/tools/toolsets'
 import { httpFault } from '#server/http/exchange'
@@ -17,13 +17,13 @@ function noSuchToolset(registry: LiveRegistry, principal: Principal, name: strin
 }
 
 /**
- * A caller that was given toolsets has these and no others, and one that is limited to single tools those in which it sees
- * one. Nobody else is kept from any: what is in them, scopes and tenants decide.
+ * A caller that was given toolsets has these and no others. One that is limited to single tools, or of another tenant than the
+ * server's own, has those in which it sees a tool: the name of one that is for others is theirs. Nobody else is kept from any.
  */
 function isOpenTo(registry: LiveRegistry, principal: Principal, name: string): boolean {
   if (!registry.toolsets.has(name)) return false
   const { tools, toolsets } = principal
-  if (tools === undefined && toolsets === undefined) return true
+  if (tools === undefined && toolsets === undefined && principal.tenant === DEFAULT_TENANT) return true
   if (tools?.includes(TOOLSET_PREFIX + name) === true || toolsets?.includes(name) === true) return true
   const wasGivenOthers = toolsets !== undefined || tools?.some((text) => text.startsWith(TOOLSET_PREFIX))
   return wasGivenOthers !== true && registry.catalogFor(withinToolset(principal, name)).tools.length > 0

@@ -56,6 +56,8 @@ describe('a selector', () => {
   it.each([
     ['Crm.Fnid', /^there is no tool "Crm.Fnid"\. Did you mean "Crm.Find"\?$/],
     ['Crn.*', /^"Crn\.\*" matches no tool\. Did you mean "Crm\.\*"\?$/],
+    // Without its dot the pattern would mean the tools of other toolkits too.
+    ['GitHb.*', /^"GitHb\.\*" matches no tool\. Did you mean "GitHub\.\*"\?$/],
     ['source:GitHup', /^there is no source "GitHup"\. Did you mean "GitHub"\?$/],
     ['source:Later', /^the source "Later" has no tools here yet\.$/],
     ['tag:serch', /^no tool has the tag "serch"\. Did you mean "search"\?$/],

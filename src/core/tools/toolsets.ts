@@ -145,19 +145,27 @@ export const FORMS =
 /** Enough to find a slip, and little enough that a large catalog is not held up by one. */
 const MOST_LIKE = 2_000
 
-/** The pattern with its longest piece as names have it in that place: `read*`, `writ*` for `reed*`. */
+/**
+ * The pattern with its longest piece as names have it in that place: `read*`, `writ*` for `reed*`, `Text.*` for `Txt.*`. A dot
+ * stays a dot: without it a pattern would mean the tools of other toolkits too.
+ */
 export function patternsLike(pattern: string, names: Iterable<string>): ReadonlySet<string> {
   const pieces = pattern.split('*')
   const length = Math.max(...pieces.map((piece) => piece.length))
   const longest = pieces.findIndex((piece) => piece.length === length)
+  const written = pieces[longest] ?? ''
+  const isToolkit = longest === 0 && written.endsWith('.')
   const like = new Set<string>()
   for (const name of names) {
+    if (isToolkit && name.includes('.'))
+      like.add(pieces.with(0, name.slice(0, name.indexOf('.') + 1)).join('*'))
     const last = name.length - length
     const from = longest === pieces.length - 1 ? last : 0
     const to = longest === 0 ? 0 : last
     for (let at = Math.max(0, from); at <= to && like.size < MOST_LIKE; at += 1) {
-      const meant = pieces.with(longest, name.slice(at, at + length)).join('*')
-      if (matchesGlob(name, meant)) like.add(meant)
+      const piece = name.slice(at, at + length)
+      const meant = pieces.with(longest, piece).join('*')
+      if (piece.includes('.') === written.includes('.') && matchesGlob(name, meant)) like.add(meant)
     }
   }
   return like

@@ -74,9 +74,11 @@ export class StartLinks {
     if (expiresAtMs === undefined) return textPage(404, 'Unknown link', `${UNKNOWN_LINK} ${ANOTHER_LINK}`)
     const isIn = this.#sessionOf(request.headers.cookie) !== undefined
     // A browser may look before its user does, and what only looks must not use the link up.
-    if (isIn || request.method === 'HEAD') return this.#leadOn(request)
+    if (request.method === 'HEAD') return this.#leadOn(request)
     const isFirst =
       expiresAtMs > clock.nowMs() && (await callers.spend(DEFAULT_TENANT, `sign-in:${code}`, expiresAtMs))
+    // Spent also by whoever is in already: it must not let somebody else in later.
+    if (isIn) return this.#leadOn(request)
     if (!isFirst) return textPage(410, 'Link already used', `${USED_LINK} ${ANOTHER_LINK}`)
     return this.#leadOn(request, this.#mint('session', clock.nowMs() + SESSION_LIFETIME_MS))
   }
