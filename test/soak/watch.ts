@@ -29,15 +29,18 @@ const FLOOR_MS = 20
 
 export async function takeSample(at: Client, living?: Living): Promise<Sample> {
   const text = await at.expect(200, 'GET', '/metrics')
-  const read = (name: string): number =>
-    Number(new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, 'm').exec(text)?.[1])
+  const read = (name: string): number => {
+    const [, value] = new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, 'm').exec(text) ?? []
+    if (value === undefined) throw new Error(`/metrics has no ${name}, so nobody would see it grow.`)
+    return Number(value)
+  }
   return {
     atMs: performance.now(),
     rssMb: read('process_resident_memory_bytes') / MB,
     takenMb: read('nodejs_heap_size_total_bytes') / MB,
     living,
     files: read('process_open_fds'),
-    handles: read('nodejs_active_handles_total'),
+    handles: read('nodejs_active_resources_total'),
   }
 }
 
