@@ -35,6 +35,11 @@ function lengthOf(text: string): number {
 }
 
 /** The part of a stream that output needs. */
+/** `1 tool`, `2 tools`. */
+export function counted(count: number, what: string): string {
+  return count === 1 ? `1 ${what}` : `${count} ${what}s`
+}
+
 export interface TextStream {
   write(text: string): unknown
   readonly isTTY?: boolean | undefined

@@ -5,7 +5,7 @@ import { didYouMean } from '#core/nearest-name'
 import type { KeyOwner } from '#core/ports/key-store'
 import { DEFAULT_TENANT, NO_ROLES, type RoleTable } from '#core/principal'
 import type { Logger } from '#core/runtime'
-import { findIdle, type Toolsets } from '#core/tools/toolsets'
+import { findIdle, readSelector, type Toolsets } from '#core/tools/toolsets'
 import { approverScopes, unaskedScope } from '#server/admin/key-grants'
 import type { KnownTool } from './known-tools.ts'
 import type { Services } from './services.ts'
@@ -35,19 +35,23 @@ interface NamedThings {
 export function findIdleNames(written: WrittenNames, things: NamedThings): readonly string[] {
   const unread = [...things.unread]
   return [
-    ...findIdle(written.toolsets, things).filter((text) => !isAboutUnread(text, unread)),
+    ...findIdle(written.toolsets, things)
+      .filter(({ selector }) => unread.length === 0 || !mayBeOf(unread, selector))
+      .map(({ text }) => text),
     ...(unread.length > 0 ? [] : idleScopes(written, things)),
     ...(things.owners === undefined ? [] : idleCallers(written, things.owners)),
   ]
 }
 
-/** The texts quote the selector that they are about. */
-function isAboutUnread(
-  text: string,
-  unread: readonly (readonly [string, { readonly type: string }])[],
+/** Whether a selector may be about tools of these sources. Any of them may have a tag, or fill a toolset that is empty. */
+function mayBeOf(
+  sources: readonly (readonly [string, { readonly type: string }])[],
+  selector: string | undefined,
 ): boolean {
-  const quoted = /"([^"]+)"/.exec(text)?.[1] ?? ''
-  return unread.length > 0 && (/: (?:no tool has|has no tools)/.test(text) || isImported(quoted, unread))
+  if (selector === undefined) return true
+  const read = readSelector(selector)
+  if (read === undefined) return false
+  return read.kind === 'tag' || isImported(read.kind === 'name' ? selector : read.pattern, sources)
 }
 
 function idleScopes(

@@ -8,6 +8,7 @@ import {
   EXIT,
   type ExitCode,
 } from '#cli/command'
+import { counted } from '#cli/output'
 import { keepRestarting, watchFolder } from '#cli/serving/watch'
 import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import { findConfig, type ImportModule, importAgain } from '#config/load'
@@ -70,10 +71,7 @@ function givenOptions(args: Arguments<DevOption>): string[] {
 async function checkProject(args: Arguments<DevOption>, context: CommandContext): Promise<ExitCode> {
   const { tools } = await readSettings(args, context)
   if (context.json) context.output.json({ tools: tools.length })
-  else
-    context.output.note(
-      tools.length === 1 ? '1 tool, nothing wrong.' : `${tools.length} tools, nothing wrong.`,
-    )
+  else context.output.note(`${counted(tools.length, 'tool')}, nothing wrong.`)
   return EXIT.ok
 }
 

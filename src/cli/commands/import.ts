@@ -15,6 +15,7 @@ import { FROM_NAMES, importFrom, isServerList, withAdvice } from '#cli/import/fr
 import { previewSource, warningsOf } from '#cli/import/preview'
 import { freeKey, SourceShelf } from '#cli/import/shelf'
 import { confirm, readHidden } from '#cli/input'
+import { counted } from '#cli/output'
 import { STORE_OPTIONS } from '#cli/store-access'
 import { cleanText, isJsonObject, type JsonObject } from '#core/json'
 import type { Discovery } from '#core/ports/source'
@@ -335,7 +336,7 @@ function show(
   { output }: CommandContext,
 ): void {
   const { tools } = discovery
-  const count = tools.length === 1 ? '1 tool' : `${tools.length} tools`
+  const count = counted(tools.length, 'tool')
   output.note(`Found ${cleanText(found.what)}, ${count}, as "${key}":`)
   for (const { nativeName, description } of tools.slice(0, MOST_SHOWN)) {
     const [line = ''] = description.split('\n')

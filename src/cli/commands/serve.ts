@@ -12,6 +12,7 @@ import {
   UsageError,
 } from '#cli/command'
 import type { WorkerReady, WorkerSide } from '#cli/io'
+import { counted } from '#cli/output'
 import { exampleCurl } from '#cli/serving/example-call'
 import { keepWorkers } from '#cli/serving/keep-workers'
 import { keepRestarting, watchFolder } from '#cli/serving/watch'
@@ -415,10 +416,6 @@ function announce(
 /** A certificate is for a name, and 127.0.0.1 is hardly ever one of them. */
 function calledUrl(url: string, { server: { tls, publicUrl } }: Settings): string {
   return tls === undefined ? url : (publicUrl ?? url)
-}
-
-function counted(count: number, what: string): string {
-  return count === 1 ? `1 ${what}` : `${count} ${what}s`
 }
 
 function whereDataLives({ store }: Settings): string {

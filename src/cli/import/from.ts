@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
 import { type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
 import { confirm, readHidden } from '#cli/input'
+import { counted } from '#cli/output'
 import { canonicalJson, cleanText, type JsonObject } from '#core/json'
 import { didYouMean } from '#core/nearest-name'
 import type { Discovery } from '#core/ports/source'
@@ -280,7 +281,7 @@ async function lookAt(
     }
     const { discovery, tookMs } = preview
     const tools = choices.narrow(discovery.tools, options)
-    output.done(`${shown}: ${counted(tools.length)} in ${(tookMs / 1000).toFixed(1)} s`)
+    output.done(`${shown}: ${counted(tools.length, 'tool')} in ${(tookMs / 1000).toFixed(1)} s`)
     return { name, options, discovery: { ...discovery, tools } }
   } finally {
     await send.close()
@@ -292,10 +293,6 @@ const OLD_TRANSPORT =
 
 function isOldTransport({ url }: JsonObject): boolean {
   return typeof url === 'string' && /\/sse\/?$/.test(URL.parse(url)?.pathname ?? '')
-}
-
-function counted(tools: number): string {
-  return tools === 1 ? '1 tool' : `${tools} tools`
 }
 
 /** What the server calls itself; where that is taken, what its owner calls it; then with a number. */
@@ -331,7 +328,7 @@ function summarize(
     return
   }
   output.note('')
-  for (const { key, tools } of added) output.done(`${key} is added, ${counted(tools)}.`)
+  for (const { key, tools } of added) output.done(`${key} is added, ${counted(tools, 'tool')}.`)
   for (const { name, key } of known) output.note(`${cleanText(name)} is there already, as ${key}.`)
   for (const { name, why } of skipped) output.note(`${cleanText(name)} is left out: ${why}.`)
   for (const { name, why } of failed) output.error(`${cleanText(name)} was not added: ${cleanText(why)}`)

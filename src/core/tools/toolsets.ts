@@ -171,19 +171,27 @@ export function patternsLike(pattern: string, names: Iterable<string>): Readonly
   return like
 }
 
-/** Everything in toolsets that does nothing, in words for the operator. */
-export function findIdle(toolsets: Toolsets, known: Omit<Selectable, 'toolsets'>): readonly string[] {
+interface IdleWord {
+  /** For the operator. */
+  readonly text: string
+  /** What does nothing; absent where a toolset as a whole is empty. */
+  readonly selector?: string
+}
+
+/** Everything in toolsets that does nothing. */
+export function findIdle(toolsets: Toolsets, known: Omit<Selectable, 'toolsets'>): readonly IdleWord[] {
   return [...toolsets].flatMap(([name, toolset]) => {
     const { include, exclude, tier } = toolset
     const idle = Object.entries({ include, exclude }).flatMap(([where, selectors]) =>
-      selectors.flatMap((text) => {
-        const problem = idleSelector(text, { ...known, toolsets: NO_TOOLSETS })
-        return problem === undefined || text === '*' ? [] : [`toolsets.${name}.${where}: ${problem}`]
+      selectors.flatMap((selector) => {
+        const problem = idleSelector(selector, { ...known, toolsets: NO_TOOLSETS })
+        if (problem === undefined || selector === '*') return []
+        return [{ text: `toolsets.${name}.${where}: ${problem}`, selector }]
       }),
     )
     const isEmpty = known.tools.length > 0 && !known.tools.some((tool) => isInToolset(toolset, tool))
     if (!isEmpty || idle.length > 0) return idle
     const why = tier === undefined ? '' : ` None of what it includes is at most "${tier}".`
-    return [`toolsets.${name}: has no tools.${why}`]
+    return [{ text: `toolsets.${name}: has no tools.${why}` }]
   })
 }
