@@ -147,6 +147,8 @@ async function buildConsole() {
     console.log('The console is left out: its packages are not installed. "npm ci" installs them.')
     return
   }
+  // A test that builds says otherwise, and React would bring its warnings along.
+  process.env.NODE_ENV = 'production'
   const { build } = await import('vite')
   const configFile = join(root, 'console/vite.config.ts')
   await build({ configFile, build: { outDir: join(target, 'console') }, logLevel: 'warn' })
