@@ -155,7 +155,7 @@ export function* forgetNotices(nowMs: number, most: number): Steps<number> {
 export const queries = {
   insertNotice: `INSERT INTO notices (id, target, subject, created_at, kept_until, tries, next_at) VALUES (?, ?, ?, ?, ?, 0, ?)
     ON CONFLICT (id) DO NOTHING`,
-  dueTargets: 'SELECT DISTINCT target FROM notices WHERE next_at <= ?',
+  dueTargets: 'SELECT DISTINCT target FROM notices WHERE next_at <= ? AND next_at IS NOT NULL',
   takeNotices: `UPDATE notices SET tries = tries + 1, next_at = ? WHERE id IN
       (SELECT id FROM notices WHERE target = ? AND next_at <= ? ORDER BY next_at LIMIT ?) AND next_at <= ?
     RETURNING id, subject, tries, created_at`,
@@ -191,5 +191,6 @@ CREATE TABLE notices (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX notices_due ON notices (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX notices_of ON notices (target, failed_at);
 CREATE INDEX notices_kept ON notices (kept_until);
 `
