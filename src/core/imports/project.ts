@@ -202,7 +202,12 @@ const LONGEST_TAG = 64
 
 /** Its tags as selectors write them, without spaces: `User management` is `User-management`. */
 export function tagsOf({ tags = [] }: Pick<OfferedTool, 'tags'>): { readonly tags?: readonly string[] } {
-  const words = tags.map((tag) => tag.trim().replaceAll(/[^\p{L}\p{N}._-]+/gu, '-').slice(0, LONGEST_TAG))
+  const words = tags.map((tag) =>
+    tag
+      .trim()
+      .replaceAll(/[^\p{L}\p{N}._-]+/gu, '-')
+      .slice(0, LONGEST_TAG),
+  )
   const found = [...new Set(words.filter((word) => word !== ''))].slice(0, MOST_TAGS)
   return found.length === 0 ? {} : { tags: found }
 }
