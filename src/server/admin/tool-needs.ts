@@ -81,24 +81,20 @@ export class HeldCredentials {
   }
 }
 
-/** How a need is met. */
-interface Connect {
-  /** `consent`: a person gives it on a page that the first call names. `vault`: an operator puts it there. `call`: the caller sends it. */
-  readonly how: 'consent' | 'vault' | 'call'
-  readonly says: string
-  readonly command: string | null
-}
-
 interface ConnectParts {
   readonly principal: Principal
   /** Whether people can be sent to the provider from here. */
   canAsk(provider: string, scopes: readonly string[]): boolean
 }
 
+/**
+ * How a need is met. `consent`: a person gives it on a page that the first call names. `vault`: an operator puts it there. `call`: the
+ * caller sends it.
+ */
 export function howToConnect(
   { kind, id, scopes, isProven, ofUser }: ToolNeed,
   { principal, canAsk }: ConnectParts,
-): Connect {
+): { how: 'consent' | 'vault' | 'call'; says: string; command: string | null } {
   if (kind === 'user')
     return {
       how: 'call',

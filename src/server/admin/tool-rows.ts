@@ -16,7 +16,7 @@ import { isOperator } from './access.ts'
 import { HeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
 
 /** What a listing is made of, as it is now. */
-export interface ListingParts {
+interface ListingParts {
   toolsets(): Toolsets
   approvals(): ApprovalRules
   /** Where no source is open nothing is known of how they are. */
@@ -209,7 +209,7 @@ const DEPRECATED = /^deprecated\b[.:]?\s*/i
 const LONGEST_SENTENCE = 160
 
 /** Imported descriptions may be whole pages. */
-export function firstSentence(description: string): string {
+function firstSentence(description: string): string {
   const [line = ''] = description.trim().replace(DEPRECATED, '').split('\n', 1)
   const end = line.search(/[.!?](?=\s+[\p{Lu}\p{N}"'`(])/u)
   const sentence = end === -1 ? line.trim() : line.slice(0, end + 1)

@@ -16,7 +16,7 @@ import { hasApprovalRule, listedChange, listedSource, type Viewer } from './tool
 import { budgetTerms } from './usage.ts'
 
 /** What is known besides the tool itself. */
-export interface ToolSurroundings {
+interface ToolSurroundings {
   readonly viewer: Viewer
   readonly held: HeldCredentials
   readonly approvals: ApprovalRules
@@ -35,8 +35,6 @@ export interface ToolSurroundings {
 }
 
 /** One tool as the page about it shows it. */
-export type RenderedTool = ReturnType<typeof renderTool>
-
 export function renderTool(tool: Tool, around: ToolSurroundings) {
   const { viewer, source, pin, seesPins, calls } = around
   const { catalog, hearsReasons } = viewer

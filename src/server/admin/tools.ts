@@ -26,7 +26,7 @@ import { renderTool } from './tool-view.ts'
 import { countUsage, isError, quantile, roundedMs } from './usage.ts'
 
 /** What the routes about tools are made of. Without a store and sources they tell what a config alone can tell. */
-export interface ToolRoutesOptions {
+interface ToolRoutesOptions {
   readonly registry: LiveRegistry
   readonly clock: Clock
   readonly store?: Pick<Store, 'vault' | 'digest' | 'list' | 'usage'> | undefined
