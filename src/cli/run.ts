@@ -38,6 +38,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['approvals', () => import('#cli/commands/approvals')],
   ['sign-in', () => import('#cli/commands/approvals')],
   ['pins', () => import('#cli/commands/pins')],
+  ['webhooks', () => import('#cli/commands/webhooks')],
   ['journal', () => import('#cli/commands/journal')],
   ['import', () => import('#cli/commands/import')],
   ['connect', () => import('#cli/commands/connect')],

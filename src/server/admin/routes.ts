@@ -14,6 +14,7 @@ import { createSourceRoutes } from './sources.ts'
 import { createToolRoutes } from './tools.ts'
 import { createToolsetRoutes } from './toolsets.ts'
 import { createUsageRoutes } from './usage.ts'
+import { createWebhookRoutes } from './webhooks.ts'
 
 interface AdminParts {
   readonly clock: Clock
@@ -26,7 +27,7 @@ interface AdminParts {
 /** What operators look after, below `/admin`. */
 export function adminRoutes(
   live: () => Settings,
-  { gateway, registry, sources: { sources, pins }, broker }: Services,
+  { gateway, registry, sources: { sources, pins }, broker, fetch: toConfigured }: Services,
   parts: AdminParts,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
@@ -81,6 +82,13 @@ export function adminRoutes(
     ...createPinRoutes(pins, access),
     ...createSecretsRoutes({ store, broker, clock }, access),
     ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),
+    ...createWebhookRoutes(
+      {
+        ...{ notices: store.notices, fetch: toConfigured, clock, publicUrl },
+        webhooks: () => live().webhooks ?? [],
+      },
+      access,
+    ),
     ...createAuditRoutes(store, access),
   ]
 }
