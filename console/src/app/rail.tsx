@@ -80,6 +80,7 @@ function useCount(name: string, path: string, isOn: boolean): { readonly count?:
     },
     enabled: isOn,
     refetchInterval: LOOK_AGAIN_MS,
+    staleTime: 0,
     retry: false,
   })
   return data === undefined ? {} : { count: data }
