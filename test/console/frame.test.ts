@@ -72,6 +72,7 @@ describe('the frame of the console, open', () => {
     expect(await letters.count()).toBe(0)
     expect(await pathOf(page)).toBe('/console/settings')
     await page.reload()
+    await heading(page, 'Sign in').waitFor()
     await page.keyboard.press('Control+k')
     await page.getByRole('combobox', { name: 'Place or tool' }).waitFor()
   })
