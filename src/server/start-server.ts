@@ -20,6 +20,8 @@ import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
 import { createOperatorAccess, type OperatorAccess, openToOperators } from '#server/admin/access'
 import { createApprovalRoutes } from '#server/admin/approvals'
+import { createCallEventRoutes } from '#server/admin/call-events'
+import { CallFeed } from '#server/admin/call-feed'
 import { createAuditRoutes, createCallRoutes } from '#server/admin/calls'
 import { approverScopes } from '#server/admin/key-grants'
 import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
@@ -247,6 +249,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       tellsWhy: options.developing !== undefined,
     })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
+    const callFeed = new CallFeed({ store, clock })
     const issuers = () => (live.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers().length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const trips = new RoundTrips({ store, clock, publicUrl })
@@ -287,6 +290,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...createApprovalPages({ approvals: gateway.approvals, startLinks, publicUrl }),
       signInRoute(startLinks, access),
       ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
+      ...createCallEventRoutes({ feed: callFeed, clock, enter: gateway.enterWaiting }, access),
       ...createReloadRoutes(
         { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
         access,
@@ -317,6 +321,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
+    closing.push(async () => callFeed.close())
     url = options.mountedAt ?? (await app.listen())
     const { host, metricsPort } = settings.server
     listeners.push({ host, port: portOf(new URL(url)) })

@@ -139,6 +139,15 @@ export function badRequest(message: string): ToolError {
   return fault('request_invalid', message)
 }
 
+/** A number in a query. */
+export function wholeNumber(query: URLSearchParams, name: string, fallback: number, most: number): number {
+  const text = query.get(name)
+  if (text === null) return fallback
+  const number = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
+  if (number <= most) return number
+  throw httpFault(400, `${name}: expected a whole number up to ${most}.`)
+}
+
 /** For answers that are of now, and the caller's alone. */
 export const NO_STORE = { 'cache-control': 'no-store' }
 
@@ -167,10 +176,25 @@ export interface AdminRequest {
 }
 
 /** Answers a request in this process as a server would, without a listener; refusals are thrown. */
-export async function callInProcess(
+export async function callInProcess(routes: readonly ServerRoute[], asked: AdminRequest): Promise<JsonValue> {
+  return JSON.parse(String(await bodyInProcess(routes, asked)))
+}
+
+/** The same for an answer that comes piece by piece, until `ended` is aborted. */
+export async function streamInProcess(
+  routes: readonly ServerRoute[],
+  asked: AdminRequest,
+  ended: AbortSignal,
+): Promise<AsyncIterable<string>> {
+  const body = await bodyInProcess(routes, asked)
+  if (typeof body === 'function') return body(ended)
+  throw httpFault(404, 'There is no stream at this path.')
+}
+
+async function bodyInProcess(
   routes: readonly ServerRoute[],
   { method, path: target, body }: AdminRequest,
-): Promise<JsonValue> {
+): Promise<HttpReply['body']> {
   const [path = '', search] = target.split('?')
   const found = new Router(routes).find(method, path)
   const principal = await found?.route.authenticate?.({})
@@ -178,5 +202,5 @@ export async function callInProcess(
   const { route, params } = found
   const query = new URLSearchParams(search)
   const request = { method, path, query, params, principal, body, headers: {}, traceId: '' }
-  return JSON.parse(String((await route.handle(request)).body))
+  return (await route.handle(request)).body
 }

@@ -1,5 +1,4 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { CallState } from '#core/call'
 import { type BudgetRule, budgetsFor, COST_PARTS, NO_LIMIT, UNITS, USUAL_COST } from '#core/limits/budgets'
 import type { OpenBudget, UsageRow } from '#core/ports/operator-store'
 import type { Store } from '#core/ports/store'
@@ -8,7 +7,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { adminRoute, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
-import { readMoment } from './calls.ts'
+import { ERRORS, readMoment } from './call-filter.ts'
 
 const SCOPE = 'admin:calls'
 const MOST_BUDGETS = 10_000
@@ -82,8 +81,6 @@ interface UsedGroup {
   readonly durations: Map<number, number>
 }
 
-const ERRORS: ReadonlySet<CallState> = new Set(['failed', 'released', 'ambiguous'])
-
 function addRow(
   groups: Map<string, UsedGroup>,
   { tenant, principal, tool, state, tookMs, calls }: UsageRow,
@@ -94,7 +91,7 @@ function addRow(
   const group = groups.get(key) ?? { ...nothing, durations: new Map<number, number>() }
   groups.set(key, group)
   group.calls += calls
-  if (ERRORS.has(state)) group.errors += calls
+  if (ERRORS.includes(state)) group.errors += calls
   group.cost += calls * (costOf(tool) ?? USUAL_COST)
   if (tookMs === undefined) return
   group.milliseconds += calls * Math.max(0, tookMs)
