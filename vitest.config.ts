@@ -7,6 +7,8 @@ const MEASURED = 'test/**/{*stall,*hostile*,*speed,pack-messages}.test.ts'
 /** They keep no state outside themselves. */
 const PARTS = 'client,conformance,egress,oauth,server,sources,store'
 const TOGETHER = `test/{${PARTS}}/**/!(differential|pack-messages|*stall|*hostile*|*speed|*.long).test.ts`
+/** A browser looks at the built package. After the rest: one of the others builds the package anew. */
+const CONSOLE = 'test/console/*.test.ts'
 
 export default defineConfig({
   resolve: { conditions: ['collet-source', 'node', 'module', 'default'] },
@@ -29,7 +31,7 @@ export default defineConfig({
           name: 'alone',
           include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
           // For `npm run test:long`: see vitest.long.config.ts.
-          exclude: ['**/node_modules/**', '**/*.long.test.ts', TOGETHER, MEASURED],
+          exclude: ['**/node_modules/**', '**/*.long.test.ts', TOGETHER, MEASURED, CONSOLE],
         },
       },
       {
@@ -40,6 +42,16 @@ export default defineConfig({
       {
         extends: true,
         test: { name: 'measured', include: [MEASURED], maxWorkers: 1, sequence: { groupOrder: 1 } },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'console',
+          include: [CONSOLE],
+          globalSetup: ['test/console/built.ts'],
+          maxWorkers: Math.max(1, availableParallelism() - 1),
+          sequence: { groupOrder: 2 },
+        },
       },
     ],
   },

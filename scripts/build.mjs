@@ -56,6 +56,7 @@ declare()
 speakPlainly()
 await bundle()
 writeLicences()
+await buildConsole()
 run(
   '--conditions=collet-source',
   '--disable-warning=ExperimentalWarning',
@@ -135,6 +136,22 @@ function writeLicences() {
     return `${name} ${version} (${license})\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`
   })
   writeFileSync(join(target, 'LICENSES.txt'), notices.join(`\n${'-'.repeat(72)}\n\n`))
+}
+
+/** The console's packages are for building it only; whoever builds without them gets a server without the page. */
+async function buildConsole() {
+  const require = createRequire(import.meta.url)
+  try {
+    require.resolve('react')
+  } catch {
+    console.log('The console is left out: its packages are not installed. "npm ci" installs them.')
+    return
+  }
+  // A test that builds says otherwise, and React would bring its warnings along.
+  process.env.NODE_ENV = 'production'
+  const { build } = await import('vite')
+  const configFile = join(root, 'console/vite.config.ts')
+  await build({ configFile, build: { outDir: join(target, 'console') }, logLevel: 'warn' })
 }
 
 function fileOf(name) {

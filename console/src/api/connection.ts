@@ -1,0 +1,62 @@
+import { createStore, type Store } from '../store.ts'
+
+/** Whether the server answers, as far as the last request knows. `since`: when it stopped; `nextTryAt`: when we ask again. */
+export type Connection =
+  | { readonly isLost: false }
+  | { readonly isLost: true; readonly since: Date; readonly nextTryAt: Date }
+
+const CONNECTED: Connection = { isLost: false }
+const FIRST_WAIT_MS = 1000
+const LONGEST_WAIT_MS = 15_000
+
+interface ConnectionWatch extends Pick<Store<Connection>, 'get' | 'subscribe'> {
+  /** Requests tell of themselves here. */
+  found(): void
+  lost(): void
+  /** Asks again at once. */
+  tryNow(): void
+}
+
+/**
+ * The browser's own "online" says nothing about a server on the same machine, so that requests tell. From the first that fails the
+ * server is asked again and again, ever more seldom; the first that succeeds ends it.
+ */
+export const connection: ConnectionWatch = watchConnection()
+
+function watchConnection(): ConnectionWatch {
+  const store = createStore<Connection>(CONNECTED)
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let waitMs = FIRST_WAIT_MS
+
+  const ask = async (): Promise<void> => {
+    clearTimeout(timer)
+    try {
+      await fetch(new URL('session', document.baseURI), { cache: 'no-store' })
+      found()
+    } catch {
+      waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS)
+      schedule()
+    }
+  }
+  const schedule = (): void => {
+    clearTimeout(timer)
+    const before = store.get()
+    const since = before.isLost ? before.since : new Date()
+    store.set({ isLost: true, since, nextTryAt: new Date(Date.now() + waitMs) })
+    timer = setTimeout(ask, waitMs)
+  }
+  const found = (): void => {
+    clearTimeout(timer)
+    waitMs = FIRST_WAIT_MS
+    store.set(CONNECTED)
+  }
+  return {
+    get: store.get,
+    subscribe: store.subscribe,
+    found,
+    lost: () => {
+      if (!store.get().isLost) schedule()
+    },
+    tryNow: () => void ask(),
+  }
+}

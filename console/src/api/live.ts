@@ -1,0 +1,119 @@
+import { useEffect, useEffectEvent, useState } from 'react'
+import { ApiError, send } from './client.ts'
+import { useSession } from './session.ts'
+
+export interface LiveEvent {
+  readonly id: string
+  readonly type: string
+  readonly data: string
+}
+
+/** `waiting`: the connection broke and is made again soon. `stopped`: the server does not want it made again. */
+export type LiveState = 'off' | 'connecting' | 'live' | 'waiting' | 'stopped'
+
+/** Events of a stream of the server, while the component is there; `null` for none. It goes on where it broke off. */
+export function useLive(path: string | null, onEvent: (event: LiveEvent) => void): LiveState {
+  const [state, setState] = useState<LiveState>('off')
+  const tell = useEffectEvent(onEvent)
+  // Signed in again, the stream is made again.
+  const csrf = useSession()?.csrf
+  useEffect(() => {
+    if (path === null) return setState('off')
+    void csrf
+    const end = new AbortController()
+    void follow(path, { onEvent: (event) => tell(event), onState: setState, signal: end.signal })
+    return () => end.abort()
+  }, [path, csrf])
+  return state
+}
+
+interface FollowOptions {
+  onEvent(event: LiveEvent): void
+  onState(state: LiveState): void
+  readonly signal: AbortSignal
+}
+
+const FIRST_WAIT_MS = 500
+const LONGEST_WAIT_MS = 15_000
+
+/**
+ * Server-sent events over `fetch`: the browser's own `EventSource` sends no headers, and the session counts only with one. Returns
+ * when `signal` ends it or when the server refuses for good.
+ */
+export async function follow(path: string, options: FollowOptions): Promise<void> {
+  const { onEvent, onState, signal } = options
+  let lastId = ''
+  let waitMs = FIRST_WAIT_MS
+  while (!signal.aborted) {
+    onState('connecting')
+    try {
+      const headers = {
+        accept: 'text/event-stream',
+        ...(lastId === '' ? {} : { 'last-event-id': lastId }),
+      }
+      const { body } = await send(path, { headers, signal })
+      onState('live')
+      for await (const event of readEvents(body)) {
+        if (event.id !== '') lastId = event.id
+        waitMs = FIRST_WAIT_MS
+        onEvent(event)
+      }
+    } catch (error) {
+      if (signal.aborted) return
+      if (error instanceof ApiError && isForGood(error.status)) return onState('stopped')
+    }
+    onState('waiting')
+    await pause(waitMs * (0.75 + Math.random() / 2), signal)
+    waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS)
+  }
+}
+
+function isForGood(status: number): boolean {
+  return status >= 400 && status < 500 && status !== 408 && status !== 429
+}
+
+/** https://html.spec.whatwg.org/multipage/server-sent-events.html, but for `retry`. */
+async function* readEvents(body: ReadableStream<Uint8Array> | null): AsyncGenerator<LiveEvent> {
+  if (body === null) return
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  let rest = ''
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      const blocks = (rest + decoder.decode(value, { stream: true })).split(/\r\n\r\n|\n\n|\r\r/)
+      rest = blocks.pop() ?? ''
+      for (const block of blocks) {
+        const event = toEvent(block)
+        if (event !== undefined) yield event
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined)
+  }
+}
+
+function toEvent(block: string): LiveEvent | undefined {
+  let [id, type] = ['', 'message']
+  const data: string[] = []
+  for (const line of block.split(/\r\n|\n|\r/)) {
+    const [, field, value = ''] = /^(\w+)(?:: ?(.*))?$/.exec(line) ?? []
+    if (field === 'id') id = value
+    if (field === 'event') type = value
+    if (field === 'data') data.push(value)
+  }
+  return data.length === 0 ? undefined : { id, type, data: data.join('\n') }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    signal.addEventListener('abort', end)
+  })
+}

@@ -1,0 +1,66 @@
+import { type QueryClient, queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
+import { rememberCsrf, request, sessionGone } from './client.ts'
+
+/** Who looks at the page, and at which server. `GET /console/session` answers everybody. */
+export interface Session {
+  readonly server: {
+    readonly version: string
+    readonly url: string
+    /** Callers need no credential here: everybody may look at the catalog and try tools. */
+    readonly isOpen: boolean
+    readonly signIn: {
+      /** A one-time link is printed where the server was started. */
+      readonly link: boolean
+      /** The name of the provider that people sign in with. */
+      readonly oidc: string | null
+    }
+  }
+  readonly principal: Principal | null
+  readonly csrf: string | null
+  readonly expiresAt: string | null
+}
+
+export interface Principal {
+  readonly id: string
+  readonly name: string | null
+  readonly tenant: string
+  readonly scopes: readonly string[]
+  readonly isOperator: boolean
+}
+
+export const sessionQuery = queryOptions({
+  queryKey: ['session'],
+  queryFn: async ({ signal }) => {
+    const session = await request<Session>('/console/session', { signal })
+    rememberCsrf(session.csrf)
+    return session
+  },
+  staleTime: Number.POSITIVE_INFINITY,
+})
+
+/** `undefined` until the server has answered; places are shown only after that. */
+export function useSession(): Session | undefined {
+  return useQuery(sessionQuery).data
+}
+
+export function useSignIn(): { signIn(key: string): Promise<void>; signOut(): Promise<void> } {
+  const client = useQueryClient()
+  return {
+    async signIn(key) {
+      const body = { key: key.trim() }
+      enter(client, await request('/console/session', { method: 'POST', body, mayBeSignedOut: true }))
+    },
+    async signOut() {
+      await request('/console/session', { method: 'DELETE', mayBeSignedOut: true })
+      // Nothing that one person has seen stays in the page for the next.
+      location.assign(document.baseURI)
+    },
+  }
+}
+
+function enter(client: QueryClient, session: Session): void {
+  rememberCsrf(session.csrf)
+  client.setQueryData(sessionQuery.queryKey, session)
+  sessionGone.set(false)
+  void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] })
+}

@@ -1,0 +1,75 @@
+import { type ReactNode, useEffect, useRef } from 'react'
+import { connection } from '../api/connection.ts'
+import { Button } from '../parts/button.tsx'
+import { formatClock } from '../parts/format.ts'
+import { Banner } from '../parts/meaning.tsx'
+import { useStore } from '../store.ts'
+import { EchoLine } from './echo.tsx'
+
+/** What every place is made of: a bar with its title, what it shows, and the line that says the same for a terminal. */
+export function Page({ title, heading, sub, actions, children }: PageProps): ReactNode {
+  return (
+    <div className="page">
+      <title>{`${title} · Collet`}</title>
+      <header className="bar">
+        <Heading>{heading ?? title}</Heading>
+        {sub !== undefined && <span className="sub num">{sub}</span>}
+        {actions !== undefined && (
+          <>
+            <span className="grow" />
+            {actions}
+          </>
+        )}
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Offline />
+        {children}
+      </main>
+      <EchoLine />
+    </div>
+  )
+}
+
+interface PageProps {
+  /** Of the window, in words. */
+  readonly title: string
+  /** In the bar, when it is more than the title: the name of a tool in two inks. */
+  readonly heading?: ReactNode
+  readonly sub?: ReactNode
+  readonly actions?: ReactNode
+  readonly children: ReactNode
+}
+
+let isFirst = true
+
+/** Whoever comes from another page begins at the title of this one, also without eyes. */
+function Heading({ children }: { readonly children: ReactNode }): ReactNode {
+  const heading = useRef<HTMLHeadingElement>(null)
+  useEffect(() => {
+    if (isFirst) isFirst = false
+    else heading.current?.focus({ preventScroll: true })
+  }, [])
+  return (
+    <h1 ref={heading} tabIndex={-1}>
+      {children}
+    </h1>
+  )
+}
+
+function Offline(): ReactNode {
+  const state = useStore(connection)
+  if (!state.isLost) return null
+  return (
+    <Banner
+      icon="offline"
+      action={
+        <Button isSmall onClick={connection.tryNow}>
+          Try now
+        </Button>
+      }
+    >
+      <b>Not connected since {formatClock(state.since)}.</b> You see what was true then. Buttons that write
+      are off until the connection is back.
+    </Banner>
+  )
+}

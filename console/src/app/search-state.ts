@@ -1,0 +1,47 @@
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useCallback } from 'react'
+
+/** What a page keeps in its address: words by name, as a person would type them. */
+export type SearchState = Readonly<Record<string, string>>
+
+/**
+ * The state of a page in its address, so that it can be sent to somebody, and a way to change parts of it; empty words are left
+ * out. Typing replaces the entry of the history; `isStep` makes a new one that Back comes from.
+ */
+export function useSearchState(): [
+  SearchState,
+  (patch: SearchPatch, options?: { isStep?: boolean }) => void,
+] {
+  const search: SearchState = useSearch({ strict: false })
+  const navigate = useNavigate()
+  const change = useCallback(
+    (patch: SearchPatch, { isStep = false } = {}) =>
+      void navigate({
+        to: '.',
+        search: (before: SearchState) => clean({ ...before, ...patch }),
+        replace: !isStep,
+      }),
+    [navigate],
+  )
+  return [search, change]
+}
+
+export type SearchPatch = Readonly<Record<string, string | undefined>>
+
+export function readSearch(text: string): SearchState {
+  return Object.fromEntries(new URLSearchParams(text))
+}
+
+export function writeSearch(search: Readonly<Record<string, unknown>>): string {
+  const words = Object.entries(search).map(([name, value]) => [name, String(value ?? '')])
+  const text = new URLSearchParams(words.filter(([, value]) => value !== '')).toString()
+  return text === '' ? '' : `?${text}`
+}
+
+function clean(search: SearchPatch): SearchState {
+  return Object.fromEntries(
+    Object.entries(search).filter(
+      (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
+    ),
+  )
+}

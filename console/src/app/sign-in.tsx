@@ -1,0 +1,128 @@
+import { type ReactNode, useState } from 'react'
+import { addressOf, sessionGone } from '../api/client.ts'
+import { type Session, useSession, useSignIn } from '../api/session.ts'
+import { Button } from '../parts/button.tsx'
+import { CodeLine } from '../parts/code.tsx'
+import { Dialog } from '../parts/dialog.tsx'
+import { Field, TextInput } from '../parts/field.tsx'
+import { Empty, messageOf } from '../parts/states.tsx'
+import { createStore, useStore } from '../store.ts'
+
+/** Opens the dialog, for somebody who wants more than looking. */
+export function askToSignIn(): void {
+  isAsked.set(true)
+}
+
+const isAsked = createStore(false)
+
+/** In place of a page that is for people who are known. */
+export function SignInNeeded(): ReactNode {
+  return (
+    <Empty title="Sign in to see this" actions={<Button onClick={askToSignIn}>Sign in</Button>}>
+      Calls, approvals, connections and settings are for people whom the server knows.
+    </Empty>
+  )
+}
+
+/**
+ * Over the page when the session has ended, with everything below it as it was; and over an empty one when the server knows
+ * nobody without a credential. Somebody who only looks may close it.
+ */
+export function SignInDialog(): ReactNode {
+  const session = useSession()
+  const isGone = useStore(sessionGone)
+  const wanted = useStore(isAsked)
+  if (session === undefined) return null
+  const isForced = session.principal === null && !session.server.isOpen
+  const close = (): void => {
+    isAsked.set(false)
+    sessionGone.set(false)
+  }
+  return (
+    <Dialog
+      title={isGone && session.principal !== null ? 'Your session has ended' : 'Sign in'}
+      isOpen={isForced || isGone || wanted}
+      onClose={isForced || isGone ? undefined : close}
+    >
+      {isGone && session.principal !== null && (
+        <p className="soft">What you were doing is kept. Sign in to go on with it.</p>
+      )}
+      <SignInForm session={session} onDone={close} />
+    </Dialog>
+  )
+}
+
+function SignInForm({
+  session,
+  onDone,
+}: {
+  readonly session: Session
+  readonly onDone: () => void
+}): ReactNode {
+  const { signIn } = useSignIn()
+  const [key, setKey] = useState('')
+  const [failure, setFailure] = useState<string>()
+  const [isBusy, setBusy] = useState(false)
+  const { link, oidc } = session.server.signIn
+
+  const submit = async (): Promise<void> => {
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      await signIn(key)
+      onDone()
+    } catch (error) {
+      setFailure(messageOf(error))
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <>
+      {oidc !== null && (
+        <a className="btn primary" href={signInAddress()}>
+          Sign in with {oidc}
+        </a>
+      )}
+      <form
+        className="dialog"
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (key.trim() === '') setFailure('Paste a key first.')
+          else void submit()
+        }}
+      >
+        <Field label="API key" {...(failure === undefined ? {} : { error: failure })}>
+          {(control) => (
+            <TextInput
+              {...control}
+              isMono
+              type="password"
+              value={key}
+              onChange={(event) => setKey(event.currentTarget.value)}
+            />
+          )}
+        </Field>
+        <p className="row end">
+          <Button submits kind={oidc === null ? 'primary' : 'plain'} isBusy={isBusy}>
+            Sign in with the key
+          </Button>
+        </p>
+      </form>
+      {link && (
+        <div className="stack-3">
+          <p className="soft">
+            Did you start this server? It printed a link that signs you in as its operator. This command
+            prints a new one:
+          </p>
+          <CodeLine text="collet sign-in" label="command" />
+        </div>
+      )}
+    </>
+  )
+}
+
+/** The provider leads back to the page that is open now. */
+function signInAddress(): string {
+  return addressOf(`/console/sign-in?to=${encodeURIComponent(location.pathname + location.search)}`)
+}

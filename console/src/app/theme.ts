@@ -1,0 +1,35 @@
+import { createStore } from '../store.ts'
+
+/** `system`: as the computer is set, and changing with it. */
+export type Theme = 'system' | 'light' | 'dark'
+
+/** `public/theme.js` reads it before the first paint. */
+const KEPT_AS = 'collet-theme'
+
+export const theme = createStore<Theme>(chosen())
+
+export function setTheme(next: Theme): void {
+  const { dataset } = document.documentElement
+  if (next === 'system') delete dataset.theme
+  else dataset.theme = next
+  try {
+    if (next === 'system') localStorage.removeItem(KEPT_AS)
+    else localStorage.setItem(KEPT_AS, next)
+  } catch {
+    // It holds until the page is left.
+  }
+  theme.set(next)
+}
+
+/** To the other of the two that a person sees; back at the computer's own it follows the computer again. */
+export function toggleTheme(): void {
+  const system = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'
+  const shown = theme.get() === 'system' ? system : theme.get()
+  const next = shown === 'dark' ? 'light' : 'dark'
+  setTheme(next === system ? 'system' : next)
+}
+
+function chosen(): Theme {
+  const { theme: kept } = document.documentElement.dataset
+  return kept === 'light' || kept === 'dark' ? kept : 'system'
+}

@@ -1,0 +1,88 @@
+import { useEffect, useEffectEvent } from 'react'
+import { createStore } from './store.ts'
+
+/** Whether single letters act. A person who speaks to the computer, or leans on keys, turns them off (WCAG 2.1.4). */
+export const singleKeys = createStore(read() !== 'off')
+
+export function setSingleKeys(isOn: boolean): void {
+  singleKeys.set(isOn)
+  try {
+    localStorage.setItem(KEPT_AS, isOn ? 'on' : 'off')
+  } catch {
+    // It holds until the page is left.
+  }
+}
+
+/**
+ * Does something on a key while the component is there: `j`, `?`, `Escape`, `mod+k` (Command on a Mac, Control elsewhere), `g c`
+ * (one after the other). The component that came last wins. Letters act outside of fields only.
+ */
+export function useKey(keys: string, act: (event: KeyboardEvent) => void, isOn = true): void {
+  const latest = useEffectEvent(act)
+  useEffect(() => {
+    if (!isOn) return undefined
+    const binding: Binding = { keys, act: (event) => latest(event) }
+    bindings.unshift(binding)
+    return () => {
+      bindings.splice(bindings.indexOf(binding), 1)
+    }
+  }, [keys, isOn])
+}
+
+interface Binding {
+  readonly keys: string
+  readonly act: (event: KeyboardEvent) => void
+}
+
+const KEPT_AS = 'collet-single-keys'
+/** How long `g` waits for its second letter. */
+const SEQUENCE_MS = 1200
+
+/** The newest first. */
+const bindings: Binding[] = []
+let before: { readonly key: string; readonly at: number } | undefined
+
+/** One listener for the whole page. */
+export function listenToKeys(): void {
+  addEventListener('keydown', (event) => {
+    if (event.defaultPrevented || event.isComposing) return
+    const found = find(event)
+    before = event.key.length === 1 ? { key: event.key, at: event.timeStamp } : undefined
+    if (found === undefined) return
+    before = undefined
+    event.preventDefault()
+    found.act(event)
+  })
+}
+
+function find(event: KeyboardEvent): Binding | undefined {
+  if (event.metaKey || event.ctrlKey) return named(`mod+${event.key.toLowerCase()}`)
+  if (event.altKey) return undefined
+  if (event.key.length > 1) return isInDialog(event.target) ? undefined : named(event.key)
+  if (!singleKeys.get() || isInField(event.target) || isInDialog(event.target)) return undefined
+  const isSecond = before !== undefined && event.timeStamp - before.at < SEQUENCE_MS
+  return (isSecond ? named(`${before?.key} ${event.key}`) : undefined) ?? named(event.key)
+}
+
+function named(keys: string): Binding | undefined {
+  return bindings.find((binding) => binding.keys === keys)
+}
+
+function isInField(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement && target.closest('input, textarea, select, [contenteditable]') !== null
+  )
+}
+
+/** A dialog has the keyboard for itself. */
+function isInDialog(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && target.closest('[role="dialog"], [role="menu"]') !== null
+}
+
+function read(): string | null {
+  try {
+    return localStorage.getItem(KEPT_AS)
+  } catch {
+    return null
+  }
+}

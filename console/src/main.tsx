@@ -1,0 +1,27 @@
+import './styles/tokens.css'
+import './styles/base.css'
+import './styles/frame.css'
+import './styles/controls.css'
+import './styles/meaning.css'
+import './styles/lists.css'
+import './styles/code.css'
+import './styles/plots.css'
+import './styles/states.css'
+import { QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { queries } from './api/queries.ts'
+import { router } from './app/router.tsx'
+import { listenToKeys } from './keyboard.ts'
+
+listenToKeys()
+const place = document.getElementById('console')
+if (place === null) throw new Error('index.html has no element "console"')
+createRoot(place).render(
+  <StrictMode>
+    <QueryClientProvider client={queries}>
+      <RouterProvider router={router} />
+    </QueryClientProvider>
+  </StrictMode>,
+)

@@ -1,0 +1,112 @@
+import { type ButtonHTMLAttributes, type ReactNode, useEffect, useState } from 'react'
+import { connection } from '../api/connection.ts'
+import { useStore } from '../store.ts'
+import { Icon, type IconName } from './icon.tsx'
+
+export interface ButtonProps
+  extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'className' | 'disabled' | 'type' | 'children'> {
+  readonly children: ReactNode
+  readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet'
+  readonly isSmall?: boolean
+  readonly icon?: IconName
+  /** The server is at it: the label stays, an arc turns before it, and it cannot be pressed again. */
+  readonly isBusy?: boolean
+  /** Why it cannot be pressed now. It stays reachable, so that everybody can read why. */
+  readonly off?: string | undefined
+  /** It changes something on the server: it is off while there is no connection. */
+  readonly writes?: boolean
+  readonly submits?: boolean
+  /** The one that has the focus when a dialog opens. */
+  readonly 'data-autofocus'?: 'true'
+  readonly className?: string
+}
+
+export function Button(props: ButtonProps): ReactNode {
+  const { children, kind = 'plain', isSmall, icon, isBusy, off, writes, submits, className, ...rest } = props
+  const { isLost } = useStore(connection)
+  const reason =
+    off ?? (writes === true && isLost ? 'Not connected. It works again when the server answers.' : undefined)
+  const isOff = reason !== undefined || isBusy === true
+  return (
+    <button
+      {...rest}
+      type={submits === true ? 'submit' : 'button'}
+      className={['btn', kind === 'plain' ? '' : kind, isSmall ? 'sm' : '', className ?? '']
+        .filter((part) => part !== '')
+        .join(' ')}
+      aria-disabled={isOff}
+      aria-busy={isBusy === true}
+      title={reason ?? rest.title}
+      onClick={(event) => {
+        if (isOff) return event.preventDefault()
+        rest.onClick?.(event)
+      }}
+    >
+      {isBusy === true ? (
+        <Icon name="running" size={14} className="spin" />
+      ) : (
+        icon !== undefined && <Icon name={icon} size={isSmall ? 12 : 14} />
+      )}
+      {children}
+    </button>
+  )
+}
+
+/** A button that is only a drawing; its label is what a screen reader says and what the pointer shows. */
+export function IconButton({ icon, label, onClick, isPressed }: IconButtonProps): ReactNode {
+  return (
+    <button
+      type="button"
+      className="btn quiet icon"
+      aria-label={label}
+      title={label}
+      aria-pressed={isPressed}
+      onClick={onClick}
+    >
+      <Icon name={icon} size={14} />
+    </button>
+  )
+}
+
+interface IconButtonProps {
+  readonly icon: IconName
+  readonly label: string
+  readonly onClick: () => void
+  readonly isPressed?: boolean
+}
+
+const COPIED_MS = 1000
+
+/** Shows a tick for a second. Without a word for it, it is a drawing with `label`. */
+export function CopyButton({ text, label, children }: CopyButtonProps): ReactNode {
+  const [isCopied, setCopied] = useState(false)
+  useEffect(() => {
+    if (!isCopied) return undefined
+    const timer = setTimeout(() => setCopied(false), COPIED_MS)
+    return () => clearTimeout(timer)
+  }, [isCopied])
+  const copy = async (): Promise<void> => {
+    await navigator.clipboard.writeText(typeof text === 'string' ? text : text())
+    setCopied(true)
+  }
+  const icon = isCopied ? 'check' : 'copy'
+  if (children === undefined)
+    return <IconButton icon={icon} label={isCopied ? 'Copied' : label} onClick={() => void copy()} />
+  return (
+    <Button
+      kind="quiet"
+      isSmall
+      icon={icon}
+      aria-label={isCopied ? 'Copied' : label}
+      onClick={() => void copy()}
+    >
+      {children}
+    </Button>
+  )
+}
+
+interface CopyButtonProps {
+  readonly text: string | (() => string)
+  readonly label: string
+  readonly children?: ReactNode
+}

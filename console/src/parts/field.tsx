@@ -1,0 +1,183 @@
+import {
+  type InputHTMLAttributes,
+  type ReactNode,
+  type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
+  useId,
+} from 'react'
+import { Icon } from './icon.tsx'
+
+export interface FieldProps {
+  readonly label: ReactNode
+  /** After the label, in grey: "optional", a type, what it defaults to. */
+  readonly note?: ReactNode
+  readonly hint?: ReactNode
+  /** What is allowed, when what is there is not. */
+  readonly error?: ReactNode
+  /** Takes the ids that join the control with its label and its texts. */
+  readonly children: (control: ControlProps) => ReactNode
+}
+
+export interface ControlProps {
+  readonly id: string
+  readonly 'aria-describedby'?: string | undefined
+  readonly 'aria-invalid'?: boolean | undefined
+}
+
+/** A label, a control, and what is to be said about it. */
+export function Field({ label, note, hint, error, children }: FieldProps): ReactNode {
+  const id = useId()
+  const said = [hint === undefined ? '' : `${id}-hint`, error === undefined ? '' : `${id}-error`]
+  const describedBy = said.filter((part) => part !== '').join(' ')
+  return (
+    <div className={error === undefined ? 'field' : 'field bad'}>
+      <label htmlFor={id}>
+        {label}
+        {note !== undefined && <span className="dim">{note}</span>}
+      </label>
+      {children({
+        id,
+        'aria-describedby': describedBy === '' ? undefined : describedBy,
+        'aria-invalid': error === undefined ? undefined : true,
+      })}
+      {hint !== undefined && (
+        <span className="hint" id={`${id}-hint`}>
+          {hint}
+        </span>
+      )}
+      {error !== undefined && (
+        <span className="err" id={`${id}-error`} role="alert">
+          <Icon name="alert" size={12} />
+          {error}
+        </span>
+      )}
+    </div>
+  )
+}
+
+/** `isMono` for machine words: ids, keys, addresses, JSON. */
+export function TextInput({ isMono, ...rest }: InputHTMLAttributes<HTMLInputElement> & Mono): ReactNode {
+  return <input type="text" autoComplete="off" spellCheck={false} {...rest} className={inputClass(isMono)} />
+}
+
+export function TextArea({ isMono, ...rest }: TextareaHTMLAttributes<HTMLTextAreaElement> & Mono): ReactNode {
+  return <textarea rows={4} spellCheck={false} {...rest} className={inputClass(isMono)} />
+}
+
+interface Mono {
+  readonly isMono?: boolean
+}
+
+function inputClass(isMono = false): string {
+  return isMono ? 'input mono' : 'input'
+}
+
+/** The platform's own select. `isBare`: without an edge, in a line of text or a row. */
+export function Select({ options, isBare, isMono, ...rest }: SelectProps): ReactNode {
+  const kind = [isBare ? 'bare' : '', isMono ? 'mono' : ''].filter((part) => part !== '').join(' ')
+  return (
+    <span className={`pick ${kind}`.trim()}>
+      <select {...rest} className={`select ${kind}`.trim()}>
+        {options.map(({ value, label }) => (
+          <option key={value} value={value}>
+            {label ?? value}
+          </option>
+        ))}
+      </select>
+      <Icon name="down" size={12} />
+    </span>
+  )
+}
+
+interface SelectProps extends Omit<SelectHTMLAttributes<HTMLSelectElement>, 'className' | 'children'>, Mono {
+  readonly options: readonly { readonly value: string; readonly label?: string }[]
+  readonly isBare?: boolean
+}
+
+export function Checkbox({ label, ...rest }: CheckProps): ReactNode {
+  return (
+    <label className="check">
+      <input type="checkbox" {...rest} />
+      <span>{label}</span>
+    </label>
+  )
+}
+
+interface CheckProps extends Omit<InputHTMLAttributes<HTMLInputElement>, 'className' | 'type'> {
+  readonly label: ReactNode
+}
+
+/** One of a few, each with a sentence about what it does. */
+export function Choices<Value extends string>(props: ChoicesProps<Value>): ReactNode {
+  const { legend, name, value, onChange, choices } = props
+  return (
+    <fieldset className="choices">
+      <legend className="label">{legend}</legend>
+      {choices.map((choice) => (
+        <label key={choice.value} className="choice radio">
+          <input
+            type="radio"
+            name={name}
+            value={choice.value}
+            checked={choice.value === value}
+            onChange={() => onChange(choice.value)}
+          />
+          <span>
+            <b>{choice.label}</b>
+            {choice.explanation !== undefined && <small>{choice.explanation}</small>}
+          </span>
+        </label>
+      ))}
+    </fieldset>
+  )
+}
+
+interface ChoicesProps<Value extends string> {
+  readonly legend: ReactNode
+  readonly name: string
+  readonly value: Value | undefined
+  readonly onChange: (value: Value) => void
+  readonly choices: readonly {
+    readonly value: Value
+    readonly label: ReactNode
+    readonly explanation?: ReactNode
+  }[]
+}
+
+/** The search of a page: `/` goes here. Esc empties it first and leaves it then. */
+export function SearchInput({ label, value, onChange, placeholder }: SearchProps): ReactNode {
+  const id = useId()
+  return (
+    <div className="search">
+      <label className="vh" htmlFor={id}>
+        {label}
+      </label>
+      <Icon name="search" />
+      <input
+        id={id}
+        className="input"
+        type="search"
+        autoComplete="off"
+        spellCheck={false}
+        placeholder={placeholder}
+        value={value}
+        data-page-search=""
+        onChange={(event) => onChange(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== 'Escape') return
+          if (value === '') event.currentTarget.blur()
+          else onChange('')
+          event.preventDefault()
+        }}
+      />
+      <kbd>/</kbd>
+    </div>
+  )
+}
+
+interface SearchProps {
+  readonly label: string
+  readonly value: string
+  readonly onChange: (value: string) => void
+  readonly placeholder?: string
+}

@@ -1,0 +1,143 @@
+import type { ReactNode } from 'react'
+import { Icon, type IconName } from './icon.tsx'
+
+/** What a tool may do. Bars fill up and warm; a word is always there. Only `exec` has a ground. */
+export function Tier({
+  tier,
+  isChip = false,
+}: {
+  readonly tier: TierName
+  readonly isChip?: boolean
+}): ReactNode {
+  const lit = TIERS.indexOf(tier)
+  return (
+    <span className={`tier ${tier}${isChip ? ' chip' : ''}`}>
+      <svg viewBox="0 0 12 12" aria-hidden="true" focusable="false" fill="currentColor">
+        {BARS.map(({ x, y }, index) => (
+          <rect
+            key={x}
+            x={x}
+            y={y}
+            width={3}
+            height={12 - y}
+            rx={0.75}
+            className={index < lit ? undefined : 'off'}
+          />
+        ))}
+      </svg>
+      {tier}
+    </span>
+  )
+}
+
+const TIERS = ['pure', 'read', 'write', 'exec'] as const
+export type TierName = (typeof TIERS)[number]
+
+const BARS = [
+  { x: 0, y: 7 },
+  { x: 4.5, y: 4 },
+  { x: 9, y: 1 },
+]
+
+/** Where a call is. Circles last, arrows pass. `isCalm`: in a list, where success is the normal case and stays grey. */
+export function StateMark({ state, label, isCalm = false, hasWord = true }: StateMarkProps): ReactNode {
+  const { icon, tone, word } = STATES[state]
+  const isGrey = isCalm && state === 'succeeded'
+  return (
+    <span className={isGrey ? 'state calm' : `state ${tone}`}>
+      <Icon name={icon} size={14} className={state === 'running' ? 'spin' : undefined} />
+      <span className={hasWord ? undefined : 'vh'}>{label ?? word}</span>
+    </span>
+  )
+}
+
+interface StateMarkProps {
+  readonly state: StateName
+  /** Instead of the state's own word: "Unavailable since 11:47". */
+  readonly label?: ReactNode
+  readonly isCalm?: boolean
+  readonly hasWord?: boolean
+}
+
+export type StateName = keyof typeof STATES
+
+const STATES = {
+  succeeded: { icon: 'succeeded', tone: 'is-succeeded', word: 'succeeded' },
+  failed: { icon: 'failed', tone: 'is-failed', word: 'failed' },
+  unavailable: { icon: 'failed', tone: 'is-failed', word: 'unavailable' },
+  parked: { icon: 'parked', tone: 'is-parked', word: 'parked' },
+  ambiguous: { icon: 'ambiguous', tone: 'is-ambiguous', word: 'ambiguous' },
+  running: { icon: 'running', tone: 'is-running', word: 'running' },
+  released: { icon: 'released', tone: 'is-released', word: 'may retry' },
+  replayed: { icon: 'replayed', tone: 'is-quiet', word: 'replayed' },
+  rejected: { icon: 'rejected', tone: 'is-failed', word: 'rejected' },
+  expired: { icon: 'clock', tone: 'is-quiet', word: 'expired' },
+  skipped: { icon: 'skipped', tone: 'is-quiet', word: 'not reached' },
+} as const satisfies Readonly<Record<string, { icon: IconName; tone: string; word: string }>>
+
+/** An outlined word. Tinted only where somebody has to look. */
+export function Tag({ children, tone, icon }: TagProps): ReactNode {
+  return (
+    <span className={tone === undefined ? 'tag' : `tag ${tone}`}>
+      {icon !== undefined && <Icon name={icon} size={12} />}
+      {children}
+    </span>
+  )
+}
+
+interface TagProps {
+  readonly children: ReactNode
+  readonly tone?: Tone | undefined
+  readonly icon?: IconName
+}
+
+export type Tone = 'failed' | 'parked' | 'succeeded' | 'ambiguous'
+
+/** `Gmail.` in grey, `GetEmails` in ink. The version, if any, is shown elsewhere. */
+export function ToolName({ name }: { readonly name: string }): ReactNode {
+  const bare = name.replace(/@[^@]*$/, '')
+  const cut = Math.max(bare.lastIndexOf('.'), bare.lastIndexOf('/')) + 1
+  return (
+    <span className="tool-name">
+      <i>{bare.slice(0, cut)}</i>
+      {bare.slice(cut)}
+    </span>
+  )
+}
+
+/** One sentence, at most one action. */
+export function Note({ children, tone, icon, action }: NoteProps): ReactNode {
+  return (
+    <div className={tone === undefined ? 'note' : `note ${tone}`}>
+      <Icon name={icon ?? (tone === undefined ? 'eye' : 'alert')} size={14} />
+      <div>
+        <p>{children}</p>
+        {action !== undefined && <p className="row">{action}</p>}
+      </div>
+    </div>
+  )
+}
+
+interface NoteProps {
+  readonly children: ReactNode
+  readonly tone?: Exclude<Tone, 'succeeded'> | undefined
+  readonly icon?: IconName
+  readonly action?: ReactNode
+}
+
+/** For the whole page: offline, session, read-only. */
+export function Banner({ icon, children, action }: BannerProps): ReactNode {
+  return (
+    <div className="banner" role="status">
+      <Icon name={icon} size={14} />
+      <p>{children}</p>
+      {action}
+    </div>
+  )
+}
+
+interface BannerProps {
+  readonly icon: IconName
+  readonly children: ReactNode
+  readonly action?: ReactNode
+}

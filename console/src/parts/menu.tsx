@@ -1,0 +1,108 @@
+import {
+  Menu as AriaMenu,
+  MenuButton,
+  MenuItem,
+  MenuItemCheck,
+  MenuItemCheckbox,
+  MenuProvider,
+} from '@ariakit/react'
+import type { KeyboardEvent, ReactNode } from 'react'
+import { Icon, type IconName } from './icon.tsx'
+
+/** A few things to do, behind one button. */
+export function Menu({ label, icon, items, className = 'btn', hasArrow = true }: MenuProps): ReactNode {
+  return (
+    <MenuProvider>
+      <MenuButton className={className}>
+        {icon !== undefined && <Icon name={icon} size={14} />}
+        {label}
+        {hasArrow && <Icon name="down" size={12} />}
+      </MenuButton>
+      <AriaMenu className="menu" gutter={4} portal unmountOnHide>
+        {items.map(({ label: text, onChoose, icon: drawing }) => (
+          <MenuItem key={text} className="menu-item" onClick={onChoose}>
+            {drawing !== undefined && <Icon name={drawing} size={14} />}
+            {text}
+          </MenuItem>
+        ))}
+      </AriaMenu>
+    </MenuProvider>
+  )
+}
+
+interface MenuProps {
+  readonly label: ReactNode
+  readonly icon?: IconName
+  readonly items: readonly {
+    readonly label: string
+    readonly onChoose: () => void
+    readonly icon?: IconName
+  }[]
+  readonly className?: string
+  readonly hasArrow?: boolean
+}
+
+/**
+ * One filter of a list: dashed while anything is let through, solid with its values once set. Its cross, or Backspace on it, lets
+ * anything through again.
+ */
+export function Filter({ label, options, values, onChange }: FilterProps): ReactNode {
+  const isSet = values.length > 0
+  const names = options
+    .filter(({ value }) => values.includes(value))
+    .map((option) => option.label ?? option.value)
+  return (
+    <MenuProvider values={{ chosen: [...values] }} setValues={({ chosen }) => onChange(chosen ?? [])}>
+      <span className="filter-set">
+        <MenuButton
+          className={isSet ? 'filter set' : 'filter'}
+          onKeyDown={(event: KeyboardEvent) => {
+            if (event.key === 'Backspace' && isSet) onChange([])
+          }}
+        >
+          {label}
+          {isSet ? (
+            <b>{names.length > 0 ? names.join(', ') : values.join(', ')}</b>
+          ) : (
+            <Icon name="down" size={12} />
+          )}
+        </MenuButton>
+        {isSet && (
+          <button
+            type="button"
+            className="filter-clear"
+            aria-label={`Clear ${label}`}
+            title={`Clear ${label}`}
+            onClick={() => onChange([])}
+          >
+            <Icon name="close" size={12} />
+          </button>
+        )}
+      </span>
+      <AriaMenu className="menu" gutter={4} portal unmountOnHide>
+        {options.map((option) => (
+          <MenuItemCheckbox key={option.value} className="menu-item" name="chosen" value={option.value}>
+            <MenuItemCheck className="menu-check">
+              <Icon name="check" size={12} />
+            </MenuItemCheck>
+            <span className="grow">{option.label ?? option.value}</span>
+            {option.count !== undefined && <span className="count">{option.count}</span>}
+          </MenuItemCheckbox>
+        ))}
+      </AriaMenu>
+    </MenuProvider>
+  )
+}
+
+interface FilterProps {
+  readonly label: string
+  readonly options: readonly FilterOption[]
+  readonly values: readonly string[]
+  readonly onChange: (values: readonly string[]) => void
+}
+
+export interface FilterOption {
+  readonly value: string
+  readonly label?: string
+  readonly count?: number
+}

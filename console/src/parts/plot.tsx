@@ -1,0 +1,81 @@
+import type { ReactNode } from 'react'
+
+/**
+ * Small bars without axes: one grey for the ordinary, hues stacked on it for what went wrong. `summary` says in words what they
+ * show; it is what a screen reader hears.
+ */
+export function Bars({ bars, summary, height = 24, gap = 1, className = 'plot' }: BarsProps): ReactNode {
+  const most = Math.max(1, ...bars.map((bar) => bar.parts.reduce((sum, { value }) => sum + value, 0)))
+  const step = 100 / Math.max(1, bars.length)
+  return (
+    <svg
+      className={className}
+      viewBox={`0 0 100 ${height}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={summary}
+      height={height}
+    >
+      {bars.map(({ key, parts }, index) => {
+        let top = height
+        return parts.map(({ value, tone }) => {
+          // A bar that is there is seen, however small.
+          const tall = value === 0 ? 0 : Math.max(1, (value / most) * height)
+          top -= tall
+          return (
+            <rect
+              key={`${key}-${tone ?? 'ok'}`}
+              x={index * step}
+              y={top}
+              width={Math.max(0.4, step - gap)}
+              height={tall}
+              className={tone}
+            />
+          )
+        })
+      })}
+    </svg>
+  )
+}
+
+interface BarsProps {
+  readonly bars: readonly {
+    readonly key: string
+    /** From the ground up. `tone` is a class of the plot: `ok`, `bad`, `park`, `amb`. */
+    readonly parts: readonly { readonly value: number; readonly tone?: string }[]
+  }[]
+  readonly summary: string
+  readonly height?: number
+  readonly gap?: number
+  readonly className?: string
+}
+
+/** A line through values, left to right. `null` where nothing was measured. */
+export function Line({ values, summary, height = 24 }: LineProps): ReactNode {
+  const known = values.filter((value) => value !== null)
+  const most = Math.max(1e-9, ...known)
+  const step = 100 / Math.max(1, values.length - 1)
+  const points = values.flatMap((value, index) =>
+    value === null
+      ? []
+      : [`${(index * step).toFixed(2)},${(height - (value / most) * (height - 2) - 1).toFixed(2)}`],
+  )
+  return (
+    <svg
+      className="plot line"
+      viewBox={`0 0 100 ${height}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={summary}
+      height={height}
+    >
+      <polyline points={points.join(' ')} vectorEffect="non-scaling-stroke" />
+    </svg>
+  )
+}
+
+interface LineProps {
+  readonly values: readonly (number | null)[]
+  readonly summary: string
+  readonly height?: number
+}

@@ -1,0 +1,155 @@
+import { type ReactNode, useEffect, useState } from 'react'
+import { ApiError } from '../api/client.ts'
+import { Button } from './button.tsx'
+import { Icon } from './icon.tsx'
+
+/** Nothing here. By a filter: name it and offer to clear it. By nature: say what will appear, and when. */
+export function Empty({ title, children, actions }: EmptyProps): ReactNode {
+  return (
+    <div className="empty">
+      <h2>{title}</h2>
+      {children !== undefined && <p>{children}</p>}
+      {actions !== undefined && <p className="row">{actions}</p>}
+    </div>
+  )
+}
+
+interface EmptyProps {
+  readonly title: ReactNode
+  readonly children?: ReactNode
+  readonly actions?: ReactNode
+}
+
+const PATIENCE_MS = 200
+
+/** Nothing for a fifth of a second, then grey bars in the shape of the rows that come. */
+export function Loading({ what, rows = 6 }: { readonly what: string; readonly rows?: number }): ReactNode {
+  const [isShown, setShown] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => setShown(true), PATIENCE_MS)
+    return () => clearTimeout(timer)
+  }, [])
+  if (!isShown) return null
+  return (
+    <div className="skeleton" role="status" aria-label={`Loading ${what}`}>
+      {Array.from({ length: rows }, (_, row) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the bars are all the same.
+        <span key={row}>
+          <i />
+          <i />
+          <i />
+        </span>
+      ))}
+    </div>
+  )
+}
+
+/** `what` could not be done: the server's answer, what is safe, and how to go on. */
+export function Failed({ what, error, safe, onRetry, children }: FailedProps): ReactNode {
+  return (
+    <div className="empty" role="alert">
+      <Icon name="failed" className="is-failed" />
+      <h2>{what}</h2>
+      <p>
+        {messageOf(error)} {safe}
+      </p>
+      <p className="row">
+        {onRetry !== undefined && (
+          <Button isSmall onClick={onRetry}>
+            Try again
+          </Button>
+        )}
+        {children}
+      </p>
+    </div>
+  )
+}
+
+interface FailedProps {
+  /** "The journal could not be read" */
+  readonly what: string
+  readonly error: unknown
+  /** "Calls already recorded are safe." */
+  readonly safe?: string
+  readonly onRetry?: () => void
+  readonly children?: ReactNode
+}
+
+export function messageOf(error: unknown): string {
+  if (error instanceof ApiError || error instanceof Error) return error.message
+  return String(error)
+}
+
+/** Work that takes a while: what, how far, which steps, and a way to stop it. */
+export function Work({ title, done, total, steps, onStop }: WorkProps): ReactNode {
+  return (
+    <div className="work">
+      <p className="row">
+        <span className="strong grow">{title}</span>
+        {total !== undefined && (
+          <span className="num soft">
+            {done} of {total}
+          </span>
+        )}
+      </p>
+      {total !== undefined && <Meter label={title} value={done ?? 0} most={total} isRunning />}
+      <ul className="meta">
+        {steps?.map(({ text, state }) => (
+          <li key={text} className={state === 'alert' ? 'row is-parked' : 'row soft'}>
+            <Icon {...STEP_ICONS[state]} size={14} />
+            {text}
+          </li>
+        ))}
+      </ul>
+      {onStop !== undefined && (
+        <Button isSmall onClick={onStop}>
+          Stop
+        </Button>
+      )}
+    </div>
+  )
+}
+
+interface WorkProps {
+  readonly title: string
+  readonly done?: number
+  readonly total?: number
+  readonly steps?: readonly { readonly text: string; readonly state: keyof typeof STEP_ICONS }[]
+  readonly onStop?: () => void
+}
+
+const STEP_ICONS = {
+  done: { name: 'succeeded', className: 'is-quiet' },
+  running: { name: 'running', className: 'is-running spin' },
+  failed: { name: 'failed', className: 'is-failed' },
+  alert: { name: 'alert', className: 'is-parked' },
+  waiting: { name: 'skipped', className: 'is-quiet' },
+} as const
+
+const WARN_PART = 0.9
+
+/** How much of something is used. Amber from nine tenths on. */
+export function Meter({ label, value, most, isRunning = false }: MeterProps): ReactNode {
+  const part = most <= 0 ? 0 : Math.min(value / most, 1)
+  const tone = isRunning ? 'run' : part >= WARN_PART ? 'warn' : ''
+  return (
+    // biome-ignore lint/a11y/useAriaPropsSupportedByRole: both roles have a value.
+    <svg
+      className={`meter ${tone}`.trim()}
+      role={isRunning ? 'progressbar' : 'meter'}
+      aria-label={label}
+      aria-valuenow={Math.round(part * 100)}
+      aria-valuemin={0}
+      aria-valuemax={100}
+    >
+      <rect width={`${part * 100}%`} height="4" rx="2" />
+    </svg>
+  )
+}
+
+interface MeterProps {
+  readonly label: string
+  readonly value: number
+  readonly most: number
+  readonly isRunning?: boolean
+}

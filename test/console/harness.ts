@@ -1,0 +1,217 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import chromium from '@sparticuz/chromium'
+import { type Browser, type BrowserContext, type Page, chromium as playwright } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { type ServerProcess, startServerProcess } from '../e2e/server-process.ts'
+import { createDatabase } from '../store/databases.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const PROGRAM = join(ROOT, 'bin/collet.js')
+
+export interface ConsoleOptions {
+  /** The text of `collet.config.mjs`, or of the file that is named in `files`. */
+  readonly config: string
+  /** More files of the folder that the server is started in. */
+  readonly files?: Readonly<Record<string, string>>
+  /** Default SQLite, in the folder. */
+  readonly engine?: 'sqlite' | 'postgres'
+  readonly env?: Readonly<Record<string, string>>
+  /** After `serve --port 0`. */
+  readonly args?: readonly string[]
+}
+
+export interface PageOptions {
+  /** Below `/console`; default `/`. */
+  readonly path?: string
+  /** With a key of the server, with the one-time link of who started it, or as somebody unknown, which is the default. */
+  readonly as?: 'operator' | { readonly key: string }
+  readonly width?: number
+  readonly height?: number
+  readonly theme?: 'light' | 'dark'
+  /** Parts of messages that the browser may write to its console in this story. */
+  readonly mayComplain?: readonly RegExp[]
+}
+
+export interface ConsoleHarness {
+  readonly server: ServerProcess
+  /** Of the server, without a path. */
+  readonly url: string
+  /** Where the server was started: its config and its `.collet`. */
+  readonly folder: string
+  /** A one-time link that signs the operator in. */
+  link(): Promise<string>
+  /** What may be asked with the start token: a request to the admin API from outside of the browser. */
+  admin(path: string, init?: RequestInit): Promise<Response>
+  /** A browser window of its own, with cookies of its own. */
+  page(options?: PageOptions): Promise<Page>
+  /** Ends the server and starts it again on the same port and folder. */
+  restart(): Promise<void>
+}
+
+/**
+ * For one file of stories: the built command serves in a folder of its own, and one Chromium looks at it. Each story fails on what
+ * no story may do: an error in a page, a breach of its content policy, a request to anywhere else.
+ */
+export function useConsole(options: ConsoleOptions): ConsoleHarness {
+  const folder = mkdtempSync(join(tmpdir(), 'collet-console-'))
+  const opened: Watched[] = []
+  let server: ServerProcess
+  let browser: Browser
+  let env: Readonly<Record<string, string>> = options.env ?? {}
+
+  const serve = (port: string): Promise<ServerProcess> =>
+    startServerProcess(process.execPath, [PROGRAM, 'serve', '--port', port, ...(options.args ?? [])], {
+      cwd: folder,
+      env: { ...env, NO_COLOR: '1' },
+    })
+  beforeAll(async () => {
+    const files = { 'collet.config.mjs': options.config, ...options.files }
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+    if (options.engine === 'postgres') env = { ...env, DATABASE_URL: await createDatabase('console') }
+    const executablePath = await chromium.executablePath()
+    ;[server, browser] = await Promise.all([
+      serve('0'),
+      playwright.launch({ executablePath, args: FLAGS, headless: true }),
+    ])
+  })
+  afterEach(async () => {
+    const faults = opened.flatMap((page) => page.faults)
+    await Promise.all(opened.splice(0).map(({ context }) => context.close()))
+    expect(faults, 'what no page may do').toEqual([])
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await server?.stop()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  const admin = (path: string, init: RequestInit = {}): Promise<Response> => {
+    const token = readFileSync(join(folder, '.collet', `start-token-${new URL(server.url).port}`), 'utf8')
+    const headers = { authorization: `Bearer ${token.trim()}`, 'content-type': 'application/json' }
+    return fetch(`${server.url}${path}`, { ...init, headers: { ...headers, ...init.headers } })
+  }
+  const link = async (): Promise<string> => {
+    const answer = await (await admin('/admin/sign-in', { method: 'POST', body: '{}' })).text()
+    const [found] = /https?:[^"\s]+\/sign-in\/[^"\s]+/.exec(answer) ?? []
+    if (found === undefined) throw new Error(`no link in ${answer}`)
+    return found
+  }
+  return {
+    folder,
+    admin,
+    link,
+    get server() {
+      return server
+    },
+    get url() {
+      return server.url
+    },
+    async page({ path = '/', as, ...view } = {}) {
+      const watched = await openPage(browser, server.url, view)
+      opened.push(watched)
+      const { page, context } = watched
+      if (as === 'operator') await page.goto(await link())
+      else if (as !== undefined) await signIn(context, server.url, as.key)
+      await page.goto(`${server.url}/console${path === '/' ? '' : path}`)
+      await page.locator('h1').first().waitFor()
+      return page
+    },
+    async restart() {
+      const { port } = new URL(server.url)
+      await server.stop()
+      server = await serve(port)
+    },
+  }
+}
+
+/** Not those that the package of the browser proposes: they turn off what keeps sites apart. */
+const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage']
+
+interface Watched {
+  readonly page: Page
+  readonly context: BrowserContext
+  readonly faults: readonly string[]
+}
+
+async function openPage(browser: Browser, url: string, options: PageOptions): Promise<Watched> {
+  const { width = 1280, height = 800, theme = 'light', mayComplain = [] } = options
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme: theme,
+    // What moves is in another place each time one looks.
+    reducedMotion: 'reduce',
+    locale: 'en-GB',
+    timezoneId: 'Europe/Berlin',
+    hasTouch: width < 720,
+  })
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  const page = await context.newPage()
+  const faults: string[] = []
+  page.on('pageerror', (error) => faults.push(`error in the page: ${error.stack ?? error.message}`))
+  page.on('console', (message) => {
+    const text = message.text()
+    // A request that the server refused; whether it should is the story's to say.
+    const isAnswer =
+      text.startsWith('Failed to load resource') && !message.location().url.includes('/assets/')
+    if (message.type() !== 'error' || isAnswer || mayComplain.some((allowed) => allowed.test(text))) return
+    faults.push(`the browser complains: ${text}`)
+  })
+  page.on('request', (request) => {
+    const address = new URL(request.url())
+    if (address.protocol !== 'data:' && address.origin !== new URL(url).origin)
+      faults.push(`a request to ${address.origin}`)
+  })
+  return { page, context, faults }
+}
+
+/** As the dialog does it; the cookie is the window's from then on. */
+async function signIn(context: BrowserContext, url: string, key: string): Promise<void> {
+  const answer = await context.request.post(`${url}/console/session`, { data: { key } })
+  if (!answer.ok()) throw new Error(`not signed in: ${answer.status()} ${await answer.text()}`)
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** What everybody can use, in both themes: nothing that axe finds, nothing that runs out of the window. */
+export async function checkAxe(page: Page, name: string): Promise<void> {
+  // The debugger may run what the policy of the page forbids.
+  await page.evaluate(AXE)
+  for (const theme of ['light', 'dark'] as const) {
+    await inTheme(page, theme, async () => {
+      const found = await page.evaluate(RUN_AXE)
+      expect(found, `${name} in the ${theme} theme`).toEqual([])
+    })
+  }
+  const isTooWide = await page.evaluate(
+    'document.documentElement.scrollWidth > document.documentElement.clientWidth',
+  )
+  expect(isTooWide, `${name} is wider than its window`).toBe(false)
+}
+
+const RUN_AXE = `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })
+  .then(({ violations }) => violations.map(({ id, help, nodes }) =>
+    id + ': ' + help + ' ' + nodes.slice(0, 3).map(({ html, any }) => html.slice(0, 200) + ' ' + (any[0]?.message ?? '')).join(' | ')))`
+
+/** Pictures of the page in both themes, in `console/screenshots/`. Only when `COLLET_PICTURES` is set: they are kept with the sources. */
+export async function shoot(page: Page, name: string): Promise<void> {
+  if (process.env.COLLET_PICTURES === undefined) return
+  const folder = join(ROOT, 'console/screenshots')
+  mkdirSync(folder, { recursive: true })
+  for (const theme of ['light', 'dark'] as const)
+    await inTheme(page, theme, () => page.screenshot({ path: join(folder, `${name}-${theme}.png`) }))
+}
+
+/** As if the computer were set to it; a theme that a person chose in the page comes back after. */
+async function inTheme(page: Page, theme: 'light' | 'dark', act: () => Promise<unknown>): Promise<void> {
+  const kept = await page.evaluate('document.documentElement.dataset.theme ?? ""')
+  await page.evaluate(`document.documentElement.dataset.theme = '${theme}'`)
+  await act()
+  await page.evaluate(
+    kept === ''
+      ? 'delete document.documentElement.dataset.theme'
+      : `document.documentElement.dataset.theme = '${kept}'`,
+  )
+}
