@@ -3,7 +3,7 @@ import { type Check, ok, warn } from './check-names.ts'
 
 /** What a store holds that decides how a server behaves, or that waits for somebody. */
 interface StoreContents {
-  /** Whether there is a key in it that is still good: from then on every caller needs one. */
+  /** Whether there has been a key in it: from then on every caller needs one. */
   readonly hasKeys: boolean
   /** Tools of sources that are served as they were last accepted, by source. */
   readonly imported: ReadonlyMap<string, number>
@@ -28,7 +28,8 @@ export async function lookIntoStore({ isThere, openStore, nowMs }: Looked): Prom
   if (store === undefined) return NOTHING
   try {
     const { imported, waiting } = await countPins(store)
-    const keys = (await store.keys.listKeys({ limit: MOST_COUNTED })).filter(
+    const keys = await store.keys.listKeys({ limit: MOST_COUNTED })
+    const good = keys.filter(
       ({ revokedAtMs, expiresAtMs }) =>
         revokedAtMs === undefined && (expiresAtMs === undefined || expiresAtMs > nowMs),
     )
@@ -36,7 +37,7 @@ export async function lookIntoStore({ isThere, openStore, nowMs }: Looked): Prom
       hasKeys: keys.length > 0,
       imported,
       checks: [
-        ...(keys.length === 0 ? [] : [ok('keys', `${countOf(keys.length, 'good key')} in the store`)]),
+        ...(keys.length === 0 ? [] : [keysCheck(good.length)]),
         ...(imported.size === 0 ? [] : [sourcesCheck(imported)]),
         ...waitingChecks(waiting, 'changed definition', 'an operator', 'collet pins list shows them.'),
         ...(await checkWaitingCalls(store)),
@@ -72,8 +73,19 @@ async function countPins(store: Store) {
   return { imported, waiting }
 }
 
+function keysCheck(good: number): Check {
+  if (good > 0) return ok('keys', `${countOf(good, 'good key')} in the store`)
+  return warn(
+    'keys',
+    'Every key in the store is revoked or expired, and callers need one',
+    'collet keys create makes one.',
+  )
+}
+
 function sourcesCheck(imported: ReadonlyMap<string, number>): Check {
-  const each = [...imported].map(([source, tools]) => `${source} (${countOf(tools, 'tool')})`)
+  const each = [...imported].map(
+    ([source, tools]) => `${source} (${tools === 0 ? 'no tools read yet' : countOf(tools, 'tool')})`,
+  )
   return ok('source', `${each.join(', ')}, as last seen; collet sources tells how they are now`)
 }
 

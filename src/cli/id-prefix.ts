@@ -30,6 +30,16 @@ export async function resolveId(
   return typed.length >= LEAST_WHOLE ? typed : idMeantBy(typed, await known(), meant)
 }
 
+/** The same for names that people give. One that begins nothing is handed on: whoever looks for it says what was meant. */
+export async function resolveName(
+  typed: string,
+  known: () => Promise<readonly string[]>,
+  meant: Meant,
+): Promise<string> {
+  const names = (await known()).map((id) => ({ id, about: [] }))
+  return names.some(({ id }) => id.startsWith(typed)) ? idMeantBy(typed, names, meant) : typed
+}
+
 /**
  * The one id that begins like this, so that nobody has to type all of it. Several are listed, and none of them is chosen:
  * what is done to the wrong one may not be undone.

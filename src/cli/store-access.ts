@@ -69,7 +69,7 @@ export async function ensureStore(
   const { workingFolder, environment, services } = context
   const made: string[] = []
   if (lacksConfig(args, context)) {
-    await writeFile(join(workingFolder, NEW_CONFIG), '{}\n', { flag: 'wx' })
+    await writeFile(join(workingFolder, NEW_CONFIG), EMPTY_CONFIG, { flag: 'wx' })
     made.push(NEW_CONFIG)
   }
   const { store, file, dataFolder } = await chosenStore(args, context)
@@ -99,6 +99,8 @@ export function lacksConfig(
 
 /** JSON needs no package beside it. */
 const NEW_CONFIG = 'collet.config.json'
+/** Editors complete and check what is written into it, where the package is installed beside it. */
+const EMPTY_CONFIG = `${JSON.stringify({ $schema: './node_modules/collet/dist/config.schema.json' }, undefined, 2)}\n`
 
 /** Opens the chosen store for one piece of work, and closes it whatever happens. */
 export async function withStore<T>(

@@ -191,6 +191,12 @@ export interface ErrorDetails {
   readonly mayHaveRun?: true
 }
 
+/** What only somebody who sent a call id can do. Ends a sentence that is whole without it: a caller who sent none is not told. */
+export const BY_CALL_ID = {
+  repeat: ', and with the same call id if you sent one',
+  ask: '; ask again with the same call id',
+} as const
+
 /** Whether a wire may say when to send the same again. */
 export function mayComeAgain({ details }: { readonly details?: ErrorDetails | undefined }): boolean {
   return details?.mayHaveRun !== true

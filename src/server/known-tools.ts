@@ -1,5 +1,5 @@
 import type { ParsedConfig } from '#config/schema'
-import { catalogIdOf, functionNameOf, toolkitOf } from '#core/imports/project'
+import { catalogIdOf, functionNameOf, tagsOf, toolkitOf } from '#core/imports/project'
 import type { Store } from '#core/ports/store'
 import type { SafetyTier, Tool, ToolPolicy } from '#core/tool'
 import type { Selected } from '#core/tools/toolsets'
@@ -69,6 +69,7 @@ function toKnown(
       parts: { base: `${toolkit}.${local}`, toolkit, name: local, version },
       name: functionNameOf(toolkit, local),
       catalogId: catalogIdOf(sourceKind(options), { toolkit, nativeName, local, vendor }),
+      ...tagsOf(offered),
       policy: { safetyTier, scopes, ...(tenants === undefined ? {} : { tenants }) },
     },
   ]

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
 import { Secret } from '#core/secret'
+import { openStore } from '#store/stores'
 import { sampleTool } from '#testing/samples'
 import { testSettings } from '../../test/test-settings.ts'
 import { checkExposure, StartRefused } from './safety.ts'
@@ -112,6 +113,35 @@ describe('startServer', () => {
   it('OTC-97: opens nothing when it refuses, no port, no store and no start token', async () => {
     await expect(startServer(settingsOf('0.0.0.0', OPEN))).rejects.toThrow(StartRefused)
     expect(readdirSync(dataFolder)).toEqual([])
+  })
+
+  it('OTC-97: a key in the store is enough to serve others, and one that was revoked keeps everybody out', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'collet-keyed-'))
+    const url = `sqlite:${join(folder, 'collet.db')}`
+    const settings = { ...settingsOf('0.0.0.0', OPEN), dataFolder: folder, masterKey: undefined, store: url }
+    const tryIt = async (): Promise<number> => {
+      const server = await startServer(settings, { graceMs: 0 })
+      try {
+        return (await fetch(`${server.url.replace('0.0.0.0', '127.0.0.1')}/tools`)).status
+      } finally {
+        await server.close()
+      }
+    }
+    const store = await openStore(url, { dataFolder: folder, masterKey: undefined, mode: 'server' })
+    try {
+      await expect(tryIt()).rejects.toThrow('Make a key with collet keys create')
+      expect(readdirSync(folder).some((name) => name.startsWith('start-token'))).toBe(false)
+      await store.keys.createKey({
+        ...{ tenant: 'default', name: 'ann', keyId: 'k1', digest: 'd', by: 'test', atMs: 1 },
+        ...{ scopes: [], roles: [], tools: undefined, label: undefined, expiresAtMs: undefined },
+      })
+      expect(await tryIt()).toBe(401)
+      await store.keys.revokeKey({ tenant: 'default', keyId: 'k1', by: 'test', atMs: 2 })
+      expect(await tryIt()).toBe(401)
+    } finally {
+      await store.close()
+      rmSync(folder, { recursive: true })
+    }
   })
 
   it('OTC-97: carries the warning to whoever started it', async () => {

@@ -1,9 +1,11 @@
+import { existsSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
 import { type Credentials, findWeakCredentials } from '#auth/api-keys'
 import type { Settings } from '#config/settings'
 import { isImported } from '#config/to-settings'
 import type { KeyStore } from '#core/ports/key-store'
 import { idleSelector, NO_TOOLSETS, TOOLSET_PREFIX } from '#core/tools/toolsets'
+import { parseStoreUrl } from '#store/stores'
 
 /** Rule 3: a name that was ended in the store is not given again by the configuration either. */
 export async function checkPrincipals(
@@ -26,13 +28,24 @@ export interface Exposure {
   readonly sources?: Iterable<readonly [string, { readonly type: string }]>
 }
 
+/** The same where the store holds keys, which close a server as well as configured ones. */
+export function asKeyed<T extends Pick<Exposure, 'auth'>>(exposure: T): T {
+  return { ...exposure, auth: { ...exposure.auth, required: true } }
+}
+
+/** Whether the store may hold keys, as far as that is known before it is opened: one that is not there holds none. */
+export function mayHoldKeys({ store }: Pick<Settings, 'store'>): boolean {
+  const url = parseStoreUrl(store)
+  return url.kind === 'file' ? existsSync(url.path) : url.kind === 'server'
+}
+
 /** What is worth a line at the start, and what to do about it. */
 interface ExposureWarning {
   readonly text: string
   readonly advice: string
 }
 
-const CREDENTIALS = 'Set auth.apiKeys or auth.jwt; collet keys generate makes a strong key.'
+const CREDENTIALS = 'Make a key with collet keys create, or set auth.apiKeys or auth.jwt.'
 
 /**
  * Rule 28, OTC-97 and OTC-103: nobody but this machine without credentials, and no weak ones towards others.
@@ -51,7 +64,7 @@ export function checkExposure(settings: Exposure, allowAnonymous: boolean): read
     return [lackingCredential(text), ...warnings]
   }
   throw new StartRefused(
-    `Refusing to listen on ${server.host} without credentials: anyone who can reach it could call your tools. Configure auth.apiKeys, auth.jwt or auth.issuers, set auth.required and make keys with collet keys create (opentool start: -k KEY), listen on 127.0.0.1, or let everybody in with collet serve --allow-anonymous (\`allowAnonymous: true\` in code).`,
+    `Refusing to listen on ${server.host} without credentials: anyone who can reach it could call your tools. Make a key with collet keys create, configure auth.apiKeys, auth.jwt or auth.issuers (opentool start: -k KEY), listen on 127.0.0.1, or let everybody in with collet serve --allow-anonymous (\`allowAnonymous: true\` in code).`,
   )
 }
 

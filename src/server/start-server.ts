@@ -58,7 +58,15 @@ import {
   Reloads,
 } from './reload.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import { checkExposure, checkPrincipals, isLoopback, isOwnMachine, StartRefused } from './safety.ts'
+import {
+  asKeyed,
+  checkExposure,
+  checkPrincipals,
+  isLoopback,
+  isOwnMachine,
+  mayHoldKeys,
+  StartRefused,
+} from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
 import { createStartPage } from './start-page.ts'
 import { enterToolset } from './toolsets.ts'
@@ -135,7 +143,7 @@ export interface RunningServer {
 /** Puts the house together: store, calls, protocols, HTTP. Everything opened here is closed by `close`. */
 export async function startServer(settings: Settings, options: StartOptions = {}): Promise<RunningServer> {
   const allowAnonymous = options.allowAnonymous ?? false
-  checkExposure(settings, allowAnonymous)
+  checkExposure(mayHoldKeys(settings) ? asKeyed(settings) : settings, allowAnonymous)
   const graceMs = options.graceMs ?? GRACE_MS
   const clock = SYSTEM_CLOCK
   const log = options.log ?? createLog(settings.logLevel, undefined, settings.logStyle)
@@ -202,7 +210,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       const found = isSame(live.auth, merged.auth) ? before : openAuthenticator(merged)
       try {
         await found.refresh()
-        checkExposure({ ...merged, auth: { ...merged.auth, required: found.isConfigured } }, allowAnonymous)
+        checkExposure(found.isConfigured ? asKeyed(merged) : merged, allowAnonymous)
         await checkPrincipals(merged.auth, store.keys)
         if (found.isConfigured !== authenticator.isConfigured)
           throw new StartRefused(
@@ -228,9 +236,9 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const reloads = config === undefined ? undefined : new Reloads({ config, store, apply: reload, log })
     closing.push(async () => reloads?.close())
     // Asked again, because keys of the store close the server as well as configured ones.
-    const auth = { ...settings.auth, required: authenticator.isConfigured }
+    const exposure = authenticator.isConfigured ? asKeyed(settings) : settings
     const warnings = [
-      ...checkExposure({ ...settings, auth }, allowAnonymous).map(({ text }) => text),
+      ...checkExposure(exposure, allowAnonymous).map(({ text }) => text),
       ...findConsentWarnings(settings),
       ...(!store.isShared && (await store.hasOtherWriters()) ? [FILE_IN_USE] : []),
     ]

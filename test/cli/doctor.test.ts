@@ -140,7 +140,7 @@ describe('collet doctor', () => {
     const said = await run('doctor')
     expect(said).not.toContain('No credential is configured')
     expect(said).toContain('✓ keys   1 good key in the store')
-    expect(said).toContain('✓ source files (0 tools), as last seen')
+    expect(said).toContain('✓ source files (no tools read yet), as last seen')
     expect(said).toContain('! calls  Of 1 call nobody knows whether it took effect')
     expect(said).toContain('collet calls settle records what happened')
     expect(await run('tools')).toContain('Sources have more tools: files (0)')

@@ -79,7 +79,9 @@ describe('collet import --from', () => {
     expect(added.stderr).toContain('me is left out: it is Collet itself')
     expect(added.stderr).toContain('1 of 2 tools say that they only read')
     expect(added.stderr).not.toContain('canary')
-    expect(readFileSync(path('collet.config.json'), 'utf8')).toBe('{}\n')
+    expect(JSON.parse(readFileSync(path('collet.config.json'), 'utf8'))).toEqual({
+      $schema: './node_modules/collet/dist/config.schema.json',
+    })
     expect(readFileSync(path('.collet', 'collet.db')).includes('canary')).toBe(false)
     const sources = await stored()
     expect(sources.map(({ key, options }) => [key, options.env])).toEqual([

@@ -59,7 +59,7 @@ describe('collet pins on a store', () => {
     )
     expect((await onStore('pins', 'list', '--all')).stdout).toMatch(/^files\.read +served +1\.0\.0 +- +-/m)
 
-    const diff = await onStore('pins', 'diff', 'files.write')
+    const diff = await onStore('pins', 'diff', 'files.w')
     expect(diff.stdout).toContain('A suspicious change waits; accepting would make it 2.0.0.')
     expect(diff.stdout).toMatch(/suspicious description: has characters of no width \(U\+200B\)/)
     expect(diff.stdout).toMatch(/breaking +input\/properties\/path: is gone/)
@@ -71,7 +71,7 @@ describe('collet pins on a store', () => {
     expect((await onStore('pins', 'accept', '--all', '--source', 'files')).stdout).toBe(
       'Accepted 1: files.new\n',
     )
-    expect((await onStore('pins', 'accept', 'files.write')).stdout).toBe('files.write is served at 2.0.0.\n')
+    expect((await onStore('pins', 'accept', 'files.wr')).stdout).toBe('files.write is served at 2.0.0.\n')
     expect((await onStore('journal')).stdout).toMatch(
       /pin\.accepted source=files tool=files\.write hash=\S+ class=suspicious version=2\.0\.0 by=cli:/,
     )

@@ -118,7 +118,7 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect(metrics).toContain('collet_source_tools{source="Greet",type="openapi"} 1')
 
     text = 'Greets somebody, and more.'
-    expect((await run('sources', 'refresh', 'Greet')).stdout).toContain('1 waiting for a decision')
+    expect((await run('sources', 'refresh', 'Gre')).stdout).toContain('1 waiting for a decision')
     expect(await listed()).toEqual(['Greet.hello@1.0.0 Greets somebody.'])
     expect((await run('pins', 'list')).stdout).toContain('Greet')
     const diff = await run('pins', 'diff', 'Greet.hello')
@@ -140,7 +140,7 @@ describe('collet import, sources and pins, on a server that runs', () => {
       expect.stringContaining('1 of 2 tools say that they only read.'),
     ])
     await expect.poll(hints, { timeout: 3_000 }).toEqual({ Files_read_a: false, Files_write_b: false })
-    expect((await run('sources', 'set', 'Files', '--trust', 'annotations')).code).toBe(0)
+    expect((await run('sources', 'set', 'Fi', '--trust', 'annotations')).code).toBe(0)
     await expect.poll(hints, { timeout: 3_000 }).toEqual({ Files_read_a: true, Files_write_b: false })
     expect((await run('pins', 'list')).stdout).not.toContain('change')
 

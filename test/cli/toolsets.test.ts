@@ -71,3 +71,44 @@ it('collet tools --toolset lists what is in it, of the config or of a server', a
   expect([unknown.code, unknown.stderr]).toEqual([3, expect.stringContaining('Did you mean "say"?')])
   await server.close()
 })
+
+it('the tags of an OpenAPI document select tools, as they were when the definition was accepted', async () => {
+  const document = (tag: string) => ({
+    openapi: '3.1.0',
+    info: { title: 'Shop', version: '1' },
+    servers: [{ url: 'https://shop.example' }],
+    paths: Object.fromEntries(
+      [tag, 'orders'].map((filed, index) => [
+        `/p${index}`,
+        { get: { operationId: `op${index}`, tags: [filed], responses: { 200: { description: 'ok' } } } },
+      ]),
+    ),
+  })
+  const file = join(folder, 'shop.json')
+  rmSync(join(folder, 'collet.config.mjs'))
+  const toolsets = {
+    money: { include: ['tag:Paid-invoices'], exclude: [] },
+    slip: { include: ['tag:ordes'], exclude: [] },
+  }
+  writeFileSync(join(folder, 'collet.config.json'), JSON.stringify({ toolsets }))
+  writeFileSync(file, JSON.stringify(document('Paid invoices')))
+  expect((await run('import', file, '--key', 'Shop', '--yes')).code).toBe(0)
+  const serveOnce = async () => {
+    const [dataFolder, store] = [join(folder, '.collet'), `sqlite:${join(folder, '.collet', 'collet.db')}`]
+    const settings = testSettings({ dataFolder, store, toolsets: new Map(Object.entries(toolsets)) })
+    const server = await startServer({ ...settings, masterKey: undefined }, { graceMs: 0 })
+    try {
+      const listed = await fetch(`${server.url}/tools`, { headers: { 'collet-toolset': 'money' } })
+      const { items } = JSON.parse(await listed.text())
+      return { names: items.map(({ name }: { name: string }) => name), warnings: server.warnings }
+    } finally {
+      await server.close()
+    }
+  }
+  const first = await serveOnce()
+  expect(first.names).toEqual(['Shop_op0'])
+  expect(first.warnings.join()).toContain('no tool has the tag "ordes". Did you mean "orders"?')
+  writeFileSync(file, JSON.stringify(document('open to all')))
+  expect((await serveOnce()).names).toEqual(['Shop_op0'])
+  expect(JSON.parse((await run('toolsets', '--json')).stdout)[0].tools).toEqual(['Shop.op0@1.0.0'])
+})

@@ -21,12 +21,7 @@ interface Difference {
   readonly shows: (reported: Observation, around: Circumstances) => Observation
 }
 
-const NAMING_CODES: ReadonlySet<string> = new Set([
-  'input_invalid',
-  'request_invalid',
-  'ambiguous',
-  'outcome_unknown',
-])
+const WORDS_OF_OTHERS: ReadonlySet<string> = new Set(['tool_failed', 'upstream_failed'])
 
 export type Protocol = Difference['protocol']
 
@@ -106,11 +101,23 @@ export const DIFFERENCES: readonly Difference[] = [
     row: 'MCP-62',
     what: 'our own words about a call name the function the model called, not the id of the tool',
     shows: (reported, { tool, functionName }) =>
-      tool === undefined || !NAMING_CODES.has(reported.code)
+      tool === undefined || WORDS_OF_OTHERS.has(reported.code)
         ? reported
         : withError(reported, (error) => ({
             ...error,
             message: `${error.message}`.replaceAll(`${tool.base}@${tool.version}`, functionName),
+          })),
+  },
+  {
+    protocol: 'mcp',
+    row: 'MCP-62',
+    what: 'who sent no call id is told nothing of one',
+    shows: (reported, { call }) =>
+      call.key !== undefined
+        ? reported
+        : withError(reported, (error) => ({
+            ...error,
+            message: `${error.message}`.replace(/, and with the same call id if you sent one(?=\.)/, ''),
           })),
   },
   {
@@ -190,7 +197,7 @@ function mcpSort(code: string): string {
   return MCP_SORTS[code] ?? '200/isError'
 }
 
-function mcpMessage({ code, callId }: Observation, error: JsonObject, functionName: string): string {
+function mcpMessage({ code }: Observation, error: JsonObject, functionName: string): string {
   const { message, issues, missing, challenges, additionalPromptContent } = error
   if (code === 'tool_not_found') return `Unknown tool: ${functionName}`
   if (mcpSort(code) !== '200/isError') return `${message}`
@@ -212,9 +219,7 @@ function mcpMessage({ code, callId }: Observation, error: JsonObject, functionNa
     ...(user === true ? ['Missing: the user the call is for.'] : []),
     ...(pages.length === 0
       ? []
-      : [
-          `Ask the user to open the address. Then call the tool again${approval === undefined ? '' : ' with exactly the same arguments'}. Call id: ${callId}`,
-        ]),
+      : [`Ask the user to open the address.${approval === undefined ? ' Then call the tool again.' : ''}`]),
     ...(additionalPromptContent === undefined ? [] : [additionalPromptContent]),
   ].join('\n')
 }
@@ -251,7 +256,8 @@ function opentoolMessage(code: string, error: JsonObject, functionName: string):
     ...(approval === undefined ? [] : [approval]),
   ]
   const urls = challenges.map((challenge) => (isJsonObject(challenge) ? challenge.url : ''))
-  return urls.length === 0 ? message : `${message} Open ${urls.join(' and ')} and then call again.`
+  if (urls.length === 0) return message
+  return `${message} Open ${urls.join(' and ')}${approval === undefined ? ' and then call again' : ''}.`
 }
 
 function wholeWait(reported: Observation): Observation {

@@ -72,16 +72,15 @@ function newHeaders(name: string): Record<string, string> {
   return { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': encoded }
 }
 
-/** A result or an error, taken apart; the call id in its text is said as it was asked for. */
+/** A result or an error, taken apart. */
 export function readMcp(revision: McpRevision, call: CallPlan, response: Response): Answer {
   const { observed, callId, runId } = readHeaders(response, call)
   const { jsonrpc, result, error, id, ...strangers } = response.json
   assert.deepEqual({ jsonrpc, id, ...strangers }, { jsonrpc: '2.0', id: ID })
-  const shown = (text: unknown) => `${text}`.replaceAll(`Call id: ${callId}`, `Call id: ${observed.callId}`)
   if (isJsonObject(error)) {
     const sort = `${response.status}/${JSON.stringify(error.code)}`
     return {
-      observation: { ...observed, sort, error: { message: withoutGuess(shown(error.message)) } },
+      observation: { ...observed, sort, error: { message: withoutGuess(`${error.message}`) } },
       callId,
       runId,
     }
@@ -96,7 +95,7 @@ export function readMcp(revision: McpRevision, call: CallPlan, response: Respons
   if (isError === true) {
     assert.equal(_meta['collet/errorCode'], observed.code)
     const sort = `${response.status}/isError`
-    return { observation: { ...observed, sort, error: { message: shown(text) } }, callId, runId }
+    return { observation: { ...observed, sort, error: { message: `${text}` } }, callId, runId }
   }
   // MCP-66: the text is the value, in the revisions that wrap it too.
   const value: JsonValue = text === undefined ? null : JSON.parse(`${text}`)

@@ -84,7 +84,7 @@ describe('approvals of collet mcp', () => {
     const settings = openProject()
     const client = await startClient(settings)
     const text = await client.pay()
-    expect(text).toContain('Then call the tool again with exactly the same arguments.')
+    expect(text).toContain('call again with exactly the same arguments.')
     const address = ADDRESS.exec(text)?.[0] ?? ''
     expect((await fetch(`${address}/status`)).status).toBe(200)
     expect(await decide(settings.dataFolder, text)).toContain('You approved this call')

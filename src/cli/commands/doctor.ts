@@ -383,7 +383,7 @@ function checkContents(file: string): Check {
 }
 
 const REFUSED =
-  'collet serve refuses to start like this. Make a key with collet keys create and set auth.required, or set auth.apiKeys or auth.jwt.'
+  'collet serve refuses to start like this. Make a key with collet keys create, or set auth.apiKeys or auth.jwt.'
 
 /** What `serve` would refuse or warn about: who could call the tools, and how strong the credentials are (rule 28). */
 function checkAccess(exposure: Exposure): readonly Check[] {

@@ -7,6 +7,7 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
+import { resolveName } from '#cli/id-prefix'
 import { renderTable } from '#cli/output'
 import { Pins } from '#core/imports/pins'
 import { cleanJson, cleanText } from '#core/json'
@@ -14,7 +15,7 @@ import { SILENT_LOGGER } from '#core/runtime'
 import { createPinRoutes, type RenderedPin, type RenderedPinDiff } from '#server/admin/pins'
 
 const PIN_OPTIONS = adminOptions('admin:pins')
-const TOOL = { name: 'TOOL', help: 'As collet pins list shows it.' } as const
+const TOOL = { name: 'TOOL', help: 'As collet pins list shows it, or the beginning of that.' } as const
 const HASH = {
   value: 'H',
   help: 'Only the change whose hash is or begins with H; see collet pins diff.',
@@ -84,12 +85,9 @@ const pinsDiff = defineCommand<AdminOption>({
   options: PIN_OPTIONS,
   examples: ['collet pins diff github.issues_create'],
   async run(args, context) {
-    const [tool = ''] = args.positionals
-    const path = `/admin/pins/${encodeURIComponent(tool)}`
-    const diff = await clientOf(args, context).request<RenderedPinDiff>(
-      { method: 'GET', path },
-      'differences',
-    )
+    const client = clientOf(args, context)
+    const path = `/admin/pins/${encodeURIComponent(await pinMeant(args, client))}`
+    const diff = await client.request<RenderedPinDiff>({ method: 'GET', path }, 'differences')
     if (context.json) context.output.json(diff)
     else printDiff(diff, context)
     return EXIT.ok
@@ -161,10 +159,10 @@ const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | Admi
       return EXIT.ok
     }
     if (tool === undefined) throw new UsageError('Name a tool, or use --all --source KEY.')
-    const after = await decidePin('accept', tool, args, context)
+    const after = await decidePin('accept', args, context)
     if (json) output.json(after)
-    else if (after.state === 'removed') output.data(`${tool} is no longer served.`)
-    else output.data(`${tool} is served at ${after.version ?? '1.0.0'}.`)
+    else if (after.state === 'removed') output.data(`${after.tool} is no longer served.`)
+    else output.data(`${after.tool} is served at ${after.version ?? '1.0.0'}.`)
     return EXIT.ok
   },
 })
@@ -183,10 +181,9 @@ const pinsReject = defineCommand<'hash' | AdminOption>({
   },
   examples: ['collet pins reject github.issues_create'],
   async run(args, context) {
-    const [tool = ''] = args.positionals
-    const after = await decidePin('reject', tool, args, context)
+    const after = await decidePin('reject', args, context)
     if (context.json) context.output.json(after)
-    else context.output.data(`${tool} stays ${after.state}.`)
+    else context.output.data(`${after.tool} stays ${after.state}.`)
     return EXIT.ok
   },
 })
@@ -194,14 +191,29 @@ const pinsReject = defineCommand<'hash' | AdminOption>({
 /** Accepts or rejects the waiting change of a tool; the tool as it is after that. */
 async function decidePin(
   verb: 'accept' | 'reject',
-  tool: string,
   args: Arguments<AdminOption | 'hash'>,
   context: CommandContext,
 ): Promise<RenderedPinDiff> {
   const hash = args.text('hash')
   const body = hash === undefined ? {} : { hash }
-  const path = `/admin/pins/${encodeURIComponent(tool)}/${verb}`
-  return await clientOf(args, context).request<RenderedPinDiff>({ method: 'POST', path, body }, 'differences')
+  const client = clientOf(args, context)
+  const path = `/admin/pins/${encodeURIComponent(await pinMeant(args, client))}/${verb}`
+  return await client.request<RenderedPinDiff>({ method: 'POST', path, body }, 'differences')
+}
+
+/** The tool that the first word means. */
+async function pinMeant(
+  { positionals: [typed = ''] }: Arguments<AdminOption>,
+  client: AdminClient,
+): Promise<string> {
+  const known = async () => {
+    const { pins } = await client.request<{ readonly pins: readonly RenderedPin[] }>(
+      { method: 'GET', path: '/admin/pins' },
+      'pins',
+    )
+    return pins.map(({ tool }) => tool)
+  }
+  return await resolveName(typed, known, { noun: 'tool', listedBy: 'collet pins list --all' })
 }
 
 /** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */

@@ -7,6 +7,7 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
+import { resolveId } from '#cli/id-prefix'
 import { readHidden } from '#cli/input'
 import { renderTable } from '#cli/output'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
@@ -93,9 +94,7 @@ const secretsList = defineCommand<AdminOption>({
   examples: ['collet secrets list', 'collet secrets list --json'],
   async run(args, context) {
     const { output, json } = context
-    const { secrets } = await clientOf(args, context).request<{
-      readonly secrets: readonly RenderedCredential[]
-    }>({ method: 'GET', path: '/admin/secrets' }, 'secrets')
+    const secrets = await listed(clientOf(args, context))
     const headings = COLUMNS.map((name) => name.toUpperCase())
     if (json) output.json(secrets)
     else if (secrets.length === 0) output.note('The vault is empty.')
@@ -103,6 +102,14 @@ const secretsList = defineCommand<AdminOption>({
     return EXIT.ok
   },
 })
+
+async function listed(client: AdminClient): Promise<readonly RenderedCredential[]> {
+  const { secrets } = await client.request<{ readonly secrets: readonly RenderedCredential[] }>(
+    { method: 'GET', path: '/admin/secrets' },
+    'secrets',
+  )
+  return secrets
+}
 
 function cellsOf(row: RenderedCredential): readonly string[] {
   return COLUMNS.map((name) => {
@@ -116,12 +123,17 @@ const secretsRemove = defineCommand<AdminOption>({
   name: 'secrets rm',
   summary: 'Removes a credential, and revokes a token at its provider if possible.',
   details: ['With --store alone no provider is known, so nothing is revoked at providers.'],
-  positionals: [{ name: 'REF', help: 'The credential, as collet secrets list shows it.' }],
+  positionals: [
+    { name: 'REF', help: 'The credential, as collet secrets list shows it, or the beginning of that.' },
+  ],
   options: SECRETS_OPTIONS,
-  examples: ['collet secrets rm cred_m1Zb0kVtq2sXn4Rf8uYc3aLe'],
+  examples: ['collet secrets rm cred_m1Zb'],
   async run(args, context) {
-    const [ref = ''] = args.positionals
+    const [typed = ''] = args.positionals
     const client = clientOf(args, context, await brokerOf(args, context))
+    const known = async () =>
+      (await listed(client)).map(({ ref: id, name, principal }) => ({ id, about: [name, principal] }))
+    const ref = await resolveId(typed, known, { noun: 'credential', listedBy: 'collet secrets list' })
     const path = `/admin/secrets/${encodeURIComponent(ref)}`
     const { revoked } = await client.request<{ readonly revoked: boolean }>(
       { method: 'DELETE', path },

@@ -7,8 +7,9 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
+import { resolveName } from '#cli/id-prefix'
 import { SourceShelf } from '#cli/import/shelf'
-import { renderTable } from '#cli/output'
+import { counted, renderTable } from '#cli/output'
 import { cleanText, type JsonObject } from '#core/json'
 import type { RenderedSource } from '#server/admin/sources'
 
@@ -18,7 +19,10 @@ const SOURCE_OPTIONS = {
   url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address of the config.' },
 } as const
 
-const KEY = { name: 'KEY', help: 'The source, as "collet sources" lists it.' } as const
+const KEY = {
+  name: 'KEY',
+  help: 'The source, as "collet sources" lists it, or the beginning of that.',
+} as const
 const HEADINGS = ['SOURCE', 'TYPE', 'STATE', 'TOOLS', 'WAITING', 'READ', 'WHY'] as const
 const MOST_WARNINGS = 5
 
@@ -33,13 +37,18 @@ const sources = defineCommand<AdminOption>({
   options: SOURCE_OPTIONS,
   examples: ['collet sources', 'collet sources --json'],
   async run(args, context) {
-    const { sources: found } = await new AdminClient(args, context).request<{
-      readonly sources: readonly RenderedSource[]
-    }>({ method: 'GET', path: '/admin/sources' }, 'sources')
-    print(found, context)
+    print(await listed(new AdminClient(args, context)), context)
     return EXIT.ok
   },
 })
+
+async function listed(client: AdminClient): Promise<readonly RenderedSource[]> {
+  const { sources: found } = await client.request<{ readonly sources: readonly RenderedSource[] }>(
+    { method: 'GET', path: '/admin/sources' },
+    'sources',
+  )
+  return found
+}
 
 function print(rows: readonly RenderedSource[], { output, json }: CommandContext): void {
   if (json) {
@@ -82,9 +91,10 @@ const sourcesRefresh = defineCommand<AdminOption>({
   options: SOURCE_OPTIONS,
   examples: ['collet sources refresh GitHub'],
   async run(args, context) {
-    const [key = ''] = args.positionals
+    const client = new AdminClient(args, context)
+    const key = await sourceMeant(args, client)
     const path = `/admin/sources/${encodeURIComponent(key)}/refresh`
-    const { source } = await new AdminClient(args, context).request<{ readonly source: RenderedSource }>(
+    const { source } = await client.request<{ readonly source: RenderedSource }>(
       { method: 'POST', path, body: {} },
       'source',
     )
@@ -92,12 +102,22 @@ const sourcesRefresh = defineCommand<AdminOption>({
     else {
       const waiting =
         source.waiting === 0 ? '' : `, ${source.waiting} waiting for a decision: collet pins list`
-      context.output.data(`${source.key} is ${source.state}: ${source.tools} tools${waiting}`)
+      context.output.data(`${source.key} is ${source.state}: ${counted(source.tools, 'tool')}${waiting}`)
       if (source.reason !== null) context.output.note(source.reason)
     }
     return source.state === 'down' ? EXIT.toolFailed : EXIT.ok
   },
 })
+
+const MEANT = { noun: 'source', listedBy: 'collet sources' } as const
+
+/** The source that the first word means. */
+async function sourceMeant(
+  { positionals: [typed = ''] }: Arguments<AdminOption>,
+  client: AdminClient,
+): Promise<string> {
+  return await resolveName(typed, async () => (await listed(client)).map(({ key }) => key), MEANT)
+}
 
 type SetOption = AdminOption | 'trust' | 'include' | 'exclude' | 'approval' | 'tier' | 'timeout'
 
@@ -139,7 +159,7 @@ const sourcesSet = defineCommand<SetOption>({
     "collet sources set GitHub --include 'issues_*' --timeout 90",
   ],
   async run(args, context) {
-    const [key = ''] = args.positionals
+    const [typed = ''] = args.positionals
     const changes = readChanges(args)
     if (Object.keys(changes).length === 0)
       throw new UsageError(
@@ -154,6 +174,7 @@ const sourcesSet = defineCommand<SetOption>({
       },
       context,
     )
+    const key = await resolveName(typed, async () => (await shelf.find([])).taken, MEANT)
     const warnings = await shelf.change(key, changes)
     if (context.json) context.output.json({ key, warnings })
     else {
@@ -226,12 +247,10 @@ const sourcesRemove = defineCommand<AdminOption>({
   options: SOURCE_OPTIONS,
   examples: ['collet sources remove GitHub'],
   async run(args, context) {
-    const [key = ''] = args.positionals
+    const client = new AdminClient(args, context)
+    const key = await sourceMeant(args, client)
     const path = `/admin/sources/${encodeURIComponent(key)}`
-    await new AdminClient(args, context).request<{ readonly removed: true }>(
-      { method: 'DELETE', path },
-      'removed',
-    )
+    await client.request<{ readonly removed: true }>({ method: 'DELETE', path }, 'removed')
     if (context.json) context.output.json({ key, removed: true })
     else context.output.note(`${key} is removed; servers on the same store notice within a second.`)
     return EXIT.ok

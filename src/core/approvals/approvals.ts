@@ -1,4 +1,4 @@
-import { fault, type ToolError } from '#core/errors'
+import { BY_CALL_ID, fault, type ToolError } from '#core/errors'
 import type { ApprovalFilter, ApprovalRecord, DecideResult, DecisionAction } from '#core/ports/approval-store'
 import type { DenialFacts } from '#core/ports/key-store'
 import type { Store } from '#core/ports/store'
@@ -24,7 +24,7 @@ export function approvalRequired(
   const url = `${publicUrl}/approvals/${id}`
   return fault(
     'approval_required',
-    `${tool} needs an approval before it may run. Nothing was run. Once a person has approved it, call again with exactly the same arguments, and with the same call id if you sent one.`,
+    `${tool} needs an approval before it may run. Nothing was run. Once a person has approved it, call again with exactly the same arguments${BY_CALL_ID.repeat}.`,
     {
       missing: { approval: { id, url, checkUrl: `${url}/status` } },
       developerMessage:

@@ -144,7 +144,7 @@ it('rules 9 and 18: a call that was claimed by a process that may not start it i
   const call = () => gateway.call(ALICE, callRequest('Note.Write', { key: 'k' }))
   const error = errorOf(await call())
   expect(error).toMatchObject({ code: 'cancelled', canRetry: true })
-  expect(error.message).toContain('Nothing was run. Repeat it with the same call id.')
+  expect(error.message).toContain('Nothing was run. Call again with exactly the same arguments')
   expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'released' })
   mayStart = true
   expect(gist(await call())).toBe('ok "noted"')

@@ -1,5 +1,6 @@
 import type { CallError, CallRequest, Failure, Outcome, Shown } from '#core/call'
 import {
+  BY_CALL_ID,
   type ErrorDetails,
   FAILURE_CODES,
   type FailureCode,
@@ -354,7 +355,7 @@ function interruptedError(tool: Tool, why: Interruption): CallError {
 /** Ended between its claim and its start: nothing took effect, so a call cut by shutdown may run again. */
 function notStartedError(tool: Tool, why: Interruption): CallError {
   const canRetry = why === 'shutdown'
-  const next = canRetry ? ' Repeat it with the same call id.' : ''
+  const next = canRetry ? ` Call again with exactly the same arguments${BY_CALL_ID.repeat}.` : ''
   return {
     code: CODES[why],
     message: `The call of ${tool.name} was ended before it started. Nothing was run.${next}`,

@@ -1,4 +1,5 @@
 import type { CallReply, CallRequest, Outcome } from '#core/call'
+import { BY_CALL_ID } from '#core/errors'
 import type { Principal } from '#core/principal'
 import { heldElsewhere, placeOfSession, type SessionHolder, type Sessions } from '#core/runs/sessions'
 import { type CallNeeds, callTool } from './call-tool.ts'
@@ -118,8 +119,7 @@ const OUTCOME_UNKNOWN: Outcome = {
   ok: false,
   error: {
     code: 'outcome_unknown',
-    message:
-      'The replica that holds this session stopped answering, so it is not known yet whether the call ran. Do not repeat it; ask again with the same call id.',
+    message: `The replica that holds this session stopped answering, so it is not known yet whether the call ran. Do not repeat it${BY_CALL_ID.ask}.`,
     canRetry: false,
   },
 }

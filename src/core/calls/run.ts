@@ -1,5 +1,5 @@
 import { hasLeft, type Outcome } from '#core/call'
-import { fault } from '#core/errors'
+import { BY_CALL_ID, fault } from '#core/errors'
 import { runIdOf } from '#core/ids'
 import type { Reservation } from '#core/limits/budgets'
 import type { CallLimits, Slot } from '#core/limits/limits'
@@ -261,7 +261,7 @@ function loserAnswer(needs: RunNeeds, running: RunningCall, winner: CallRecord):
 function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome {
   const error = {
     code: 'outcome_unknown',
-    message: `${running.tool.name} ran, but its outcome could not be stored yet. Do not repeat it; ask again with the same call id.`,
+    message: `${running.tool.name} ran, but its outcome could not be stored yet. Do not repeat it${BY_CALL_ID.ask}.`,
     canRetry: false,
   } as const
   return durationMs === undefined ? { ok: false, error } : { ok: false, error, durationMs }

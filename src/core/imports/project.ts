@@ -187,6 +187,7 @@ function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Namin
     description: firstText(description, title, nativeName),
     input: inputSchema,
     output: outputSchema,
+    ...tagsOf(offered),
     ...(requirements === undefined ? {} : { requirements }),
     policy: source.policyFor?.(offered) ?? offered.policy,
     ...(session === undefined
@@ -194,6 +195,21 @@ function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Namin
       : { session: suspended === undefined ? session : { ...session, open: refuse } }),
     run: suspended === undefined ? run : refuse,
   }
+}
+
+const MOST_TAGS = 20
+const LONGEST_TAG = 64
+
+/** Its tags as selectors write them, without spaces: `User management` is `User-management`. */
+export function tagsOf({ tags = [] }: Pick<OfferedTool, 'tags'>): { readonly tags?: readonly string[] } {
+  const words = tags.map((tag) =>
+    tag
+      .trim()
+      .replaceAll(/[^\p{L}\p{N}._-]+/gu, '-')
+      .slice(0, LONGEST_TAG),
+  )
+  const found = [...new Set(words.filter((word) => word !== ''))].slice(0, MOST_TAGS)
+  return found.length === 0 ? {} : { tags: found }
 }
 
 /** Nothing was sent, so the same call may run once an operator has decided (rule 9). */

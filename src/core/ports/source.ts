@@ -55,6 +55,11 @@ export interface OfferedTool {
   readonly nativeName: string
   readonly title?: string
   readonly description: string
+  /**
+   * What the upstream files it under, for toolsets. Not part of the pin, and served as it was when the definition was
+   * accepted: an upstream cannot put a tool before other people by filing it elsewhere.
+   */
+  readonly tags?: readonly string[]
   /** JSON Schema 2020-12 of an object, references and all: this one is enforced. */
   readonly inputSchema: JsonObject
   /** `null` = no output, `{}` = any value. */

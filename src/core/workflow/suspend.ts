@@ -1,6 +1,6 @@
 import { approvalRequired } from '#core/approvals/approvals'
 import type { Failure } from '#core/call'
-import { fault, type ToolError } from '#core/errors'
+import { BY_CALL_ID, fault, type ToolError } from '#core/errors'
 import type { CallRecord, MaybePromise, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 
@@ -73,7 +73,7 @@ export function blockedBy(
   const { retryAfterMs = 1_000, developerMessage } = options
   return fault(
     'outcome_unknown',
-    `${workflow} is not finished: ${why} Its finished steps are kept; call again with exactly the same arguments, and the same call id if you sent one, and it goes on.`,
+    `${workflow} is not finished: ${why} Its finished steps are kept, and it goes on from there: call again with exactly the same arguments${BY_CALL_ID.repeat}.`,
     { retryAfterMs, ...(developerMessage === undefined ? {} : { developerMessage }) },
   )
 }
@@ -85,7 +85,7 @@ export function ambiguousStep(
 ): ToolError {
   return fault(
     'ambiguous',
-    `The server stopped while ${workflow} was calling ${step.tool}, so that step may or may not have taken effect. The workflow waits until an operator settles the step; then call again with exactly the same arguments, and the same call id if you sent one, and it goes on.`,
+    `The server stopped while ${workflow} was calling ${step.tool}, so that step may or may not have taken effect. The workflow waits until an operator settles the step; then call again with exactly the same arguments${BY_CALL_ID.repeat}.`,
     {
       developerMessage: `Settle the step with: collet calls settle ${step.record} --as succeeded|failed|not-run --why TEXT`,
     },

@@ -1,20 +1,28 @@
 import { expect, it } from 'vitest'
+import { approvalRequired } from '#core/approvals/approvals'
+import type { CallError } from '#core/call'
 import { callErrorOf } from '#core/calls/execute'
 import { validateInput } from '#core/calls/resolve'
 import { isToolError } from '#core/errors'
+import type { Tool } from '#core/tool'
 import { prepareTool } from '#core/tools/prepare-tool'
+import { blockedBy } from '#core/workflow/suspend'
 import { ALICE } from '#testing/test-gateway'
-import { describeFailure, encodeFailure, ResultEnvelopes } from './reply.ts'
+import { describeFailure, encodeFailure, type ReplyTarget, ResultEnvelopes } from './reply.ts'
 
-async function failureOf(names: readonly string[]): Promise<string> {
+function toolOf(names: readonly string[]): Tool {
   const properties = Object.fromEntries(names.map((name) => [name, { type: 'string', description: 'D.' }]))
   const input = { type: 'object', properties, required: names }
   const prepared = prepareTool({ id: 'A.B@1.0.0', description: 'd', input, output: null, run: () => null })
   if (!prepared.ok) throw new Error('no tool')
+  return prepared.tool
+}
+
+async function failureOf(names: readonly string[]): Promise<string> {
   try {
-    await validateInput(prepared.tool, {})
+    await validateInput(toolOf(names), {})
   } catch (error) {
-    if (isToolError(error)) return describeFailure(callErrorOf(error), 'c')
+    if (isToolError(error)) return describeFailure(callErrorOf(error))
   }
   return ''
 }
@@ -25,20 +33,41 @@ it('MCP-62: what is wrong with an input is said once', async () => {
   for (const name of 'abcdefg') expect(many.split(`${name}: Is required`)).toHaveLength(2)
 })
 
+const target = {
+  ...({ id: 1, name: 'A_B', revision: '2025-11-25', principal: ALICE, hasHttp: true } as const),
+  tool: undefined,
+  hasCallId: false,
+  metadataUrl: undefined,
+  envelope: new ResultEnvelopes({ name: 'collet', serverVersion: '1' }).of('2025-11-25'),
+}
+
+const textOf = (error: CallError, of: ReplyTarget): string =>
+  JSON.parse(encodeFailure(error, { callId: 'c', headers: {}, target: of }).json ?? '').result.content[0].text
+
+it('F9: a model is told once to call again, by the name it knows, and of no call id that it cannot send', () => {
+  const tool = toolOf(['scale'])
+  const error = callErrorOf(approvalRequired({ id: 'x', tool: tool.id }, 'http://h'))
+  expect(textOf(error, { ...target, tool })).toBe(
+    [
+      'A_B needs an approval before it may run. Nothing was run. Once a person has approved it, call again with exactly the same arguments.',
+      'Approval needed: http://h/approvals/x',
+      'Ask the user to open the address.',
+    ].join('\n'),
+  )
+  expect(textOf(error, { ...target, tool, hasCallId: true })).toContain('the same call id if you sent one.')
+  const lost = callErrorOf(blockedBy(tool.id, 'It waits.'))
+  expect(textOf(lost, { ...target, tool })).toMatch(
+    /^A_B is not finished.* call again with exactly the same arguments\.$/,
+  )
+})
+
+it('what a tool says of itself stays as it is', () => {
+  const tool = toolOf([])
+  const error = { code: 'tool_failed', message: `${tool.id} is closed.`, canRetry: false } as const
+  expect(textOf(error, { ...target, tool })).toBe('A.B@1.0.0 is closed.')
+})
+
 it.each([true, false])('rule 9: whether the same call may be tried again is said: %s', (canRetry) => {
-  const options = { name: 'collet', serverVersion: '1' }
-  const target = {
-    ...({
-      id: 1,
-      name: 'A_B',
-      revision: '2025-11-25',
-      principal: ALICE,
-      tool: undefined,
-      hasHttp: true,
-    } as const),
-    metadataUrl: undefined,
-    envelope: new ResultEnvelopes(options).of('2025-11-25'),
-  }
   const error = { code: 'cancelled', message: 'Nothing was run.', canRetry } as const
   const { json } = encodeFailure(error, { callId: 'c', headers: {}, target })
   const said = canRetry ? { 'collet/canRetry': true } : {}

@@ -1,5 +1,6 @@
 import type { CallError, CallReply, Shown, Success } from '#core/call'
 import {
+  BY_CALL_ID,
   type Challenge,
   type ErrorCode,
   issuePhrase,
@@ -35,18 +36,15 @@ export class ResultEnvelopes {
   }
 }
 
-/** Failures whose text is ours, though they name a tool. */
-const OUR_WORDS: ReadonlySet<ErrorCode> = new Set([
-  'input_invalid',
-  'request_invalid',
-  'ambiguous',
-  'outcome_unknown',
-])
+/** Failures whose text is another's: a tool's own, or that of the server behind it. */
+const WORDS_OF_OTHERS: ReadonlySet<ErrorCode> = new Set(['tool_failed', 'upstream_failed'])
 
 /** How an outcome reaches its caller, once it needs no person any more. */
 export interface ReplyTarget {
   readonly id: JsonRpcId
   readonly name: string
+  /** Few clients of this protocol can send one. */
+  readonly hasCallId: boolean
   readonly revision: Revision
   readonly principal: Principal
   readonly envelope: ResultEnvelope
@@ -115,10 +113,15 @@ function unknownTool({ name }: ReplyTarget, { details }: CallError): string {
   return details?.nextStep === undefined ? said : `${said}. ${details.nextStep}`
 }
 
-/** The model knows the tool by the name it called; what tools and upstreams say is theirs and stays as it is. */
-function inWordsOfCaller(error: CallError, { tool, name }: ReplyTarget): CallError {
-  if (tool === undefined || !OUR_WORDS.has(error.code) || !error.message.includes(tool.id)) return error
-  return { ...error, message: error.message.replaceAll(tool.id, name) }
+/**
+ * The model knows the tool by the name it called, and nothing of a call id that its client did not send; what tools and
+ * upstreams say is theirs and stays as it is.
+ */
+function inWordsOfCaller(error: CallError, { tool, name, hasCallId }: ReplyTarget): CallError {
+  if (WORDS_OF_OTHERS.has(error.code)) return error
+  const named = tool === undefined ? error.message : error.message.replaceAll(tool.id, name)
+  const message = hasCallId ? named : named.replace(BY_CALL_ID.repeat, '').replace(BY_CALL_ID.ask, '')
+  return message === error.message ? error : { ...error, message }
 }
 
 /** A result that the model reads; no value beside it, unless another MCP server sent one (MCP-63). */
@@ -129,7 +132,7 @@ export function toolError(
   const { code: errorCode, canRetry, shown } = error
   const members =
     shown === undefined
-      ? `"content":[{"type":"text","text":${JSON.stringify(describeFailure(error, callId))}}]`
+      ? `"content":[{"type":"text","text":${JSON.stringify(describeFailure(error))}}]`
       : encodeShownFailure(shown, target.revision)
   const of = { callId, runId, errorCode, canRetry, untrusted, metaJson: shown?.metaJson }
   return resultAnswer(target.id, target.envelope.complete(`${members},"isError":true`, of), headers)
@@ -222,7 +225,7 @@ class ResultEnvelope {
 const MOST_ISSUES = 20
 
 /** What a model reads of a failed call: what is wrong, where, and what to do next (MCP-62). */
-export function describeFailure(error: CallError, callId: string): string {
+export function describeFailure(error: CallError): string {
   const { issues = [], missing } = error.details ?? {}
   // The message tells the first ones itself.
   const further = issues.filter((issue) => !error.message.includes(issuePhrase(issue)))
@@ -230,26 +233,25 @@ export function describeFailure(error: CallError, callId: string): string {
     error.message,
     ...further.slice(0, MOST_ISSUES).map(issuePhrase),
     ...(further.length > MOST_ISSUES ? [`(and ${further.length - MOST_ISSUES} more)`] : []),
-    ...(missing === undefined ? [] : describeMissing(missing, callId)),
+    ...(missing === undefined ? [] : describeMissing(missing)),
     ...(error.additionalPromptContent === undefined ? [] : [error.additionalPromptContent]),
   ].join('\n')
 }
 
-/** MCP/T-11: callers that cannot be shown a page get its address, and the id under which the call goes on. */
-function describeMissing(missing: MissingRequirements, callId: string): readonly string[] {
+/** MCP/T-11: callers that cannot be shown a page get its address; the id under which the call goes on is beside the text. */
+function describeMissing(missing: MissingRequirements): readonly string[] {
   const pages = pagesOf(missing)
   return [
     ...pages.map(({ challenge, message }) => `${message}: ${challenge.url}`),
     ...(missing.secrets ?? []).map(({ id }) => `Missing secret: ${id}`),
     ...(missing.userId === true ? ['Missing: the user the call is for.'] : []),
-    ...(pages.length === 0 ? [] : [howToGoOn(missing, callId)]),
+    ...(pages.length === 0 ? [] : [howToGoOn(missing)]),
   ]
 }
 
-/** A client of this protocol has no way to send the id back: what makes it the same call are its arguments. */
-function howToGoOn({ approval }: MissingRequirements, callId: string): string {
-  const same = approval === undefined ? '' : ' with exactly the same arguments'
-  return `Ask the user to open the address. Then call the tool again${same}. Call id: ${callId}`
+/** That an approved call is made again is said by the message itself. */
+function howToGoOn({ approval }: MissingRequirements): string {
+  return `Ask the user to open the address.${approval === undefined ? ' Then call the tool again.' : ''}`
 }
 
 export interface Page {

@@ -258,6 +258,7 @@ export class ToolCalls {
     return {
       id,
       name: asked.name,
+      hasCallId: asked.key !== undefined,
       revision,
       principal,
       envelope: this.#parts.envelopes.of(revision),

@@ -162,7 +162,9 @@ function messageOf({ code, message, details = {} }: ShownError, method: string):
       // SDK clients show nothing but the message, so the address has to stand in it.
       const { authorization = [], approval } = details.missing ?? {}
       const urls = [...authorization, ...(approval === undefined ? [] : [approval])].map(({ url }) => url)
-      return urls.length === 0 ? message : `${message} Open ${urls.join(' and ')} and then call again.`
+      if (urls.length === 0) return message
+      // That an approved call is made again is said already.
+      return `${message} Open ${urls.join(' and ')}${approval === undefined ? ' and then call again' : ''}.`
     }
   }
 }

@@ -1,4 +1,4 @@
-import type { CallReply, CallRequest } from '#core/call'
+import type { CallError, CallReply, CallRequest } from '#core/call'
 import type { Gateway } from '#core/calls/gateway'
 import { isToolError } from '#core/errors'
 import { writeToolRef } from '#core/ids'
@@ -304,6 +304,14 @@ function toldCall({ tool, principal, request, reply, durationMs, tellsWhy }: End
     durationMs,
     outcome: outcome.ok ? 'ok' : outcome.error.code,
     isReplay: replayed,
-    message: outcome.ok || !tellsWhy ? undefined : outcome.error.message,
+    message: outcome.ok ? undefined : whatToKnow(outcome.error, tellsWhy),
   }
+}
+
+/** Where a waiting call is decided; that address lets nobody in by itself. The page of a consent is for its caller alone. */
+function whatToKnow({ message, details }: CallError, tellsWhy: boolean): string | undefined {
+  const { approval, authorization = [] } = details?.missing ?? {}
+  if (approval !== undefined) return `Decide at ${approval.url}`
+  if (!tellsWhy) return undefined
+  return [message, ...authorization.map(({ url }) => url)].join(' ')
 }

@@ -43,6 +43,13 @@ describe('lines for a terminal', () => {
     )
   })
 
+  it('say once what a tool threw, though its caller is told too', () => {
+    plain.line('error', { err: new TypeError('broken') }, 'a tool threw')
+    const failed = { ...call, outcome: 'tool_failed', message: 'It failed: TypeError: broken (a.ts:1)' }
+    expect(plain.call(failed)).not.toContain('broken')
+    expect(plain.call(failed)).toContain('broken')
+  })
+
   it('blank credentials as JSON lines do, and tell calls only at info', () => {
     const written: string[] = []
     const stream = { write: (line: string) => void written.push(line) }

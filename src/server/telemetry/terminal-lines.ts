@@ -13,7 +13,7 @@ export interface ToldCall {
   /** `ok`, or the error code. */
   readonly outcome: string
   readonly isReplay: boolean
-  /** What the caller was told; only where the author of the tools is the one who watches. */
+  /** Where somebody has to go first; or what the caller was told, where the author of the tools is the one who watches. */
   readonly message?: string | undefined
 }
 
@@ -41,12 +41,15 @@ const MS_PER_SECOND = 1_000
 export function terminalLines(options: { readonly isColored: boolean; now(): Date }): TerminalLines {
   const paint = (style: Style, text: string): string =>
     options.isColored ? styleText(style, text, { validateStream: false }) : text
+  /** What a tool threw is written with its place, and then not once more with the call that failed of it. */
+  let thrown = ''
   const time = (): string => paint('dim', options.now().toTimeString().slice(0, 8))
   return {
     line(level, fields, message) {
       const { err, ...rest } = fields
       const name = paint(LEVEL_STYLES[level] ?? 'dim', level.padEnd(WIDEST_LEVEL))
       const facts = Object.entries(rest).map(([key, value]) => paint('dim', ` ${key}=${shown(value)}`))
+      thrown = err === undefined ? '' : textOfThrown(err)
       const said = message ?? (err === undefined ? '' : textOfThrown(err))
       return `${time()} ${name} ${cleanText(said)}${facts.join('')}\n${errorLines(err, message)}`
     },
@@ -60,7 +63,9 @@ export function terminalLines(options: { readonly isColored: boolean; now(): Dat
         paint('dim', protocol === undefined ? who : `${who} over ${protocol}`),
         ...(isReplay ? [paint('dim', '(stored result)')] : []),
       ]
-      const why = message === undefined ? '' : `           ${cleanText(message)}\n`
+      const isSaid = message === undefined || (thrown !== '' && message.includes(thrown))
+      const why = isSaid ? '' : `           ${cleanText(message)}\n`
+      thrown = ''
       return `${time()} ${paint(mark.style, mark.sign)} ${parts.join('  ')}\n${why}`
     },
   }

@@ -1,4 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { win32 } from 'node:path'
 import { type JSONRPCMessage, SdkError, SdkErrorCode, type Transport } from '@modelcontextprotocol/client'
 import { checkLength, type LineCheck, LineReader } from '#core/bytes'
 import { JsonScan } from '#core/json'
@@ -262,7 +264,8 @@ let isWatching = false
 
 /** Starts a program as the head of a process group of its own, so that it can be ended with all it starts. */
 function startGroup({ command, args, cwd, env }: ChildCommand): ChildProcess {
-  const child = spawn(command, [...args], {
+  const [file = command, ...words] = commandLine([command, ...args], process)
+  const child = spawn(file, words, {
     cwd,
     env,
     detached: true,
@@ -287,9 +290,37 @@ function startGroup({ command, args, cwd, env }: ChildCommand): ChildProcess {
   return child
 }
 
+interface Machine {
+  readonly platform: string
+  /** The Node that runs us. */
+  readonly execPath: string
+}
+
+/**
+ * The program and its arguments. On Windows `npx` is a script of the shell, which cannot be started as a program, and is
+ * not given to a shell that would read its arguments again: started is what it would start itself, a script for Node.
+ */
+export function commandLine(
+  [command = '', ...args]: readonly string[],
+  { platform, execPath }: Machine,
+  exists: (file: string) => boolean = existsSync,
+): readonly string[] {
+  const [, name] = /^(npx|npm)(?:\.cmd)?$/i.exec(command) ?? []
+  if (platform !== 'win32' || name === undefined) return [command, ...args]
+  const script = win32.join(
+    win32.dirname(execPath),
+    'node_modules',
+    'npm',
+    'bin',
+    `${name.toLowerCase()}-cli.js`,
+  )
+  return exists(script) ? [execPath, script, ...args] : [command, ...args]
+}
+
+/** Windows has no process groups: there the program itself is signalled. */
 function signalGroup(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
-    process.kill(-pid, signal)
+    process.kill(process.platform === 'win32' ? pid : -pid, signal)
   } catch {
     // Nobody is left in the group.
   }

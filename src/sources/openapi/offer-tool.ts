@@ -98,6 +98,7 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
       nativeName,
       ...(title === undefined ? {} : { title }),
       description: descriptionOf(operation),
+      ...(operation.tags.length === 0 ? {} : { tags: operation.tags }),
       inputSchema: input.schema,
       outputSchema: output.schema,
       ...(security.requirements === undefined ? {} : { requirements: security.requirements }),

@@ -1,0 +1,21 @@
+import { expect, it } from 'vitest'
+import { commandLine } from './stdio-transport.ts'
+
+const NODE = 'C:\\Program Files\\nodejs\\node.exe'
+const SCRIPT = 'C:\\Program Files\\nodejs\\node_modules\\npm\\bin\\npx-cli.js'
+const windows = { platform: 'win32', execPath: NODE }
+const hasNpm = (file: string): boolean => file === SCRIPT
+
+it('on Windows npx is started as the script for Node that it is, and no shell reads its arguments', () => {
+  for (const name of ['npx', 'npx.cmd', 'NPX'])
+    expect(commandLine([name, '-y', 'a & b'], windows, hasNpm)).toEqual([NODE, SCRIPT, '-y', 'a & b'])
+  expect(commandLine(['npx', '-y'], windows, () => false)).toEqual(['npx', '-y'])
+  expect(commandLine(['uvx', 'npx'], windows, hasNpm)).toEqual(['uvx', 'npx'])
+})
+
+it('elsewhere every program is itself', () => {
+  expect(commandLine(['npx', '-y'], { platform: 'linux', execPath: '/node' }, () => true)).toEqual([
+    'npx',
+    '-y',
+  ])
+})
