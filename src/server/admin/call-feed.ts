@@ -137,9 +137,12 @@ export class CallFeed {
     const byRecord = Map.groupBy(events, ({ record }) => record)
     if (byRecord.size === 0) return []
     const calls = await this.#options.store.glance([...byRecord.keys()])
-    return calls.map((call) => {
-      const own = byRecord.get(call.record) ?? []
-      return { call, events: own.map(({ type }) => type), code: codeOf(call, own) }
+    const found = new Map(calls.map((call) => [call.record, call]))
+    return [...byRecord].flatMap(([record, own]) => {
+      const call = found.get(record)
+      return call === undefined
+        ? []
+        : [{ call, events: own.map(({ type }) => type), code: codeOf(call, own) }]
     })
   }
 
