@@ -5,7 +5,6 @@ import type { Settings } from '#config/settings'
 import { portOf, startTokenFileIn } from '#config/to-settings'
 import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
-import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import { explainThrown } from '#core/thrown'
@@ -18,19 +17,11 @@ import type { HttpRoute } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
-import { createOperatorAccess, type OperatorAccess, openToOperators } from '#server/admin/access'
-import { createApprovalRoutes } from '#server/admin/approvals'
+import { createOperatorAccess, openToOperators } from '#server/admin/access'
 import { createCallEventRoutes } from '#server/admin/call-events'
 import { CallFeed } from '#server/admin/call-feed'
-import { createAuditRoutes, createCallRoutes } from '#server/admin/calls'
-import { approverScopes } from '#server/admin/key-grants'
-import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
-import { createPinRoutes } from '#server/admin/pins'
 import { createReloadRoutes } from '#server/admin/reload'
-import { createSecretsRoutes } from '#server/admin/secrets'
-import { createSourceRoutes } from '#server/admin/sources'
-import { createToolsetRoutes } from '#server/admin/toolsets'
-import { createUsageRoutes } from '#server/admin/usage'
+import { adminRoutes } from '#server/admin/routes'
 import { createHttpApp, type HttpApp, type PortSharing } from '#server/http/app'
 import type { TlsFiles } from '#server/http/certificate'
 import type { ServerRoute } from '#server/http/router'
@@ -297,7 +288,16 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...links.routes,
       ...createApprovalPages({ approvals: gateway.approvals, startLinks, publicUrl }),
       signInRoute(startLinks, access),
-      ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
+      ...adminRoutes(
+        () => live,
+        services,
+        {
+          ...{ clock, publicUrl },
+          canSignIn: signIn.isConfigured,
+          onUnknownTool: auditRead(gateway, noteDenial),
+        },
+        access,
+      ),
       ...createCallEventRoutes({ feed: callFeed, clock, enter: gateway.enterWaiting }, access),
       ...createReloadRoutes(
         { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
@@ -398,57 +398,6 @@ const FILE_IN_USE =
 async function openCertificate(tls: TlsFiles, world: { readonly clock: Clock; readonly log: ServerLog }) {
   const { ServedCertificate } = await import('#server/http/certificate')
   return await ServedCertificate.open(tls, world)
-}
-
-/** What operators look after, below `/admin`. */
-function adminRoutes(
-  live: () => Settings,
-  { gateway, registry, sources: { sources, pins }, broker }: Services,
-  parts: { readonly clock: Clock; publicUrl(): string; readonly canSignIn: boolean },
-  access: OperatorAccess,
-): readonly ServerRoute[] {
-  const { store, approvals } = gateway
-  const { clock, publicUrl, canSignIn } = parts
-  const apiKeys = new ApiKeys({
-    store,
-    clock,
-    known: () => ({
-      ...{ tools: registry.tools, toolsets: registry.toolsets },
-      roles: live().auth.roles ?? NO_ROLES,
-      sources: sources.status().map(({ key }) => key),
-      scopes: approverScopes(live().approvals),
-      mayComeLater: () => false,
-    }),
-    isConfigured: ({ tenant, name }) =>
-      live().auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
-  })
-  const isConfigured = (key: string): boolean => live().sources.has(key)
-  return [
-    ...createCallRoutes({ calls: store, clock }, access),
-    ...createUsageRoutes(
-      {
-        store,
-        clock,
-        costOf: (id) => registry.tools.find((tool) => tool.id === id)?.policy.cost,
-        budgets: () => live().budgets,
-      },
-      access,
-    ),
-    ...createApprovalRoutes({ approvals, publicUrl, canSignIn }, access),
-    ...createKeyRoutes(apiKeys, access),
-    ...createToolsetRoutes(
-      () => {
-        const { roles = NO_ROLES, apiKeys: configured } = live().auth
-        return { toolsets: registry.toolsets, tools: registry.tools, roles, apiKeys: configured }
-      },
-      store.keys,
-      access,
-    ),
-    ...createPinRoutes(pins, access),
-    ...createSecretsRoutes({ store, broker, clock }, access),
-    ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),
-    ...createAuditRoutes(store, access),
-  ]
 }
 
 /** What the operator should hear before the first call: rules of theirs that guard nothing. */

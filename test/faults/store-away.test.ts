@@ -208,6 +208,9 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /mcp/:toolset': 404,
   'DELETE /mcp/:toolset': 404,
   'GET /admin/sources': 200,
+  // There is no such tool, which the server knows by itself.
+  'GET /admin/tools/:tool': 404,
+  'GET /admin/tools/:tool/usage': 404,
   'POST /admin/sources/:key/refresh': 400,
   // It reads a file, and this server has none.
   'POST /admin/reload': 400,
