@@ -50,7 +50,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['store', () => import('#cli/commands/store')],
   ['doctor', () => import('#cli/commands/doctor')],
   ['keys', () => import('#cli/commands/keys')],
-  ['key', () => import('#cli/commands/key')],
+  ['key', () => import('#cli/commands/store')],
   ['version', () => import('#cli/commands/doctor')],
 ])
 

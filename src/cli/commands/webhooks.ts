@@ -9,17 +9,16 @@ import {
   UsageError,
 } from '#cli/command'
 import { renderTable } from '#cli/output'
-import { hasStore, loadProjectConfig } from '#cli/store-access'
+import { hasStore, loadProjectConfig, withStore } from '#cli/store-access'
 import { adHocWebhook, guessFormat, toWebhooks, type Webhook } from '#config/webhooks'
 import { isToolError } from '#core/errors'
 import {
-  createWebhookRoutes,
   listWebhooks,
   openWayTo,
   type RenderedWebhook,
   type RenderedWebhooks,
   webhooksNamed,
-} from '#server/admin/webhooks'
+} from '#server/webhooks/routes'
 import { type Tried, tryWebhook } from '#server/webhooks/samples'
 
 const SCOPE = 'admin:webhooks'
@@ -61,17 +60,13 @@ const webhooks = defineCommand<AdminOption>({
 })
 
 async function list(args: Arguments<AdminOption>, context: CommandContext): Promise<RenderedWebhooks> {
-  if (!isServerNamed(args) && !(await hasStore(args, context)))
-    return listWebhooks((await configured(args, context)).webhooks, [])
-  const client = new AdminClient(args, context, {
-    async onStore({ store, access }) {
-      const { webhooks: known } = await configured(args, context)
-      const { clock } = context
-      const options = { webhooks: () => known, notices: store.notices, fetch, clock, publicUrl: () => '' }
-      return createWebhookRoutes(options, access)
-    },
-  })
-  return await client.request<RenderedWebhooks>({ method: 'GET', path: '/admin/webhooks' }, 'webhooks')
+  if (isServerNamed(args)) {
+    const client = new AdminClient(args, context)
+    return await client.request<RenderedWebhooks>({ method: 'GET', path: '/admin/webhooks' }, 'webhooks')
+  }
+  const { webhooks: known } = await configured(args, context)
+  if (!(await hasStore(args, context))) return listWebhooks(known, [])
+  return await withStore(args, context, async ({ notices }) => listWebhooks(known, await notices.listeners()))
 }
 
 function cellsOf(webhook: RenderedWebhook): readonly string[] {

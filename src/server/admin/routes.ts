@@ -3,6 +3,7 @@ import { NO_ROLES, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { ServerRoute } from '#server/http/router'
 import type { Services } from '#server/services'
+import { createWebhookRoutes } from '#server/webhooks/routes'
 import type { OperatorAccess } from './access.ts'
 import { createApprovalRoutes } from './approvals.ts'
 import { createAuditRoutes, createCallRoutes } from './calls.ts'
@@ -14,7 +15,6 @@ import { createSourceRoutes } from './sources.ts'
 import { createToolRoutes } from './tools.ts'
 import { createToolsetRoutes } from './toolsets.ts'
 import { createUsageRoutes } from './usage.ts'
-import { createWebhookRoutes } from './webhooks.ts'
 
 interface AdminParts {
   readonly clock: Clock

@@ -5,10 +5,6 @@ import { didYouMean } from '#core/nearest-name'
 import type { ListenerState, NoticeStore } from '#core/ports/notice-store'
 import type { Clock } from '#core/runtime'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
-import { jsonReply } from '#server/http/exchange'
-import type { ServerRoute } from '#server/http/router'
-import { configuredHosts } from '#server/sources'
-import { tryWebhook } from '#server/webhooks/samples'
 import {
   adminRoute,
   badRequest,
@@ -16,7 +12,11 @@ import {
   NO_STORE,
   type OperatorAccess,
   requireServerScope,
-} from './access.ts'
+} from '#server/admin/access'
+import { jsonReply } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+import { configuredHosts } from '#server/sources'
+import { tryWebhook } from './samples.ts'
 
 const SCOPE = 'admin:webhooks'
 
