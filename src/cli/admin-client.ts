@@ -68,22 +68,33 @@ export class AdminClient {
     member: keyof Answer & string,
   ): Promise<Answer> {
     const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
-    const answer =
-      asksServer || onStore === undefined
-        ? await this.#askServer(request)
-        : await this.#askStore(request, onStore)
-    if (hasMember<Answer>(answer, member)) return answer
-    throw new CommandFailure(
-      EXIT.server,
-      `The server's answer has no "${member}". Is it a Collet server of this version?`,
-    )
+    if (asksServer || onStore === undefined) return readAnswer(await this.#askServer(request), member)
+    return readAnswer(await this.#onStore(request, onStore, (ask) => ask(request)), member)
+  }
+
+  /** Many requests of one kind, on a store that is opened once. What is refused of them keeps the others from nothing. */
+  async requestEach<Answer extends object>(
+    requests: readonly AdminRequest[],
+    member: keyof Answer & string,
+    onEach: (answer: Answer | CommandFailure, index: number) => void,
+  ): Promise<void> {
+    const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
+    const askAll = async (ask: (request: AdminRequest) => Promise<JsonValue>): Promise<void> => {
+      for (const [index, request] of requests.entries())
+        onEach(await orRefusal(async () => readAnswer<Answer>(await ask(request), member)), index)
+    }
+    const [first] = requests
+    if (first === undefined) return
+    if (asksServer || onStore === undefined) await askAll((request) => this.#askServer(request))
+    else await this.#onStore(first, onStore, askAll)
   }
 
   /** A user who can open the store with its key may do everything in it, under their name on this machine. */
-  async #askStore(
+  async #onStore<T>(
     request: AdminRequest,
     onStore: NonNullable<AdminClientOptions['onStore']>,
-  ): Promise<JsonValue> {
+    work: (ask: (request: AdminRequest) => Promise<JsonValue>) => Promise<T>,
+  ): Promise<T> {
     const { clock } = this.#context
     const operator = operatorName(this.#context)
     if (changes(request)) this.#noteActing(`${operator} (the store itself)`)
@@ -96,7 +107,8 @@ export class AdminClient {
         }
         const access = createLocalAccess(operator)
         try {
-          return await callInProcess(await onStore({ store, access, noteDenial }), request)
+          const routes = await onStore({ store, access, noteDenial })
+          return await work((asked) => callInProcess(routes, asked))
         } finally {
           if (denials.length > 0) await store.audit.recordDenials(denials)
         }
@@ -137,6 +149,25 @@ export class AdminClient {
     if (this.#acting === who) return
     this.#acting = who
     this.#context.output.note(`as ${who}`)
+  }
+}
+
+function readAnswer<Answer extends object>(answer: JsonValue, member: keyof Answer & string): Answer {
+  if (hasMember<Answer>(answer, member)) return answer
+  throw new CommandFailure(
+    EXIT.server,
+    `The server's answer has no "${member}". Is it a Collet server of this version?`,
+  )
+}
+
+/** What a route or a server refuses; whatever else goes wrong ends the command. */
+async function orRefusal<T>(work: () => Promise<T>): Promise<T | CommandFailure> {
+  try {
+    return await work()
+  } catch (error) {
+    if (isToolError(error)) return new CommandFailure(EXIT.usage, error.message)
+    if (error instanceof CommandFailure && error.exit === EXIT.usage) return error
+    throw error
   }
 }
 

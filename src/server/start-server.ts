@@ -5,6 +5,7 @@ import type { Settings } from '#config/settings'
 import { portOf, startTokenFileIn } from '#config/to-settings'
 import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
+import type { KeyOwner } from '#core/ports/key-store'
 import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { Secret } from '#core/secret'
@@ -20,7 +21,8 @@ import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
 import { createOperatorAccess, type OperatorAccess, openToOperators } from '#server/admin/access'
 import { createApprovalRoutes } from '#server/admin/approvals'
-import { createAuditRoutes, createCallRoutes } from '#server/admin/calls'
+import { createAuditRoutes } from '#server/admin/audit'
+import { createCallRoutes } from '#server/admin/calls'
 import { approverScopes } from '#server/admin/key-grants'
 import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
 import { createPinRoutes } from '#server/admin/pins'
@@ -424,7 +426,7 @@ function adminRoutes(
       {
         store,
         clock,
-        costOf: (id) => registry.tools.find((tool) => tool.id === id)?.policy.cost,
+        costOf: (id) => registry.find(id)?.policy.cost,
         budgets: () => live().budgets,
       },
       access,
@@ -442,8 +444,12 @@ function adminRoutes(
     ...createPinRoutes(pins, access),
     ...createSecretsRoutes({ store, broker, clock }, access),
     ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),
-    ...createAuditRoutes(store, access),
+    ...createAuditRoutes({ store, configured: () => configuredOwners(live().auth) }, access),
   ]
+}
+
+function configuredOwners({ apiKeys }: Settings['auth']): readonly KeyOwner[] {
+  return apiKeys.map(({ tenant, id }) => ({ tenant, name: id }))
 }
 
 /** What the operator should hear before the first call: rules of theirs that guard nothing. */

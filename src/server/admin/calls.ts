@@ -1,10 +1,8 @@
 import { CALL_STATES, type CallError, type CallState } from '#core/call'
 import type { ToolError } from '#core/errors'
-import { principalIdOf } from '#core/journal/append'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { CallFilter } from '#core/ports/operator-store'
 import type { CallRecord, Settlement, Store } from '#core/ports/store'
-import { opaquePrincipal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
@@ -15,9 +13,6 @@ import { renderCall, renderDetails, timelineOf } from './call-view.ts'
 const LIST_SCOPE = 'admin:calls'
 const READ_SCOPE = 'calls:read'
 const SETTLE_SCOPE = 'calls:settle'
-const AUDIT_SCOPE = 'audit:read'
-const KEYS_SCOPE = 'admin:keys'
-const MOST_KEYS = 10_000
 const DEFAULT_LIMIT = 100
 const HIGHEST_LIMIT = 1_000
 const MOST_STEPS = 200
@@ -90,51 +85,8 @@ export function createCallRoutes(
   ]
 }
 
-/**
- * `GET /admin/audit?after=&limit=`: who was refused what, oldest first (rule 30a, OWP-62). Principals are opaque there;
- * whoever manages keys may know them anyway, and is told which of those with a key it was.
- */
-export function createAuditRoutes(
-  { audit, keys, digest }: Pick<Store, 'audit' | 'keys' | 'digest'>,
-  access: OperatorAccess,
-): readonly ServerRoute[] {
-  const principalsWithKeys = async (): Promise<ReadonlyMap<string, string>> => {
-    const owners = await keys.listKeys({ limit: MOST_KEYS })
-    return new Map(
-      owners.map(({ tenant, name }) => {
-        const id = principalIdOf(name)
-        return [opaquePrincipal({ digest }, { tenant, id }), id]
-      }),
-    )
-  }
-  const read = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, AUDIT_SCOPE)
-    const tenant = tenantWithin(principal)
-    const filter = {
-      after: wholeNumber(query, 'after', 0, MOST_NUMBER),
-      limit: wholeNumber(query, 'limit', DEFAULT_LIMIT, HIGHEST_LIMIT),
-      ...(tenant === undefined ? {} : { tenant }),
-    }
-    const denials = await audit.readDenials(filter)
-    const known = access.hasScope(principal, KEYS_SCOPE) ? await principalsWithKeys() : undefined
-    const events = denials.map(({ no, atMs, ...denial }) => ({
-      no,
-      type: 'authorization.decided',
-      at: new Date(atMs).toISOString(),
-      ...denial,
-      ...(known?.has(denial.principal) === true ? { principal_id: known.get(denial.principal) } : {}),
-      allowed: false,
-    }))
-    return jsonReply(
-      200,
-      { events, next: denials.at(-1)?.no ?? filter.after },
-      { 'cache-control': 'no-store' },
-    )
-  }
-  return [adminRoute(access, 'GET', '/admin/audit', read)]
-}
-
-function wholeNumber(query: URLSearchParams, name: string, fallback: number, most: number): number {
+/** A number in a query. */
+export function wholeNumber(query: URLSearchParams, name: string, fallback: number, most: number): number {
   const text = query.get(name)
   if (text === null) return fallback
   const number = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
