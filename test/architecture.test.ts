@@ -54,6 +54,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
       'core',
       'codec',
       'http-exchange',
+      'prepared',
       'protocols',
       'protocol-list',
       'store',

@@ -5,8 +5,6 @@ import type { Settings } from '#config/settings'
 import { portOf, startTokenFileIn } from '#config/to-settings'
 import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
-import type { KeyOwner } from '#core/ports/key-store'
-import { NO_ROLES } from '#core/principal'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import { explainThrown } from '#core/thrown'
@@ -19,18 +17,9 @@ import type { HttpRoute } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
-import { createOperatorAccess, type OperatorAccess, openToOperators } from '#server/admin/access'
-import { createApprovalRoutes } from '#server/admin/approvals'
-import { createAuditRoutes } from '#server/admin/audit'
-import { createCallRoutes } from '#server/admin/calls'
-import { approverScopes } from '#server/admin/key-grants'
-import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
-import { createPinRoutes } from '#server/admin/pins'
+import { createOperatorAccess, openToOperators } from '#server/admin/access'
 import { createReloadRoutes } from '#server/admin/reload'
-import { createSecretsRoutes } from '#server/admin/secrets'
-import { createSourceRoutes } from '#server/admin/sources'
-import { createToolsetRoutes } from '#server/admin/toolsets'
-import { createUsageRoutes } from '#server/admin/usage'
+import { adminRoutes } from '#server/admin/routes'
 import { createHttpApp, type HttpApp, type PortSharing } from '#server/http/app'
 import type { TlsFiles } from '#server/http/certificate'
 import type { ServerRoute } from '#server/http/router'
@@ -47,7 +36,8 @@ import { createSpanExporter } from '#server/telemetry/tracing'
 import { keepOutOfGit } from '#store/stores'
 import { createApprovalLinks } from './approvals/links.ts'
 import { createApprovalPages } from './approvals/pages.ts'
-import { StartLinks, signInRoute } from './approvals/sign-in.ts'
+import { createConsole } from './console/console.ts'
+import { signInRoute } from './console/start-links.ts'
 import { watchIdleNames } from './idle-names.ts'
 import {
   type ConfigSource,
@@ -58,15 +48,7 @@ import {
   Reloads,
 } from './reload.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import {
-  asKeyed,
-  checkExposure,
-  checkPrincipals,
-  isLoopback,
-  isOwnMachine,
-  mayHoldKeys,
-  StartRefused,
-} from './safety.ts'
+import { asKeyed, checkExposure, checkPrincipals, isLoopback, mayHoldKeys, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
 import { createStartPage } from './start-page.ts'
 import { enterToolset } from './toolsets.ts'
@@ -91,6 +73,8 @@ export interface StartOptions {
   readonly worker?: WorkerShare
   /** Present when the author of the tools is the one who calls them, on this machine: callers hear what tools throw. */
   readonly developing?: { readonly folder: string }
+  /** Where the built console is; default in this package. */
+  readonly consoleFolder?: string
   /** What a conformance suite drives besides the product; only tests have it. */
   readonly conformance?: Conformance
 }
@@ -119,6 +103,8 @@ export interface RunningServer {
   /** Of the listener that serves `/metrics` alone, if there is one. */
   readonly metricsUrl?: string | undefined
   readonly startTokenFile: string
+  /** Where people look at it; absent where the console is turned off or not built. */
+  readonly consoleUrl?: string | undefined
   /** Signs the person who opens it in, once; absent where others reach the server. */
   readonly signInUrl?: string | undefined
   /** Everything that is answered here, for who wants to try it all. */
@@ -270,9 +256,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...{ approvals: gateway.approvals, signIn, clock, log, publicUrl },
       sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
-    const startLinks = isOwnMachine(settings.server)
-      ? new StartLinks({ startToken, callers: store.callers, clock, publicUrl })
-      : undefined
+    const webConsole = createConsole({
+      ...{ settings, store, authenticator, startToken, clock, publicUrl },
+      folder: options.consoleFolder,
+    })
+    const { sessions, startLinks } = webConsole
     const protocolServices: ProtocolServices = {
       ...{ gateway: observed, store, clock, log, publicUrl },
       serverVersion: VERSION,
@@ -294,15 +282,29 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
       ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
       ...links.routes,
-      ...createApprovalPages({ approvals: gateway.approvals, startLinks, publicUrl }),
+      ...createApprovalPages({ approvals: gateway.approvals, sessions, startLinks, publicUrl }),
       signInRoute(startLinks, access),
-      ...adminRoutes(() => live, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
+      ...adminRoutes(
+        () => live,
+        services,
+        {
+          ...{ clock, publicUrl },
+          canSignIn: signIn.isConfigured,
+          onUnknownTool: auditRead(gateway, noteDenial),
+        },
+        access,
+      ),
       ...createReloadRoutes(
         { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
         access,
       ),
       ...(metadata?.routes ?? []),
-      createStartPage({ settings, publicUrl, isKeyed: () => authenticator.isConfigured }),
+      ...webConsole.routes,
+      createStartPage({
+        ...{ settings, publicUrl },
+        hasConsole: webConsole.isServed,
+        isKeyed: () => authenticator.isConfigured,
+      }),
       createMetricsRoute({
         metrics: shownMetrics,
         authenticator,
@@ -313,6 +315,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const app = createHttpApp({
       routes,
       authenticator,
+      sessions,
       settings: settings.server,
       log,
       metrics,
@@ -350,6 +353,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       url,
       metricsUrl,
       startTokenFile,
+      consoleUrl: webConsole.isServed() ? `${publicUrl()}/console` : undefined,
       signInUrl: startLinks?.make(),
       routes: routes.map(({ method, path }) => ({ method, path })),
       warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleNames],
@@ -395,61 +399,6 @@ const FILE_IN_USE =
 async function openCertificate(tls: TlsFiles, world: { readonly clock: Clock; readonly log: ServerLog }) {
   const { ServedCertificate } = await import('#server/http/certificate')
   return await ServedCertificate.open(tls, world)
-}
-
-/** What operators look after, below `/admin`. */
-function adminRoutes(
-  live: () => Settings,
-  { gateway, registry, sources: { sources, pins }, broker }: Services,
-  parts: { readonly clock: Clock; publicUrl(): string; readonly canSignIn: boolean },
-  access: OperatorAccess,
-): readonly ServerRoute[] {
-  const { store, approvals } = gateway
-  const { clock, publicUrl, canSignIn } = parts
-  const apiKeys = new ApiKeys({
-    store,
-    clock,
-    known: () => ({
-      ...{ tools: registry.tools, toolsets: registry.toolsets },
-      roles: live().auth.roles ?? NO_ROLES,
-      sources: sources.status().map(({ key }) => key),
-      scopes: approverScopes(live().approvals),
-      mayComeLater: () => false,
-    }),
-    isConfigured: ({ tenant, name }) =>
-      live().auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
-  })
-  const isConfigured = (key: string): boolean => live().sources.has(key)
-  return [
-    ...createCallRoutes({ calls: store, clock }, access),
-    ...createUsageRoutes(
-      {
-        store,
-        clock,
-        costOf: (id) => registry.find(id)?.policy.cost,
-        budgets: () => live().budgets,
-      },
-      access,
-    ),
-    ...createApprovalRoutes({ approvals, publicUrl, canSignIn }, access),
-    ...createKeyRoutes(apiKeys, access),
-    ...createToolsetRoutes(
-      () => {
-        const { roles = NO_ROLES, apiKeys: configured } = live().auth
-        return { toolsets: registry.toolsets, tools: registry.tools, roles, apiKeys: configured }
-      },
-      store.keys,
-      access,
-    ),
-    ...createPinRoutes(pins, access),
-    ...createSecretsRoutes({ store, broker, clock }, access),
-    ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),
-    ...createAuditRoutes({ store, configured: () => configuredOwners(live().auth) }, access),
-  ]
-}
-
-function configuredOwners({ apiKeys }: Settings['auth']): readonly KeyOwner[] {
-  return apiKeys.map(({ tenant, id }) => ({ tenant, name: id }))
 }
 
 /** What the operator should hear before the first call: rules of theirs that guard nothing. */

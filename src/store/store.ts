@@ -18,6 +18,7 @@ import { sqlPins, sqlSources } from './imports.ts'
 import { openGroups, readJournal } from './journal.ts'
 import { sqlAudit, sqlKeys } from './keys.ts'
 import { sqlBudgets, sqlRates } from './limits.ts'
+import { sqlNotices } from './notices.ts'
 import { sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
 import { sqlKeyChange } from './rotation.ts'
 import { type RowGuard, sqlReloads } from './rows.ts'
@@ -98,6 +99,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     consents: sqlConsents(context),
     callers: sqlProtocolSessions(context, digest),
     approvals: sqlApprovals(context),
+    notices: sqlNotices(context, chain.audience),
     pins: sqlPins(context),
     sources: sqlSources(context),
     workflows: sqlWorkflows(context),

@@ -7,6 +7,7 @@ import type {
   VaultAddress,
   VaultEntry,
   VaultFacts,
+  VaultOwner,
   VaultStore,
 } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
@@ -38,6 +39,7 @@ export function sqlVault({ careful, read, keys }: StoreContext): VaultStore {
     spend: careful(order, spendCredential),
     remove: careful(order, removeCredential),
     list: read(listCredentials),
+    listOf: read(listOwned),
     findByRef: read(findByRef),
     rotate: careful(() => '', rotateKeys),
   }
@@ -111,6 +113,10 @@ function* listCredentials({
   readonly limit: number
 }): Steps<readonly VaultFacts[]> {
   return (yield* all('listCredentials', tenant, tenant, limit)).map(factsOf)
+}
+
+function* listOwned({ tenant, principal, user }: VaultOwner): Steps<readonly VaultFacts[]> {
+  return (yield* all('credentialsOf', tenant, principal, user)).map(factsOf)
 }
 
 function* findByRef(ref: string): Steps<VaultFacts | undefined> {
@@ -295,6 +301,7 @@ export const queries = {
   findCredentialByRef: 'SELECT * FROM vault WHERE ref = ?',
   listCredentials:
     'SELECT * FROM vault WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?) ORDER BY no DESC LIMIT ?',
+  credentialsOf: 'SELECT * FROM vault WHERE tenant = ? AND principal = ? AND user_id = ? ORDER BY no DESC',
   leaseCredential: `UPDATE vault SET lease_until = ? WHERE ${AT} AND ref = ? AND version = ? AND lease_until <= ?`,
   unleaseCredential: `UPDATE vault SET lease_until = 0 WHERE ${AT} AND ref = ? AND version = ?`,
   renewCredential: `UPDATE vault SET version = version + 1, data_key = ?, value = ?, scopes = ?, expires_at = ?, lease_until = 0,

@@ -85,7 +85,7 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     )
     const window = { tenant: 'team1', principal: undefined, lengthMs: DAY_MS, startMs: 0 }
     const spent = { calls: 3, milliseconds: 400, cost: 5 }
-    await store.budgets.lease(window, spent, { calls: 10, milliseconds: 1_000, cost: 10 })
+    await store.budgets.lease(window, spent, { calls: 10, milliseconds: 1_000, cost: 10 }, 1_000)
     assert.deepEqual(await store.openBudgets(1, undefined, 5), [{ window, used: spent }])
     assert.deepEqual(await store.openBudgets(1, 'other', 5), [])
     assert.deepEqual(await store.openBudgets(DAY_MS, 'team1', 5), [])

@@ -240,6 +240,13 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await refs({ limit: 10 }), ['cred_3', 'cred_2', 'cred_1'])
     assert.deepEqual(await refs({ limit: 2 }), ['cred_3', 'cred_2'])
     assert.deepEqual(await refs({ tenant: 'default', limit: 10 }), ['cred_2', 'cred_1'])
+    await store.vault.put({ ...TOKEN, ref: 'cred_4', user: 'digest of u' })
+    await store.vault.put({ ...TOKEN, ref: 'cred_5', principal: 'key:bob' })
+    const owned = await store.vault.listOf({ tenant: 'default', principal: TOKEN.principal, user: '' })
+    assert.deepEqual(
+      owned.map(({ ref }) => ref),
+      ['cred_2', 'cred_1'],
+    )
     const all = await store.vault.list({ limit: 10 })
     assert.ok(!JSON.stringify(all).includes('first-value'))
     assert.ok(all.every((facts) => !('value' in facts)))

@@ -79,7 +79,7 @@ describe('looking at calls in a real store', () => {
     const startMs = Math.floor(Date.now() / lengthMs) * lengthMs
     const window = { tenant: 'team1', principal: undefined, lengthMs, startMs }
     const limit = { calls: 100, milliseconds: 1_000, cost: 1_000 }
-    await store.budgets.lease(window, { calls: 30, milliseconds: 0, cost: 0 }, limit)
+    await store.budgets.lease(window, { calls: 30, milliseconds: 0, cost: 0 }, limit, 1_000)
     const alone = await run('budgets')
     expect(alone.stdout).toMatch(/^team1 +- +1d +calls +- +30 +- /m)
     const budgets = [{ for: 'tenant', of: ['team1'], window: '1d', calls: 100 }]

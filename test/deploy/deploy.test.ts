@@ -31,7 +31,7 @@ async function samples(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   metrics.followCertificate(() => 0)
   metrics.followSources(() => [
     {
-      ...{ key: 'S', type: 'mcp', kind: 'mcp', state: 'ready', tools: 1, waiting: 0 },
+      ...{ key: 'S', type: 'mcp', kind: 'mcp', state: 'ready', sinceMs: 0, tools: 1, waiting: 0 },
       ...{ warnings: [], findings: [], oddities: [], idle: [] },
     },
   ])

@@ -73,7 +73,7 @@ describe('the admin API in /openapi.json', () => {
   })
 
   it('describes what lists answer', async () => {
-    const lists = ['calls', 'audit', 'keys', 'toolsets', 'pins', 'secrets', 'sources', 'approvals']
+    const lists = ['calls', 'audit', 'keys', 'tools', 'toolsets', 'pins', 'secrets', 'sources', 'approvals']
     const answers = await Promise.all(lists.map((name) => ask('GET', `/admin/${name}`)))
     expect(answers.map(({ status }) => status)).toEqual(lists.map(() => 200))
     expect(answers.flatMap(({ findings }) => findings)).toEqual([])
@@ -93,6 +93,9 @@ describe('the admin API in /openapi.json', () => {
       await ask('GET', '/admin/keys'),
       await ask('POST', '/admin/secrets', '/admin/secrets', secret),
       await ask('GET', '/admin/secrets'),
+      await ask('GET', '/admin/tools/:tool', '/admin/tools/Bank.Pay'),
+      await ask('GET', '/admin/tools/:tool', '/admin/tools/Bank.Pry'),
+      await ask('GET', '/admin/tools/:tool/usage', '/admin/tools/Bank.Pay/usage'),
       await ask('POST', '/admin/keys', '/admin/keys', { principal: '' }),
       await ask('DELETE', '/admin/keys/:keyId', '/admin/keys/nobody'),
     ]

@@ -10,7 +10,7 @@ import {
 import { renderTable } from '#cli/output'
 import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
-import { createUsageRoutes, type RenderedBudget, type RenderedUsage } from '#server/admin/usage'
+import { createUsageRoutes, quantile, type RenderedBudget, type RenderedUsage } from '#server/admin/usage'
 
 const GROUPS = ['tenant', 'principal', 'tool'] as const
 type Group = (typeof GROUPS)[number]
@@ -100,18 +100,6 @@ function sumOf(rows: readonly RenderedUsage[], by: readonly Group[]) {
     p50Ms: quantile(durations, 0.5),
     p95Ms: quantile(durations, 0.95),
   }
-}
-
-/** The number of milliseconds that so many of the calls stayed within. */
-function quantile(durations: readonly (readonly [number, number])[], share: number): number | null {
-  const sorted = durations.toSorted(([left], [right]) => left - right)
-  const wanted = share * sorted.reduce((total, [, calls]) => total + calls, 0)
-  let counted = 0
-  for (const [ms, calls] of sorted) {
-    counted += calls
-    if (counted >= wanted) return ms
-  }
-  return null
 }
 
 function headingsOf(by: readonly Group[]): readonly string[] {

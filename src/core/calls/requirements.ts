@@ -7,11 +7,11 @@ import {
   proveUser,
   unprovenUser,
   userDigest,
-  type VaultOwner,
   vaultOwner,
 } from '#core/credentials/credentials'
 import { type AuthorizationChallenge, fault, type MissingRequirements, type ToolError } from '#core/errors'
 import type { ChallengeNeed, Store } from '#core/ports/store'
+import type { VaultOwner } from '#core/ports/vault-store'
 import type { ConsentEvents } from '#core/runs/notices'
 import type { Hooks, MaybePromise } from '#core/runtime'
 import type { Secret } from '#core/secret'

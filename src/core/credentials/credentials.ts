@@ -1,6 +1,6 @@
 import { fault, StoreError, type ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
-import type { VaultAddress, VaultEntry } from '#core/ports/vault-store'
+import type { VaultEntry, VaultOwner } from '#core/ports/vault-store'
 import { ANONYMOUS, coversScope, type Principal } from '#core/principal'
 import type { Clock, Hooks, Logger, TokenBroker } from '#core/runtime'
 import { Secret } from '#core/secret'
@@ -101,8 +101,6 @@ function credentialUnavailable(provider: string): ToolError {
 /** Acting for users other than the credential's own subject. */
 const ASSERT_USERS_SCOPE = 'users:assert'
 
-export type VaultOwner = Pick<VaultAddress, 'tenant' | 'principal' | 'user'>
-
 /**
  * Whose part of the vault a call may reach; `undefined` = none. The anonymous principal is shared by everybody, so it
  * has no vault (rule 3). A user id counts only if it is the credential's own subject, or the principal may assert users;
@@ -119,6 +117,11 @@ export function vaultOwner(
   return mayNameUser(principal, userId)
     ? { tenant, principal: id, user: userDigest(store, userId) }
     : undefined
+}
+
+/** Whether a call with this credential can name a user that counts as proven; a hook may say more (OTC/T-27). */
+export function canProveUsers(principal: Principal): boolean {
+  return subjectOf(principal.id) !== undefined || coversScope(principal.scopes, ASSERT_USERS_SCOPE)
 }
 
 /** Whether the credential itself proves the user: its own subject, or it may assert users (OTC/T-27). */
@@ -159,7 +162,7 @@ export function userDigest(store: Pick<Store, 'digest'>, userId: string | undefi
 }
 
 /** The subject of `jwt:<issuer>#<sub>`; an issuer's own `#` is escaped, so the first one ends it. */
-function subjectOf(principalId: string): string | undefined {
+export function subjectOf(principalId: string): string | undefined {
   if (!principalId.startsWith('jwt:')) return undefined
   const at = principalId.indexOf('#')
   return at === -1 ? undefined : principalId.slice(at + 1)

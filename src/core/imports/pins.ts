@@ -107,6 +107,15 @@ export class Pins {
     return views
   }
 
+  /** Those of which something waits that was not let in; what was rejected is among them for as long as it is offered. */
+  async waiting(): Promise<readonly PinView[]> {
+    const keys = await this.#options.store.pins.sources()
+    const all = await Promise.all(keys.map((key) => this.#read(key)))
+    return all.flatMap(({ source, pins }) =>
+      pins.flatMap((pin) => (pin.waiting === undefined ? [] : (viewPin(source, pin) ?? []))),
+    )
+  }
+
   /** What an approval would change; `undefined` for a tool that is not pinned. */
   async diff(tool: string): Promise<PinDiff | undefined> {
     const found = await this.#find(tool)

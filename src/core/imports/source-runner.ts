@@ -22,6 +22,8 @@ export interface SourceStatus extends SourceHealth {
   readonly key: string
   readonly type: string
   readonly kind: string
+  /** Since when it is in its state, as far as this process saw it. */
+  readonly sinceMs: number
   /** When its tools were last read in full; absent = never in this process. */
   readonly readAtMs?: number
   /** How many tools it offers, as of then. */
@@ -50,11 +52,13 @@ export class SourceRunner {
   #failure: string | undefined
   #last: LastReading | undefined
   #waiting = 0
+  #seen: { readonly state: SourceHealth['state']; readonly sinceMs: number }
   #closing: Promise<void> | undefined
 
   constructor(options: SourceRunnerOptions) {
     this.#options = options
     this.source = options.source
+    this.#seen = { state: 'starting', sinceMs: options.clock.nowMs() }
     this.#log = boundLogger(options.log, { source: options.source.key })
     this.source.watch?.(() => this.#schedule(SETTLE_MS))
   }
@@ -62,13 +66,23 @@ export class SourceRunner {
   status(): SourceStatus {
     const { key, type, kind } = this.source
     const last = this.#last
+    const health = this.notice()
     return {
       ...{ key, type, kind },
-      ...this.#health(),
+      ...health,
+      sinceMs: this.#seen.sinceMs,
       ...(last === undefined ? {} : { readAtMs: last.atMs, offered: last.offered }),
       waiting: this.#waiting,
       warnings: last?.warnings ?? [],
     }
+  }
+
+  /** Looks how the source is: sources do not say when they change, so somebody looks from time to time. */
+  notice(): SourceHealth {
+    const health = this.#health()
+    if (health.state !== this.#seen.state)
+      this.#seen = { state: health.state, sinceMs: this.#options.clock.nowMs() }
+    return health
   }
 
   /** Whether its tools were read, or tried to be, in this process. */

@@ -285,6 +285,7 @@ export class Sources {
 
   #poll(): void {
     this.#timer = setTimeout(async () => {
+      for (const { runner } of this.#open.values()) runner.notice()
       try {
         if ((await this.#options.epoch()) !== this.#epoch) await this.sync()
       } catch (error) {

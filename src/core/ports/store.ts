@@ -8,6 +8,7 @@ import type { ApprovalStore, EndedParked } from './approval-store.ts'
 import type { PinStore, SourceStore } from './import-store.ts'
 import type { KeyChange } from './key-change.ts'
 import type { AuditStore, KeyStore } from './key-store.ts'
+import type { NoticeStore } from './notice-store.ts'
 import type { CallPage, OperatorStore } from './operator-store.ts'
 import type {
   BudgetStore,
@@ -216,6 +217,8 @@ export interface Store extends RunStore, SessionStore, OperatorStore {
   readonly callers: ProtocolSessionStore
   /** Calls that wait for approval (rules 20 to 23). */
   readonly approvals: ApprovalStore
+  /** What operators are to be told of. */
+  readonly notices: NoticeStore
   /** Imported definitions that were let in, and those that wait (rule 32). */
   readonly pins: PinStore
   /** Sources beside those of the configuration. */

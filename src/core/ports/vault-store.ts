@@ -87,6 +87,9 @@ export interface VaultAddress {
   readonly kind: CredentialKind
 }
 
+/** Whose part of the vault. */
+export type VaultOwner = Pick<VaultAddress, 'tenant' | 'principal' | 'user'>
+
 /** What is known of a credential without its value. */
 export interface VaultFacts extends VaultAddress {
   /** Opaque name of this entry (OWP-74); it says nothing about the value, and changes when the entry is set anew. */
@@ -140,6 +143,8 @@ export interface VaultStore {
 
   /** Operators' views: facts only, newest first. An absent tenant means all of them. */
   list(filter: { readonly tenant?: string; readonly limit: number }): MaybePromise<readonly VaultFacts[]>
+  /** What one owner has, facts only. */
+  listOf(owner: VaultOwner): MaybePromise<readonly VaultFacts[]>
   findByRef(ref: string): MaybePromise<VaultFacts | undefined>
   /** Gives every tenant a new data key and seals everything anew; gives how many entries. */
   rotate(by: string, atMs: number): MaybePromise<{ readonly tenants: number; readonly entries: number }>

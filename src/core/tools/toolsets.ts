@@ -28,9 +28,27 @@ export interface Selected extends Pick<Tool, 'parts' | 'name' | 'catalogId' | 't
   readonly policy: Pick<Tool['policy'], 'safetyTier'>
 }
 
-export function isInToolset({ include, exclude, tier }: Toolset, tool: Selected): boolean {
-  if (tier !== undefined && TIERS.indexOf(tool.policy.safetyTier) > TIERS.indexOf(tier)) return false
-  return include.some((text) => selects(text, tool)) && !exclude.some((text) => selects(text, tool))
+/** Whether a tool is one of a toolset's. */
+export function isInToolset(toolset: Toolset, tool: Selected): boolean {
+  const known = TESTS.get(toolset)
+  if (known !== undefined) return known(tool)
+  const test = testOf(toolset)
+  TESTS.set(toolset, test)
+  return test(tool)
+}
+
+type Test = (tool: Selected) => boolean
+
+/** Its words are read once: thirty toolsets may be asked about ten thousand tools. */
+const TESTS = new WeakMap<Toolset, Test>()
+
+function testOf({ include, exclude, tier }: Toolset): Test {
+  const [included, excluded] = [include.map(selectorTest), exclude.map(selectorTest)]
+  const highest = tier === undefined ? TIERS.length : TIERS.indexOf(tier)
+  return (tool) => {
+    if (TIERS.indexOf(tool.policy.safetyTier) > highest) return false
+    return included.some((test) => test(tool)) && !excluded.some((test) => test(tool))
+  }
 }
 
 /** What bounds a principal besides its scopes: a tool must be selected by each of these lists. */
@@ -73,17 +91,28 @@ export function selectsIn(toolsets: Toolsets, text: string, tool: Selected): boo
 
 /** Whether a selector that names no toolset means this tool. */
 export function selects(text: string, tool: Selected): boolean {
+  return selectorTest(text)(tool)
+}
+
+const SELECTS_NOTHING: Test = () => false
+
+function selectorTest(text: string): Test {
   const selector = readSelector(text)
-  if (selector === undefined || selector.kind === 'toolset') return false
-  const { parts, tags = [] } = tool
-  if (selector.kind === 'source') return matchesGlob(parts.toolkit, selector.pattern)
-  if (selector.kind === 'tag') return tags.some((tag) => matchesGlob(tag, selector.pattern))
-  const names = [parts.base, tool.name, tool.catalogId]
-  if (selector.kind === 'name')
-    return names.includes(selector.base) && isVersion(selector.version, parts.version)
-  const { pattern } = selector
-  const spelled = pattern.includes('@') ? names.map((name) => `${name}@${parts.version}`) : names
-  return spelled.some((name) => matchesGlob(name, pattern))
+  if (selector === undefined || selector.kind === 'toolset') return SELECTS_NOTHING
+  if (selector.kind === 'name') {
+    const { base, version } = selector
+    return ({ parts, name, catalogId }) =>
+      (parts.base === base || name === base || catalogId === base) && isVersion(version, parts.version)
+  }
+  const { kind, pattern } = selector
+  const matches = globTest(pattern)
+  if (kind === 'source') return ({ parts }) => matches(parts.toolkit)
+  if (kind === 'tag') return ({ tags = [] }) => tags.some(matches)
+  const spell = pattern.includes('@')
+    ? (name: string, version: string) => `${name}@${version}`
+    : (name: string) => name
+  return ({ parts: { base, version }, name, catalogId }) =>
+    matches(spell(base, version)) || matches(spell(name, version)) || matches(spell(catalogId, version))
 }
 
 function isVersion(asked: string, version: string): boolean {
@@ -92,17 +121,23 @@ function isVersion(asked: string, version: string): boolean {
 
 /** `*` matches any run of characters; no regular expression, because patterns meet names of others. */
 export function matchesGlob(name: string, pattern: string): boolean {
-  const [first = '', ...rest] = pattern.split('*')
-  if (rest.length === 0) return name === pattern
-  if (!name.startsWith(first)) return false
-  const last = rest.pop() ?? ''
-  let from = first.length
-  for (const part of rest) {
-    const at = name.indexOf(part, from)
-    if (at === -1) return false
-    from = at + part.length
+  return globTest(pattern)(name)
+}
+
+function globTest(pattern: string): (name: string) => boolean {
+  const [first = '', ...middle] = pattern.split('*')
+  const last = middle.pop()
+  if (last === undefined) return (name) => name === pattern
+  return (name) => {
+    if (!name.startsWith(first) || !name.endsWith(last)) return false
+    let from = first.length
+    for (const part of middle) {
+      const at = name.indexOf(part, from)
+      if (at === -1) return false
+      from = at + part.length
+    }
+    return name.length - last.length >= from
   }
-  return name.length - last.length >= from && name.endsWith(last)
 }
 
 /** What selectors may name. */

@@ -40,6 +40,8 @@ interface OperatorAccessOptions {
 /** Who may use operators' routes: the start token opens these and nothing else; being on loopback is not enough. */
 export interface OperatorAccess {
   authenticate(headers: RequestHeaders): Promise<Principal>
+  /** The same for what callers may look at too: where nobody needs a credential, nobody needs one here. */
+  admit(headers: RequestHeaders): Promise<Principal>
   /** Throws `not_authorized`, and has it written down. */
   requireScope(principal: Principal, scope: ServerScope): void
   /** Whether more may be shown; a no is nothing to write down. */
@@ -52,19 +54,20 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
   const { startToken, authenticator, noteDenial } = options
   const noteDenied = (principal: Principal, scope: ServerScope): void =>
     noteDenial?.(principal, { action: 'admin', resource: scope, reason: 'scope' })
+  const admit = async (headers: RequestHeaders): Promise<Principal> => {
+    const bearer = headers.authorization === undefined ? undefined : readBearer(headers.authorization)
+    if (bearer === undefined || !startToken.matches(bearer)) return await authenticator.authenticate(headers)
+    // One bad credential is 401, whatever stands beside it (OTC/T-28).
+    const { authorization: _startToken, ...others } = headers
+    if (API_KEY_HEADERS.some((name) => others[name] !== undefined)) await authenticator.authenticate(others)
+    return OPERATOR
+  }
   return {
     noteDenied,
+    admit,
     async authenticate(headers) {
-      const bearer = headers.authorization === undefined ? undefined : readBearer(headers.authorization)
-      if (bearer !== undefined && startToken.matches(bearer)) {
-        // One bad credential is 401, whatever stands beside it (OTC/T-28).
-        const { authorization: _startToken, ...others } = headers
-        if (API_KEY_HEADERS.some((name) => others[name] !== undefined))
-          await authenticator.authenticate(others)
-        return OPERATOR
-      }
-      const principal = await authenticator.authenticate(headers)
-      if (authenticator.isConfigured) return principal
+      const principal = await admit(headers)
+      if (isOperator(principal) || authenticator.isConfigured) return principal
       throw fault(
         'unauthenticated',
         'Managing calls, keys, secrets and approvals requires a credential, even on loopback. Send the start token, which the server keeps in the file start-token-<port> of its data folder, as "Authorization: Bearer <token>".',
@@ -84,6 +87,7 @@ export function createLocalAccess(id: string): OperatorAccess {
   const operator = createOperator(id)
   return {
     authenticate: async () => operator,
+    admit: async () => operator,
     requireScope: () => {},
     hasScope: () => true,
     noteDenied: () => {},
@@ -178,5 +182,8 @@ export async function callInProcess(
   const { route, params } = found
   const query = new URLSearchParams(search)
   const request = { method, path, query, params, principal, body, headers: {}, traceId: '' }
-  return JSON.parse(String((await route.handle(request)).body))
+  const reply = await route.handle(request)
+  return JSON.parse(
+    reply.body instanceof Uint8Array ? new TextDecoder().decode(reply.body) : String(reply.body),
+  )
 }

@@ -132,7 +132,7 @@ function renderPin(view: PinView) {
   }
 }
 
-function renderPinDiff(diff: PinDiff) {
+export function renderPinDiff(diff: PinDiff) {
   return {
     ...renderPin(diff),
     next_version: diff.nextVersion ?? null,

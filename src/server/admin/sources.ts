@@ -175,6 +175,7 @@ function renderSource(source: SourceView) {
     kind: source.kind,
     state: source.state,
     reason: source.reason ?? null,
+    since: new Date(source.sinceMs).toISOString(),
     tools: source.tools,
     offered: source.offered ?? null,
     waiting: source.waiting,

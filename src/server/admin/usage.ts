@@ -1,8 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CallState } from '#core/call'
 import { type BudgetRule, budgetsFor, COST_PARTS, NO_LIMIT, UNITS, USUAL_COST } from '#core/limits/budgets'
-import type { OpenBudget, UsageRow } from '#core/ports/operator-store'
+import type { OpenBudget, UsageQuery, UsageRow } from '#core/ports/operator-store'
 import type { Store } from '#core/ports/store'
+import type { Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'
@@ -46,17 +47,9 @@ export function createUsageRoutes(
       ...(untilMs === undefined ? {} : { untilMs }),
     }
     const groups = new Map<string, UsedGroup>()
-    let before: number | undefined
-    for (let page = 0; page < MOST_PAGES; page += 1) {
-      const { rows, next } = await store.usage(before === undefined ? asked : { ...asked, before })
-      for (const row of rows) addRow(groups, row, options)
-      before = next
-      if (before === undefined) break
-      // SQLite answers in this thread: calls have their turn between two pages.
-      await nextTurn()
-    }
+    const isWhole = await countUsage(store, asked, (row) => addRow(groups, row, options))
     const found = [...groups.values()].map(renderGroup)
-    return jsonReply(200, { usage: found, whole: before === undefined }, NO_STORE)
+    return jsonReply(200, { usage: found, whole: isWhole }, NO_STORE)
   }
   const budgets = async (request: HttpRequest): Promise<HttpReply> => {
     access.requireScope(request.principal, SCOPE)
@@ -68,6 +61,46 @@ export function createUsageRoutes(
     adminRoute(access, 'GET', '/admin/usage', usage),
     adminRoute(access, 'GET', '/admin/budgets', budgets),
   ]
+}
+
+/** Hands over every row of a time; `false` when there are more calls than are looked at. */
+export async function countUsage(
+  store: Pick<Store, 'usage'>,
+  asked: Omit<UsageQuery, 'before'>,
+  add: (row: UsageRow) => void,
+): Promise<boolean> {
+  let before: number | undefined
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const { rows, next } = await store.usage(before === undefined ? asked : { ...asked, before })
+    for (const row of rows) add(row)
+    before = next
+    if (before === undefined) return true
+    // SQLite answers in this thread: calls have their turn between two pages.
+    await nextTurn()
+  }
+  return false
+}
+
+/** The number of milliseconds that so many of the calls stayed within; durations come with how many took so long. */
+export function quantile(durations: Iterable<readonly [number, number]>, share: number): number | null {
+  const sorted = [...durations].sort(([left], [right]) => left - right)
+  const wanted = share * sorted.reduce((total, [, calls]) => total + calls, 0)
+  let counted = 0
+  for (const [ms, calls] of sorted) {
+    counted += calls
+    if (counted >= wanted) return ms
+  }
+  return null
+}
+
+/** States that a caller would call an error. */
+export function isError(state: CallState): boolean {
+  return ERRORS.has(state)
+}
+
+/** Durations are counted rounded to two digits: there are few of those, however many calls. */
+export function roundedMs(tookMs: number): number {
+  return Number(Math.max(0, tookMs).toPrecision(2))
 }
 
 interface UsedGroup {
@@ -94,11 +127,11 @@ function addRow(
   const group = groups.get(key) ?? { ...nothing, durations: new Map<number, number>() }
   groups.set(key, group)
   group.calls += calls
-  if (ERRORS.has(state)) group.errors += calls
+  if (isError(state)) group.errors += calls
   group.cost += calls * (costOf(tool) ?? USUAL_COST)
   if (tookMs === undefined) return
   group.milliseconds += calls * Math.max(0, tookMs)
-  const rounded = Number(Math.max(0, tookMs).toPrecision(2))
+  const rounded = roundedMs(tookMs)
   group.durations.set(rounded, (group.durations.get(rounded) ?? 0) + calls)
 }
 
@@ -120,10 +153,10 @@ function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[]
     (budget) => budget.for === kind && budget.windowMs === lengthMs,
   )?.limit
   const units = UNITS.map((unit) => {
-    const parts = unit === 'calls' ? 1 : unit === 'cost' ? COST_PARTS : 1_000
+    const parts = partsOf(unit)
     const most = limit === undefined || limit[unit] >= NO_LIMIT ? undefined : limit[unit]
     return {
-      unit: unit === 'milliseconds' ? 'seconds' : unit,
+      unit: shownUnit(unit),
       limit: most === undefined ? null : most / parts,
       used: used[unit] / parts,
       left: most === undefined ? null : Math.max(0, most - used[unit]) / parts,
@@ -134,4 +167,27 @@ function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[]
     resets_at: new Date(startMs + lengthMs).toISOString(),
     units: units.filter(({ limit: most, used: spent }) => most !== null || spent > 0),
   }
+}
+
+/** The budgets that calls of a principal count against, with what each window allows. */
+export function budgetTerms(principal: Pick<Principal, 'tenant' | 'id'>, rules: readonly BudgetRule[]) {
+  return budgetsFor(principal, rules).map(({ for: kind, windowMs, limit }) => ({
+    for: kind,
+    window_seconds: windowMs / 1_000,
+    limits: Object.fromEntries(
+      UNITS.flatMap((unit) =>
+        limit[unit] >= NO_LIMIT ? [] : [[shownUnit(unit), limit[unit] / partsOf(unit)]],
+      ),
+    ),
+  }))
+}
+
+/** How many parts of a unit budgets count in make one. */
+function partsOf(unit: (typeof UNITS)[number]): number {
+  if (unit === 'calls') return 1
+  return unit === 'cost' ? COST_PARTS : 1_000
+}
+
+function shownUnit(unit: (typeof UNITS)[number]): string {
+  return unit === 'milliseconds' ? 'seconds' : unit
 }

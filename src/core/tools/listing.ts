@@ -1,0 +1,340 @@
+/**
+ * The tools of a server as people look at them: the compact answer of `GET /admin/tools`, what is wrong with a tool, search,
+ * filters and order. The page in the browser and `collet tools` use this same module, so it imports nothing.
+ */
+export interface ToolListing {
+  readonly tools: readonly ListedTool[]
+  /** Where imported tools come from, by the toolkit of their ids. */
+  readonly sources: Readonly<Record<string, ListedSource>>
+  /** What tools need besides their input; rows point into it. */
+  readonly requirements: readonly ListedRequirement[]
+  /** Definitions that changed upstream and were not let in, by the id of the tool. */
+  readonly changes: Readonly<Record<string, ListedChange>>
+}
+
+/** One tool, in its newest version. What is absent is the usual: no tags, no needs, no approval. */
+export interface ListedTool {
+  /** `Toolkit.Name`. */
+  readonly id: string
+  readonly version: string
+  /** All that there are, newest first; absent when there is one. */
+  readonly versions?: readonly string[] | undefined
+  /** What models call it. */
+  readonly name: string
+  readonly catalog_id: string
+  readonly title?: string | undefined
+  /** The first sentence. */
+  readonly description: string
+  /** Names of its parameters, as many as help to find it. */
+  readonly fields?: readonly string[] | undefined
+  /** The toolkit: for imported tools, the key of their source. */
+  readonly source: string
+  readonly kind: string
+  readonly tags?: readonly string[] | undefined
+  readonly tier: string
+  readonly egress?: string | undefined
+  /** Absent: never. */
+  readonly approval?: 'conditional' | 'always' | undefined
+  /** A rule of the operator decides which calls are asked about; absent: every one is. */
+  readonly approval_rule?: true | undefined
+  /** Positions in `requirements`. */
+  readonly needs?: readonly number[] | undefined
+  readonly toolsets?: readonly string[] | undefined
+  /** Whose it is, told to operators; absent: everybody's. */
+  readonly tenants?: readonly string[] | undefined
+  readonly deprecated?: true | undefined
+}
+
+export interface ListedSource {
+  readonly type: string
+  readonly state: 'starting' | 'ready' | 'degraded' | 'down'
+  /** Since when it is in this state; null where no server runs. */
+  readonly since: string | null
+  /** Why, for operators. */
+  readonly reason: string | null
+}
+
+export interface ListedRequirement {
+  readonly kind: 'oauth' | 'secret' | 'user'
+  /** The provider, or the name of the secret. */
+  readonly id: string
+  readonly scopes: readonly string[]
+  /**
+   * For who asked. `missing`: there is none; `spent`: the provider refused to renew it; `scopes`: there is one that may do too little; `per_user`: each
+   * user has their own.
+   */
+  readonly state: 'met' | 'missing' | 'spent' | 'scopes' | 'per_user'
+}
+
+export interface ListedChange {
+  readonly kind: 'addition' | 'change' | 'removal'
+  readonly class: 'wording' | 'widening' | 'breaking' | 'suspicious'
+  readonly since: string
+  /** Calls are refused until somebody decides. */
+  readonly suspended: boolean
+  readonly rejected: boolean
+}
+
+/** The worst thing that is true of a tool. */
+export type Condition =
+  | { readonly kind: 'unavailable' | 'degraded'; readonly source: ListedSource }
+  | { readonly kind: 'held'; readonly change: ListedChange }
+  | { readonly kind: 'missing'; readonly requirement: ListedRequirement }
+  | { readonly kind: 'deprecated' }
+
+/** What a listing says about the tools in it. */
+export type ListingFacts = Omit<ToolListing, 'tools'>
+
+export function conditionOf(tool: ListedTool, listing: ListingFacts): Condition | undefined {
+  const source = Object.hasOwn(listing.sources, tool.source) ? listing.sources[tool.source] : undefined
+  if (source?.state === 'down') return { kind: 'unavailable', source }
+  const change = Object.hasOwn(listing.changes, tool.id) ? listing.changes[tool.id] : undefined
+  if (change?.suspended === true) return { kind: 'held', change }
+  const requirement = requirementsOf(tool, listing).find(isUnmet)
+  if (requirement !== undefined) return { kind: 'missing', requirement }
+  if (change !== undefined && !change.rejected) return { kind: 'held', change }
+  if (source?.state === 'degraded') return { kind: 'degraded', source }
+  return tool.deprecated === true ? { kind: 'deprecated' } : undefined
+}
+
+export function requirementsOf(
+  { needs = [] }: Pick<ListedTool, 'needs'>,
+  { requirements }: Pick<ToolListing, 'requirements'>,
+): readonly ListedRequirement[] {
+  return needs.flatMap((position) => requirements[position] ?? [])
+}
+
+export function isUnmet({ state }: ListedRequirement): boolean {
+  return state === 'missing' || state === 'spent' || state === 'scopes'
+}
+
+/** What people filter by, each with its choices; `source` has those of the listing. */
+export const FILTERS = {
+  tier: ['pure', 'read', 'write', 'exec'],
+  approval: ['never', 'conditional', 'always'],
+  needs: ['nothing', 'missing', 'oauth', 'secret', 'user'],
+  health: ['fine', 'unavailable', 'degraded', 'held', 'deprecated'],
+} as const
+
+/** A tool is shown when each filter that is set names something true of it. */
+export type ToolFilters = { readonly [Name in 'source' | keyof typeof FILTERS]?: readonly string[] }
+
+export const ORDERS = ['name', 'source', 'tier', 'condition', 'calls'] as const
+export type Order = (typeof ORDERS)[number]
+
+export interface Question {
+  /** Words, all of which must be found in a tool. */
+  readonly text: string
+  readonly filters: ToolFilters
+  /** Absent: what fits best comes first; without words, by name. */
+  readonly order?: Order | undefined
+  /** How often each was called, for the order of that name. */
+  readonly calls?: ReadonlyMap<string, number> | undefined
+}
+
+/** A listing made ready to be searched with every key that is pressed. */
+export class SearchableTools {
+  readonly listing: ToolListing
+  readonly #entries: readonly Entry[]
+
+  constructor(listing: ToolListing) {
+    this.listing = listing
+    this.#entries = listing.tools.map((tool) => entryOf(tool, conditionOf(tool, listing))).sort(byName)
+  }
+
+  find({ text, filters, order, calls }: Question): readonly FoundTool[] {
+    const words = text
+      .toLowerCase()
+      .split(/\s+/)
+      .filter((word) => word !== '')
+    const wanted = this.#entries.filter((entry) => passes(entry, filters, this.listing))
+    const scored = words.length === 0 ? wanted : rank(wanted, words)
+    // Sorting is stable: whatever is equal stays as it fits best, or by name.
+    return order === undefined || (order === 'name' && words.length === 0)
+      ? scored
+      : [...scored].sort(comparing(order, calls))
+  }
+
+  /** How many tools each choice of a filter would leave, the other filters and the words as they are. */
+  count(name: keyof ToolFilters, question: Question): ReadonlyMap<string, number> {
+    const { [name]: _set, ...others } = question.filters
+    const counts = new Map<string, number>()
+    for (const found of this.find({ text: question.text, filters: others }))
+      for (const choice of choicesOf(name, found, this.listing))
+        counts.set(choice, (counts.get(choice) ?? 0) + 1)
+    return counts
+  }
+}
+
+export interface FoundTool {
+  readonly tool: ListedTool
+  readonly condition: Condition | undefined
+}
+
+interface Entry extends FoundTool {
+  /** Everything that is looked through, in lower case. */
+  readonly id: string
+  readonly local: string
+  readonly spellings: string
+  readonly words: readonly string[]
+  readonly labels: string
+  readonly fields: string
+  readonly description: string
+}
+
+function entryOf(tool: ListedTool, condition: Condition | undefined): Entry {
+  const { id, name, catalog_id, title = '', tags = [], fields = [], description } = tool
+  const local = id.slice(id.indexOf('.') + 1)
+  return {
+    tool,
+    condition,
+    id: id.toLowerCase(),
+    local: local.toLowerCase(),
+    spellings: `${name} ${catalog_id}`.toLowerCase(),
+    words: wordsOf(id),
+    labels: [title, ...tags].join(' ').toLowerCase(),
+    fields: fields.join(' ').toLowerCase(),
+    description: description.toLowerCase(),
+  }
+}
+
+/** `Gmail.GetEmails` and `github.list_pull_requests` in the words that they are made of. */
+function wordsOf(id: string): readonly string[] {
+  return id
+    .replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2')
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter((word) => word !== '')
+}
+
+/** Best first: a name that is meant exactly, then one that begins so, then everything else that holds the words. */
+function rank(entries: readonly Entry[], words: readonly string[]): readonly Entry[] {
+  const scored: { readonly entry: Entry; readonly score: number }[] = []
+  for (const entry of entries) {
+    let score = 0
+    for (const word of words) {
+      const one = scoreOf(entry, word)
+      score = one === 0 ? 0 : score + one
+      if (one === 0) break
+    }
+    if (score > 0) scored.push({ entry, score })
+  }
+  return scored.sort((left, right) => right.score - left.score).map(({ entry }) => entry)
+}
+
+function scoreOf({ id, local, words, spellings, labels, fields, description }: Entry, word: string): number {
+  if (local === word || id === word) return 100
+  if (local.startsWith(word)) return 80
+  if (words.some((part) => part === word)) return 70
+  if (words.some((part) => part.startsWith(word))) return 60
+  if (id.includes(word) || spellings.includes(word)) return 40
+  if (labels.includes(word)) return 30
+  if (startsWordIn(description, word)) return 20
+  if (fields.includes(word)) return 15
+  return description.includes(word) ? 10 : 0
+}
+
+function startsWordIn(text: string, word: string): boolean {
+  return text.startsWith(word) || text.includes(` ${word}`)
+}
+
+function passes(entry: Entry, filters: ToolFilters, listing: ToolListing): boolean {
+  for (const name of NAMES) {
+    const set = filters[name]
+    if (set === undefined || set.length === 0) continue
+    if (!choicesOf(name, entry, listing).some((choice) => set.includes(choice))) return false
+  }
+  return true
+}
+
+const NAMES = [
+  'source',
+  'tier',
+  'approval',
+  'needs',
+  'health',
+] as const satisfies readonly (keyof ToolFilters)[]
+
+/** Every choice of a filter that is true of the tool. */
+function choicesOf(
+  name: keyof ToolFilters,
+  { tool, condition }: FoundTool,
+  listing: ToolListing,
+): readonly string[] {
+  switch (name) {
+    case 'source':
+      return [tool.source]
+    case 'tier':
+      return [tool.tier]
+    case 'approval':
+      return [tool.approval ?? 'never']
+    case 'needs':
+      return needChoices(requirementsOf(tool, listing))
+    case 'health':
+      return healthChoices(tool, condition, listing)
+  }
+}
+
+function needChoices(needed: readonly ListedRequirement[]): readonly string[] {
+  if (needed.length === 0) return ['nothing']
+  const kinds = new Set<string>(needed.map(({ kind }) => kind))
+  return needed.some(isUnmet) ? [...kinds, 'missing'] : [...kinds]
+}
+
+/** Not only the worst: a tool whose source is down may have a change held too. A credential that is missing is no illness. */
+function healthChoices(
+  tool: ListedTool,
+  condition: Condition | undefined,
+  { sources, changes }: ToolListing,
+): readonly string[] {
+  const state = Object.hasOwn(sources, tool.source) ? sources[tool.source]?.state : undefined
+  const all = [
+    ...(state === 'down' ? ['unavailable'] : []),
+    ...(state === 'degraded' ? ['degraded'] : []),
+    ...(Object.hasOwn(changes, tool.id) ? ['held'] : []),
+    ...(tool.deprecated === true ? ['deprecated'] : []),
+  ]
+  return all.length === 0 && (condition === undefined || condition.kind === 'missing') ? ['fine'] : all
+}
+
+function comparing(
+  order: Order,
+  calls: ReadonlyMap<string, number> | undefined,
+): (left: Entry, right: Entry) => number {
+  switch (order) {
+    case 'name':
+      return byName
+    case 'source':
+      return (left, right) => compare(left.tool.source, right.tool.source)
+    case 'tier':
+      return (left, right) => tierOf(right) - tierOf(left)
+    case 'condition':
+      return (left, right) => weightOf(right) - weightOf(left)
+    case 'calls':
+      return (left, right) => (calls?.get(right.tool.id) ?? 0) - (calls?.get(left.tool.id) ?? 0)
+  }
+}
+
+function byName(left: Entry, right: Entry): number {
+  return compare(left.id, right.id)
+}
+
+function compare(left: string, right: string): number {
+  if (left === right) return 0
+  return left < right ? -1 : 1
+}
+
+const TIERS: readonly string[] = FILTERS.tier
+
+function tierOf({ tool }: Entry): number {
+  return TIERS.indexOf(tool.tier)
+}
+
+const WEIGHT = { deprecated: 1, degraded: 2, missing: 3, held: 4, unavailable: 5 } as const satisfies Record<
+  Condition['kind'],
+  number
+>
+
+function weightOf({ condition }: Entry): number {
+  return condition === undefined ? 0 : WEIGHT[condition.kind]
+}

@@ -1,0 +1,226 @@
+import { type ApprovalRules, writtenFor } from '#core/approvals/approvals'
+import type { PinView } from '#core/imports/pin-view'
+import { toolkitOf } from '#core/imports/project'
+import type { SourceView } from '#core/imports/sources'
+import { isJsonObject } from '#core/json'
+import type { Store } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import { Breather } from '#core/runtime'
+import type { Tool } from '#core/tool'
+import type { Catalog } from '#core/tools/catalog'
+import { factsOf } from '#core/tools/facts'
+import type { ListedChange, ListedSource, ListedTool, ListingFacts } from '#core/tools/listing'
+import { isInToolset, TOOLSET_PREFIX, type Toolsets } from '#core/tools/toolsets'
+import { type PreparedBytes, PreparedViews } from '#protocols/prepared'
+import { isOperator } from './access.ts'
+import { HeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
+
+/** What a listing is made of, as it is now. */
+interface ListingParts {
+  toolsets(): Toolsets
+  approvals(): ApprovalRules
+  /** Where no source is open nothing is known of how they are. */
+  sources?(): readonly SourceView[]
+  /** Definitions that wait, or were rejected. */
+  waiting?(): Promise<readonly PinView[]>
+  readonly store?: Pick<Store, 'vault' | 'digest'> | undefined
+}
+
+/** Who looks, and what it may see. */
+export interface Viewer {
+  readonly principal: Principal
+  readonly catalog: Catalog
+  /** Whether it hears why a source is as it is: such words are for operators. */
+  readonly hearsReasons: boolean
+}
+
+/** What callers of one catalog were told lately: they differ in what they hold of the vault. */
+const MOST_VIEWS = 16
+
+/**
+ * All tools of one catalog in one answer (`ToolListing`). Rows are the same for all who share the catalog and are made once;
+ * what changes by itself, sources, credentials and held changes, stands beside them in small tables.
+ */
+export class ToolListings {
+  readonly #parts: ListingParts
+  readonly #rows = new WeakMap<Catalog, { readonly rules: ApprovalRules; readonly made: Promise<Rows> }>()
+  readonly #views = new PreparedViews(MOST_VIEWS)
+
+  constructor(parts: ListingParts) {
+    this.#parts = parts
+  }
+
+  async of(viewer: Viewer): Promise<PreparedBytes> {
+    const rows = await this.#rowsOf(viewer)
+    const facts = JSON.stringify(await this.#factsOf(viewer, rows))
+    return this.#views.get(viewer.catalog, facts, () => `{"tools":[${rows.json}],${facts.slice(1)}`)
+  }
+
+  #rowsOf({ catalog, principal }: Viewer): Promise<Rows> {
+    const rules = this.#parts.approvals()
+    const known = this.#rows.get(catalog)
+    if (known?.rules === rules) return known.made
+    const made = makeRows(catalog, {
+      rules,
+      toolsets: shownToolsets(principal, this.#parts.toolsets()),
+      tellsTenants: isOperator(principal),
+    })
+    this.#rows.set(catalog, { rules, made })
+    return made
+  }
+
+  async #factsOf({ principal, hearsReasons }: Viewer, { ids, toolkits, needs }: Rows): Promise<ListingFacts> {
+    const { sources, waiting, store } = this.#parts
+    const held = await HeldCredentials.of(needs.length === 0 ? undefined : store, principal)
+    const changes = (await waiting?.()) ?? []
+    return {
+      sources: Object.fromEntries(
+        (sources?.() ?? []).flatMap((source) => {
+          const toolkit = toolkitOf(source.key)
+          return toolkits.has(toolkit) ? [[toolkit, listedSource(source, hearsReasons)]] : []
+        }),
+      ),
+      requirements: needs.map((need) => ({
+        ...{ kind: need.kind, id: need.id, scopes: need.scopes },
+        state: held.stateOf(need),
+      })),
+      changes: Object.fromEntries(
+        changes.flatMap((view) => {
+          const change = ids.has(view.tool) ? listedChange(view) : undefined
+          return change === undefined ? [] : [[view.tool, change]]
+        }),
+      ),
+    }
+  }
+}
+
+/** A source as callers of its tools may know it. */
+export function listedSource(
+  { type, state, sinceMs, reason }: SourceView,
+  hearsReasons: boolean,
+): ListedSource {
+  return {
+    type,
+    state,
+    since: new Date(sinceMs).toISOString(),
+    reason: hearsReasons ? (reason ?? null) : null,
+  }
+}
+
+/** A change that was not let in, as callers of the tool may know it: its words are for operators. */
+export function listedChange({ state, waiting }: PinView): ListedChange | undefined {
+  if (waiting === undefined) return undefined
+  return {
+    kind: waiting.kind,
+    class: waiting.class,
+    since: new Date(waiting.seenAtMs).toISOString(),
+    suspended: state === 'suspended',
+    rejected: waiting.rejectedBy !== undefined,
+  }
+}
+
+/** Toolsets by name that a caller may hear of; who was given some hears of no others (rule 2). */
+export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): Toolsets {
+  const given = [
+    ...(tools ?? []).flatMap((text) =>
+      text.startsWith(TOOLSET_PREFIX) ? [text.slice(TOOLSET_PREFIX.length)] : [],
+    ),
+    ...(toolsets ?? []),
+  ]
+  if (given.length === 0 && toolsets === undefined) return all
+  return new Map([...all].filter(([name]) => given.includes(name)))
+}
+
+/** Whether a conditional approval is asked for by a rule, so that not every call is. */
+export function hasApprovalRule(tool: Tool, { when, whenPerTool }: ApprovalRules): boolean {
+  if (tool.policy.approval !== 'conditional') return false
+  return when !== undefined || (whenPerTool.size > 0 && writtenFor(whenPerTool, tool).length > 0)
+}
+
+interface Rows {
+  /** Joined with commas. */
+  readonly json: string
+  readonly ids: ReadonlySet<string>
+  readonly toolkits: ReadonlySet<string>
+  /** In the order that rows point to. */
+  readonly needs: readonly ToolNeed[]
+}
+
+interface RowParts {
+  readonly rules: ApprovalRules
+  readonly toolsets: Toolsets
+  readonly tellsTenants: boolean
+}
+
+async function makeRows(catalog: Catalog, parts: RowParts): Promise<Rows> {
+  const breather = new Breather()
+  const needs = new Map<string, { readonly at: number; readonly need: ToolNeed }>()
+  const placeOf = (need: ToolNeed): number => {
+    const key = JSON.stringify(need)
+    const known = needs.get(key) ?? { at: needs.size, need }
+    needs.set(key, known)
+    return known.at
+  }
+  const texts: string[] = []
+  const ids = new Set<string>()
+  const toolkits = new Set<string>()
+  for (const tool of catalog.latest()) {
+    if (breather.isDue) await breather.breathe()
+    const versions = catalog.versionsOf(tool.parts.base).map(({ parts: { version } }) => version)
+    const row: ListedTool = {
+      ...rowOf(tool, parts),
+      versions: versions.length > 1 ? versions.toReversed() : undefined,
+      needs: some(toolNeeds(tool).map(placeOf)),
+    }
+    texts.push(JSON.stringify(row))
+    ids.add(tool.parts.base)
+    toolkits.add(tool.parts.toolkit)
+  }
+  return { json: texts.join(','), ids, toolkits, needs: [...needs.values()].map(({ need }) => need) }
+}
+
+function rowOf(tool: Tool, { rules, toolsets, tellsTenants }: RowParts): ListedTool {
+  const { parts, name, title, tags = [], policy } = tool
+  const { catalogId, source, safetyTier, approval, egress } = factsOf(tool)
+  const within = [...toolsets].flatMap(([set, toolset]) => (isInToolset(toolset, tool) ? [set] : []))
+  const isDeprecated = DEPRECATED.test(tool.description) || tool.inputSchema.deprecated === true
+  return {
+    ...{ id: parts.base, version: parts.version, name, catalog_id: catalogId, title },
+    description: firstSentence(tool.description),
+    fields: some(fieldsOf(tool)),
+    ...{ source: parts.toolkit, kind: source },
+    tags: some(tags),
+    ...{ tier: safetyTier, egress },
+    approval: approval === 'never' ? undefined : approval,
+    approval_rule: hasApprovalRule(tool, rules) ? true : undefined,
+    toolsets: some(within),
+    tenants: tellsTenants ? policy.tenants : undefined,
+    deprecated: isDeprecated ? true : undefined,
+  }
+}
+
+/** Usual values are left out of the answer: there are thousands of rows. */
+function some<Item>(items: readonly Item[]): readonly Item[] | undefined {
+  return items.length === 0 ? undefined : items
+}
+
+/** As imported OpenAPI operations begin that their authors will take away. */
+const DEPRECATED = /^deprecated\b[.:]?\s*/i
+const LONGEST_SENTENCE = 160
+
+/** Imported descriptions may be whole pages. */
+function firstSentence(description: string): string {
+  const [line = ''] = description.trim().replace(DEPRECATED, '').split('\n', 1)
+  const end = line.search(/[.!?](?=\s+[\p{Lu}\p{N}"'`(])/u)
+  const sentence = end === -1 ? line.trim() : line.slice(0, end + 1)
+  return sentence.length <= LONGEST_SENTENCE
+    ? sentence
+    : `${sentence.slice(0, LONGEST_SENTENCE - 1).toWellFormed()}…`
+}
+
+/** Enough to find a tool by what it takes. */
+const MOST_FIELDS = 24
+
+function fieldsOf({ inputSchema: { properties } }: Tool): readonly string[] {
+  return isJsonObject(properties) ? Object.keys(properties).slice(0, MOST_FIELDS) : []
+}

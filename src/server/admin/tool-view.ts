@@ -1,0 +1,160 @@
+import { type ApprovalRules, termsFor } from '#core/approvals/approvals'
+import type { PinDiff } from '#core/imports/pin-view'
+import type { SourceView } from '#core/imports/sources'
+import { isJsonObject, type JsonArray, type JsonObject } from '#core/json'
+import type { BudgetRule } from '#core/limits/budgets'
+import type { CallRecord } from '#core/ports/store'
+import { effectiveApproval, type Tool } from '#core/tool'
+import { toWireTool } from '#protocols/mcp/codec-tool'
+import { NEW_REVISION } from '#protocols/mcp/wire'
+import type { OpenAiTool } from '#protocols/opentool/codec-convert-to-json'
+import { documentOf } from '#protocols/opentool/codec-convert-tools'
+import { momentOf } from './access.ts'
+import { renderPinDiff } from './pins.ts'
+import { type HeldCredentials, howToConnect, toolNeeds } from './tool-needs.ts'
+import { hasApprovalRule, listedChange, listedSource, type Viewer } from './tool-rows.ts'
+import { budgetTerms } from './usage.ts'
+
+/** What is known besides the tool itself. */
+interface ToolSurroundings {
+  readonly viewer: Viewer
+  readonly held: HeldCredentials
+  readonly approvals: ApprovalRules
+  readonly budgets: readonly BudgetRule[]
+  readonly toolsets: readonly string[]
+  /** Local addresses that tools may reach, told to operators. */
+  readonly egressAllow: readonly string[] | undefined
+  /** Where it comes from, for an imported tool of a running server. */
+  readonly source?: SourceView | undefined
+  readonly pin?: PinDiff | undefined
+  /** Whether the viewer may read what an upstream changed, and who let it in. */
+  readonly seesPins: boolean
+  /** Its latest calls, for who may see calls. */
+  readonly calls?: readonly CallRecord[] | undefined
+  canAsk(provider: string, scopes: readonly string[]): boolean
+}
+
+/** One tool as the page about it shows it. */
+export function renderTool(tool: Tool, around: ToolSurroundings) {
+  const { viewer, source, pin, seesPins, calls } = around
+  const { catalog, hearsReasons } = viewer
+  const { parts } = tool
+  const versions = catalog.versionsOf(parts.base)
+  const newest = versions.at(-1) ?? tool
+  return {
+    id: tool.id,
+    base: parts.base,
+    version: parts.version,
+    versions: versions.toReversed().map(({ parts: { version }, definitionHash }) => ({
+      version,
+      definition_hash: definitionHash,
+    })),
+    title: tool.title ?? null,
+    description: tool.description,
+    kind: tool.source,
+    source: source === undefined ? null : { key: source.key, ...listedSource(source, hearsReasons) },
+    toolkit: parts.toolkit,
+    tags: tool.tags ?? [],
+    toolsets: around.toolsets,
+    names: namesOf(tool, newest === tool),
+    input_schema: tool.inputSchema,
+    output_schema: tool.outputSchema,
+    examples: examplesOf(tool.inputSchema),
+    policy: renderPolicy(tool, around),
+    keeps_state: tool.session !== undefined,
+    steps: [...(tool.workflow?.steps?.keys() ?? [])],
+    requirements: renderNeeds(tool, around),
+    definition_hash: tool.definitionHash,
+    change: pin === undefined ? null : (listedChange(pin) ?? null),
+    pin: pin === undefined || !seesPins ? null : renderPinDiff(pin),
+    seen: calls === undefined ? null : definitionsSeen(calls),
+    model: modelView(tool),
+  }
+}
+
+/** What each protocol calls it. MCP and OpenTool list the newest version only; both take the name of an older one too. */
+function namesOf(tool: Tool, isNewest: boolean) {
+  const { id, name, catalogId, parts } = tool
+  const { nameOf, skipped } = documentOf([tool], { title: 'tool', version: parts.version })
+  return {
+    otc: id,
+    mcp: isNewest ? name : `${name}@${parts.version}`,
+    opentool: skipped.length > 0 ? null : (nameOf.get(id) ?? null),
+    openwop: catalogId,
+  }
+}
+
+/** Values that its author gave as examples of the whole input. */
+function examplesOf({ examples }: JsonObject): JsonArray {
+  return Array.isArray(examples) ? examples : []
+}
+
+function renderPolicy(tool: Tool, { approvals, budgets, viewer, egressAllow }: ToolSurroundings) {
+  const { safetyTier, replay, egress, scopes, timeoutMs, rerunWindowMs, cost, costHint, latencyHint } =
+    tool.policy
+  const approval = effectiveApproval(tool)
+  const terms = termsFor(approvals, tool)
+  return {
+    tier: safetyTier,
+    egress: egress ?? null,
+    egress_allow: egressAllow ?? null,
+    replay,
+    scopes,
+    timeout_ms: timeoutMs,
+    rerun_window_ms: rerunWindowMs,
+    cost: cost ?? 1,
+    cost_hint: costHint ?? null,
+    latency_hint: latencyHint ?? null,
+    approval,
+    approval_terms:
+      approval === 'never'
+        ? null
+        : {
+            by_rule: hasApprovalRule(tool, approvals),
+            expires_after_ms: terms.expiresAfterMs,
+            quorum: terms.quorum,
+            required_scope: terms.requiredScope,
+            self_approval: terms.selfApproval,
+          },
+    budgets: budgetTerms(viewer.principal, budgets),
+  }
+}
+
+function renderNeeds(tool: Tool, { held, viewer, canAsk }: ToolSurroundings) {
+  return toolNeeds(tool).map((need) => ({
+    ...{ kind: need.kind, id: need.id, scopes: need.scopes },
+    state: held.stateOf(need),
+    connect: howToConnect(need, { principal: viewer.principal, canAsk }),
+  }))
+}
+
+/** Definitions that calls ran on, newest first: what the store knows of changes to tools that are code. */
+function definitionsSeen(calls: readonly CallRecord[]) {
+  const byHash = Map.groupBy(calls, ({ tool, definitionHash }) => `${tool} ${definitionHash}`)
+  return [...byHash.values()].flatMap((same) => {
+    const [newest, oldest] = [same[0], same.at(-1)]
+    if (newest === undefined || oldest === undefined) return []
+    return [
+      {
+        tool: newest.tool,
+        definition_hash: newest.definitionHash,
+        calls: same.length,
+        first_at: momentOf(oldest.createdAtMs),
+        last_at: momentOf(newest.createdAtMs),
+      },
+    ]
+  })
+}
+
+/** What a model is given of the tool, in the words of those who make models. Each takes the schema as MCP lists it. */
+function modelView(tool: Tool) {
+  const mcp = toWireTool(tool, tool.name, NEW_REVISION)
+  const { inputSchema, description } = mcp
+  const parameters = isJsonObject(inputSchema) ? inputSchema : {}
+  const said = typeof description === 'string' ? description : tool.description
+  const openai: OpenAiTool = {
+    type: 'function',
+    function: { name: tool.name, description: said, parameters },
+  }
+  return { mcp, openai, anthropic: { name: tool.name, description: said, input_schema: parameters } }
+}

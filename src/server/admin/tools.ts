@@ -1,0 +1,210 @@
+import type { ApprovalRules } from '#core/approvals/approvals'
+import { fault } from '#core/errors'
+import { parseToolName } from '#core/ids'
+import type { Pins } from '#core/imports/pins'
+import { toolkitOf } from '#core/imports/project'
+import type { SourceView } from '#core/imports/sources'
+import type { BudgetRule } from '#core/limits/budgets'
+import { didYouMean } from '#core/nearest-name'
+import type { UsageRow } from '#core/ports/operator-store'
+import type { Store } from '#core/ports/store'
+import { DEFAULT_TENANT, type Principal } from '#core/principal'
+import type { Clock } from '#core/runtime'
+import type { Tool } from '#core/tool'
+import type { Catalog, LiveRegistry } from '#core/tools/catalog'
+import { isInToolset } from '#core/tools/toolsets'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { replyPrepared } from '#protocols/prepared'
+import { jsonReply } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+import { enterToolset } from '#server/toolsets'
+import { adminRoute, isOperator, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
+import { readMoment } from './calls.ts'
+import { HeldCredentials } from './tool-needs.ts'
+import { shownToolsets, ToolListings, type Viewer } from './tool-rows.ts'
+import { renderTool } from './tool-view.ts'
+import { countUsage, isError, quantile, roundedMs } from './usage.ts'
+
+/** What the routes about tools are made of. Without a store and sources they tell what a config alone can tell. */
+interface ToolRoutesOptions {
+  readonly registry: LiveRegistry
+  readonly clock: Clock
+  readonly store?: Pick<Store, 'vault' | 'digest' | 'list' | 'usage'> | undefined
+  readonly pins?: Pick<Pins, 'waiting' | 'diff'> | undefined
+  sources?(): readonly SourceView[]
+  approvals(): ApprovalRules
+  budgets(): readonly BudgetRule[]
+  /** Local addresses that tools may reach. */
+  egressAllow(): readonly string[]
+  /** Whether people can be sent to a provider from here. */
+  canAsk(provider: string, scopes: readonly string[]): boolean
+  /** Hears of every tool that was looked for and is unknown to who looked (rule 30a). */
+  onUnknownTool?(principal: Principal, name: string): void
+}
+
+/** Other answers to other credentials, which browsers and proxies must know. */
+const PRIVATE = {
+  'cache-control': 'private, no-cache',
+  vary: 'accept-encoding, authorization, cookie, x-api-key',
+}
+
+/**
+ * The tools that the caller may see, for whoever may call: people look at them in the console, and `collet tools` lists them.
+ * What is hidden from a caller by protocols is hidden here too (rule 2); the operator sees those of every tenant.
+ */
+export function createToolRoutes(options: ToolRoutesOptions, access: OperatorAccess): readonly ServerRoute[] {
+  const { registry } = options
+  const listings = new ToolListings({
+    toolsets: () => registry.toolsets,
+    approvals: options.approvals,
+    ...(options.sources === undefined ? {} : { sources: options.sources }),
+    ...(options.pins === undefined ? {} : { waiting: async () => (await options.pins?.waiting()) ?? [] }),
+    store: options.store,
+  })
+  const viewerOf = ({ principal: caller, query }: HttpRequest): Viewer => {
+    const toolset = query.get('toolset')
+    const within = toolset === null ? caller : enterToolset(registry, caller, toolset)
+    const isWide = isOperator(caller)
+    return {
+      principal: caller,
+      catalog: registry.catalogFor(isWide ? { ...within, seesEveryTenant: true } : within),
+      hearsReasons: mayServe(caller, 'admin:sources', access),
+    }
+  }
+  const route = (path: string, handle: (request: HttpRequest) => Promise<HttpReply>): ServerRoute =>
+    adminRoute({ authenticate: (headers) => access.admit(headers) }, 'GET', `/admin/tools${path}`, handle)
+  return [
+    route('', async (request) => replyPrepared(request, await listings.of(viewerOf(request)), PRIVATE)),
+    route('/:tool', async (request) => {
+      const viewer = viewerOf(request)
+      const tool = findTool(request, viewer, options)
+      return jsonReply(200, { tool: await describe(tool, viewer, options, access) }, NO_STORE)
+    }),
+    route('/:tool/usage', async (request) => {
+      const { principal, query } = request
+      access.requireScope(principal, CALLS_SCOPE)
+      const tool = findTool(request, viewerOf(request), options)
+      const sinceMs = readMoment('since', query.get('since') ?? undefined)
+      const ids = query.has('version') ? [tool.id] : undefined
+      return jsonReply(200, await usageOf(tool, { ids, sinceMs, principal }, options), NO_STORE)
+    }),
+  ]
+}
+
+const CALLS_SCOPE = 'admin:calls'
+
+/** Whether the caller may see what concerns the whole server. */
+function mayServe(
+  principal: Principal,
+  scope: 'admin:sources' | 'admin:pins',
+  access: OperatorAccess,
+): boolean {
+  if (isOperator(principal)) return true
+  return principal.tenant === DEFAULT_TENANT && access.hasScope(principal, scope)
+}
+
+/** By any of its names, with a version behind it or in the query. Hidden and unknown are one (rule 2). */
+function findTool(
+  { params, query, principal }: HttpRequest,
+  { catalog }: Viewer,
+  { onUnknownTool }: ToolRoutesOptions,
+): Tool {
+  const asked = params.tool ?? ''
+  const version = query.get('version')
+  const name = version === null ? asked : `${asked.replace(/@[^@]*$/, '')}@${version}`
+  const ref = parseToolName(name)
+  const found = ref === undefined ? undefined : catalog.resolve(ref)
+  if (found !== undefined) return found
+  onUnknownTool?.(principal, name)
+  throw fault('tool_not_found', notFound(name, catalog))
+}
+
+function notFound(name: string, catalog: Catalog): string {
+  const [base = ''] = name.split('@', 1)
+  const versions = catalog.versionsOf(base).map(({ parts }) => parts.version)
+  if (versions.length > 0) return `${base} has no version of that number. It has ${versions.join(', ')}.`
+  return `There is no tool "${name}" here.${didYouMean(name, catalog.bases())}`
+}
+
+/** How many of its latest calls are looked at for the definitions that they ran on. */
+const CALLS_LOOKED_AT = 100
+
+async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, access: OperatorAccess) {
+  const { registry, store, pins, sources, approvals, budgets, egressAllow, canAsk } = options
+  const { principal, hearsReasons } = viewer
+  const tenant = tenantWithin(principal)
+  const { base, toolkit } = tool.parts
+  const asked = { tool: base, limit: CALLS_LOOKED_AT, ...(tenant === undefined ? {} : { tenant }) }
+  const seesCalls = store !== undefined && access.hasScope(principal, CALLS_SCOPE)
+  const shown = shownToolsets(principal, registry.toolsets)
+  return renderTool(tool, {
+    viewer,
+    held: await HeldCredentials.of(store, principal),
+    approvals: approvals(),
+    budgets: budgets(),
+    toolsets: [...shown].flatMap(([name, toolset]) => (isInToolset(toolset, tool) ? [name] : [])),
+    egressAllow: hearsReasons ? egressAllow() : undefined,
+    source: sources?.().find(({ key }) => toolkitOf(key) === toolkit),
+    pin: await pins?.diff(base),
+    seesPins: mayServe(principal, 'admin:pins', access),
+    calls: seesCalls ? (await store.list(asked)).calls : undefined,
+    canAsk,
+  })
+}
+
+const HOUR_MS = 3_600_000
+const USUAL_HOURS = 24
+/** A week of hours. */
+const MOST_BUCKETS = 168
+
+interface UsageQuestion {
+  /** Versions that count; `undefined`: every one. */
+  readonly ids: readonly string[] | undefined
+  readonly sinceMs: number | undefined
+  readonly principal: Principal
+}
+
+/** Calls of one tool hour by hour: as many as there are hours since then, and for a longer time in wider steps. */
+async function usageOf(tool: Tool, { ids, sinceMs, principal }: UsageQuestion, options: ToolRoutesOptions) {
+  const { store, clock } = options
+  const nowMs = clock.nowMs()
+  const fromMs = Math.min(sinceMs ?? nowMs - USUAL_HOURS * HOUR_MS, nowMs - 1)
+  const hours = Math.max(1, Math.ceil((nowMs - fromMs) / HOUR_MS))
+  const stepMs = HOUR_MS * Math.ceil(hours / MOST_BUCKETS)
+  const tenant = tenantWithin(principal)
+  const isMeant = (id: string): boolean =>
+    ids === undefined ? id.startsWith(`${tool.parts.base}@`) : ids.includes(id)
+  const durations = new Map<number, number>()
+  const buckets: { readonly at: string; calls: number; errors: number }[] = []
+  let isWhole = true
+  for (let atMs = fromMs; atMs < nowMs; atMs += stepMs) {
+    const bucket = { at: new Date(atMs).toISOString(), calls: 0, errors: 0 }
+    const time = { sinceMs: atMs, untilMs: Math.min(atMs + stepMs, nowMs) }
+    const asked = tenant === undefined ? time : { ...time, tenant }
+    const add = ({ tool: id, state, tookMs, calls }: UsageRow): void => {
+      if (!isMeant(id)) return
+      bucket.calls += calls
+      if (isError(state)) bucket.errors += calls
+      if (tookMs === undefined) return
+      const rounded = roundedMs(tookMs)
+      durations.set(rounded, (durations.get(rounded) ?? 0) + calls)
+    }
+    if (store !== undefined && !(await countUsage(store, asked, add))) isWhole = false
+    buckets.push(bucket)
+  }
+  const sum = (member: 'calls' | 'errors'): number =>
+    buckets.reduce((total, bucket) => total + bucket[member], 0)
+  return {
+    usage: {
+      tool: tool.parts.base,
+      since: new Date(fromMs).toISOString(),
+      step_seconds: stepMs / 1_000,
+      calls: sum('calls'),
+      errors: sum('errors'),
+      p50_ms: quantile(durations, 0.5),
+      p95_ms: quantile(durations, 0.95),
+      buckets,
+      whole: isWhole,
+    },
+  }
+}
