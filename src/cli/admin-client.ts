@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { EventParser, type StreamEvent } from '#client/event-stream'
 import { ConfigError } from '#config/load'
 import { pagesTokenFileIn, startTokenFileIn } from '#config/to-settings'
 import { isToolError } from '#core/errors'
@@ -11,11 +12,20 @@ import {
   callInProcess,
   createLocalAccess,
   type OperatorAccess,
+  streamInProcess,
 } from '#server/admin/access'
 import type { ServerRoute } from '#server/http/router'
 import { isLoopback } from '#server/safety'
 import { type Arguments, type CommandContext, CommandFailure, EXIT, type OptionSpecs } from './command.ts'
-import { fetchFrom, findServer, requestJson, type ServerAddress, unreachable } from './server-address.ts'
+import {
+  fetchFrom,
+  findServer,
+  LONGEST_EVENT,
+  requestEvents,
+  requestJson,
+  type ServerAddress,
+  unreachable,
+} from './server-address.ts'
 import { chosenStore, STORE_OPTIONS, withStore } from './store-access.ts'
 
 /** The options of every command that uses the routes for operators: which store, or which server and as whom. */
@@ -68,8 +78,12 @@ export class AdminClient {
     member: keyof Answer & string,
   ): Promise<Answer> {
     const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
-    if (asksServer || onStore === undefined) return readAnswer(await this.#askServer(request), member)
-    return readAnswer(await this.#onStore(request, onStore, (ask) => ask(request)), member)
+    return readAnswer(
+      asksServer || onStore === undefined
+        ? await this.#askServer(request)
+        : await this.#askStore(request, onStore),
+      member,
+    )
   }
 
   /** Many requests of one kind, on a store that is opened once. What is refused of them keeps the others from nothing. */
@@ -83,21 +97,50 @@ export class AdminClient {
       for (const [index, request] of requests.entries())
         onEach(await orRefusal(async () => readAnswer<Answer>(await ask(request), member)), index)
     }
-    const [first] = requests
-    if (first === undefined) return
-    if (asksServer || onStore === undefined) await askAll((request) => this.#askServer(request))
-    else await this.#onStore(first, onStore, askAll)
+    if (asksServer || onStore === undefined) {
+      await askAll((request) => this.#askServer(request))
+      return
+    }
+    this.#noteChanges(requests)
+    await this.#onStore(onStore, (routes) => askAll((request) => callInProcess(routes, request)))
+  }
+
+  /** The events of a stream, as a server sends them, until `ended` is aborted or there are no more. */
+  async follow(path: string, ended: AbortSignal, onEvent: (event: StreamEvent) => void): Promise<void> {
+    const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
+    const request: AdminRequest = { method: 'GET', path }
+    if (asksServer || onStore === undefined) {
+      const server = await findServer(this.#args, this.#context)
+      const { credential } = await this.#credentialFor(server)
+      const sent = { ...request, server, credential }
+      for await (const event of requestEvents(sent, this.#context.services, ended)) onEvent(event)
+      return
+    }
+    await this.#onStore(onStore, async (routes) => {
+      const parser = new EventParser(LONGEST_EVENT)
+      for await (const piece of await streamInProcess(routes, request, ended))
+        for (const event of parser.read(piece)) onEvent(event)
+    })
   }
 
   /** A user who can open the store with its key may do everything in it, under their name on this machine. */
-  async #onStore<T>(
+  async #askStore(
     request: AdminRequest,
     onStore: NonNullable<AdminClientOptions['onStore']>,
-    work: (ask: (request: AdminRequest) => Promise<JsonValue>) => Promise<T>,
+  ): Promise<JsonValue> {
+    this.#noteChanges([request])
+    return await this.#onStore(onStore, (routes) => callInProcess(routes, request))
+  }
+
+  #noteChanges(requests: readonly AdminRequest[]): void {
+    if (requests.some(changes)) this.#noteActing(`${operatorName(this.#context)} (the store itself)`)
+  }
+
+  async #onStore<T>(
+    onStore: NonNullable<AdminClientOptions['onStore']>,
+    work: (routes: readonly ServerRoute[]) => Promise<T>,
   ): Promise<T> {
     const { clock } = this.#context
-    const operator = operatorName(this.#context)
-    if (changes(request)) this.#noteActing(`${operator} (the store itself)`)
     try {
       return await withStore(this.#args, this.#context, async (store) => {
         const denials: Denial[] = []
@@ -105,10 +148,9 @@ export class AdminClient {
           const principal = opaquePrincipal(store, who)
           denials.push({ ...facts, atMs: clock.nowMs(), tenant: who.tenant, principal, count: 1 })
         }
-        const access = createLocalAccess(operator)
+        const access = createLocalAccess(operatorName(this.#context))
         try {
-          const routes = await onStore({ store, access, noteDenial })
-          return await work((asked) => callInProcess(routes, asked))
+          return await work(await onStore({ store, access, noteDenial }))
         } finally {
           if (denials.length > 0) await store.audit.recordDenials(denials)
         }
