@@ -297,7 +297,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         },
         access,
       ),
-      ...createCallEventRoutes({ feed: callFeed, clock, enter: gateway.enterWaiting }, access),
+      ...createCallEventRoutes(
+        {
+          ...{ feed: callFeed, clock, enter: gateway.enterWaiting },
+          baseOf: (name) => services.registry.find(name)?.parts.base,
+        },
+        access,
+      ),
       ...createReloadRoutes(
         { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
         access,

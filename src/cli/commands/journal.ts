@@ -14,7 +14,7 @@ import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/even
 import { cleanText } from '#core/json'
 import type { KeyOwner } from '#core/ports/key-store'
 import type { JournalVerification, Store } from '#core/ports/store'
-import { createAuditRoutes, type RenderedDenial } from '#server/admin/audit'
+import { createAuditRoutes, type RenderedDenial } from '#server/telemetry/audit'
 
 const journalVerify = defineCommand<'head' | 'store' | 'config'>({
   name: 'journal verify',

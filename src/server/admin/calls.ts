@@ -17,7 +17,7 @@ import {
   tenantWithin,
   wholeNumber,
 } from './access.ts'
-import { readCallFilter } from './call-filter.ts'
+import { type BaseOf, readCallFilter } from './call-filter.ts'
 import { renderCall, renderDetails, timelineOf } from './call-view.ts'
 
 const LIST_SCOPE = 'admin:calls'
@@ -45,6 +45,7 @@ interface CallRoutesOptions {
   readonly clock: Clock
   /** Asked before an operator's word for the value of a call is taken; throws what speaks against it. */
   checkValue?(tool: string, value: JsonValue): Promise<void>
+  readonly baseOf?: BaseOf
 }
 
 /**
@@ -52,12 +53,12 @@ interface CallRoutesOptions {
  * `calls:read` input and outcome too, `calls:settle` settles.
  */
 export function createCallRoutes(
-  { calls, clock, checkValue }: CallRoutesOptions,
+  { calls, clock, checkValue, baseOf }: CallRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, LIST_SCOPE)
-    const filter = readCallFilter(query, clock.nowMs())
+    const filter = readCallFilter(query, clock.nowMs(), baseOf)
     const tenant = tenantWithin(principal)
     const prefix = query.get('record') ?? ''
     const page =
@@ -70,7 +71,7 @@ export function createCallRoutes(
   const stats = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, LIST_SCOPE)
     const nowMs = clock.nowMs()
-    const filter = readCallFilter(query, nowMs)
+    const filter = readCallFilter(query, nowMs, baseOf)
     const tenant = tenantWithin(principal) ?? filter.tenant
     const untilMs = filter.untilMs ?? nowMs
     const sinceMs = filter.sinceMs ?? untilMs - DEFAULT_SPAN_MS

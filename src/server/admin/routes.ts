@@ -4,9 +4,9 @@ import { NO_ROLES, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { ServerRoute } from '#server/http/router'
 import type { Services } from '#server/services'
+import { createAuditRoutes } from '#server/telemetry/audit'
 import type { OperatorAccess } from './access.ts'
 import { createApprovalRoutes } from './approvals.ts'
-import { createAuditRoutes } from './audit.ts'
 import { createCallRoutes } from './calls.ts'
 import { approverScopes } from './key-grants.ts'
 import { ApiKeys, createKeyRoutes } from './keys.ts'
@@ -49,7 +49,7 @@ export function adminRoutes(
   })
   const isConfigured = (key: string): boolean => live().sources.has(key)
   return [
-    ...createCallRoutes({ calls: store, clock }, access),
+    ...createCallRoutes({ calls: store, clock, baseOf: (name) => registry.find(name)?.parts.base }, access),
     ...createUsageRoutes(
       {
         store,
