@@ -274,7 +274,8 @@ async function checkAnswers(server: ServerAddress, { services }: CommandContext)
 
 const LONGEST_LOOK_MS = 2_000
 
-async function readStartToken(
+/** The start token of the server at an address, if it keeps one in the data folder of this store or config. */
+export async function readStartToken(
   url: string,
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
