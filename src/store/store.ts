@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { StoreError } from '#core/errors'
-import type { JournalHead } from '#core/journal/events'
+import type { JournalHead, JournalPosition } from '#core/journal/events'
 import type { SessionAddress, SessionStore, Store } from '#core/ports/store'
 import type { SessionOutcome } from '#core/runs/events'
 import { beginSessionClose, closeSession, findSession, openSession } from '#store/calls/runs'
@@ -15,7 +15,7 @@ import { type Chain, CommitQueue } from './commit-queue.ts'
 import { sqlChallenges, sqlConsents } from './consents.ts'
 import { type CommitGroup, type Engine, NUL_REFUSED, type Steps, type StoreContext, write } from './engine.ts'
 import { sqlPins, sqlSources } from './imports.ts'
-import { openGroups, readJournal } from './journal.ts'
+import { journalChains, openGroups, readJournal } from './journal.ts'
 import { sqlAudit, sqlKeys } from './keys.ts'
 import { sqlBudgets, sqlRates } from './limits.ts'
 import { sqlNotices } from './notices.ts'
@@ -104,7 +104,10 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     sources: sqlSources(context),
     workflows: sqlWorkflows(context),
     requests: sqlIdempotentRequests(context, () => chain.id),
-    readJournal: snapshot((after: readonly JournalHead[], limit: number) => readJournal(keys, after, limit)),
+    readJournal: snapshot((after: readonly JournalPosition[], limit: number) =>
+      readJournal(keys, after, limit),
+    ),
+    journalChains: snapshot(journalChains),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
     reloads: sqlReloads(context),
     takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),

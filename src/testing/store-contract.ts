@@ -180,13 +180,11 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const run = attemptAt(sampleCall({ record: 'record-2' }), 1)
     await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 2_000 })
     const records = async (state?: 'running') =>
-      (await store.list({ limit: 2, ...(state === undefined ? {} : { state }) })).calls.map(
-        ({ record }) => record,
-      )
+      (await store.list({ limit: 2, states: state && [state] })).calls.map(({ record }) => record)
     assert.deepEqual(await records(), ['record-3', 'record-2'])
     assert.deepEqual(await records('running'), ['record-3', 'record-1'])
     assert.deepEqual(await store.list({ limit: 5, tenant: 'other' }), { calls: [] })
-    assert.equal((await store.list({ limit: 5, tenant: 'default', state: 'running' })).calls.length, 2)
+    assert.equal((await store.list({ limit: 5, tenant: 'default', states: ['running'] })).calls.length, 2)
   }),
   ...NOTICE_STORE_CONTRACT,
   ...OPERATOR_STORE_CONTRACT,

@@ -1,6 +1,6 @@
 import type { CallError, CallProtocol, CallState, Outcome } from '#core/call'
 import type { ErrorCode } from '#core/errors'
-import type { JournalGroup, JournalHead } from '#core/journal/events'
+import type { JournalChain, JournalGroup, JournalHead, JournalPosition } from '#core/journal/events'
 import type { CallLabel, RunEvent, SessionOutcome } from '#core/runs/events'
 import type { MaybePromise } from '#core/runtime'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
@@ -275,7 +275,9 @@ export interface Store extends RunStore, SessionStore, OperatorStore {
   listOwn(query: OwnCallsQuery): MaybePromise<CallPage>
 
   /** Groups in commit order after the given position of each chain. */
-  readJournal(after: readonly JournalHead[], limit: number): MaybePromise<readonly JournalGroup[]>
+  readJournal(after: readonly JournalPosition[], limit: number): MaybePromise<readonly JournalGroup[]>
+  /** Every chain, and where it ends now. */
+  journalChains(): MaybePromise<readonly JournalChain[]>
 
   /** One small step of forgetting (rule 13); `true` while there is more to do. */
   purge(nowMs: number, policy: RetentionPolicy): MaybePromise<boolean>
