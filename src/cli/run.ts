@@ -40,6 +40,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['pins', () => import('#cli/commands/pins')],
   ['webhooks', () => import('#cli/commands/webhooks')],
   ['journal', () => import('#cli/commands/journal')],
+  ['audit', () => import('#cli/commands/journal')],
   ['import', () => import('#cli/commands/import')],
   ['connect', () => import('#cli/commands/connect')],
   ['secrets', () => import('#cli/commands/secrets')],
