@@ -39,6 +39,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['sign-in', () => import('#cli/commands/approvals')],
   ['pins', () => import('#cli/commands/pins')],
   ['journal', () => import('#cli/commands/journal')],
+  ['audit', () => import('#cli/commands/journal')],
   ['import', () => import('#cli/commands/import')],
   ['connect', () => import('#cli/commands/connect')],
   ['secrets', () => import('#cli/commands/secrets')],
