@@ -5,6 +5,7 @@ import type { Clock } from '#core/runtime'
 import type { ServerRoute } from '#server/http/router'
 import type { Services } from '#server/services'
 import { createAuditRoutes } from '#server/telemetry/audit'
+import { createWebhookRoutes } from '#server/webhooks/routes'
 import type { OperatorAccess } from './access.ts'
 import { createApprovalRoutes } from './approvals.ts'
 import { createCallRoutes } from './calls.ts'
@@ -28,7 +29,7 @@ interface AdminParts {
 /** What operators look after, below `/admin`. */
 export function adminRoutes(
   live: () => Settings,
-  { gateway, registry, sources: { sources, pins }, broker }: Services,
+  { gateway, registry, sources: { sources, pins }, broker, fetch: toConfigured }: Services,
   parts: AdminParts,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
@@ -83,6 +84,13 @@ export function adminRoutes(
     ...createPinRoutes(pins, access),
     ...createSecretsRoutes({ store, broker, clock }, access),
     ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),
+    ...createWebhookRoutes(
+      {
+        ...{ notices: store.notices, fetch: toConfigured, clock, publicUrl },
+        webhooks: () => live().webhooks ?? [],
+      },
+      access,
+    ),
     ...createAuditRoutes({ store, configured: () => live().auth.apiKeys.map(ownerOf) }, access),
   ]
 }
