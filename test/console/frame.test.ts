@@ -48,7 +48,7 @@ describe('the frame of the console, open', () => {
     expect(await pathOf(page)).toBe('/console/connections')
     await page.getByRole('button', { name: 'Jump to' }).first().click()
     await field.fill('no such thing')
-    await page.getByText('No place and no tool has "no such thing" in its name.').waitFor()
+    await page.getByText('No place and no tool has "no such thing" in it.').waitFor()
     await page.keyboard.press('Escape')
     await field.waitFor({ state: 'detached' })
   })

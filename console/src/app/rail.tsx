@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { request } from '../api/client.ts'
 import { type Session, useSession } from '../api/session.ts'
+import { toolsQuery } from '../api/tools.ts'
 import { IconButton } from '../parts/button.tsx'
 import { formatCount } from '../parts/format.ts'
 import { Icon, Mark } from '../parts/icon.tsx'
@@ -33,6 +34,7 @@ export function Rail(): ReactNode {
               <Icon name={icon} />
               <span className="name">{name}</span>
               <Due {...due[to]} />
+              {to === '/catalog' && <ToolCount />}
             </Link>
           </li>
         ))}
@@ -54,6 +56,12 @@ function Due({ count, what }: { readonly count?: number; readonly what?: string 
       <span className="vh"> {what}</span>
     </span>
   )
+}
+
+/** As many as the catalog or the palette has heard of; nobody asks for thousands of rows to show their number. */
+function ToolCount(): ReactNode {
+  const { data } = useQuery({ ...toolsQuery, enabled: false })
+  return data === undefined ? null : <span className="count">{formatCount(data.listing.tools.length)}</span>
 }
 
 const LOOK_AGAIN_MS = 15_000
