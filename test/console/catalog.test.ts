@@ -161,6 +161,7 @@ describe('the catalog', () => {
     await page.getByRole('button', { name: 'Source', exact: true }).click()
     // Three of github, one of tracker; the refund.
     await page.getByRole('menuitemcheckbox', { name: 'github' }).getByText('3').waitFor()
+    await checkAxe(page, 'an open filter')
     await shoot(page, 'catalog-filter')
     await page.keyboard.press('Escape')
     await page.goBack()

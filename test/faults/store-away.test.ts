@@ -209,6 +209,8 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /mcp/:toolset': 404,
   'DELETE /mcp/:toolset': 404,
   'GET /admin/sources': 200,
+  // This server has none, which its config says.
+  'POST /admin/webhooks/test': 400,
   // There is no such tool, which the server knows by itself.
   'GET /admin/tools/:tool': 404,
   'GET /admin/tools/:tool/usage': 404,

@@ -58,10 +58,16 @@ function Due({ count, what }: { readonly count?: number; readonly what?: string 
   )
 }
 
-/** As many as the catalog or the palette has heard of; nobody asks for thousands of rows to show their number. */
+/** Known once the catalog or the palette was opened: the list may be long, and nobody waits for a number. */
 function ToolCount(): ReactNode {
   const { data } = useQuery({ ...toolsQuery, enabled: false })
-  return data === undefined ? null : <span className="count">{formatCount(data.listing.tools.length)}</span>
+  if (data === undefined) return null
+  return (
+    <span className="count">
+      {formatCount(data.listing.tools.length)}
+      <span className="vh"> tools</span>
+    </span>
+  )
 }
 
 const LOOK_AGAIN_MS = 15_000
