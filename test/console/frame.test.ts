@@ -39,7 +39,7 @@ describe('the frame of the console, open', () => {
     await page.keyboard.press('Control+k')
     const field = page.getByRole('combobox', { name: 'Place or tool' })
     await field.waitFor()
-    expect(await page.getByRole('option').count()).toBe(5)
+    expect(await page.getByRole('listbox', { name: 'Where to go' }).getByRole('option').count()).toBe(5)
     await checkAxe(page, 'the palette')
     await shoot(page, 'palette')
     // As fast as anybody can type.
