@@ -33,6 +33,7 @@ describe('parseConfig', () => {
       store: 'sqlite:.collet/collet.db',
       auth: { apiKeys: [], issuers: [], roles: {}, required: false },
       oauth: { providers: {}, allowUnboundConsent: false },
+      console: { enabled: true },
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
       journal: { retentionDays: 90 },
       egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
@@ -151,6 +152,7 @@ describe('parseConfig', () => {
       },
       acknowledgeLaxerVersions: ['Mail.Send@1.0.0'],
       authoring: { describeParameters: false },
+      console: { enabled: false },
       oauth: {
         providers: {
           github: {

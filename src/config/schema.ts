@@ -326,6 +326,11 @@ export const CONFIG_SCHEMA = closed({
   auth: AUTH.prefault({}),
   /** Authorization servers whose tokens this server keeps for its callers. */
   oauth: OAUTH.prefault({}),
+  /** The pages at `/console`, where people look at tools and calls, try them, approve and connect. */
+  console: closed({
+    /** Serve them. Default true. */
+    enabled: z.boolean().default(true),
+  }).prefault({}),
   calls: closed({
     /** How long results are kept. Default 24. */
     retentionHours: WHOLE.min(1).default(24),

@@ -102,6 +102,7 @@ export interface Settings extends ProtocolSettings {
     readonly required?: boolean
   }
   readonly oauth: OAuthSettings
+  readonly console: Section<'console'>
   readonly calls: Section<'calls'>
   readonly journal: Section<'journal'>
   readonly egress: Section<'egress'>

@@ -38,6 +38,11 @@ export function portOf({ port, protocol }: URL): number {
   return port === '' ? DEFAULT_PORTS[protocol === 'https:' ? 'https:' : 'http:'] : Number(port)
 }
 
+/** Below which path of its host a server with this address is seen; empty for all of it. */
+export function basePath(publicUrl: string): string {
+  return new URL(publicUrl).pathname.replace(/\/$/, '')
+}
+
 /** Where callers of a server with these settings find it, before it says so itself. */
 export function plannedUrl({ publicUrl, host, port, tls }: Settings['server']): string {
   return publicUrl ?? `${tls === undefined ? 'http' : 'https'}://${host}:${port}`
@@ -91,6 +96,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       required: config.auth.required,
     },
     oauth: toOAuthSettings(config.oauth, tools, loaded.file),
+    console: config.console,
     calls: config.calls,
     journal: config.journal,
     egress: config.egress,

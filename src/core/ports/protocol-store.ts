@@ -170,4 +170,6 @@ export interface ProtocolSessionStore {
 
   /** Of many that use one mark exactly one gets `true`: what may be sent back once. */
   spend(tenant: string, mark: string, expiresAtMs: number): MaybePromise<boolean>
+  /** Whether somebody used it, and it is not forgotten yet. */
+  isSpent(tenant: string, mark: string): MaybePromise<boolean>
 }
