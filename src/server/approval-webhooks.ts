@@ -130,7 +130,7 @@ function messageOf(
     namedBy(approver, approval) === approval.principal
       ? {}
       : { approver, link: `${url}/approve/${mintLink(approvals, approval, { approver, power: 'decide' })}` }
-  const view = approvalView(approval, { nowMs: clock.nowMs(), isStale: false, tool: undefined })
+  const view = approvalView(approval, { nowMs: clock.nowMs(), isStale: false, served: undefined })
   const render = view.inputBytes <= MOST_INPUT_BYTES ? renderApproval : renderInList
   const page = `${url}/approvals/${approval.id}`
   if (format !== 'standard') {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type ApprovalRules, type ApprovalTerms, termsFor } from '#core/approvals/approvals'
+import { keptDefinition } from '#core/approvals/decisions'
 import { approvalBinding, needsApproval, type ShownInput, shownInput } from '#core/approvals/question'
 import type { CallRequest } from '#core/call'
 import { fault } from '#core/errors'
@@ -116,7 +117,7 @@ function otherThanAsked() {
 
 function newApproval(
   needs: ApprovalNeeds,
-  { call, scope }: CheckedCall,
+  { call, scope, tool }: CheckedCall,
   { binding, terms, shown, atMs }: Question & { readonly atMs: number },
 ): NewApproval {
   const { expiresAfterMs, ...rest } = terms
@@ -130,6 +131,7 @@ function newApproval(
       userId: call.request.userId,
       isUserProven: call.isUserProven === true,
       ...shown,
+      ...keptDefinition(tool),
     },
     binding,
     ...rest,
