@@ -51,6 +51,7 @@ describe('parseConfig', () => {
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
       mcp: { enabled: true, name: 'collet', pageSize: 1_000 },
       approvals: { perTool: {}, webhooks: [], mostParkedPerPrincipal: 100 },
+      webhooks: [],
       acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
       hooks: {},
@@ -150,6 +151,9 @@ describe('parseConfig', () => {
         ],
         mostParkedPerPrincipal: 5,
       },
+      webhooks: [
+        { name: 'ops', url: 'https://ops.example/', secret: 'v-0123456789abcdef', events: ['pin.held'] },
+      ],
       acknowledgeLaxerVersions: ['Mail.Send@1.0.0'],
       authoring: { describeParameters: false },
       console: { enabled: false },
@@ -187,7 +191,8 @@ describe('parseConfig', () => {
     expect(parsed.auth.apiKeys[0]?.key.reveal()).toBe('k-alice')
     expect(JSON.stringify(parsed)).not.toContain('k-alice')
     expect(parsed.approvals.webhooks[0]?.secret?.reveal()).toBe('w-0123456789abcdef')
-    expect(JSON.stringify(parsed)).not.toContain('w-0123456789abcdef')
+    expect(parsed.webhooks[0]?.secret?.reveal()).toBe('v-0123456789abcdef')
+    expect(JSON.stringify(parsed)).not.toMatch(/[vw]-0123456789abcdef/)
   })
 
   it('names unknown keys with their path and a suggestion', () => {

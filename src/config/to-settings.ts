@@ -14,6 +14,7 @@ import { ConfigError, type ConfigProblem, type LoadedConfig } from './load.ts'
 import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS } from './schema.ts'
 import { type ParsedOAuth, toApprovalRules } from './schema-policies.ts'
 import type { OAuthClientSettings, OAuthSettings, Settings } from './settings.ts'
+import { toWebhooks } from './webhooks.ts'
 
 /** The generated master key, when `COLLET_KEY` is not set (rule 14). */
 export function keyFileIn(dataFolder: string): string {
@@ -104,6 +105,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     budgets: config.budgets,
     ...PROTOCOL_SECTIONS.parse(config),
     approvals: toApprovalRules(config.approvals),
+    webhooks: toWebhooks(config, loaded.file),
     hooks: givenHooks(config.hooks),
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
     logStyle: { format: config.log.format, isColored: !environment.noColor },
@@ -117,6 +119,7 @@ export function checkAgainstTools({ config, file }: LoadedConfig, tools: readonl
   checkLimits(config, tools, file)
   checkApprovals(config, tools, file)
   toOAuthSettings(config.oauth, tools, file)
+  toWebhooks(config, file)
 }
 
 function givenHooks({ admit, verifyToken, bindUser }: LoadedConfig['config']['hooks']): Hooks {

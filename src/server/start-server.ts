@@ -18,6 +18,8 @@ import { PROTOCOLS } from '#protocols/list'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
 import { createOperatorAccess, openToOperators } from '#server/admin/access'
+import { createCallEventRoutes } from '#server/admin/call-events'
+import { CallFeed } from '#server/admin/call-feed'
 import { createReloadRoutes } from '#server/admin/reload'
 import { adminRoutes } from '#server/admin/routes'
 import { createHttpApp, type HttpApp, type PortSharing } from '#server/http/app'
@@ -243,6 +245,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       tellsWhy: options.developing !== undefined,
     })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
+    const callFeed = new CallFeed({ store, clock })
     const issuers = () => (live.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers().length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const trips = new RoundTrips({ store, clock, publicUrl })
@@ -297,6 +300,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         },
         access,
       ),
+      ...createCallEventRoutes({ feed: callFeed, clock, enter: gateway.enterWaiting }, access),
       ...createReloadRoutes(
         { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
         access,
@@ -333,6 +337,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
+    closing.push(async () => callFeed.close())
     url = options.mountedAt ?? (await app.listen())
     const { host, metricsPort } = settings.server
     listeners.push({ host, port: portOf(new URL(url)) })

@@ -1,24 +1,18 @@
 import { type ReactNode, useState } from 'react'
 import { addressOf, sessionGone } from '../api/client.ts'
-import { type Session, useSession, useSignIn } from '../api/session.ts'
+import { type Session, useSession, useSignIn, useSignInElsewhere } from '../api/session.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeLine } from '../parts/code.tsx'
 import { Dialog } from '../parts/dialog.tsx'
 import { Field, TextInput } from '../parts/field.tsx'
 import { Empty, messageOf } from '../parts/states.tsx'
-import { createStore, useStore } from '../store.ts'
-
-/** Opens the dialog, for somebody who wants more than looking. */
-export function askToSignIn(): void {
-  isAsked.set(true)
-}
-
-const isAsked = createStore(false)
+import { useStore } from '../store.ts'
+import { over } from './places.ts'
 
 /** In place of a page that is for people who are known. */
 export function SignInNeeded(): ReactNode {
   return (
-    <Empty title="Sign in to see this" actions={<Button onClick={askToSignIn}>Sign in</Button>}>
+    <Empty title="Sign in to see this" actions={<Button onClick={() => over.set('sign-in')}>Sign in</Button>}>
       Calls, approvals, connections and settings are for people whom the server knows.
     </Empty>
   )
@@ -31,34 +25,34 @@ export function SignInNeeded(): ReactNode {
 export function SignInDialog(): ReactNode {
   const session = useSession()
   const isGone = useStore(sessionGone)
-  const wanted = useStore(isAsked)
+  const isAsked = useStore(over) === 'sign-in'
+  const isSignedOut = session?.principal === null
+  const isForced = isSignedOut && !session.server.isOpen
+  const isOpen = isForced || isGone || (isAsked && isSignedOut)
+  useSignInElsewhere(isOpen)
   if (session === undefined) return null
-  const isForced = session.principal === null && !session.server.isOpen
   const close = (): void => {
-    isAsked.set(false)
+    over.set('nothing')
     sessionGone.set(false)
   }
   return (
     <Dialog
-      title={isGone && session.principal !== null ? 'Your session has ended' : 'Sign in'}
-      isOpen={isForced || isGone || wanted}
-      onClose={isForced || isGone ? undefined : close}
+      title={isSignedOut ? 'Sign in' : 'Your session has ended'}
+      isOpen={isOpen}
+      onClose={isSignedOut && !isForced ? close : undefined}
     >
-      {isGone && session.principal !== null && (
-        <p className="soft">What you were doing is kept. Sign in to go on with it.</p>
-      )}
+      {!isSignedOut && <p className="soft">What you were doing is kept. Sign in to go on with it.</p>}
       <SignInForm session={session} onDone={close} />
     </Dialog>
   )
 }
 
-function SignInForm({
-  session,
-  onDone,
-}: {
+interface SignInFormProps {
   readonly session: Session
   readonly onDone: () => void
-}): ReactNode {
+}
+
+function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
   const { signIn } = useSignIn()
   const [key, setKey] = useState('')
   const [failure, setFailure] = useState<string>()
@@ -115,7 +109,7 @@ function SignInForm({
             Did you start this server? It printed a link that signs you in as its operator. This command
             prints a new one:
           </p>
-          <CodeLine text="collet sign-in" label="command" />
+          <CodeLine text="npx collet sign-in" label="command" />
         </div>
       )}
     </>

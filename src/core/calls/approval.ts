@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { type ApprovalRules, type ApprovalTerms, termsFor } from '#core/approvals/approvals'
 import { keptDefinition } from '#core/approvals/decisions'
 import { approvalBinding, needsApproval, type ShownInput, shownInput } from '#core/approvals/question'
@@ -136,7 +135,6 @@ function newApproval(
     binding,
     ...rest,
     expiresAtMs: atMs + expiresAfterMs,
-    notices: needs.approvalRules.webhooks.map(({ target }) => ({ id: `msg_${randomUUID()}`, target })),
   }
 }
 

@@ -169,8 +169,11 @@ export class BrowserSessions {
     const [named, sealed = '', ...more] = text.split('.')
     const kind = KINDS.find((known) => known === named)
     if (kind === undefined || more.length > 0 || text.length > LONGEST_COOKIE) return undefined
+    const bytes = Buffer.from(sealed, 'base64url')
+    // One session has one spelling.
+    if (bytes.toString('base64url') !== sealed) return undefined
     try {
-      const plain = unseal(this.#key, Buffer.from(sealed, 'base64url'), this.#contextOf(kind))
+      const plain = unseal(this.#key, bytes, this.#contextOf(kind))
       const [id, expiresAtMs, held]: readonly unknown[] = JSON.parse(plain.toString())
       if (typeof id !== 'string' || typeof expiresAtMs !== 'number' || typeof held !== 'string')
         return undefined
