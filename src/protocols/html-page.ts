@@ -37,6 +37,7 @@ body{background:var(--canvas);color:var(--ink);font:400 .9375rem/1.375rem var(--
 main{display:flex;flex-direction:column;max-width:40rem;min-height:100dvh;margin:0 auto;background:var(--surface)}
 .top{display:flex;align-items:center;gap:.5rem;height:3.25rem;padding:0 1rem;border-bottom:1px solid var(--line)}
 .brand{display:flex;align-items:center;gap:.5rem;margin-right:auto;font:600 .9375rem/1.25rem var(--sans)}
+section h2{margin-bottom:.5rem}.top b{font-weight:600;color:var(--ink)}
 .mark{width:1.25rem;height:1.25rem}
 .body{flex:1;display:grid;grid-template-columns:minmax(0,1fr);gap:1rem;align-content:start;padding:1rem}
 h1{font:600 1.25rem/1.75rem var(--sans)}h2{font:500 .8125rem/1.25rem var(--sans)}

@@ -98,7 +98,7 @@ export function useDecide(id: string) {
   })
 }
 
-export interface DecisionRequest {
+interface DecisionRequest {
   readonly verb: 'approve' | 'reject'
   readonly reason?: string
   readonly acceptHidden?: true

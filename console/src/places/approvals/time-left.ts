@@ -7,7 +7,7 @@ const SHORT_MS = 10 * MINUTE_MS
 /** When it is said aloud. */
 const SPOKEN_AT_MS = [5 * MINUTE_MS, MINUTE_MS] as const
 
-export interface TimeLeft {
+interface TimeLeft {
   readonly ms: number
   readonly isOver: boolean
   readonly isShort: boolean
