@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { checkAxe, shoot, useConsole } from './harness.ts'
 
 const ECHO = `{
@@ -153,6 +153,22 @@ describe('the frame of the console, open', () => {
     await page.emulateMedia({ contrast: null, forcedColors: 'active' })
     const outline = `getComputedStyle(document.querySelector('.places [aria-current]')).outlineStyle`
     expect(await page.evaluate(outline)).toBe('solid')
+  })
+
+  it('is watched: errors, breaches of its policy and requests to elsewhere fail a story', async () => {
+    const page = await collet.page({ path: '/catalog' })
+    await page.evaluate('setTimeout(() => { throw new Error("on purpose") })')
+    await page.evaluate('document.body.insertAdjacentHTML("beforeend", "<i style=\'color: red\'>styled</i>")')
+    await page.evaluate('document.body.insertAdjacentHTML("beforeend", "<img src=//[::1]:4444/x.png>")')
+    await page.evaluate('fetch("http://[::1]:4444/elsewhere").catch(() => undefined)')
+    let faults = ''
+    await vi.waitFor(() => {
+      faults += collet.takeFaults().join('\n')
+      expect(faults).toContain('error in the page: Error: on purpose')
+      expect(faults).toMatch(/inline style.*style-src 'self'/s)
+      expect(faults).toMatch(/:4444\/x\.png.*img-src 'self' data:/s)
+      expect(faults).toMatch(/:4444\/elsewhere.*connect-src 'self'/s)
+    })
   })
 
   it('says that there is no such page', async () => {
