@@ -222,7 +222,7 @@ describe('the frame of the console, with keys', () => {
     await page.getByText('Paste a key first.').waitFor()
     await field.fill('not-a-key-of-this-server')
     await page.keyboard.press('Enter')
-    await page.getByRole('alert').waitFor()
+    await page.getByText('This server does not know this key.').waitFor()
     await checkAxe(page, 'a wrong key')
     await shoot(page, 'sign-in')
     await field.fill(KEY)
