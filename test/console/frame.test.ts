@@ -208,9 +208,10 @@ describe('the frame of the console, open', () => {
   })
 })
 
-/** Where callers have keys, nobody sees anything without one. */
+/** Where callers have keys, nobody sees anything without one. On PostgreSQL. */
 describe('the frame of the console, with keys', () => {
   const collet = useConsole({
+    engine: 'postgres',
     config: `export default { tools: [${ECHO}], auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
   })
 
