@@ -1,6 +1,6 @@
 import type { Settings } from '#config/settings'
 import { basePath } from '#config/to-settings'
-import { type Html, html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
+import { factsHtml, type Html, html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
 import { PROTOCOLS } from '#protocols/list'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
@@ -59,13 +59,13 @@ function addressesOf({ settings, publicUrl, hasConsole }: StartPageOptions): obj
 
 function contentOf({ settings, publicUrl, isKeyed, isOwnMachine }: StartPageOptions): Html {
   const url = publicUrl()
-  const addresses = servedProtocols(settings).map(
-    ({ title, root }) => html`<dt>${title}</dt><dd><code>${url}${root}</code></dd>`,
+  const addresses = factsHtml(
+    servedProtocols(settings).map(({ title, root }) => [title, html`<code>${url}${root}</code>`]),
   )
   const target = { url: `${url}${PROTOCOLS.mcp.root}`, name: 'collet', isKeyed: isKeyed(), isOwnMachine }
   const snippets = settings.mcp.enabled ? clientSnippets(target).map(renderSnippet) : []
   return html`<p>This server holds tools for agents. Its addresses:</p>
-<dl>${addresses}</dl>
+${addresses}
 ${snippets}`
 }
 

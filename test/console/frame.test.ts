@@ -39,7 +39,7 @@ describe('the frame of the console, open', () => {
     await page.keyboard.press('Control+k')
     const field = page.getByRole('combobox', { name: 'Place or tool' })
     await field.waitFor()
-    expect(await page.getByRole('option').count()).toBe(5)
+    expect(await page.getByRole('listbox', { name: 'Where to go' }).getByRole('option').count()).toBe(5)
     await checkAxe(page, 'the palette')
     await shoot(page, 'palette')
     // As fast as anybody can type.
@@ -60,7 +60,7 @@ describe('the frame of the console, open', () => {
     await page.waitForURL('**/console/tools/Echo.Say')
     await page.getByRole('button', { name: 'Jump to' }).first().click()
     await field.fill('no such thing')
-    await page.getByText('No place and no tool has "no such thing" in its name.').waitFor()
+    await page.getByText('No place and no tool has "no such thing" in it.').waitFor()
     await page.keyboard.press('Escape')
     await field.waitFor({ state: 'detached' })
   })
@@ -208,9 +208,10 @@ describe('the frame of the console, open', () => {
   })
 })
 
-/** Where callers have keys, nobody sees anything without one. */
+/** Where callers have keys, nobody sees anything without one. On PostgreSQL. */
 describe('the frame of the console, with keys', () => {
   const collet = useConsole({
+    engine: 'postgres',
     config: `export default { tools: [${ECHO}], auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
   })
 
@@ -222,7 +223,7 @@ describe('the frame of the console, with keys', () => {
     await page.getByText('Paste a key first.').waitFor()
     await field.fill('not-a-key-of-this-server')
     await page.keyboard.press('Enter')
-    await page.getByRole('alert').waitFor()
+    await page.getByText('This server does not know this key.').waitFor()
     await checkAxe(page, 'a wrong key')
     await shoot(page, 'sign-in')
     await field.fill(KEY)

@@ -155,6 +155,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /admin/keys': { principal: 'ann' },
   'POST /admin/principals/:principal/keys': {},
   'POST /admin/pins/accept': { source: 'K' },
+  'POST /admin/webhooks/test': {},
   'POST /admin/pins/:tool/accept': {},
   'POST /admin/pins/:tool/reject': {},
   'POST /admin/secrets': { principal: 'key:ann', name: 'n', kind: 'secret', value: 'v' },

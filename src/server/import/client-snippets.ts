@@ -97,7 +97,7 @@ function aiSdk({ url, isKeyed }: SnippetTarget): ClientSnippet {
   const headers = isKeyed ? `, headers: ${KEY_HEADERS}` : ''
   return {
     ...{ name: 'ai-sdk', title: 'AI SDK', kind: 'code', place: 'your agent', command: null },
-    text: `import { createMCPClient } from '@ai-sdk/mcp'
+    text: `${isKeyed ? KEY_IMPORT : ''}import { createMCPClient } from '@ai-sdk/mcp'
 
 const client = await createMCPClient({ transport: { type: 'http', url: '${url}'${headers} } })
 const tools = await client.tools()
@@ -110,7 +110,7 @@ function langChain({ url, name, isKeyed }: SnippetTarget): ClientSnippet {
   const headers = isKeyed ? `, headers: ${KEY_HEADERS}` : ''
   return {
     ...{ name: 'langchain', title: 'LangChain', kind: 'code', place: 'your agent', command: null },
-    text: `import { MultiServerMCPClient } from '@langchain/mcp-adapters'
+    text: `${isKeyed ? KEY_IMPORT : ''}import { MultiServerMCPClient } from '@langchain/mcp-adapters'
 
 const client = new MultiServerMCPClient({
   mcpServers: { ${JSON.stringify(name).replace(/^"(\w+)"$/, '$1')}: { transport: 'http', url: '${url}'${headers} } },
@@ -121,5 +121,5 @@ const tools = await client.getTools()
   }
 }
 
-/** As code of the one who reads it: nothing here reads a variable. */
-const KEY_HEADERS = ['{ Authorization: `Bearer ${process', `env.${KEY_VARIABLE}}\` }`].join('.')
+const KEY_IMPORT = "import { env } from 'node:process'\n"
+const KEY_HEADERS = `{ Authorization: \`Bearer \${env.${KEY_VARIABLE}}\` }`
