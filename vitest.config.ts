@@ -37,7 +37,7 @@ export default defineConfig({
       {
         // They share a process: to load the same modules for each file would take longer than the tests.
         extends: true,
-        test: { name: 'together', include: ['src/**/*.test.ts', TOGETHER], isolate: false },
+        test: { name: 'together', include: ['{src,console/src}/**/*.test.ts', TOGETHER], isolate: false },
       },
       {
         extends: true,

@@ -149,7 +149,7 @@ class Subject {
       const laps: number[] = []
       for (let nth = 0; nth < changes; nth += 1) {
         await lap(laps, async () => {
-          await this.#store.budgets.lease(window, wanted, limit)
+          await this.#store.budgets.lease(window, wanted, limit, nth)
         })
       }
       return 1_000 / quick(laps)

@@ -41,7 +41,9 @@ export interface Module {
 }
 
 export function readHouse(): readonly Module[] {
-  const files = readSourceFiles('src/**/*.ts').filter(({ path }) => !path.endsWith('.test.ts'))
+  const files = readSourceFiles('{src,console/src}/**/*.{ts,tsx}').filter(
+    ({ path }) => !path.endsWith('.test.ts'),
+  )
   const importers = new Map<string, Set<string>>(files.map(({ path }) => [path, new Set()]))
   for (const { path, imports } of files)
     for (const specifier of imports) {
@@ -53,8 +55,13 @@ export function readHouse(): readonly Module[] {
     path: file.path,
     lines: file.text.split('\n').length - 1,
     importers: [...(importers.get(file.path) ?? [])],
-    needless: ENTRY_POINTS.has(file.path) ? [] : needlessIn(file, imported.get(file.path) ?? new Set()),
+    needless: isForOthers(file.path) ? [] : needlessIn(file, imported.get(file.path) ?? new Set()),
   }))
+}
+
+/** The frame and the parts of the console are a kit for its places, with every state that its design names. */
+function isForOthers(path: string): boolean {
+  return ENTRY_POINTS.has(path) || /^console\/src\/(?:api|app|parts)\//.test(path)
 }
 
 const EXPORT = /^export (?:async )?(?:abstract )?(?:function\*?|const|class|interface|type|let) (\w+)/gm
@@ -77,7 +84,9 @@ function readImportedNames(): ReadonlyMap<string, ReadonlySet<string>> {
     for (const name of names) known.add(name)
     found.set(target, known)
   }
-  for (const { path, text } of readSourceFiles('{src,test,bench,examples,scripts}/**/*.{ts,js,mjs}')) {
+  for (const { path, text } of readSourceFiles(
+    '{src,console/src,test,bench,examples,scripts}/**/*.{ts,tsx,js,mjs}',
+  )) {
     for (const [, clause = '', specifier = ''] of text.matchAll(STATIC_IMPORT))
       add(resolveImport(path, specifier), namesIn(clause))
     for (const [, specifier = ''] of text.matchAll(DYNAMIC_IMPORT))
@@ -104,7 +113,11 @@ export function findFaults(modules: readonly Module[]): readonly string[] {
   const long = modules.filter(({ lines }) => lines > MOST_LINES)
   const small = modules.filter(
     ({ path, lines, importers }) =>
-      lines < FEW_LINES && importers.length === 1 && SMALL_FOR_A_REASON[path] === undefined,
+      // A component is small by nature.
+      !path.startsWith('console/') &&
+      lines < FEW_LINES &&
+      importers.length === 1 &&
+      SMALL_FOR_A_REASON[path] === undefined,
   )
   const unneeded = Object.keys(SMALL_FOR_A_REASON).filter(
     (path) => !modules.some((module) => module.path === path),

@@ -109,6 +109,22 @@ const CORE: typeof ZONES = [
   },
 ]
 
+/** The console: places stand on the frame and on parts, and know nothing of each other. Of the server's sources it shares what is pure. */
+const CONSOLE: typeof ZONES = [
+  { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
+  { zone: 'shared', files: /^src\/core\//, may: [] },
+  { zone: 'base', files: /^console\/src\/(store|keyboard)\.ts$/, may: [] },
+  { zone: 'api', files: /^console\/src\/api\//, may: ['base', 'shared'] },
+  { zone: 'parts', files: /^console\/src\/parts\//, may: ['base', 'api'] },
+  { zone: 'router', files: /^console\/src\/(main|app\/router)\.tsx$/, may: ['*'] },
+  { zone: 'app', files: /^console\/src\/app\//, may: ['base', 'api', 'parts', 'shared'] },
+  ...['catalog', 'tool', 'calls', 'approvals', 'connections', 'settings', 'start'].map((name) => ({
+    zone: name,
+    files: new RegExp(`^console/src/places/${name}/`),
+    may: ['base', 'api', 'parts', 'app', 'shared'],
+  })),
+]
+
 const SIBLINGS = /^src\/(protocols|sources|store)\/([^/]+)\//
 const SHARED_ROOMS = new Set(['common'])
 const LONGEST_TEST = 400
@@ -140,14 +156,14 @@ function findViolations(file: SourceFile): readonly string[] {
   })
 }
 
-/** The same inside of core. */
-function findCoreViolations(file: SourceFile): readonly string[] {
-  const from = zoneOf(file.path, CORE)
-  if (from.zone === 'tests') return []
+/** The same inside of core, and inside of the console. */
+function findViolationsIn(file: SourceFile, zones: typeof ZONES, inside: RegExp): readonly string[] {
+  const from = zoneOf(file.path, zones)
+  if (from.may.includes('*')) return []
   return file.imports.flatMap((specifier) => {
     const target = resolveImport(file.path, specifier)
-    if (target?.startsWith('src/core/') !== true) return []
-    const to = zoneOf(target, CORE)
+    if (target === undefined || !inside.test(target)) return []
+    const to = zoneOf(target, zones)
     if (to.zone === from.zone || from.may.includes(to.zone)) return []
     return [`${file.path} (${from.zone}) may not import ${target} (${to.zone})`]
   })
@@ -161,6 +177,9 @@ function areSiblings(from: string, to: string): boolean {
 }
 
 const files = readSourceFiles('src/**/*.ts')
+const pages = readSourceFiles('console/src/**/*.{ts,tsx}')
+const IN_CORE = /^src\/core\//
+const IN_CONSOLE = /^(?:console\/)?src\/.*\.tsx?$/
 
 describe('the house', () => {
   it('has files to look at', () => {
@@ -173,13 +192,23 @@ describe('the house', () => {
 
   it('keeps the rooms of core in order: what stands below knows nothing of what stands on it', () => {
     const core = files.filter(({ path }) => path.startsWith('src/core/'))
-    expect(core.flatMap(findCoreViolations)).toEqual([])
+    expect(core.flatMap((file) => findViolationsIn(file, CORE, IN_CORE))).toEqual([])
   })
 
   it('notices a look upwards in core, also at a type', () => {
     const text = "import type { Gateway } from '#core/calls/gateway'\nimport { fault } from '#core/errors'\n"
-    const found = findCoreViolations({ path: 'src/core/runs/feed.ts', text, imports: importsOf(text) })
+    const file = { path: 'src/core/runs/feed.ts', text, imports: importsOf(text) }
+    const found = findViolationsIn(file, CORE, IN_CORE)
     expect(found).toEqual(['src/core/runs/feed.ts (runs) may not import src/core/calls/gateway.ts (calls)'])
+  })
+
+  it('keeps the places of the console apart', () => {
+    expect(pages.flatMap((file) => findViolationsIn(file, CONSOLE, IN_CONSOLE))).toEqual([])
+    const text = "import { Page } from '../../app/page.tsx'\nimport { Row } from '../calls/row.tsx'\n"
+    const file = { path: 'console/src/places/tool/page.tsx', text, imports: importsOf(text) }
+    expect(findViolationsIn(file, CONSOLE, IN_CONSOLE)).toEqual([
+      'console/src/places/tool/page.tsx (tool) may not import console/src/places/calls/row.tsx (calls)',
+    ])
   })
 
   it('notices a forbidden door', () => {
@@ -294,6 +323,7 @@ describe('the house', () => {
 
   it('has no import cycle', () => {
     expect(findCycle(files)).toBeUndefined()
+    expect(findCycle(pages)).toBeUndefined()
   })
 })
 

@@ -25,6 +25,7 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
     masterKey: undefined,
     auth: { apiKeys: [], jwt: undefined },
     oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
+    console: { enabled: true },
     calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
     journal: { retentionDays: 90 },
     egress: egressTo(),

@@ -166,6 +166,7 @@ function upstreamAt(url: string) {
 const dataFolder = makeDataFolder()
 const fillers = Array.from({ length: Number(values.tools) - 2 }, (_, index) => fillerTool(index))
 const settings: Settings = {
+  console: { enabled: false },
   tools: requireTools([...fillers, add, bump]),
   toolkits: new Map(),
   sources: new Map(values.upstream === undefined ? [] : [['Upstream', upstreamAt(values.upstream)]]),

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { EventParser, type StreamEvent } from '#client/event-stream'
 import { ConfigError } from '#config/load'
 import { pagesTokenFileIn, startTokenFileIn } from '#config/to-settings'
 import { isToolError } from '#core/errors'
@@ -11,11 +12,20 @@ import {
   callInProcess,
   createLocalAccess,
   type OperatorAccess,
+  streamInProcess,
 } from '#server/admin/access'
 import type { ServerRoute } from '#server/http/router'
 import { isLoopback } from '#server/safety'
 import { type Arguments, type CommandContext, CommandFailure, EXIT, type OptionSpecs } from './command.ts'
-import { fetchFrom, findServer, requestJson, type ServerAddress, unreachable } from './server-address.ts'
+import {
+  fetchFrom,
+  findServer,
+  LONGEST_EVENT,
+  requestEvents,
+  requestJson,
+  type ServerAddress,
+  unreachable,
+} from './server-address.ts'
 import { chosenStore, STORE_OPTIONS, withStore } from './store-access.ts'
 
 /** The options of every command that uses the routes for operators: which store, or which server and as whom. */
@@ -79,14 +89,38 @@ export class AdminClient {
     )
   }
 
+  /** The events of a stream, as a server sends them, until `ended` is aborted or there are no more. */
+  async follow(path: string, ended: AbortSignal, onEvent: (event: StreamEvent) => void): Promise<void> {
+    const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
+    const request: AdminRequest = { method: 'GET', path }
+    if (asksServer || onStore === undefined) {
+      const server = await findServer(this.#args, this.#context)
+      const { credential } = await this.#credentialFor(server)
+      const sent = { ...request, server, credential }
+      for await (const event of requestEvents(sent, this.#context.services, ended)) onEvent(event)
+      return
+    }
+    await this.#onStore(onStore, async (routes) => {
+      const parser = new EventParser(LONGEST_EVENT)
+      for await (const piece of await streamInProcess(routes, request, ended))
+        for (const event of parser.read(piece)) onEvent(event)
+    })
+  }
+
   /** A user who can open the store with its key may do everything in it, under their name on this machine. */
   async #askStore(
     request: AdminRequest,
     onStore: NonNullable<AdminClientOptions['onStore']>,
   ): Promise<JsonValue> {
+    if (changes(request)) this.#noteActing(`${operatorName(this.#context)} (the store itself)`)
+    return await this.#onStore(onStore, (routes) => callInProcess(routes, request))
+  }
+
+  async #onStore<T>(
+    onStore: NonNullable<AdminClientOptions['onStore']>,
+    work: (routes: readonly ServerRoute[]) => Promise<T>,
+  ): Promise<T> {
     const { clock } = this.#context
-    const operator = operatorName(this.#context)
-    if (changes(request)) this.#noteActing(`${operator} (the store itself)`)
     try {
       return await withStore(this.#args, this.#context, async (store) => {
         const denials: Denial[] = []
@@ -94,9 +128,9 @@ export class AdminClient {
           const principal = opaquePrincipal(store, who)
           denials.push({ ...facts, atMs: clock.nowMs(), tenant: who.tenant, principal, count: 1 })
         }
-        const access = createLocalAccess(operator)
+        const access = createLocalAccess(operatorName(this.#context))
         try {
-          return await callInProcess(await onStore({ store, access, noteDenial }), request)
+          return await work(await onStore({ store, access, noteDenial }))
         } finally {
           if (denials.length > 0) await store.audit.recordDenials(denials)
         }

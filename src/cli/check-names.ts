@@ -1,5 +1,6 @@
 import type { ParsedConfig } from '#config/schema'
 import { toApprovalRules } from '#config/schema-policies'
+import { toWebhooks } from '#config/webhooks'
 import { idleOverrides } from '#core/imports/overrides'
 import { functionNameOf, toolkitOf } from '#core/imports/project'
 import type { Store } from '#core/ports/store'
@@ -48,6 +49,7 @@ async function checkIdle(
     approverScopes: approverScopes(toApprovalRules(config.approvals)),
     limited: Object.keys(config.limits.byPrincipal),
     budgets: config.budgets,
+    webhooks: toWebhooks(config),
   }
   const owners = store === undefined ? undefined : await ownersIn(store)
   return findIdleNames(written, { tools, sources, unread, owners }).map((text) =>

@@ -91,7 +91,7 @@ function sourcesCheck(imported: ReadonlyMap<string, number>): Check {
 
 async function checkWaitingCalls(store: Store): Promise<readonly Check[]> {
   const approvals = await store.approvals.list({ state: 'pending', limit: MOST_COUNTED })
-  const { calls } = await store.list({ state: 'ambiguous', limit: MOST_COUNTED })
+  const { calls } = await store.list({ states: ['ambiguous'], limit: MOST_COUNTED })
   const settle =
     'collet calls --state ambiguous lists them, collet calls show tells what was asked for, collet calls settle records what happened.'
   return [

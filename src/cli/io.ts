@@ -35,7 +35,7 @@ export interface Services {
   ): Promise<
     Pick<
       RunningServer,
-      'url' | 'startTokenFile' | 'signInUrl' | 'warnings' | 'counts' | 'readAgain' | 'close'
+      'url' | 'startTokenFile' | 'consoleUrl' | 'signInUrl' | 'warnings' | 'counts' | 'readAgain' | 'close'
     >
   >
   /** Serves MCP on a pair of streams, without a listener. */
@@ -79,7 +79,7 @@ export interface ServerProcess {
 
 /** What a worker says once it serves. */
 export interface WorkerReady
-  extends Pick<RunningServer, 'url' | 'startTokenFile' | 'signInUrl' | 'warnings'> {
+  extends Pick<RunningServer, 'url' | 'startTokenFile' | 'consoleUrl' | 'signInUrl' | 'warnings'> {
   readonly tools: number
   readonly sources: number
 }

@@ -1,8 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { relative } from 'node:path'
+import { EVENT_STREAM, PatientWait, readEvents, type StreamEvent } from '#client/event-stream'
 import type { LoadedConfig } from '#config/load'
 import { locateStore, tlsFiles } from '#config/to-settings'
-import { isJsonObject, type JsonObject, parseJson } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import { ACTING_AS } from '#server/admin/access'
 import { READ_LIMIT_MS } from '#server/reload'
 import { isLoopback } from '#server/safety'
@@ -184,7 +185,42 @@ export async function requestJson(
   request: JsonRequest,
   services: Pick<Services, 'fetch' | 'fetchKnown'>,
 ): Promise<JsonObject> {
-  const { method, server, path, credential, body, onActing } = request
+  const response = await send(request, AbortSignal.timeout(PATIENCE_MS), services)
+  const answer = parseJson(await response.text())
+  if (response.ok && isJsonObject(answer)) return answer
+  throw refusalOf(response, answer, request.server)
+}
+
+/** The same for an answer that comes event by event, until `ended` is aborted or nothing has come for too long. */
+export async function* requestEvents(
+  request: JsonRequest,
+  services: Pick<Services, 'fetch' | 'fetchKnown'>,
+  ended: AbortSignal,
+): AsyncGenerator<StreamEvent> {
+  const wait = new PatientWait(PATIENCE_MS, [ended])
+  try {
+    const response = await send(request, wait.signal, services)
+    if (!response.ok || !EVENT_STREAM.test(response.headers.get('content-type') ?? ''))
+      throw refusalOf(response, parseJson(await response.text()), request.server)
+    yield* readEvents(response, LONGEST_EVENT, wait)
+  } catch (error) {
+    if (ended.aborted) return
+    const reason = wait.reasonFor(error)
+    if (reason === undefined) throw error
+    throw new CommandFailure(EXIT.server, `${request.server.url} ${reason.message}.`, { cause: error })
+  } finally {
+    wait.end()
+  }
+}
+
+/** Characters of one event: some thousand calls. */
+export const LONGEST_EVENT = 16 * 1_024 * 1_024
+
+async function send(
+  { method, server, path, credential, body, onActing }: JsonRequest,
+  signal: AbortSignal,
+  services: Pick<Services, 'fetch' | 'fetchKnown'>,
+): Promise<Response> {
   const response = await fetchFrom(server, services)(`${server.url}${path}`, {
     method,
     headers: {
@@ -194,18 +230,24 @@ export async function requestJson(
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     // A redirect would carry the credential somewhere else.
     redirect: 'manual',
-    signal: AbortSignal.timeout(PATIENCE_MS),
+    signal,
   }).catch((cause: unknown) => {
     throw new CommandFailure(EXIT.server, unreachable(server, cause), { cause })
   })
   const acting = response.headers.get(ACTING_AS)
   if (acting !== null) onActing?.(decodeURIComponent(acting))
-  const answer = parseJson(await response.text())
-  if (response.ok && isJsonObject(answer)) return answer
+  return response
+}
+
+function refusalOf(
+  { status }: Response,
+  answer: JsonValue | undefined,
+  { url, from }: ServerAddress,
+): CommandFailure {
   const said = isJsonObject(answer) && typeof answer.message === 'string' ? answer.message : undefined
-  throw new CommandFailure(
-    exitOf(response.status),
-    said ?? `${server.url} (${server.from}) answered ${response.status}. Is it a Collet server?`,
+  return new CommandFailure(
+    exitOf(status),
+    said ?? `${url} (${from}) answered ${status}. Is it a Collet server?`,
   )
 }
 

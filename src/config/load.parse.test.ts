@@ -33,6 +33,7 @@ describe('parseConfig', () => {
       store: 'sqlite:.collet/collet.db',
       auth: { apiKeys: [], issuers: [], roles: {}, required: false },
       oauth: { providers: {}, allowUnboundConsent: false },
+      console: { enabled: true },
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
       journal: { retentionDays: 90 },
       egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
@@ -50,6 +51,7 @@ describe('parseConfig', () => {
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
       mcp: { enabled: true, name: 'collet', pageSize: 1_000 },
       approvals: { perTool: {}, webhooks: [], mostParkedPerPrincipal: 100 },
+      webhooks: [],
       acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
       hooks: {},
@@ -149,8 +151,12 @@ describe('parseConfig', () => {
         ],
         mostParkedPerPrincipal: 5,
       },
+      webhooks: [
+        { name: 'ops', url: 'https://ops.example/', secret: 'v-0123456789abcdef', events: ['pin.held'] },
+      ],
       acknowledgeLaxerVersions: ['Mail.Send@1.0.0'],
       authoring: { describeParameters: false },
+      console: { enabled: false },
       oauth: {
         providers: {
           github: {
@@ -185,7 +191,8 @@ describe('parseConfig', () => {
     expect(parsed.auth.apiKeys[0]?.key.reveal()).toBe('k-alice')
     expect(JSON.stringify(parsed)).not.toContain('k-alice')
     expect(parsed.approvals.webhooks[0]?.secret?.reveal()).toBe('w-0123456789abcdef')
-    expect(JSON.stringify(parsed)).not.toContain('w-0123456789abcdef')
+    expect(parsed.webhooks[0]?.secret?.reveal()).toBe('v-0123456789abcdef')
+    expect(JSON.stringify(parsed)).not.toMatch(/[vw]-0123456789abcdef/)
   })
 
   it('names unknown keys with their path and a suggestion', () => {

@@ -1,11 +1,5 @@
 import { z } from 'zod'
-import {
-  type ApprovalPredicate,
-  type ApprovalRules,
-  DEFAULT_APPROVAL_RULES,
-  WEBHOOK_FORMATS,
-} from '#core/approvals/approvals'
-import { shortHash } from '#core/hash'
+import { type ApprovalPredicate, type ApprovalRules, DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { NO_LIMIT } from '#core/limits/budgets'
 import { didYouMean } from '#core/nearest-name'
 import { Secret } from '#core/secret'
@@ -124,24 +118,9 @@ export type ParsedOAuth = z.output<typeof OAUTH>
 
 /** The longest a question may stay open: 30 days. */
 const LONGEST_MS = 30 * 24 * 3_600_000
-const SHORTEST_SECRET = 16
-const MOST_WEBHOOKS = 20
 
-interface Words {
-  readonly closed: <Shape extends z.ZodRawShape>(shape: Shape) => z.ZodObject<Shape>
-  readonly url: z.ZodType<string, string>
-  readonly scope: z.ZodType<string, string>
-  readonly name: z.ZodType<string, string>
-}
-
-/** Whether nobody on the way can read what is sent there. */
-function isPrivate(text: string): boolean {
-  const url = URL.parse(text)
-  return url?.protocol === 'https:' || LOOPBACK.test(url?.hostname ?? '')
-}
-
-/** The `approvals` key, in the words of the other keys. */
-export function approvalsSchema({ closed, url, scope, name }: Words) {
+/** The members of `approvals` that decide, in the words of the other keys. */
+export function approvalTerms(scope: z.ZodType<string, string>) {
   const terms = {
     /** How long a question stays open. Default 1 800 000, half an hour. */
     expiresAfterMs: z.int().min(1_000).max(LONGEST_MS).optional(),
@@ -154,48 +133,25 @@ export function approvalsSchema({ closed, url, scope, name }: Words) {
     /** Let one override, with the scope `approvals:override` and a reason, be enough whatever the quorum. Default false. */
     overrideBypassesQuorum: z.boolean().optional(),
   }
-  const webhook = closed({
-    url,
-    /** Signs the messages. A chat knows them by its address, and needs none. */
-    secret: z
-      .string()
-      .min(SHORTEST_SECRET, { error: `must have at least ${SHORTEST_SECRET} characters.` })
-      .transform((text) => new Secret(text))
-      .optional(),
-    /** Whom the one-time link in the message is for. Absent = no link. */
-    approver: name.optional(),
-    /** The shape of the messages: `standard` is signed JSON, `slack` and `teams` are for their incoming webhooks. Default `standard`. */
-    format: z.enum(WEBHOOK_FORMATS).default('standard'),
-  })
-    .refine(({ url: text, approver }) => approver === undefined || isPrivate(text), {
-      path: ['url'],
-      error: 'must be https, or http on loopback: its messages carry links that decide for `approver`.',
-    })
-    .refine(({ format, secret }) => format !== 'standard' || secret !== undefined, {
-      path: ['secret'],
-      error: 'is needed to sign messages; only `format: "slack"` and `"teams"` go without.',
-    })
   const when = z
     .custom<ApprovalPredicate>((value) => typeof value === 'function', {
       error: 'expected a function.',
     })
     .optional()
-  return closed({
+  return {
     ...terms,
     when,
     perTool: z.record(z.string().min(1), closed({ ...terms, when })).default({}),
-    /** Receives every new request for approval; messages are signed with the secret. */
-    webhooks: z.array(webhook).max(MOST_WEBHOOKS).default([]),
     /** How many calls of one principal may wait. Default 100. */
     mostParkedPerPrincipal: z.int().min(1).default(DEFAULT_APPROVAL_RULES.mostParkedPerPrincipal),
-  }).prefault({})
+  }
 }
 
-type ParsedApprovals = z.output<ReturnType<typeof approvalsSchema>>
+type ParsedApprovals = z.output<z.ZodObject<ReturnType<typeof approvalTerms>>>
 
 /** With every default filled in. */
 export function toApprovalRules(parsed: ParsedApprovals): ApprovalRules {
-  const { when, perTool, webhooks, mostParkedPerPrincipal, ...terms } = parsed
+  const { when, perTool, mostParkedPerPrincipal, ...terms } = parsed
   return {
     ...DEFAULT_APPROVAL_RULES,
     ...given(terms),
@@ -204,13 +160,6 @@ export function toApprovalRules(parsed: ParsedApprovals): ApprovalRules {
       Object.entries(perTool).flatMap(([tool, own]) => (own.when === undefined ? [] : [[tool, own.when]])),
     ),
     perTool: new Map(Object.entries(perTool).map(([tool, own]) => [tool, given(own)])),
-    webhooks: webhooks.map(({ url, secret, approver, format }) => ({
-      target: shortHash(JSON.stringify([url, approver ?? null])),
-      url,
-      secret,
-      approver,
-      format,
-    })),
     mostParkedPerPrincipal,
   }
 }

@@ -9,7 +9,8 @@ import { EGRESS_LIMITS, parseAllowEntry } from '#egress/policy'
 import { PROTOCOLS } from '#protocols/list'
 import { SOURCE_OPTIONS } from '#sources/source-types'
 import { DEFAULT_STORE, parseStoreUrl } from '#store/stores'
-import { approvalsSchema, BUDGETS, closed, LIMITS, LOOPBACK, OAUTH } from './schema-policies.ts'
+import { approvalTerms, BUDGETS, closed, LIMITS, LOOPBACK, OAUTH } from './schema-policies.ts'
+import { approvalWebhooksSchema, webhooksSchema } from './schema-webhooks.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 
 /** The key is the toolkit of the source's tools. */
@@ -326,6 +327,11 @@ export const CONFIG_SCHEMA = closed({
   auth: AUTH.prefault({}),
   /** Authorization servers whose tokens this server keeps for its callers. */
   oauth: OAUTH.prefault({}),
+  /** The pages at `/console`, where people look at tools and calls, try them, approve and connect. */
+  console: closed({
+    /** Serve them. Default true. */
+    enabled: z.boolean().default(true),
+  }).prefault({}),
   calls: closed({
     /** How long results are kept. Default 24. */
     retentionHours: WHOLE.min(1).default(24),
@@ -354,7 +360,13 @@ export const CONFIG_SCHEMA = closed({
   /** What principals and tenants may spend, across restarts. Default no budget. */
   budgets: BUDGETS,
   ...PROTOCOL_SECTIONS.shape,
-  approvals: approvalsSchema({ closed, url: WEBHOOK_URL, scope: SCOPE, name: NAME }),
+  approvals: closed({
+    ...approvalTerms(SCOPE),
+    /** Receives every new request for approval and nothing else; `webhooks` tells of more. */
+    webhooks: approvalWebhooksSchema({ url: WEBHOOK_URL, name: NAME }),
+  }).prefault({}),
+  /** Who is told when something waits for an operator: approvals, changed definitions, calls to settle, budgets. */
+  webhooks: webhooksSchema({ url: WEBHOOK_URL, name: NAME }),
   /** Older versions that may be served although a newer one is stricter about approval, scopes or tier. */
   acknowledgeLaxerVersions: z.array(TEXT).default([]),
   authoring: closed({

@@ -9,6 +9,7 @@ import type { Toolsets } from '#core/tools/toolsets'
 import type { ProtocolSettings } from '#protocols/list'
 import type { SourceOptions } from '#sources/source-types'
 import type { ParsedConfig } from './schema.ts'
+import type { Webhook } from './webhooks.ts'
 
 /** What an issuer may sign with; nothing symmetric, so that a public key is never a secret (RFC 8725 §2.1). */
 export const ISSUER_ALGORITHMS = [
@@ -102,12 +103,15 @@ export interface Settings extends ProtocolSettings {
     readonly required?: boolean
   }
   readonly oauth: OAuthSettings
+  readonly console: Section<'console'>
   readonly calls: Section<'calls'>
   readonly journal: Section<'journal'>
   readonly egress: Section<'egress'>
   readonly limits: LimitSettings
   readonly budgets: readonly BudgetRule[]
   readonly approvals: ApprovalRules
+  /** Who is told when something waits for an operator. Default nobody. */
+  readonly webhooks?: readonly Webhook[]
   readonly hooks: Hooks
   readonly logLevel: ParsedConfig['log']['level']
   /** Absent = JSON. */

@@ -14,6 +14,7 @@ import { ConfigError, type ConfigProblem, type LoadedConfig } from './load.ts'
 import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS } from './schema.ts'
 import { type ParsedOAuth, toApprovalRules } from './schema-policies.ts'
 import type { OAuthClientSettings, OAuthSettings, Settings } from './settings.ts'
+import { toWebhooks } from './webhooks.ts'
 
 /** The generated master key, when `COLLET_KEY` is not set (rule 14). */
 export function keyFileIn(dataFolder: string): string {
@@ -36,6 +37,11 @@ export function pagesTokenFileIn(dataFolder: string, pagesUrl: string): string {
 /** The port of an http or https URL, which leaves its default one out. */
 export function portOf({ port, protocol }: URL): number {
   return port === '' ? DEFAULT_PORTS[protocol === 'https:' ? 'https:' : 'http:'] : Number(port)
+}
+
+/** Below which path of its host a server with this address is seen; empty for all of it. */
+export function basePath(publicUrl: string): string {
+  return new URL(publicUrl).pathname.replace(/\/$/, '')
 }
 
 /** Where callers of a server with these settings find it, before it says so itself. */
@@ -91,6 +97,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       required: config.auth.required,
     },
     oauth: toOAuthSettings(config.oauth, tools, loaded.file),
+    console: config.console,
     calls: config.calls,
     journal: config.journal,
     egress: config.egress,
@@ -98,6 +105,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     budgets: config.budgets,
     ...PROTOCOL_SECTIONS.parse(config),
     approvals: toApprovalRules(config.approvals),
+    webhooks: toWebhooks(config, loaded.file),
     hooks: givenHooks(config.hooks),
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
     logStyle: { format: config.log.format, isColored: !environment.noColor },
@@ -111,6 +119,7 @@ export function checkAgainstTools({ config, file }: LoadedConfig, tools: readonl
   checkLimits(config, tools, file)
   checkApprovals(config, tools, file)
   toOAuthSettings(config.oauth, tools, file)
+  toWebhooks(config, file)
 }
 
 function givenHooks({ admit, verifyToken, bindUser }: LoadedConfig['config']['hooks']): Hooks {

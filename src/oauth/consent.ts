@@ -6,7 +6,7 @@ import type { ChallengeNeed, ChallengeRecord, Store } from '#core/ports/store'
 import type { ConsentEnd, VaultEntry } from '#core/ports/vault-store'
 import type { Clock, Logger, TokenSet } from '#core/runtime'
 import { html, pageReply } from '#protocols/html-page'
-import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { type HttpReply, type HttpRequest, type HttpRoute, isFromOwnPage } from '#protocols/http-exchange'
 import type { OAuthBroker } from './broker.ts'
 import type { Exchanged } from './client.ts'
 import type { Arrival, Destination, RoundTrips } from './round-trips.ts'
@@ -148,10 +148,8 @@ export class ConsentFlow {
   async start(request: HttpRequest): Promise<HttpReply> {
     const challenge = await this.#pending(request.params.id ?? '')
     if (challenge === undefined) return unknownReturnPage()
-    const site = request.headers['sec-fetch-site']
     const seen = this.#options.trips.cookies().read(request.headers.cookie, seenName(challenge)) ?? ''
-    const isFromPage =
-      (site === undefined || site === 'same-origin') && isSameSecret(seen, this.#seenMark(challenge))
+    const isFromPage = isFromOwnPage(request) && isSameSecret(seen, this.#seenMark(challenge))
     return isFromPage ? await this.#departToProvider(challenge) : unknownReturnPage()
   }
 

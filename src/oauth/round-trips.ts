@@ -5,7 +5,7 @@ import type { Consent } from '#core/ports/vault-store'
 import type { Clock } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { PAGE_HEADERS } from '#protocols/html-page'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { type HttpReply, type HttpRequest, readCookie } from '#protocols/http-exchange'
 import type { Departure, OAuthClient, Return } from './client.ts'
 
 const LIFETIME_MS = 10 * 60_000
@@ -160,14 +160,8 @@ export class FlowCookies {
     return { 'set-cookie': `${this.#nameOf(name)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax${secure}` }
   }
 
-  /** `undefined` when the browser sent none, or two: nobody may plant a second one. */
   read(header: string | undefined, name: string): string | undefined {
-    const wanted = this.#nameOf(name)
-    const found = (header ?? '')
-      .split(/[;,]/)
-      .map((pair) => pair.trim().split('='))
-      .filter(([key]) => key === wanted)
-    return found.length === 1 ? found[0]?.[1] : undefined
+    return readCookie(header, this.#nameOf(name))
   }
 
   #nameOf(name: string): string {

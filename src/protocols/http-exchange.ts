@@ -70,3 +70,21 @@ export interface HttpRoute {
    */
   refuse(request: Omit<HttpRequest, 'body' | 'principal'>, error: ToolError, status: number): HttpReply
 }
+
+/** The value of a cookie; `undefined` when the browser sent none of this name, or two: nobody may plant a second one. */
+export function readCookie(header: string | undefined, name: string): string | undefined {
+  if (header === undefined) return undefined
+  const start = `${name}=`
+  const [value, ...others] = header
+    .split(/[;,]/)
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(start))
+    .map((pair) => pair.slice(start.length))
+  return others.length === 0 ? value : undefined
+}
+
+/** Whether it comes from a page of our own, as far as the browser says: old ones, and programs, say nothing. */
+export function isFromOwnPage({ headers }: Pick<HttpRequest, 'headers'>): boolean {
+  const site = headers['sec-fetch-site']
+  return site === undefined || site === 'same-origin'
+}

@@ -1,5 +1,6 @@
 import type { Settings } from '#config/settings'
 import { isImported } from '#config/to-settings'
+import { idleEvents, type Webhook } from '#config/webhooks'
 import type { BudgetRule } from '#core/limits/budgets'
 import { didYouMean } from '#core/nearest-name'
 import type { KeyOwner } from '#core/ports/key-store'
@@ -19,6 +20,7 @@ interface WrittenNames {
   /** Keys of `limits.byPrincipal`. */
   readonly limited: Iterable<string>
   readonly budgets: readonly BudgetRule[]
+  readonly webhooks: readonly Pick<Webhook, 'name' | 'events'>[]
 }
 
 /** What there is to be named. */
@@ -40,6 +42,7 @@ export function findIdleNames(written: WrittenNames, things: NamedThings): reado
       .map(({ text }) => text),
     ...(unread.length > 0 ? [] : idleScopes(written, things)),
     ...(things.owners === undefined ? [] : idleCallers(written, things.owners)),
+    ...idleEvents(written.webhooks),
   ]
 }
 
@@ -112,12 +115,12 @@ export async function ownersIn({
 /** The same of a running server, and again whenever tools or toolsets change; each is logged once while it lasts. */
 export async function watchIdleNames(
   { registry, gateway, sources }: Pick<Services, 'registry' | 'gateway' | 'sources'>,
-  live: () => Pick<Settings, 'auth' | 'approvals' | 'limits' | 'budgets'>,
+  live: () => Pick<Settings, 'auth' | 'approvals' | 'limits' | 'budgets' | 'webhooks'>,
   log: Logger,
 ): Promise<readonly string[]> {
   const owners = await ownersIn(gateway.store)
   const find = (): readonly string[] => {
-    const { auth, approvals, limits, budgets } = live()
+    const { auth, approvals, limits, budgets, webhooks = [] } = live()
     const status = sources.sources.status()
     return findIdleNames(
       {
@@ -126,6 +129,7 @@ export async function watchIdleNames(
         approverScopes: approverScopes(approvals),
         limited: limits.byPrincipal.keys(),
         budgets,
+        webhooks,
       },
       {
         tools: registry.tools,

@@ -162,6 +162,7 @@ export function mergeSettings(before: Settings, after: Settings): Settings {
     limits: { ...after.limits, total: { ...after.limits.total, bodyBytes: before.limits.total.bodyBytes } },
     budgets: after.budgets,
     approvals: after.approvals,
+    ...(after.webhooks === undefined ? {} : { webhooks: after.webhooks }),
     sources: after.sources,
     ...(after.toolsets === undefined ? {} : { toolsets: after.toolsets }),
     calls: { ...before.calls, maxResultBytes: after.calls.maxResultBytes },

@@ -14,10 +14,10 @@ import type { Listener } from '#egress/policy'
 import { OAuthBroker } from '#oauth/broker'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
 import { openStore } from '#store/stores'
-import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { isSame } from './reload.ts'
 import { isOwnMachine } from './safety.ts'
 import { configuredHosts, type OpenSources, openSources } from './sources.ts'
+import { startOutbox } from './webhooks/outbox.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -93,6 +93,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
       denials.note(UNKNOWN_WRITER, { action: 'store.read', resource: table, reason: 'changed_row' })
     },
   })
+  store.notices.listen(settings.webhooks ?? [])
   const catalogChanges = options.catalogChanges ?? new CatalogChanges()
   const registry = new LiveRegistry(settings.tools, settings.toolkits, catalogChanges, settings.toolsets)
   const denials = createDenialLog({ store, clock, log })
@@ -138,9 +139,9 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     },
     { clock, log },
   )
-  const webhooks = startApprovalWebhooks({
-    approvals: store.approvals,
-    rules: () => live.approvals,
+  const outbox = startOutbox({
+    store,
+    webhooks: () => live.webhooks ?? [],
     fetch: configuredFetch,
     clock,
     log,
@@ -161,6 +162,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
         toConfigured = openConfigured(hosts)
       }
       live = next
+      store.notices.listen(next.webhooks ?? [])
       gateway.govern({ approvalRules: approvals, limits, budgets, maxResultBytes: calls.maxResultBytes })
       if (!isSame(next.toolsets, registry.toolsets)) registry.regroup(next.toolsets ?? NO_TOOLSETS)
       await sources
@@ -170,7 +172,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     async close(graceMs) {
       load.stop()
       retention.stop()
-      await webhooks.stop()
+      await outbox.stop()
       await gateway.drain(graceMs)
       await sources.sources.close()
       await denials.close()

@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { Secret } from '#core/secret'
 import { configuredHosts } from './sources.ts'
 
@@ -17,12 +16,13 @@ it('rule 33: names the hosts the operator wrote down, with their ports, and no o
     secret: new Secret('s'.repeat(32)),
     approver: undefined,
     target: 'hook',
-    format: 'standard' as const,
+    format: 'json' as const,
+    ...{ name: 'hook', events: ['*'], kinds: new Set<never>() },
   }
   const hosts = configuredHosts({
     auth: { apiKeys: [], jwt: undefined, issuers: [issuer] },
     oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
-    approvals: { ...DEFAULT_APPROVAL_RULES, webhooks: [hook] },
+    webhooks: [hook],
   })
   expect(hosts).toEqual(['login.example.com:443', '127.0.0.1:9000', '[::1]:7000'])
 })

@@ -215,13 +215,13 @@ function sourceHosts(options: SourceOptions): readonly string[] {
 export function configuredHosts({
   auth,
   oauth,
-  approvals,
-}: Pick<Settings, 'auth' | 'oauth' | 'approvals'>): readonly string[] {
+  webhooks = [],
+}: Pick<Settings, 'auth' | 'oauth' | 'webhooks'>): readonly string[] {
   const { providers, signIn } = oauth
   const clients = [...Object.values(providers), ...(signIn === undefined ? [] : [signIn])]
   const urls = [
     ...(auth.issuers ?? []).flatMap(({ issuer, jwksUri }) => [issuer, jwksUri]),
-    ...approvals.webhooks.map(({ url }) => url),
+    ...webhooks.map(({ url }) => url),
     ...clients.flatMap(({ issuer, tokenEndpoint, revocationEndpoint }) => [
       issuer,
       tokenEndpoint,

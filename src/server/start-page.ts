@@ -1,7 +1,8 @@
 import type { Settings } from '#config/settings'
-import { type Html, html, pageReply } from '#protocols/html-page'
+import { basePath } from '#config/to-settings'
+import { type Html, html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
 import { PROTOCOLS } from '#protocols/list'
-import { refuseWithMessage } from '#server/http/exchange'
+import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { MCP_CLIENTS, type McpClient } from '#server/import/clients'
 
@@ -12,11 +13,13 @@ interface StartPageOptions {
   publicUrl(): string
   /** Whether callers need a key: then the snippets say where it goes. */
   isKeyed(): boolean
+  /** Whether there is a console to lead people to. */
+  hasConsole(): boolean
 }
 
 /**
- * What somebody sees who opens the address in a browser: where each protocol is, and what to paste into which client.
- * It is open to all, so it names no tool and nobody.
+ * The address itself. A person who opens it is led to the console, or where there is none reads where each protocol is and what
+ * to paste into which client; a program gets the addresses of the protocols. It is open to all, so it names no tool and nobody.
  */
 export function createStartPage(options: StartPageOptions): ServerRoute {
   return {
@@ -25,7 +28,29 @@ export function createStartPage(options: StartPageOptions): ServerRoute {
     access: 'open',
     body: 'never',
     refuse: refuseWithMessage,
-    handle: () => pageReply(200, { title: 'Collet', content: contentOf(options) }),
+    handle: ({ headers }) => {
+      if (!isPerson(headers.accept)) return jsonReply(200, addressesOf(options), VARYING)
+      if (!options.hasConsole())
+        return pageReply(200, { title: 'Collet', content: contentOf(options) }, VARYING)
+      const location = `${basePath(options.publicUrl())}/console`
+      return { status: 303, headers: { ...PAGE_HEADERS, ...VARYING, location }, body: undefined }
+    },
+  }
+}
+
+const VARYING = { vary: 'accept' }
+
+/** Browsers ask for pages by name; programs take anything, or name what they read. */
+function isPerson(accept = ''): boolean {
+  return accept.split(',').some((part) => part.split(';', 1)[0]?.trim().toLowerCase() === 'text/html')
+}
+
+function addressesOf({ settings, publicUrl, hasConsole }: StartPageOptions): object {
+  const url = publicUrl()
+  return {
+    name: 'collet',
+    protocols: Object.fromEntries(servedIn(settings).map((name) => [name, `${url}${PROTOCOLS[name].root}`])),
+    ...(hasConsole() ? { console: `${url}/console` } : {}),
   }
 }
 
@@ -38,14 +63,19 @@ const NAMES = {
 
 function contentOf({ settings, publicUrl, isKeyed }: StartPageOptions): Html {
   const url = publicUrl()
-  const served = (['mcp', 'otc', 'opentool', 'openwop'] as const).filter((name) => isServed(settings[name]))
-  const addresses = served.map(
+  const addresses = servedIn(settings).map(
     (name) => html`<dt>${NAMES[name]}</dt><dd><code>${url}${PROTOCOLS[name].root}</code></dd>`,
   )
   const snippets = settings.mcp.enabled ? snippetsFor(`${url}${PROTOCOLS.mcp.root}`, isKeyed()) : []
   return html`<p>This server holds tools for agents. Its addresses:</p>
 <dl>${addresses}</dl>
 ${snippets}`
+}
+
+const SHOWN = ['mcp', 'otc', 'opentool', 'openwop'] as const
+
+function servedIn(settings: StartPageOptions['settings']): readonly (keyof typeof PROTOCOLS)[] {
+  return SHOWN.filter((name) => isServed(settings[name]))
 }
 
 /** One that cannot be turned off always is. */

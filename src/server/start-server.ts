@@ -18,6 +18,8 @@ import { PROTOCOLS } from '#protocols/list'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
 import { createOperatorAccess, openToOperators } from '#server/admin/access'
+import { createCallEventRoutes } from '#server/admin/call-events'
+import { CallFeed } from '#server/admin/call-feed'
 import { createReloadRoutes } from '#server/admin/reload'
 import { adminRoutes } from '#server/admin/routes'
 import { createHttpApp, type HttpApp, type PortSharing } from '#server/http/app'
@@ -36,7 +38,8 @@ import { createSpanExporter } from '#server/telemetry/tracing'
 import { keepOutOfGit } from '#store/stores'
 import { createApprovalLinks } from './approvals/links.ts'
 import { createApprovalPages } from './approvals/pages.ts'
-import { StartLinks, signInRoute } from './approvals/sign-in.ts'
+import { createConsole } from './console/console.ts'
+import { signInRoute } from './console/start-links.ts'
 import { watchIdleNames } from './idle-names.ts'
 import {
   type ConfigSource,
@@ -47,15 +50,7 @@ import {
   Reloads,
 } from './reload.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import {
-  asKeyed,
-  checkExposure,
-  checkPrincipals,
-  isLoopback,
-  isOwnMachine,
-  mayHoldKeys,
-  StartRefused,
-} from './safety.ts'
+import { asKeyed, checkExposure, checkPrincipals, isLoopback, mayHoldKeys, StartRefused } from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
 import { createStartPage } from './start-page.ts'
 import { enterToolset } from './toolsets.ts'
@@ -80,6 +75,8 @@ export interface StartOptions {
   readonly worker?: WorkerShare
   /** Present when the author of the tools is the one who calls them, on this machine: callers hear what tools throw. */
   readonly developing?: { readonly folder: string }
+  /** Where the built console is; default in this package. */
+  readonly consoleFolder?: string
   /** What a conformance suite drives besides the product; only tests have it. */
   readonly conformance?: Conformance
 }
@@ -108,6 +105,8 @@ export interface RunningServer {
   /** Of the listener that serves `/metrics` alone, if there is one. */
   readonly metricsUrl?: string | undefined
   readonly startTokenFile: string
+  /** Where people look at it; absent where the console is turned off or not built. */
+  readonly consoleUrl?: string | undefined
   /** Signs the person who opens it in, once; absent where others reach the server. */
   readonly signInUrl?: string | undefined
   /** Everything that is answered here, for who wants to try it all. */
@@ -246,6 +245,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       tellsWhy: options.developing !== undefined,
     })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
+    const callFeed = new CallFeed({ store, clock })
     const issuers = () => (live.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers().length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const trips = new RoundTrips({ store, clock, publicUrl })
@@ -259,9 +259,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...{ approvals: gateway.approvals, signIn, clock, log, publicUrl },
       sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
-    const startLinks = isOwnMachine(settings.server)
-      ? new StartLinks({ startToken, callers: store.callers, clock, publicUrl })
-      : undefined
+    const webConsole = createConsole({
+      ...{ settings, store, authenticator, startToken, clock, publicUrl },
+      folder: options.consoleFolder,
+    })
+    const { sessions, startLinks } = webConsole
     const protocolServices: ProtocolServices = {
       ...{ gateway: observed, store, clock, log, publicUrl },
       serverVersion: VERSION,
@@ -283,7 +285,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
       ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
       ...links.routes,
-      ...createApprovalPages({ approvals: gateway.approvals, startLinks, publicUrl }),
+      ...createApprovalPages({ approvals: gateway.approvals, sessions, startLinks, publicUrl }),
       signInRoute(startLinks, access),
       ...adminRoutes(
         () => live,
@@ -295,12 +297,18 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         },
         access,
       ),
+      ...createCallEventRoutes({ feed: callFeed, clock, enter: gateway.enterWaiting }, access),
       ...createReloadRoutes(
         { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
         access,
       ),
       ...(metadata?.routes ?? []),
-      createStartPage({ settings, publicUrl, isKeyed: () => authenticator.isConfigured }),
+      ...webConsole.routes,
+      createStartPage({
+        ...{ settings, publicUrl },
+        hasConsole: webConsole.isServed,
+        isKeyed: () => authenticator.isConfigured,
+      }),
       createMetricsRoute({
         metrics: shownMetrics,
         authenticator,
@@ -311,6 +319,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const app = createHttpApp({
       routes,
       authenticator,
+      sessions,
       settings: settings.server,
       log,
       metrics,
@@ -325,6 +334,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
+    closing.push(async () => callFeed.close())
     url = options.mountedAt ?? (await app.listen())
     const { host, metricsPort } = settings.server
     listeners.push({ host, port: portOf(new URL(url)) })
@@ -348,6 +358,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       url,
       metricsUrl,
       startTokenFile,
+      consoleUrl: webConsole.isServed() ? `${publicUrl()}/console` : undefined,
       signInUrl: startLinks?.make(),
       routes: routes.map(({ method, path }) => ({ method, path })),
       warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleNames],

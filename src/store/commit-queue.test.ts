@@ -3,6 +3,7 @@ import { StoreError } from '#core/errors'
 import { CommitQueue } from './commit-queue.ts'
 import { answered, CommitGroup, drive, type PendingChange } from './engine.ts'
 import { KeyRing } from './key-ring.ts'
+import { Audience } from './notices.ts'
 
 const KEYS = KeyRing.fresh({ current: new Uint8Array(32) })
 
@@ -16,7 +17,10 @@ class Committer {
     const next = this.plan.shift()
     if (this.isBusy || next === 'busy') return 'busy'
     if (next instanceof Error) throw next
-    const group = new CommitGroup({ id: this.committed.length, writer: 1, keys: KEYS })
+    const group = new CommitGroup({
+      ...{ id: this.committed.length, writer: 1, keys: KEYS },
+      audience: new Audience(),
+    })
     for (const change of changes) change.keep(drive(change.begin(group), () => undefined))
     this.committed.push(changes.map(({ key }) => key))
     return 'committed'

@@ -14,6 +14,7 @@ import {
   write,
 } from './engine.ts'
 import type { Generation, KeyRing, Resealing } from './key-ring.ts'
+import { Audience } from './notices.ts'
 import { bytes, integer, text } from './rows.ts'
 
 const BUSY_RETRY_MS = 2
@@ -235,12 +236,10 @@ export interface ChainHead {
   readonly link: string
 }
 
-/**
- * This process as a writer: its data key, and the chain of its commit groups (rules 14 and 15). When and how its steps are
- * committed is the engine's part.
- */
+/** This process as a writer: its data key and its chain (rules 14 and 15). When its steps are committed is the engine's part. */
 export class Chain {
   readonly keys: KeyRing
+  readonly audience = new Audience()
   readonly #nowMs: () => number
   readonly #ids: GroupIds
   readonly #leaseMs: number
@@ -310,7 +309,7 @@ export class Chain {
 
   openGroup(): CommitGroup {
     const id = this.#ids.idOf(this.no, this.head.n + 1)
-    return new CommitGroup({ id, writer: this.no, keys: this.keys })
+    return new CommitGroup({ id, writer: this.no, keys: this.keys, audience: this.audience })
   }
 
   /** Seals and links the group; the head it gives is the chain's once it is committed. */

@@ -2,6 +2,7 @@ import type { JournalEvent } from '#core/journal/events'
 import type { StoreWatcher, TellChange } from '#core/ports/store'
 import type { MaybePromise } from '#core/runtime'
 import type { KeyRing } from './key-ring.ts'
+import type { Audience } from './notices.ts'
 import type { RowGuard, SealedText, Slice } from './rows.ts'
 import type { QueryName } from './schema.ts'
 
@@ -94,15 +95,18 @@ export class CommitGroup {
   /** The number of the writer whose commit it is. */
   readonly writer: number
   readonly keys: KeyRing
+  /** Who is told of what is done in it. */
+  readonly audience: Audience
   readonly #events: string[] = []
   readonly #callers = new Segment()
   readonly #payload = new Segment()
   #live = 0
 
-  constructor({ id, writer, keys }: Pick<CommitGroup, 'id' | 'writer' | 'keys'>) {
+  constructor({ id, writer, keys, audience }: Pick<CommitGroup, 'id' | 'writer' | 'keys' | 'audience'>) {
     this.id = id
     this.writer = writer
     this.keys = keys
+    this.audience = audience
   }
 
   get isEmpty(): boolean {

@@ -17,6 +17,7 @@ import {
 import { Breather } from '#core/runtime'
 import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import type { KeyRing, Resealing } from './key-ring.ts'
+import { tell } from './notices.ts'
 import { bytes, integer, optionalText, readEpoch, resealingOf, rowMac, text } from './rows.ts'
 
 /** Stored sources; each change and its epoch are one transaction with the journal. */
@@ -130,7 +131,26 @@ function* writePins(group: CommitGroup, change: PinWrite): Steps<'written' | 'st
   for (const pin of pins) yield* writePin(group, source, pin)
   if (changesServed) yield* write('raisePinEpoch')
   for (const event of events) group.append(event)
+  yield* tellOfHeld(group, change)
   return 'written'
+}
+
+const MOST_TOLD = 20
+
+/** One for all of them: a source may change hundreds of definitions at once. */
+function* tellOfHeld(group: CommitGroup, change: PinWrite): Steps<void> {
+  const { source, events } = change
+  const held = events.filter((event) => event.type === 'pin.held')
+  const [first] = held
+  if (first === undefined) return
+  const tools = held.slice(0, MOST_TOLD).map(({ tool = '', class: found = 'breaking', hash = '' }) => ({
+    ...{ tool, class: found, hash },
+  }))
+  yield* tell(
+    group,
+    { kind: 'pin.held', source, count: held.length, tools },
+    { about: JSON.stringify([source, nextRevision(change)]), atMs: first.at },
+  )
 }
 
 function* writePin(group: CommitGroup, source: string, pin: PinRecord): Steps<void> {

@@ -1,6 +1,6 @@
 import { BoundedMap } from '#core/bounded-map'
 import { StoreError } from '#core/errors'
-import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
+import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '#core/journal/events'
 import { dataKeyContext, type Segment, sealContext } from './commit-queue.ts'
 import { type GroupKey, groupGeneration, groupKeyOf, unseal } from './encryption.ts'
 import { all, get, type Row, type Steps } from './engine.ts'
@@ -88,7 +88,7 @@ const GROUPS_AT_ONCE = 100
  */
 export function* readJournal(
   keys: KeyRing,
-  after: readonly JournalHead[],
+  after: readonly JournalPosition[],
   limit: number,
 ): Steps<readonly JournalGroup[]> {
   let chains = yield* unreadChains(after)
@@ -110,7 +110,17 @@ export function* readJournal(
   return groups
 }
 
-function* unreadChains(after: readonly JournalHead[]): Steps<readonly UnreadChain[]> {
+/** Every chain, and where it ends now. */
+export function* journalChains(): Steps<readonly JournalChain[]> {
+  return (yield* all('chains')).map((row) => ({
+    no: integer(row, 'no'),
+    writer: text(row, 'id'),
+    group: optionalInteger(row, 'last') ?? -1,
+    hasEnded: optionalInteger(row, 'ended_at') !== undefined,
+  }))
+}
+
+function* unreadChains(after: readonly JournalPosition[]): Steps<readonly UnreadChain[]> {
   const positions = new Map<string, number>()
   for (const { writer, group } of after) positions.set(writer, Math.max(group, positions.get(writer) ?? -1))
   return (yield* all('chains')).flatMap((row) => {
@@ -123,7 +133,7 @@ function* unreadChains(after: readonly JournalHead[]): Steps<readonly UnreadChai
   })
 }
 
-function groupFromRow(row: Row, writer: string, keys: KeyRing): JournalGroup {
+export function groupFromRow(row: Row, writer: string, keys: KeyRing): JournalGroup {
   const events: readonly JournalEvent[] = JSON.parse(text(row, 'events'))
   return {
     writer,
@@ -135,7 +145,7 @@ function groupFromRow(row: Row, writer: string, keys: KeyRing): JournalGroup {
 }
 
 export const queries = {
-  chains: `SELECT w.no, w.id, w.started_at, (SELECT max(n) FROM commit_groups WHERE writer = w.no) AS last
+  chains: `SELECT w.no, w.id, w.started_at, w.ended_at, (SELECT max(n) FROM commit_groups WHERE writer = w.no) AS last
     FROM writers w ORDER BY w.no`,
   groupsOf: 'SELECT n, at, events, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
   groupContents: `SELECT g.writer, g.n, g.callers, g.payload FROM commit_groups g WHERE g.id = ?`,

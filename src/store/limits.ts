@@ -1,4 +1,5 @@
-import { grantOf, isNothing, NOTHING, perUnit } from '#core/limits/budgets'
+import { grantOf, isNothing, NO_LIMIT, NOTHING, perUnit, UNITS } from '#core/limits/budgets'
+import { BUDGET_MARKS } from '#core/ports/notice-store'
 import type { OpenBudget } from '#core/ports/operator-store'
 import type {
   BudgetStore,
@@ -9,6 +10,7 @@ import type {
   TakenTokens,
 } from '#core/ports/protocol-store'
 import { all, type CommitGroup, get, type Steps, type StoreContext, write } from './engine.ts'
+import { tell } from './notices.ts'
 import { integer, text } from './rows.ts'
 
 /** Budgets: each lease is one step of a transaction, with no journal event. */
@@ -22,16 +24,39 @@ export function sqlBudgets({ careful, read }: StoreContext): BudgetStore {
 
 /** A lease that grants nothing writes nothing. */
 function* leaseBudget(
-  _group: CommitGroup,
+  group: CommitGroup,
   window: BudgetWindow,
   wanted: Spending,
   limit: Spending,
+  atMs: number,
 ): Steps<Spending> {
-  const granted = grantOf(wanted, limit, yield* readBudget(window))
+  const before = yield* readBudget(window)
+  const granted = grantOf(wanted, limit, before)
+  const used = perUnit((unit) => before[unit] + granted[unit])
+  // Also when nothing is granted: a limit may have been lowered below what is used already.
+  yield* tellOfUse(group, window, { used, limit, atMs })
   if (isNothing(granted)) return granted
   yield* write('openBudget', ...windowColumns(window))
   yield* addToBudget(window, granted)
   return granted
+}
+
+/** Each mark is told of once in a window, with the unit that reached it first. */
+function* tellOfUse(
+  group: CommitGroup,
+  window: BudgetWindow,
+  use: { readonly used: Spending; readonly limit: Spending; readonly atMs: number },
+): Steps<void> {
+  const { used, limit, atMs } = use
+  for (const mark of BUDGET_MARKS) {
+    const unit = UNITS.find((each) => limit[each] < NO_LIMIT && used[each] * 100 >= limit[each] * mark)
+    if (unit === undefined) return
+    yield* tell(
+      group,
+      { kind: `budget.${mark}`, window, unit, used: used[unit], limit: limit[unit] },
+      { about: JSON.stringify(windowColumns(window)), atMs, untilMs: window.startMs + window.lengthMs },
+    )
+  }
 }
 
 function* giveBack(_group: CommitGroup, window: BudgetWindow, unspent: Spending): Steps<void> {

@@ -119,6 +119,7 @@ export function sqlProtocolSessions(
     openQuestions: (tenant, principal, callId) => open(keys, { tenant, principal, call: digest(callId) }),
     endQuestion: careful(none, endQuestion),
     spend: careful(none, spendMark),
+    isSpent: read(isMarkSpent),
   }
 }
 
@@ -222,6 +223,10 @@ function* spendMark(_group: CommitGroup, tenant: string, mark: string, expiresAt
   return (yield* write('spendMark', tenant, mark, expiresAtMs)) > 0
 }
 
+function* isMarkSpent(tenant: string, mark: string): Steps<boolean> {
+  return (yield* get('findMark', tenant, mark)) !== undefined
+}
+
 function openText(
   keys: KeyRing,
   row: Row,
@@ -291,6 +296,7 @@ export const queries = {
   deleteQuestionsOfTenant: 'DELETE FROM caller_questions WHERE tenant = ?',
   deleteQuestions: 'DELETE FROM caller_questions WHERE expires_at < ?',
   spendMark: 'INSERT INTO caller_marks (tenant, mark, expires_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
+  findMark: 'SELECT expires_at FROM caller_marks WHERE tenant = ? AND mark = ?',
   deleteMarks: 'DELETE FROM caller_marks WHERE expires_at < ?',
   findRequest: 'SELECT asked, writer, reply FROM keyed_requests WHERE tenant = ? AND id = ?',
   beginRequest: `INSERT INTO keyed_requests (tenant, id, asked, writer, expires_at) VALUES (?, ?, ?, ?, ?)

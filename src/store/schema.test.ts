@@ -26,6 +26,9 @@ const SCANS: Readonly<Record<string, string>> = {
   newestGeneration: 'one row per change of the key, the newest first',
   unendedWriters: 'one row per process that ever wrote',
   triggers: 'some ten rows that describe the tables',
+  listenersOfNotices: 'for operators, over what was told in a week',
+  earlierNotice: 'the first row of a table that is nearly always empty',
+  dropAdopted: 'all rows of a table that is nearly always empty',
   listSources: 'one row per source, and all of them are wanted',
 }
 

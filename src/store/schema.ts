@@ -14,6 +14,7 @@ import { queries as journalQueries } from './journal.ts'
 import { type KeyRing, queries as ringQueries, tables as ringTables } from './key-ring.ts'
 import { queries as keyQueries, tables as keyTables } from './keys.ts'
 import { queries as limitQueries, tables as limitTables } from './limits.ts'
+import { queries as noticeQueries, tables as noticeTables } from './notices.ts'
 import { queries as protocolQueries, tables as protocolTables } from './protocol-state.ts'
 import { queries as rotationQueries, tables as rotationTables } from './rotation.ts'
 import { queries as metaQueries, tables as metaTables, refuseForeignTriggers } from './rows.ts'
@@ -38,6 +39,7 @@ export const QUERIES = {
   ...journalQueries,
   ...keyQueries,
   ...limitQueries,
+  ...noticeQueries,
   ...protocolQueries,
   ...metaQueries,
   ...ringQueries,
@@ -68,6 +70,7 @@ export const MIGRATIONS: readonly string[] = [
     limitTables,
     protocolTables,
   ].join(''),
+  noticeTables,
 ]
 
 /** What a database of some version still lacks, once it is certain that it is ours to change (rule 14). */

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { StoreError } from '#core/errors'
-import type { JournalHead } from '#core/journal/events'
+import type { JournalHead, JournalPosition } from '#core/journal/events'
 import type { SessionAddress, SessionStore, Store } from '#core/ports/store'
 import type { SessionOutcome } from '#core/runs/events'
 import { beginSessionClose, closeSession, findSession, openSession } from '#store/calls/runs'
@@ -15,9 +15,10 @@ import { type Chain, CommitQueue } from './commit-queue.ts'
 import { sqlChallenges, sqlConsents } from './consents.ts'
 import { type CommitGroup, type Engine, NUL_REFUSED, type Steps, type StoreContext, write } from './engine.ts'
 import { sqlPins, sqlSources } from './imports.ts'
-import { openGroups, readJournal } from './journal.ts'
+import { journalChains, openGroups, readJournal } from './journal.ts'
 import { sqlAudit, sqlKeys } from './keys.ts'
 import { sqlBudgets, sqlRates } from './limits.ts'
+import { sqlNotices } from './notices.ts'
 import { sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
 import { sqlKeyChange } from './rotation.ts'
 import { type RowGuard, sqlReloads } from './rows.ts'
@@ -98,11 +99,15 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     consents: sqlConsents(context),
     callers: sqlProtocolSessions(context, digest),
     approvals: sqlApprovals(context),
+    notices: sqlNotices(context, chain.audience),
     pins: sqlPins(context),
     sources: sqlSources(context),
     workflows: sqlWorkflows(context),
     requests: sqlIdempotentRequests(context, () => chain.id),
-    readJournal: snapshot((after: readonly JournalHead[], limit: number) => readJournal(keys, after, limit)),
+    readJournal: snapshot((after: readonly JournalPosition[], limit: number) =>
+      readJournal(keys, after, limit),
+    ),
+    journalChains: snapshot(journalChains),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
     reloads: sqlReloads(context),
     takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),

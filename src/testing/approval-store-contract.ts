@@ -51,7 +51,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const again = await store.approvals.park(sampleCall(), sampleParking({ id: 'approval-2' }))
     assert.equal(again.kind, 'found')
     assert.equal((await store.reclaim(parked, { session: undefined, atMs: 2_000 })).kind, 'found')
-    const { notices: _none, ...asked } = sampleApproval()
+    const asked = sampleApproval()
     const found = await store.approvals.findFor(parked)
     assert.deepEqual({ ...found, ...asked }, found)
     assert.equal(found?.state, 'pending')
@@ -276,18 +276,6 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await store.approvals.list({ limit: 10, tenant: 'other' })).length, 0)
     assert.equal((await store.approvals.list({ limit: 10, state: 'granted' })).length, 0)
   }),
-  it('webhook messages are handed out once at a time, again after their lease, and not after they are settled', async (store) => {
-    await park(store, { notices: [{ id: 'msg-1', target: 'ops' }] })
-    const [notice, ...more] = await store.approvals.takeNotices(2_000, 1_000, 10)
-    assert.deepEqual([notice?.id, notice?.target, notice?.tries, more.length], ['msg-1', 'ops', 1, 0])
-    assert.equal(notice?.approval.subject.callId, 'call-1')
-    assert.equal((await store.approvals.takeNotices(2_999, 1_000, 10)).length, 0)
-    assert.equal((await store.approvals.takeNotices(3_000, 1_000, 10))[0]?.tries, 2)
-    await store.approvals.settleNotice('msg-1', 9_000)
-    assert.equal((await store.approvals.takeNotices(8_999, 1_000, 10)).length, 0)
-    await store.approvals.settleNotice('msg-1', undefined)
-    assert.equal((await store.approvals.takeNotices(99_000, 1_000, 10)).length, 0)
-  }),
   it('signatures are equal for equal texts of one purpose only', async ({ approvals }) => {
     assert.equal(approvals.sign('link', 'a'), approvals.sign('link', 'a'))
     assert.notEqual(approvals.sign('link', 'a'), approvals.sign('link', 'b'))
@@ -316,7 +304,6 @@ function sampleApproval(changes: Partial<NewApproval> = {}): NewApproval {
     selfApproval: false,
     overrideBypassesQuorum: false,
     expiresAtMs: 10_000,
-    notices: [],
     ...changes,
   }
 }

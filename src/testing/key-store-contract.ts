@@ -59,14 +59,20 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await store.rates.take('a', 3, rateAt(200_000)), { tokens: 3, waitMs: 0 })
   }),
   it('a lease takes what is left of each unit and no more', async ({ budgets }) => {
-    assert.deepEqual(await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT), spending(6, 4_000, 500))
-    assert.deepEqual(await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT), spending(4, 1_000, 500))
-    assert.deepEqual(await budgets.lease(WINDOW, spending(1, 1, 1_000), LIMIT), spending(0, 0, 500))
+    assert.deepEqual(
+      await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT, 1_000),
+      spending(6, 4_000, 500),
+    )
+    assert.deepEqual(
+      await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT, 1_000),
+      spending(4, 1_000, 500),
+    )
+    assert.deepEqual(await budgets.lease(WINDOW, spending(1, 1, 1_000), LIMIT, 1_000), spending(0, 0, 500))
     assert.deepEqual(await budgets.read(WINDOW), LIMIT)
   }),
   it('many leases at once hand out the limit once', async ({ budgets }) => {
     const granted = await Promise.all(
-      Array.from({ length: 40 }, async () => await budgets.lease(WINDOW, spending(3), LIMIT)),
+      Array.from({ length: 40 }, async () => await budgets.lease(WINDOW, spending(3), LIMIT, 1_000)),
     )
     assert.equal(
       granted.reduce((sum, { calls }) => sum + calls, 0),
@@ -74,12 +80,12 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     )
   }),
   it('what is given back can be leased again', async ({ budgets }) => {
-    await budgets.lease(WINDOW, LIMIT, LIMIT)
+    await budgets.lease(WINDOW, LIMIT, LIMIT, 1_000)
     await budgets.giveBack(WINDOW, spending(2, 700, 0))
-    assert.deepEqual(await budgets.lease(WINDOW, LIMIT, LIMIT), spending(2, 700, 0))
+    assert.deepEqual(await budgets.lease(WINDOW, LIMIT, LIMIT, 1_000), spending(2, 700, 0))
   }),
   it('tenants, principals, whole tenants, lengths and windows each have their own', async ({ budgets }) => {
-    await budgets.lease(WINDOW, LIMIT, LIMIT)
+    await budgets.lease(WINDOW, LIMIT, LIMIT, 1_000)
     for (const other of [
       { tenant: 'globex' },
       { principal: 'key:bob' },
@@ -87,20 +93,20 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       { lengthMs: 2 * HOUR_MS },
       { startMs: HOUR_MS },
     ]) {
-      assert.deepEqual(await budgets.lease({ ...WINDOW, ...other }, spending(1), LIMIT), spending(1))
+      assert.deepEqual(await budgets.lease({ ...WINDOW, ...other }, spending(1), LIMIT, 1_000), spending(1))
     }
   }),
   it('a lowered limit counts what is handed out already, and a raised one grants more', async ({
     budgets,
   }) => {
-    await budgets.lease(WINDOW, spending(8), LIMIT)
-    assert.deepEqual(await budgets.lease(WINDOW, spending(1), { ...LIMIT, calls: 5 }), spending(0))
-    assert.deepEqual(await budgets.lease(WINDOW, spending(20), { ...LIMIT, calls: 20 }), spending(12))
+    await budgets.lease(WINDOW, spending(8), LIMIT, 1_000)
+    assert.deepEqual(await budgets.lease(WINDOW, spending(1), { ...LIMIT, calls: 5 }, 1_000), spending(0))
+    assert.deepEqual(await budgets.lease(WINDOW, spending(20), { ...LIMIT, calls: 20 }, 1_000), spending(12))
     const endless = { calls: NO_LIMIT, milliseconds: NO_LIMIT, cost: NO_LIMIT }
-    assert.deepEqual(await budgets.lease(WINDOW, spending(1, 2, 3), endless), spending(1, 2, 3))
+    assert.deepEqual(await budgets.lease(WINDOW, spending(1, 2, 3), endless, 1_000), spending(1, 2, 3))
   }),
   it('windows are forgotten a day after they end, and not before', async (store) => {
-    await store.budgets.lease(WINDOW, spending(1), LIMIT)
+    await store.budgets.lease(WINDOW, spending(1), LIMIT, 1_000)
     await purgeAll(store, HOUR_MS + DAY_MS)
     assert.deepEqual(await store.budgets.read(WINDOW), spending(1))
     await purgeAll(store, HOUR_MS + DAY_MS + 1)

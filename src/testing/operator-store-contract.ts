@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { matchesCall } from '#core/calls/call-filter'
 import type { CallFilter } from '#core/ports/operator-store'
 import type { NewCall, Store } from '#core/ports/store'
 import type { ContractCase } from './index.ts'
@@ -24,6 +25,11 @@ async function record(store: Store): Promise<void> {
   }
 }
 
+/** The day that buckets are counted from. */
+function firstDay({ sinceMs = 0 }: Omit<CallFilter, 'limit'>): number {
+  return sinceMs / DAY_MS
+}
+
 /** What every store promises operators who look at calls. */
 export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   it('operators find calls by tenant, principal, tool in any spelling, time and how long they took', async (store) => {
@@ -42,17 +48,48 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       [{ sinceMs: 3 * DAY_MS }, ['c1', 'b2']],
       [{ untilMs: DAY_MS }, ['a1']],
       [{ sinceMs: DAY_MS, untilMs: 3 * DAY_MS }, ['b1', 'a2']],
-      [{ slow: { leastMs: 3 * MINUTE_MS, nowMs } }, ['b2', 'b1']],
-      [{ slow: { leastMs: MINUTE_MS, nowMs }, state: 'running' }, ['c1']],
-      [{ state: 'succeeded', tenant: 'team1', tool: 'Crm.Find', sinceMs: 3 * DAY_MS }, ['b2']],
-      [{ state: 'parked' }, []],
-      [{ state: 'ambiguous', tool: 'Crm.Find' }, []],
+      [{ tool: 'crm.find' }, ['b2', 'b1']],
+      [{ tool: 'Crm.*' }, ['c1', 'b2', 'b1']],
+      [{ tool: '*.Find*' }, ['c1', 'b2', 'b1']],
+      [{ tool: 'Crm.*@2.*' }, ['b2']],
+      [{ tool: '*' }, ['c1', 'b2', 'b1', 'a2', 'a1']],
+      [{ tool: 'C_m.*' }, []],
+      [{ took: { leastMs: 3 * MINUTE_MS, nowMs } }, ['b2', 'b1']],
+      [{ took: { belowMs: 3 * MINUTE_MS, nowMs } }, ['c1', 'a2', 'a1']],
+      [{ took: { leastMs: 2 * MINUTE_MS, belowMs: 4 * MINUTE_MS, nowMs } }, ['b1', 'a2']],
+      [{ took: { leastMs: MINUTE_MS, nowMs }, states: ['running'] }, ['c1']],
+      [{ states: ['succeeded'], tenant: 'team1', tool: 'Crm.Find', sinceMs: 3 * DAY_MS }, ['b2']],
+      [{ states: ['running', 'failed'] }, ['c1']],
+      [{ states: ['parked'] }, []],
+      [{ states: ['ambiguous'], tool: 'Crm.Find' }, []],
     ]
+    const all = await store.glance(['a1', 'a2', 'b1', 'b2', 'c1', 'nobody'])
     for (const [filter, records] of expected) {
       const { calls, next } = await store.list({ ...filter, limit: 10 })
       const found = calls.map((call) => call.record)
       assert.deepEqual({ filter, found, next }, { filter, found: records, next: undefined })
+      const followed = all.filter((call) => matchesCall(filter, call, nowMs)).map(({ record }) => record)
+      assert.deepEqual({ filter, followed: followed.sort() }, { filter, followed: records.toSorted() })
+      const tally = await store.tally({ ...filter, sinceMs: filter.sinceMs ?? 0, bucketMs: DAY_MS })
+      const counted = tally.rows.flatMap(({ bucket, calls }) => Array<number>(calls).fill(bucket))
+      const days = records.map((record) => ['a1', 'a2', 'b1', 'b2', 'c1'].indexOf(record) - firstDay(filter))
+      assert.deepEqual({ filter, counted: counted.sort() }, { filter, counted: days.sort() })
     }
+  }),
+  it('commits that a call names are told, with who settled it and why', async (store) => {
+    await record(store)
+    const groups = await store.journalOf('a1')
+    assert.deepEqual(
+      groups.flatMap(({ events }) => events.map(({ type }) => type)),
+      ['call.claimed', 'call.succeeded'],
+    )
+    assert.deepEqual(await store.journalOf('nobody'), [])
+    const chains = await store.journalChains()
+    const own = chains.find(({ writer }) => writer === store.writer)
+    assert.equal(own?.hasEnded, false)
+    const last = (await store.readJournal([], 1_000)).at(-1)
+    assert.deepEqual([own?.writer, own?.group], [last?.writer, last?.group])
+    assert.deepEqual(await store.readJournal(chains, 100), [])
   }),
   it('pages of calls follow each other without a gap, whatever the filter', async (store) => {
     await record(store)
@@ -60,7 +97,7 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     let before: number | undefined
     for (let pages = 0; pages < 10; pages += 1) {
       const cursor = before === undefined ? {} : { before }
-      const page = await store.list({ state: 'succeeded', limit: 1, ...cursor })
+      const page = await store.list({ states: ['succeeded'], limit: 1, ...cursor })
       found.push(...page.calls.map((call) => call.record))
       before = page.next
       if (before === undefined) break
@@ -85,7 +122,7 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     )
     const window = { tenant: 'team1', principal: undefined, lengthMs: DAY_MS, startMs: 0 }
     const spent = { calls: 3, milliseconds: 400, cost: 5 }
-    await store.budgets.lease(window, spent, { calls: 10, milliseconds: 1_000, cost: 10 })
+    await store.budgets.lease(window, spent, { calls: 10, milliseconds: 1_000, cost: 10 }, 1_000)
     assert.deepEqual(await store.openBudgets(1, undefined, 5), [{ window, used: spent }])
     assert.deepEqual(await store.openBudgets(1, 'other', 5), [])
     assert.deepEqual(await store.openBudgets(DAY_MS, 'team1', 5), [])

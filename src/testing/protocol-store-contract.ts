@@ -188,12 +188,16 @@ export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await idsOf('key:alice'), [])
   }),
   it('a mark is spent once, and forgotten when it has expired', async (store) => {
+    assert.equal(await store.callers.isSpent('acme', 'm-1'), false)
     const spent = await Promise.all(
       Array.from({ length: 5 }, async () => await store.callers.spend('acme', 'm-1', 9_000)),
     )
     assert.equal(spent.filter(Boolean).length, 1)
+    assert.equal(await store.callers.isSpent('acme', 'm-1'), true)
+    assert.equal(await store.callers.isSpent('globex', 'm-1'), false)
     assert.equal(await store.callers.spend('globex', 'm-1', 9_000), true)
     await purgeAll(store, 9_001)
+    assert.equal(await store.callers.isSpent('acme', 'm-1'), false)
     assert.equal(await store.callers.spend('acme', 'm-1', 9_000), true)
   }),
 ]

@@ -5,6 +5,7 @@ import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
 import { PIN_STORE_CONTRACT, SOURCE_STORE_CONTRACT } from './import-store-contract.ts'
 import type { ContractCase } from './index.ts'
 import { KEY_STORE_CONTRACT, LIMIT_STORE_CONTRACT } from './key-store-contract.ts'
+import { NOTICE_STORE_CONTRACT } from './notice-store-contract.ts'
 import { OPERATOR_STORE_CONTRACT } from './operator-store-contract.ts'
 import { CALLER_STORE_CONTRACT, REQUEST_STORE_CONTRACT } from './protocol-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
@@ -179,14 +180,13 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const run = attemptAt(sampleCall({ record: 'record-2' }), 1)
     await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 2_000 })
     const records = async (state?: 'running') =>
-      (await store.list({ limit: 2, ...(state === undefined ? {} : { state }) })).calls.map(
-        ({ record }) => record,
-      )
+      (await store.list({ limit: 2, states: state && [state] })).calls.map(({ record }) => record)
     assert.deepEqual(await records(), ['record-3', 'record-2'])
     assert.deepEqual(await records('running'), ['record-3', 'record-1'])
     assert.deepEqual(await store.list({ limit: 5, tenant: 'other' }), { calls: [] })
-    assert.equal((await store.list({ limit: 5, tenant: 'default', state: 'running' })).calls.length, 2)
+    assert.equal((await store.list({ limit: 5, tenant: 'default', states: ['running'] })).calls.length, 2)
   }),
+  ...NOTICE_STORE_CONTRACT,
   ...OPERATOR_STORE_CONTRACT,
   it('rule 2: lists the calls of one principal, newest first, page by page, with what its caller wrote, and without steps', async (store) => {
     const step = { parent: 'r1', root: 'r1' }

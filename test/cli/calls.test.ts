@@ -79,13 +79,38 @@ describe('looking at calls in a real store', () => {
     const startMs = Math.floor(Date.now() / lengthMs) * lengthMs
     const window = { tenant: 'team1', principal: undefined, lengthMs, startMs }
     const limit = { calls: 100, milliseconds: 1_000, cost: 1_000 }
-    await store.budgets.lease(window, { calls: 30, milliseconds: 0, cost: 0 }, limit)
+    await store.budgets.lease(window, { calls: 30, milliseconds: 0, cost: 0 }, limit, 1_000)
     const alone = await run('budgets')
     expect(alone.stdout).toMatch(/^team1 +- +1d +calls +- +30 +- /m)
     const budgets = [{ for: 'tenant', of: ['team1'], window: '1d', calls: 100 }]
     writeFileSync(join(folder, 'collet.config.json'), JSON.stringify({ store: 'sqlite:collet.db', budgets }))
     const known = await run('budgets', '--config', 'collet.config.json')
     expect(known.stdout).toMatch(/^team1 +- +1d +calls +100 +30 +70 +\d{4}-/m)
+  })
+
+  it('prints calls as they change until it is stopped, and only those that are meant', async () => {
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment, clock: SYSTEM_CLOCK })
+    const filter = ['--tool', 'crm.*', '--state', 'error,succeeded', '--store', 'sqlite:collet.db']
+    const following = io.run('calls', '--follow', ...filter)
+    const calls = [
+      sampleCall({ record: 'abe-other' }),
+      sampleCall({ record: 'abf-crm', tenant: 'team1', tool: 'Crm.Add@1.0.0' }),
+    ]
+    // The first look of the command is not announced: what happens after it is told.
+    for (let n = 0; !io.stdout.includes('abf-crm') && n < 100; n += 1) {
+      for (const call of calls) {
+        const record = `${call.record}-${n}`
+        await store.claim({ ...call, record })
+        const run = attemptAt({ ...call, record }, 1)
+        await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: call.atMs + 20 })
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    io.stop()
+    expect(await following).toBe(0)
+    expect(io.stdout).toMatch(/^\S+ succeeded Crm\.Add@1\.0\.0 team1 key:alice 20 ms abf-crm-\d+$/m)
+    expect(io.stdout).not.toContain('abe-other')
+    expect((await run('calls', '--follow', '--limit', '5')).stderr).toContain('--limit is for the list')
   })
 
   it('says what a time looks like', async () => {

@@ -76,7 +76,7 @@ describe("operators' commands", () => {
       const services = withStore({ list })
       const io = new FakeIo(services)
       expect(await io.run('calls', '--state', 'ambiguous', '--limit', '5', storeFlag())).toBe(0)
-      expect(filters).toEqual([{ state: 'ambiguous', limit: 5 }])
+      expect(filters).toEqual([{ states: ['ambiguous'], limit: 5 }])
       expect(io.stdout).toMatch(/-rec1 +ambiguous +Doorbell\.Ring@0\.1\.0 +default +key:alice +2026-01-02T/)
       expect(services.closed()).toBe(true)
     })
@@ -99,7 +99,7 @@ describe("operators' commands", () => {
     it('refuses an unknown state, a memory store and a missing database', async () => {
       const io = new FakeIo()
       expect(await io.run('calls', '--state', 'dead', storeFlag())).toBe(2)
-      expect(io.stderr).toContain('--state expects one of parked, running')
+      expect(io.stderr).toContain('--state expects one or several of parked, running')
       expect(await io.run('calls', '--store', 'memory:')).toBe(2)
       expect(io.stderr).toContain('only the running server can see')
       expect(await io.run('calls', `--store=sqlite:${join(folder, 'gone.db')}`)).toBe(2)

@@ -39,6 +39,7 @@ describe('collet serve', () => {
         return {
           url: 'http://127.0.0.1:4200',
           startTokenFile: '/data/start-token',
+          consoleUrl: 'http://127.0.0.1:4200/console',
           signInUrl: 'http://127.0.0.1:4200/sign-in/once',
           warnings,
           readAgain: async () => ({ applied: [], needRestart: [], refused: [] }),

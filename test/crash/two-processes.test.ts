@@ -304,7 +304,7 @@ describe('two processes on one database, cut off at any time', () => {
           met.cuts += world.cuts
           met.runs += world.runs.length
           met.ambiguous += (
-            await world.processes[0].store.list({ state: 'ambiguous', limit: 100 })
+            await world.processes[0].store.list({ states: ['ambiguous'], limit: 100 })
           ).calls.length
           met.replayed += world.asked.filter(({ heard }) => heard !== undefined).length
         } finally {

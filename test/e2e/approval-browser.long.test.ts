@@ -18,7 +18,7 @@ const pay = {
   policy: { safetyTier: 'write', approval: 'always' },
   run: () => 'paid',
 }
-export default { tools: [pay] }
+export default { tools: [pay], console: { enabled: false } }
 `
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const ZONE = 'Asia/Tokyo'

@@ -91,7 +91,7 @@ beforeAll(async () => {
     },
   })
   folders.push(settings.dataFolder)
-  server = await startServer(settings)
+  server = await startServer(settings, { consoleFolder: settings.dataFolder })
   startToken = readFileSync(server.startTokenFile, 'utf8').trim()
   await fill()
 })
@@ -163,6 +163,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /admin/sources/:key/set': { changes: {} },
   'POST /admin/sources/:key/refresh': {},
   'POST /admin/reload': {},
+  'POST /console/session': { key: KEY },
 }
 
 /** A request as its kind of caller makes it. */
@@ -220,6 +221,10 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'POST /approvals/:id/:verb': 403,
   'GET /sign-in/:code': 404,
   'POST /admin/sign-in': 200,
+  // Its files are not built here; a key of the config is known without the store, and without a cookie there is no session.
+  ...{ 'GET /console': 404, 'GET /console/': 404, 'GET /console/assets/:file': 404 },
+  ...{ 'GET /console/:name': 404, 'GET /console/:place/:id': 404 },
+  ...{ 'GET /console/session': 200, 'POST /console/session': 200, 'DELETE /console/session': 204 },
 }
 
 function nameOf({ method, path }: ServerRoute): string {

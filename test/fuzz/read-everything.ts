@@ -78,7 +78,7 @@ export function* readEverything(
           await store.callers.openQuestions(tenant, principal, 'c')
           const window = { tenant, principal, lengthMs: 1_000, startMs: 0 }
           await store.budgets.read(window)
-          await store.budgets.lease(window, SPENT, SPENT)
+          await store.budgets.lease(window, SPENT, SPENT, 1_000)
         }
       },
     ]
@@ -86,7 +86,13 @@ export function* readEverything(
   yield ['cancelRequests', async () => await store.cancelRequests()]
   yield ['list', async () => await store.list({ limit: LIMIT })]
   yield ['approvals.list', async () => await store.approvals.list({ limit: LIMIT })]
-  yield ['takeNotices', async () => await store.approvals.takeNotices(NOW_MS, 1, LIMIT)]
+  yield [
+    'notices',
+    async () => {
+      await store.notices.listeners()
+      for (const target of await store.notices.due(NOW_MS)) await store.notices.take(target, NOW_MS, 1, LIMIT)
+    },
+  ]
   yield [
     'keys',
     async () => {

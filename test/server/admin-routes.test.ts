@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import type { CallFilter, CallInput, CallLook, CallPage } from '#core/ports/operator-store'
+import type { CallFilter, CallInput, CallLook, CallPage, TallyPage } from '#core/ports/operator-store'
 import type { CallRecord, Settlement, SettleResult } from '#core/ports/store'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
@@ -77,6 +77,12 @@ class FakeCalls {
   }
   findByPrefix(prefix: string): readonly CallRecord[] {
     return this.records.filter(({ record }) => record.startsWith(prefix))
+  }
+  tally(): TallyPage {
+    return { rows: [] }
+  }
+  journalOf(): readonly [] {
+    return []
   }
   stepsOf(): readonly CallRecord[] {
     return []
@@ -244,21 +250,23 @@ describe('listing', () => {
       has_late_result: true,
     })
     expect(JSON.stringify(body)).not.toContain('s3cr3t')
-    expect(calls.filters).toEqual([{ state: 'ambiguous', limit: 5 }])
+    expect(calls.filters).toEqual([{ states: ['ambiguous'], limit: 5 }])
   })
 
   it('reads every filter', async () => {
     const { ask, calls } = await start()
     const query = new URLSearchParams({
       ...{ tenant: 't', principal: 'key:ann', tool: 'Mail.Send', before: '9' },
-      ...{ since: '1970-01-01T00:00:01Z', until: '1970-01-01T00:00:02Z', slow: '250' },
+      ...{ since: '1970-01-01T00:00:01Z', until: '1970-01-01T00:00:02Z', slow: '250', quick: '900' },
+      ...{ state: 'error,parked' },
     })
     const { body } = await ask(`/admin/calls?${query}`, START_TOKEN)
     expect(body.next).toBe(null)
     expect(calls.filters).toMatchObject([
       {
         ...{ tenant: 't', principal: 'key:ann', tool: 'Mail.Send', before: 9 },
-        ...{ sinceMs: 1_000, untilMs: 2_000, slow: { leastMs: 250 }, limit: 100 },
+        ...{ sinceMs: 1_000, untilMs: 2_000, took: { leastMs: 250, belowMs: 900 }, limit: 100 },
+        states: ['failed', 'released', 'ambiguous', 'parked'],
       },
     ])
     await ask('/admin/calls?tenant=other', 'k-lister')

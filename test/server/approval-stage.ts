@@ -62,6 +62,8 @@ export async function startApprovalServer(
     tools: [pay, shell],
     auth: AUTH,
     approvals: DEFAULT_APPROVAL_RULES,
+    // Whether it is built in this checkout decides nothing here: start links then lead to the pages of approvals.
+    console: { enabled: false },
     ...changes,
   })
   const server = await startServer(settings, { graceMs: 0 })

@@ -9,9 +9,10 @@ afterEach(async () => {
 })
 
 async function open(changes: Parameters<typeof testSettings>[0] = {}) {
-  const server = await startServer(testSettings(changes), { graceMs: 0 })
+  const settings = testSettings({ console: { enabled: false }, ...changes })
+  const server = await startServer(settings, { graceMs: 0 })
   running.push(server)
-  const response = await fetch(server.url)
+  const response = await fetch(server.url, { headers: { accept: 'text/html' } })
   return { url: server.url, response, page: (await response.text()).replaceAll('&quot;', '"') }
 }
 

@@ -164,12 +164,12 @@ class World {
 
   /** Closing gives the lock back and ends nothing: what runs is cut, what waits goes on waiting. */
   async #crash(): Promise<void> {
-    const { calls: parked } = await this.store.list({ limit: 100, state: 'parked' })
+    const { calls: parked } = await this.store.list({ limit: 100, states: ['parked'] })
     await this.store.close()
     this.store = this.#open()
     this.gateway = this.#gateway()
     await this.store.recover(this.clock.nowMs())
-    const { calls: still } = await this.store.list({ limit: 100, state: 'parked' })
+    const { calls: still } = await this.store.list({ limit: 100, states: ['parked'] })
     if (still.length !== parked.length) this.broken.push('a parked call was lost in a crash')
   }
 

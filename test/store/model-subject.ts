@@ -168,7 +168,12 @@ export class Subject {
         return await store.noteRefusal(sampleRefusal({ record, scope, atMs }))
       }
       case 'lease':
-        return await store.budgets.lease(this.#window(taken.tenant), spending(taken.calls), spending(8))
+        return await store.budgets.lease(
+          this.#window(taken.tenant),
+          spending(taken.calls),
+          spending(8),
+          1_000,
+        )
       case 'giveBack': {
         await store.budgets.giveBack(this.#window(taken.tenant), spending(taken.calls))
         return await store.budgets.read(this.#window(taken.tenant))

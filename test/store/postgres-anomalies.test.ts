@@ -71,7 +71,7 @@ describe('four writers of one database', () => {
     const unit = (calls: number) => ({ calls, milliseconds: 0, cost: 0 })
     for (const round of rounds) {
       const window = { tenant: 'default', principal: 'key:alice', lengthMs: 1_000, startMs: round * 1_000 }
-      const lent = await each((store) => store.budgets.lease(window, unit(6), unit(10)))
+      const lent = await each((store) => store.budgets.lease(window, unit(6), unit(10), 1_000))
       expect(lent.reduce((sum, { calls }) => sum + calls, 0)).toBe(10)
     }
   })

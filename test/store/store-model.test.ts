@@ -80,7 +80,7 @@ it('OWP-41, OWP-50: whatever a writer did before it died, recovery ends each cal
           expectPairs(await left.readRun({ tenant: 'default', run }, -1, 1_000))
           expect((await left.findRun({ tenant: 'default', run }))?.open ?? 0).toBe(0)
         }
-        expect(left.list({ state: 'running', limit: 10 })).toEqual({ calls: [] })
+        expect(left.list({ states: ['running'], limit: 10 })).toEqual({ calls: [] })
         expect(left.verify()).toMatchObject({ ok: true })
       } finally {
         await Promise.all([left.close(), right.close()])
@@ -111,7 +111,7 @@ function expectPairs(events: readonly RunEvent[]): void {
 
 /** Rule 13: once everything has ended and all times are over, nothing but the note of the last purge is left. */
 async function expectAllForgotten(sqlite: Store, subject: Subject, clock: { nowMs: number }): Promise<void> {
-  for (const { record, attempt } of (await sqlite.list({ state: 'running', limit: 100 })).calls) {
+  for (const { record, attempt } of (await sqlite.list({ states: ['running'], limit: 100 })).calls) {
     const run = subject.attempt(record, attempt)
     await sqlite.finish({ run, state: 'succeeded', outcome: success('1'), atMs: clock.nowMs })
   }

@@ -73,7 +73,7 @@ function isForGood(status: number): boolean {
 }
 
 /** https://html.spec.whatwg.org/multipage/server-sent-events.html, but for `retry`. */
-async function* readEvents(body: ReadableStream<Uint8Array> | null): AsyncGenerator<LiveEvent> {
+export async function* readEvents(body: ReadableStream<Uint8Array> | null): AsyncGenerator<LiveEvent> {
   if (body === null) return
   const reader = body.getReader()
   const decoder = new TextDecoder()

@@ -1,25 +1,28 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ErrorComponentProps, Link, Outlet, useMatches } from '@tanstack/react-router'
-import { type ReactNode, useState } from 'react'
+import type { ReactNode } from 'react'
 import { sessionQuery } from '../api/session.ts'
 import { Empty, Failed, Loading } from '../parts/states.tsx'
 import { Announcer } from './announcer.tsx'
+import { KeyMap } from './key-map.tsx'
 import { Page } from './page.tsx'
+import { Palette } from './palette.tsx'
 import { Rail } from './rail.tsx'
 import { SignInDialog, SignInNeeded } from './sign-in.tsx'
 
 /** Rail, page, and what may come over them. Places are shown once it is known who looks. */
 export function Frame(): ReactNode {
-  const [, setJumping] = useState(false)
   return (
     <>
       <a className="skip" href="#main">
         Skip to content
       </a>
       <div className="app">
-        <Rail onJump={() => setJumping(true)} />
+        <Rail />
         <Place />
       </div>
+      <Palette />
+      <KeyMap />
       <SignInDialog />
       <Announcer />
     </>

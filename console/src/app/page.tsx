@@ -5,6 +5,7 @@ import { formatClock } from '../parts/format.ts'
 import { Banner } from '../parts/meaning.tsx'
 import { useStore } from '../store.ts'
 import { EchoLine } from './echo.tsx'
+import { YouMenu } from './you-menu.tsx'
 
 /** What every place is made of: a bar with its title, what it shows, and the line that says the same for a terminal. */
 export function Page({ title, before, heading, sub, actions, children }: PageProps): ReactNode {
@@ -15,12 +16,9 @@ export function Page({ title, before, heading, sub, actions, children }: PagePro
         {before}
         <Heading>{heading ?? title}</Heading>
         {sub !== undefined && <span className="sub num">{sub}</span>}
-        {actions !== undefined && (
-          <>
-            <span className="grow" />
-            {actions}
-          </>
-        )}
+        <span className="grow" />
+        {actions}
+        <YouMenu isSmall />
       </header>
       <main id="main" tabIndex={-1}>
         <Offline />

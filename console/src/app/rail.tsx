@@ -2,24 +2,16 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { request } from '../api/client.ts'
-import { type Session, useSession, useSignIn } from '../api/session.ts'
+import { type Session, useSession } from '../api/session.ts'
 import { IconButton } from '../parts/button.tsx'
 import { formatCount } from '../parts/format.ts'
-import { Icon, type IconName, Mark } from '../parts/icon.tsx'
-import { Menu } from '../parts/menu.tsx'
-import { askToSignIn } from './sign-in.tsx'
+import { Icon, Mark } from '../parts/icon.tsx'
+import { over, PLACES } from './places.ts'
 import { toggleTheme } from './theme.ts'
+import { YouMenu } from './you-menu.tsx'
 
-/** The places, in the order of the rail and of the bar of a phone. `key` goes there after `g`. */
-export const PLACES = [
-  { to: '/catalog', name: 'Catalog', icon: 'catalog', key: 'c' },
-  { to: '/calls', name: 'Calls', icon: 'calls', key: 'l' },
-  { to: '/approvals', name: 'Approvals', icon: 'approvals', key: 'a' },
-  { to: '/connections', name: 'Connections', icon: 'connections', key: 'n' },
-  { to: '/settings', name: 'Settings', icon: 'settings', key: 's' },
-] as const satisfies readonly { to: string; name: string; icon: IconName; key: string }[]
-
-export function Rail({ onJump }: { readonly onJump: () => void }): ReactNode {
+/** Where everything is, and what waits for a person. */
+export function Rail(): ReactNode {
   const session = useSession()
   const due = useDue(session)
   return (
@@ -29,7 +21,7 @@ export function Rail({ onJump }: { readonly onJump: () => void }): ReactNode {
         Collet
         <small>{session?.server.version}</small>
       </Link>
-      <button type="button" className="jump" onClick={onJump}>
+      <button type="button" className="jump" onClick={() => over.set('palette')}>
         <Icon name="search" size={14} />
         <span>Jump to…</span>
         <kbd>{isMac() ? '⌘K' : 'Ctrl K'}</kbd>
@@ -46,38 +38,11 @@ export function Rail({ onJump }: { readonly onJump: () => void }): ReactNode {
         ))}
       </ul>
       <div className="rail-foot">
-        <Who session={session} />
+        <YouMenu />
+        <YouMenu isSmall />
         <IconButton icon="theme" label="Switch theme" onClick={toggleTheme} />
       </div>
     </nav>
-  )
-}
-
-function Who({ session }: { readonly session: Session | undefined }): ReactNode {
-  const { signOut } = useSignIn()
-  if (session === undefined) return <span className="grow" />
-  const { principal } = session
-  if (principal === null)
-    return (
-      <button type="button" className="btn sm grow" onClick={askToSignIn}>
-        Sign in
-      </button>
-    )
-  const role = principal.isOperator ? 'operator' : 'caller'
-  return (
-    <Menu
-      className="who grow plain"
-      hasArrow={false}
-      label={
-        <>
-          <b className="clip">{principal.name ?? principal.id}</b>
-          <span className="clip">
-            {role} · tenant {principal.tenant}
-          </span>
-        </>
-      }
-      items={[{ label: 'Sign out', icon: 'lock', onChoose: () => void signOut() }]}
-    />
   )
 }
 
@@ -115,6 +80,7 @@ function useCount(name: string, path: string, isOn: boolean): { readonly count?:
     },
     enabled: isOn,
     refetchInterval: LOOK_AGAIN_MS,
+    staleTime: 0,
     retry: false,
   })
   return data === undefined ? {} : { count: data }

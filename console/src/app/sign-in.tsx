@@ -6,19 +6,13 @@ import { CodeLine } from '../parts/code.tsx'
 import { Dialog } from '../parts/dialog.tsx'
 import { Field, TextInput } from '../parts/field.tsx'
 import { Empty, messageOf } from '../parts/states.tsx'
-import { createStore, useStore } from '../store.ts'
-
-/** Opens the dialog, for somebody who wants more than looking. */
-export function askToSignIn(): void {
-  isAsked.set(true)
-}
-
-const isAsked = createStore(false)
+import { useStore } from '../store.ts'
+import { over } from './places.ts'
 
 /** In place of a page that is for people who are known. */
 export function SignInNeeded(): ReactNode {
   return (
-    <Empty title="Sign in to see this" actions={<Button onClick={askToSignIn}>Sign in</Button>}>
+    <Empty title="Sign in to see this" actions={<Button onClick={() => over.set('sign-in')}>Sign in</Button>}>
       Calls, approvals, connections and settings are for people whom the server knows.
     </Empty>
   )
@@ -31,17 +25,17 @@ export function SignInNeeded(): ReactNode {
 export function SignInDialog(): ReactNode {
   const session = useSession()
   const isGone = useStore(sessionGone)
-  const wanted = useStore(isAsked)
+  const isAsked = useStore(over) === 'sign-in'
   if (session === undefined) return null
   const isForced = session.principal === null && !session.server.isOpen
   const close = (): void => {
-    isAsked.set(false)
+    over.set('nothing')
     sessionGone.set(false)
   }
   return (
     <Dialog
       title={isGone && session.principal !== null ? 'Your session has ended' : 'Sign in'}
-      isOpen={isForced || isGone || wanted}
+      isOpen={isForced || isGone || isAsked}
       onClose={isForced || isGone ? undefined : close}
     >
       {isGone && session.principal !== null && (

@@ -179,6 +179,12 @@ const DRAWINGS = {
       <path d="M8 2.25a5.75 5.75 0 0 1 0 11.5z" fill="currentColor" stroke="none" />
     </>
   ),
+  you: (
+    <>
+      <circle cx="8" cy="5.5" r="2.75" />
+      <path d="M2.75 13.5a5.25 5.25 0 0 1 10.5 0" />
+    </>
+  ),
   workflow: (
     <>
       <circle cx="4" cy="3.75" r="1.75" />

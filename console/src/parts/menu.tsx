@@ -33,13 +33,15 @@ export function Menu({ label, icon, items, className = 'btn', hasArrow = true }:
 interface MenuProps {
   readonly label: ReactNode
   readonly icon?: IconName
-  readonly items: readonly {
-    readonly label: string
-    readonly onChoose: () => void
-    readonly icon?: IconName
-  }[]
+  readonly items: readonly MenuChoice[]
   readonly className?: string
   readonly hasArrow?: boolean
+}
+
+export interface MenuChoice {
+  readonly label: string
+  readonly icon?: IconName
+  readonly onChoose: () => void
 }
 
 /**

@@ -224,10 +224,10 @@ const { store: STORE, config: CONFIG, url: SERVER } = APPROVAL_OPTIONS
 
 const signIn = defineCommand<'store' | 'config' | 'url'>({
   name: 'sign-in',
-  summary: 'Prints an address that signs your browser in to the pages of a server on this machine, once.',
+  summary: 'Prints an address that signs your browser in to the console of a server on this machine, once.',
   details: [
-    'On those pages you see calls that wait for approval, and decide. You are signed in for 12 hours, or until the server stops.',
-    'It needs the start token of the server, which is in a file that only its user can read. collet serve prints such an address when it starts; for collet mcp, the page of the approval shows the --url.',
+    'There you look at tools and calls, decide approvals, and manage sources and keys. You are signed in for 12 hours, or until the server stops.',
+    'It needs the start token of the server, which is in a file that only its user can read. collet serve prints such an address when it starts. For collet mcp, which has pages of approvals alone, the page of the approval shows the --url.',
   ],
   positionals: [{ name: 'ID', optional: true, help: 'Go on to the page of this approval.' }],
   options: { store: STORE, config: CONFIG, url: { ...SERVER, help: 'Server to sign in to.' } },

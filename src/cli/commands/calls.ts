@@ -5,164 +5,19 @@ import {
   type CommandContext,
   defineCommand,
   EXIT,
-  type OptionSpecs,
   UsageError,
 } from '#cli/command'
 import { resolveId } from '#cli/id-prefix'
+import { calls, clientOf, durationText, type ListedCalls } from '#cli/list-calls'
 import { renderTable } from '#cli/output'
 import { callerKey, findServer, requestJson, SERVER_OPTIONS } from '#cli/server-address'
 import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
-import { CALL_STATES } from '#core/call'
 import { cleanJson, cleanText, type JsonObject, type JsonValue } from '#core/json'
 import type { Settlement } from '#core/ports/store'
 import type { RenderedCall, RenderedDetails, TimelineEntry } from '#server/admin/call-view'
 import { createCallRoutes } from '#server/admin/calls'
-
-const MOST_CALLS = 1_000
-const DEFAULT_LIMIT = 100
-
-const HEADINGS = [
-  ...['RECORD', 'STATE', 'TOOL', 'TENANT', 'PRINCIPAL', 'CREATED', 'TOOK', 'ERROR', 'CALL ID'],
-] as const
-
-const FILTER_OPTIONS = {
-  tool: { value: 'NAME', help: 'Only calls of this tool, in any spelling; Name@1.0.0 for one version.' },
-  principal: { value: 'P', help: 'Only calls of this principal, like key:alice.' },
-  tenant: { value: 'T', help: 'Only calls of this tenant.' },
-  since: {
-    value: 'TIME',
-    help: 'Only calls since then: 2026-01-31, 2026-01-31T10:00:00Z, or ago: 30m, 12h, 7d.',
-  },
-  until: { value: 'TIME', help: 'Only calls before then.' },
-} as const satisfies OptionSpecs
-
-type ListOption = keyof typeof FILTER_OPTIONS | 'state' | 'slow' | 'limit' | AdminOption
-
-const calls = defineCommand<ListOption>({
-  name: 'calls',
-  summary: 'Lists calls, newest first, with how long they took.',
-  details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
-  positionals: [],
-  options: {
-    ...FILTER_OPTIONS,
-    state: { value: 'S', help: `Only calls in this state: ${CALL_STATES.join(', ')}.` },
-    slow: { value: 'MS', help: 'Only calls that took at least MS milliseconds, or run or wait for so long.' },
-    limit: { value: 'N', help: `List at most N. Default ${DEFAULT_LIMIT}.` },
-    ...adminOptions('admin:calls'),
-  },
-  examples: [
-    'collet calls --state ambiguous',
-    'collet calls --tenant team1 --tool Crm.Find --since 12h',
-    'collet calls --slow 2000 --since 7d --json',
-  ],
-  async run(args, context) {
-    const { output, json } = context
-    const limit = args.integer('limit', { least: 1, most: MOST_CALLS }) ?? DEFAULT_LIMIT
-    const found = await output.during(
-      'Looking at calls',
-      findCalls(readFilter(args, context), limit, args, context),
-    )
-    const rows = found.map(rowOf)
-    if (json) output.json(rows)
-    else if (rows.length === 0) output.note('There are no such calls.')
-    // Never cut: an id that is not whole is worth nothing, and the terminal wraps long lines by itself.
-    else for (const line of renderTable(HEADINGS, rows.map(cellsOf))) output.data(line)
-    return EXIT.ok
-  },
-})
-
-function readFilter(
-  args: Arguments<ListOption>,
-  { clock }: CommandContext,
-): Readonly<Record<string, string>> {
-  const [since, until] = [args.moment('since', clock.nowMs()), args.moment('until', clock.nowMs())]
-  if (since !== undefined && until !== undefined && since >= until)
-    throw new UsageError('--since must be before --until.')
-  const asked = {
-    state: args.oneOf('state', CALL_STATES),
-    tool: args.text('tool'),
-    principal: args.text('principal'),
-    tenant: args.text('tenant'),
-    since: since?.toISOString(),
-    until: until?.toISOString(),
-    slow: args.integer('slow', { least: 0, most: Number.MAX_SAFE_INTEGER })?.toString(),
-  }
-  return Object.fromEntries(
-    Object.entries(asked).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
-  )
-}
-
-interface ListedCalls {
-  readonly calls: readonly RenderedCall[]
-  readonly next?: number | null
-}
-
-/** Page by page: each looks at so many calls only, whether they match or not. */
-async function findCalls(
-  filter: Readonly<Record<string, string>>,
-  limit: number,
-  args: Arguments<AdminOption>,
-  context: CommandContext,
-): Promise<readonly RenderedCall[]> {
-  const client = clientOf(args, context)
-  const found: RenderedCall[] = []
-  let before: number | null = null
-  do {
-    const query: URLSearchParams = new URLSearchParams({
-      ...filter,
-      limit: String(limit - found.length),
-      ...(before === null ? {} : { before: String(before) }),
-    })
-    const page: ListedCalls = await client.request<ListedCalls>(
-      { method: 'GET', path: `/admin/calls?${query}` },
-      'calls',
-    )
-    found.push(...page.calls)
-    // A server that gives no place to go on, or the same again, has no more.
-    before = page.next == null || (before !== null && page.next >= before) ? null : page.next
-  } while (before !== null && found.length < limit)
-  return found
-}
-
-function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
-  return new AdminClient(args, context, {
-    onStore: ({ store, access }) => createCallRoutes({ calls: store, clock: context.clock }, access),
-  })
-}
-
-/** A call as `--json` shows it: what happened, without input and output. */
-function rowOf(call: RenderedCall) {
-  return {
-    record: call.record,
-    callId: call.call_id,
-    runId: call.run_id,
-    traceId: call.trace_id,
-    protocol: call.protocol,
-    userId: call.user_id,
-    tenant: call.tenant,
-    principal: call.principal,
-    tool: call.tool,
-    tier: call.safety_tier,
-    state: call.state,
-    attempt: call.attempt,
-    createdAt: call.created_at,
-    finishedAt: call.finished_at,
-    tookMs: call.took_ms,
-    errorCode: call.error_code,
-  }
-}
-
-function cellsOf(row: ReturnType<typeof rowOf>): readonly string[] {
-  const { record, state, tool, tenant, principal, createdAt, tookMs, errorCode, callId } = row
-  return [record, state, tool, tenant, principal, createdAt, durationText(tookMs), errorCode ?? '', callId]
-}
-
-function durationText(ms: number | null): string {
-  if (ms === null) return ''
-  return ms < 10_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`
-}
 
 const RECORD = {
   name: 'RECORD',
@@ -266,7 +121,7 @@ const ABSENT = {
 } as const
 
 function contentLines(call: RenderedDetails): readonly string[] {
-  if (call.contents !== 'shown') return [ABSENT[call.contents]]
+  if (call.contents === 'hidden' || call.contents === 'gone') return [ABSENT[call.contents]]
   const { input, outcome, late_outcome: late } = call
   return [
     ...['input:', cleanJson(input ?? null, 2)],

@@ -304,8 +304,8 @@ export async function serveUntilStopped(
       ...(developing === undefined ? {} : { developing: { folder: developing.folder } }),
     })
     const server = await (worker === undefined ? output.during('Starting', starting) : starting)
-    const { url, startTokenFile, signInUrl, warnings } = server
-    const ready: WorkerReady = { url, startTokenFile, signInUrl, warnings, ...server.counts() }
+    const { url, startTokenFile, consoleUrl, signInUrl, warnings } = server
+    const ready: WorkerReady = { url, startTokenFile, consoleUrl, signInUrl, warnings, ...server.counts() }
     // Whatever comes of it is said by then.
     if (readAgain !== undefined)
       endReload = context.onReload(() => void server.readAgain().catch(() => undefined))
@@ -379,7 +379,7 @@ const MOST_TOOLSETS = 4
 const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 function announce(
-  { url, startTokenFile, signInUrl, tools, sources }: WorkerReady,
+  { url, startTokenFile, consoleUrl, signInUrl, tools, sources }: WorkerReady,
   settings: Settings,
   {
     output,
@@ -389,7 +389,8 @@ function announce(
   }: CommandContext & { readonly curl: string | undefined; readonly workers?: number },
 ): void {
   if (json) {
-    output.json({ url, store: shownStoreUrl(settings.store), tools, sources, startTokenFile, curl, workers })
+    const store = shownStoreUrl(settings.store)
+    output.json({ url, console: consoleUrl, store, tools, sources, startTokenFile, curl, workers })
     return
   }
   const origin = sources === 0 ? '' : ` (${counted(sources, 'source')})`
@@ -407,9 +408,12 @@ function announce(
   if (curl !== undefined) output.data(`  Try it       ${curl}`)
   output.data(`  Data         ${whereDataLives(settings)}`)
   output.data(`  Start token  ${startTokenFile} (lets an operator in: settling calls, approvals, keys)`)
-  // A log is read by others, and kept.
+  // A log is read by others, and kept: no link that signs in is in it.
   if (output.isTerminal && signInUrl !== undefined)
-    output.data(`  Approvals    ${signInUrl} (signs your browser in, once)`)
+    output.data(
+      `  ${consoleUrl === undefined ? 'Approvals' : 'Console  '}    ${signInUrl} (signs your browser in, once)`,
+    )
+  else if (consoleUrl !== undefined) output.data(`  Console      ${consoleUrl}`)
   output.data('')
 }
 

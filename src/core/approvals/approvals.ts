@@ -351,21 +351,6 @@ export interface ApprovalTerms {
   readonly overrideBypassesQuorum: boolean
 }
 
-/** A receiver of new questions. */
-/** How a receiver wants its messages: as Standard Webhooks has them, or as a chat shows them. */
-export const WEBHOOK_FORMATS = ['standard', 'slack', 'teams'] as const
-
-export interface ApprovalWebhook {
-  /** Names it in the store. */
-  readonly target: string
-  readonly url: string
-  /** Without one its messages are not signed. */
-  readonly secret: { reveal(): string } | undefined
-  readonly format: (typeof WEBHOOK_FORMATS)[number]
-  /** Whom the one-time link in its messages is for; without one there is no link. */
-  readonly approver: string | undefined
-}
-
 export interface ApprovalRules extends ApprovalTerms {
   /** `false`: this call needs no yes. Only for `conditional` tools; absent, they always need one (rule 21). */
   readonly when: ApprovalPredicate | undefined
@@ -373,7 +358,6 @@ export interface ApprovalRules extends ApprovalTerms {
   readonly whenPerTool: ReadonlyMap<string, ApprovalPredicate>
   /** By any name of a tool, with `@x.y.z` behind it or not. */
   readonly perTool: ReadonlyMap<string, Partial<ApprovalTerms>>
-  readonly webhooks: readonly ApprovalWebhook[]
   /** Rule 22. */
   readonly mostParkedPerPrincipal: number
 }
@@ -391,7 +375,6 @@ export const DEFAULT_APPROVAL_RULES: ApprovalRules = {
   selfApproval: false,
   overrideBypassesQuorum: false,
   perTool: new Map(),
-  webhooks: [],
   mostParkedPerPrincipal: 100,
 }
 

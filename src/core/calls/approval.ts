@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { type ApprovalRules, type ApprovalTerms, termsFor } from '#core/approvals/approvals'
 import { approvalBinding, needsApproval, type ShownInput, shownInput } from '#core/approvals/question'
 import type { CallRequest } from '#core/call'
@@ -134,7 +133,6 @@ function newApproval(
     binding,
     ...rest,
     expiresAtMs: atMs + expiresAfterMs,
-    notices: needs.approvalRules.webhooks.map(({ target }) => ({ id: `msg_${randomUUID()}`, target })),
   }
 }
 

@@ -5,10 +5,21 @@ import type { SessionOutcome } from '#core/runs/events'
 import type { SafetyTier } from '#core/tool'
 
 /** A place in one writer's chain. */
-export interface JournalHead {
+export interface JournalPosition {
   readonly writer: string
   /** Number of the group in its chain, from 0. */
   readonly group: number
+}
+
+/** How far a writer has come; -1 when it has written nothing yet, or nothing of it is kept. */
+export interface JournalChain extends JournalPosition {
+  /** Grows in the order in which writers begin: one with a higher number began later. */
+  readonly no: number
+  /** It writes no more. */
+  readonly hasEnded: boolean
+}
+
+export interface JournalHead extends JournalPosition {
   /** HMAC over the group and the link before it; empty on a store that does not chain. */
   readonly link: string
 }

@@ -142,11 +142,11 @@ class BudgetAccount {
   }
 
   /** Fetches another part; those who come meanwhile wait for the same one, and then look again. */
-  lease(need: Spending, monotonicMs: () => number): Promise<void> {
+  lease(need: Spending, clock: Clock): Promise<void> {
     if (!this.#isSent) {
       for (const unit of this.#units) if (this.#free[unit] < need[unit]) this.#asked[unit] += need[unit]
     }
-    this.#leasing ??= this.#lease(monotonicMs).finally(() => {
+    this.#leasing ??= this.#lease(clock).finally(() => {
       this.#isSent = false
       this.#leasing = undefined
     })
@@ -183,7 +183,7 @@ class BudgetAccount {
     this.#free.cost += sign * cost
   }
 
-  async #lease(monotonicMs: () => number): Promise<void> {
+  async #lease(clock: Clock): Promise<void> {
     // All who ask in the same turn share one lease.
     await Promise.resolve()
     const { limit } = this.budget
@@ -192,11 +192,11 @@ class BudgetAccount {
     )
     Object.assign(this.#asked, NOTHING)
     this.#isSent = true
-    const granted = await this.#store.lease(this.window, wanted, limit)
+    const granted = await this.#store.lease(this.window, wanted, limit, clock.nowMs())
     this.#isUsed = true
     for (const unit of this.#units) {
       this.#free[unit] += granted[unit]
-      if (granted[unit] < wanted[unit]) this.#emptyUntilMs[unit] = monotonicMs() + ASK_AGAIN_MS
+      if (granted[unit] < wanted[unit]) this.#emptyUntilMs[unit] = clock.monotonicMs() + ASK_AGAIN_MS
     }
   }
 }
@@ -317,7 +317,6 @@ export class Budgets {
   /** Each round either takes, or fetches, or learns that there is nothing left, so it ends with the budget. */
   async #leaseAndTake(principal: Principal, purses: readonly Purse[], need: Spending): Promise<Reservation> {
     const { clock } = this.#options
-    const monotonicMs = () => clock.monotonicMs()
     for (;;) {
       const reservation = this.#take(principal, purses, need)
       if (reservation !== undefined) return reservation
@@ -325,7 +324,7 @@ export class Budgets {
         .map((purse) => this.#accountOf(principal, purse))
         .filter((account) => !account.covers(need))
       for (const account of short) this.#checkNotEmpty(account, need)
-      await Promise.all(short.map((account) => account.lease(need, monotonicMs)))
+      await Promise.all(short.map((account) => account.lease(need, clock)))
     }
   }
 

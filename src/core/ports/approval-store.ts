@@ -45,8 +45,6 @@ export interface NewApproval extends ApprovalAddress {
   /** An override counts for the whole quorum (OWP-70). */
   readonly overrideBypassesQuorum: boolean
   readonly expiresAtMs: number
-  /** Webhooks to tell, each with an id of its own. */
-  readonly notices: readonly { readonly id: string; readonly target: string }[]
 }
 
 export type DecisionAction = 'grant' | 'reject' | 'override'
@@ -59,7 +57,7 @@ export interface ApproverDecision {
   readonly atMs: number
 }
 
-export interface ApprovalRecord extends Omit<NewApproval, 'notices'>, CallAddress {
+export interface ApprovalRecord extends NewApproval, CallAddress {
   /** Which attempt it is for. */
   readonly attempt: number
   /** The run that has its events. */
@@ -136,14 +134,6 @@ export interface ApprovalFilter {
   readonly limit: number
 }
 
-/** A webhook message that has not been delivered yet. */
-export interface DueNotice {
-  readonly id: string
-  readonly target: string
-  readonly tries: number
-  readonly approval: ApprovalRecord
-}
-
 /** Calls that wait for approval, and the approvals. Every change is one transaction with its events. */
 export interface ApprovalStore {
   /** HMAC under a key of this store, different for each purpose. */
@@ -178,9 +168,4 @@ export interface ApprovalStore {
   findById(id: string): MaybePromise<ApprovalRecord | undefined>
   /** Newest first. */
   list(filter: ApprovalFilter): MaybePromise<readonly ApprovalRecord[]>
-
-  /** Takes messages that are due and puts their next try off, so that one process at a time tries each. */
-  takeNotices(nowMs: number, leaseMs: number, limit: number): MaybePromise<readonly DueNotice[]>
-  /** Delivered or given up (`undefined`), or to be tried again then. */
-  settleNotice(id: string, nextAtMs: number | undefined): MaybePromise<void>
 }

@@ -1,24 +1,32 @@
 import type { CallState } from '#core/call'
+import type { JournalGroup } from '#core/journal/events'
 import type { MaybePromise } from '#core/runtime'
 import type { BudgetWindow, Spending } from './protocol-store.ts'
 import type { CallRecord } from './store.ts'
 
 /** Which calls an operator looks for. A member that is absent leaves nothing out. */
 export interface CallFilter {
-  readonly state?: CallState
-  readonly tenant?: string
-  readonly principal?: string
-  /** In any spelling, dots or underscores; every version of it where none is named. */
-  readonly tool?: string
+  /** In one of these states. */
+  readonly states?: readonly CallState[] | undefined
+  readonly tenant?: string | undefined
+  readonly principal?: string | undefined
+  /** In any spelling, dots or underscores, large letters or small; every version of it where none is named. `*` is any text. */
+  readonly tool?: string | undefined
   /** Asked for at this time or later. */
-  readonly sinceMs?: number
+  readonly sinceMs?: number | undefined
   /** Asked for before this time. */
-  readonly untilMs?: number
-  /** Took at least so long from being asked for to its end, or to now where it has none. */
-  readonly slow?: { readonly leastMs: number; readonly nowMs: number }
+  readonly untilMs?: number | undefined
+  /** Took so long from being asked for to its end, or to now where it has none: at least `leastMs`, less than `belowMs`. */
+  readonly took?: TookFilter | undefined
   /** Only those before this place; absent: from the newest on. */
-  readonly before?: number
+  readonly before?: number | undefined
   readonly limit: number
+}
+
+interface TookFilter {
+  readonly leastMs?: number | undefined
+  readonly belowMs?: number | undefined
+  readonly nowMs: number
 }
 
 export interface CallPage {
@@ -26,6 +34,33 @@ export interface CallPage {
   /** Where to go on; absent when there is nothing more. A page with fewer than asked, or with none, may have one. */
   readonly next?: number
 }
+
+/** Calls to be counted by state and by when they were asked for, in parts of `bucketMs` from `sinceMs` on. */
+export interface TallyQuery extends Omit<CallFilter, 'limit' | 'sinceMs'> {
+  readonly sinceMs: number
+  readonly bucketMs: number
+}
+
+export interface TallyPage {
+  readonly rows: readonly { readonly state: CallState; readonly bucket: number; readonly calls: number }[]
+  /** Where to go on, towards older calls; absent when there is nothing more. */
+  readonly next?: number
+}
+
+/** What of a call is not sealed: enough for a line in a list, and cheap to read. */
+export type CallGlance = Pick<
+  CallRecord,
+  | 'record'
+  | 'tenant'
+  | 'principal'
+  | 'tool'
+  | 'tier'
+  | 'state'
+  | 'attempt'
+  | 'createdAtMs'
+  | 'finishedAtMs'
+  | 'parent'
+>
 
 export type UsageQuery = Pick<CallFilter, 'tenant' | 'sinceMs' | 'untilMs' | 'before'>
 
@@ -48,6 +83,12 @@ export interface OperatorStore {
   findByPrefix(prefix: string, limit: number): MaybePromise<readonly CallRecord[]>
   /** Calls of a time, counted; looks at so many and no more, like `list`. */
   usage(of: UsageQuery): MaybePromise<UsagePage>
+  /** Calls of a filter, counted; looks at so many and no more, like `list`. */
+  tally(of: TallyQuery): MaybePromise<TallyPage>
+  /** Those of these calls that are there, in no order. */
+  glance(records: readonly string[]): MaybePromise<readonly CallGlance[]>
+  /** The commits that a call's record and its run name, oldest first, each with its events about that call. */
+  journalOf(record: string): MaybePromise<readonly JournalGroup[]>
   /** What is handed out of every budget whose window is open at this time, of one tenant or of all. */
   openBudgets(nowMs: number, tenant: string | undefined, limit: number): MaybePromise<readonly OpenBudget[]>
   /** Calls that a workflow's call made, in order. */

@@ -23,7 +23,7 @@ export interface BudgetWindow {
  */
 export interface BudgetStore {
   /** Takes as much of `wanted` as `limit` still leaves, each unit for itself, in one step; gives what it took. */
-  lease(window: BudgetWindow, wanted: Spending, limit: Spending): MaybePromise<Spending>
+  lease(window: BudgetWindow, wanted: Spending, limit: Spending, atMs: number): MaybePromise<Spending>
   /** Puts back what was leased and not spent. Never repeat one whose outcome is unknown: it may have counted. */
   giveBack(window: BudgetWindow, unspent: Spending): MaybePromise<void>
   /** What is handed out. */
@@ -170,4 +170,6 @@ export interface ProtocolSessionStore {
 
   /** Of many that use one mark exactly one gets `true`: what may be sent back once. */
   spend(tenant: string, mark: string, expiresAtMs: number): MaybePromise<boolean>
+  /** Whether somebody used it, and it is not forgotten yet. */
+  isSpent(tenant: string, mark: string): MaybePromise<boolean>
 }

@@ -1,6 +1,6 @@
 import type { CallError, CallProtocol, CallState, Outcome } from '#core/call'
 import type { ErrorCode } from '#core/errors'
-import type { JournalGroup, JournalHead } from '#core/journal/events'
+import type { JournalChain, JournalGroup, JournalHead, JournalPosition } from '#core/journal/events'
 import type { CallLabel, RunEvent, SessionOutcome } from '#core/runs/events'
 import type { MaybePromise } from '#core/runtime'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
@@ -8,6 +8,7 @@ import type { ApprovalStore, EndedParked } from './approval-store.ts'
 import type { PinStore, SourceStore } from './import-store.ts'
 import type { KeyChange } from './key-change.ts'
 import type { AuditStore, KeyStore } from './key-store.ts'
+import type { NoticeStore } from './notice-store.ts'
 import type { CallPage, OperatorStore } from './operator-store.ts'
 import type {
   BudgetStore,
@@ -216,6 +217,8 @@ export interface Store extends RunStore, SessionStore, OperatorStore {
   readonly callers: ProtocolSessionStore
   /** Calls that wait for approval (rules 20 to 23). */
   readonly approvals: ApprovalStore
+  /** What operators are to be told of. */
+  readonly notices: NoticeStore
   /** Imported definitions that were let in, and those that wait (rule 32). */
   readonly pins: PinStore
   /** Sources beside those of the configuration. */
@@ -272,7 +275,9 @@ export interface Store extends RunStore, SessionStore, OperatorStore {
   listOwn(query: OwnCallsQuery): MaybePromise<CallPage>
 
   /** Groups in commit order after the given position of each chain. */
-  readJournal(after: readonly JournalHead[], limit: number): MaybePromise<readonly JournalGroup[]>
+  readJournal(after: readonly JournalPosition[], limit: number): MaybePromise<readonly JournalGroup[]>
+  /** Every chain, and where it ends now. */
+  journalChains(): MaybePromise<readonly JournalChain[]>
 
   /** One small step of forgetting (rule 13); `true` while there is more to do. */
   purge(nowMs: number, policy: RetentionPolicy): MaybePromise<boolean>

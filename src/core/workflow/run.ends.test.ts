@@ -58,7 +58,7 @@ describe('the end of a workflow', () => {
     expect(await gateway.cancelCall(ALICE, 'k')).toMatchObject({ state: 'failed' })
     expect(gist(await call('Flow.Outer'))).toBe('cancelled')
     expect(await store.approvals.list({ state: 'cancelled', limit: 5 })).toHaveLength(1)
-    expect(await store.list({ state: 'parked', limit: 5 })).toEqual({ calls: [] })
+    expect(await store.list({ states: ['parked'], limit: 5 })).toEqual({ calls: [] })
     const run = await gateway.readRun(ALICE, { runId: first.runId ?? '', after: -1, waitMs: 0 })
     expect(run?.isComplete).toBe(true)
   })

@@ -65,7 +65,7 @@ describe('the life of a workflow', () => {
     await started.promise
     await before.gateway.drain(0)
     expect(errorOf(await cut)).toMatchObject({ code: 'outcome_unknown', canRetry: false })
-    expect((await store.list({ state: 'parked', limit: 1 })).calls).toMatchObject([
+    expect((await store.list({ states: ['parked'], limit: 1 })).calls).toMatchObject([
       { tool: 'Flow.Stop@1.0.0' },
     ])
     const after = open(tools, store)

@@ -143,6 +143,15 @@ export function badRequest(message: string): ToolError {
   return fault('request_invalid', message)
 }
 
+/** A number in a query. */
+export function wholeNumber(query: URLSearchParams, name: string, fallback: number, most: number): number {
+  const text = query.get(name)
+  if (text === null) return fallback
+  const number = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
+  if (number <= most) return number
+  throw httpFault(400, `${name}: expected a whole number up to ${most}.`)
+}
+
 /** For answers that are of now, and the caller's alone. */
 export const NO_STORE = { 'cache-control': 'no-store' }
 
@@ -171,10 +180,26 @@ export interface AdminRequest {
 }
 
 /** Answers a request in this process as a server would, without a listener; refusals are thrown. */
-export async function callInProcess(
+export async function callInProcess(routes: readonly ServerRoute[], asked: AdminRequest): Promise<JsonValue> {
+  const body = await bodyInProcess(routes, asked)
+  return JSON.parse(body instanceof Uint8Array ? new TextDecoder().decode(body) : String(body))
+}
+
+/** The same for an answer that comes piece by piece, until `ended` is aborted. */
+export async function streamInProcess(
+  routes: readonly ServerRoute[],
+  asked: AdminRequest,
+  ended: AbortSignal,
+): Promise<AsyncIterable<string>> {
+  const body = await bodyInProcess(routes, asked)
+  if (typeof body === 'function') return body(ended)
+  throw httpFault(404, 'There is no stream at this path.')
+}
+
+async function bodyInProcess(
   routes: readonly ServerRoute[],
   { method, path: target, body }: AdminRequest,
-): Promise<JsonValue> {
+): Promise<HttpReply['body']> {
   const [path = '', search] = target.split('?')
   const found = new Router(routes).find(method, path)
   const principal = await found?.route.authenticate?.({})
@@ -182,8 +207,5 @@ export async function callInProcess(
   const { route, params } = found
   const query = new URLSearchParams(search)
   const request = { method, path, query, params, principal, body, headers: {}, traceId: '' }
-  const reply = await route.handle(request)
-  return JSON.parse(
-    reply.body instanceof Uint8Array ? new TextDecoder().decode(reply.body) : String(reply.body),
-  )
+  return (await route.handle(request)).body
 }

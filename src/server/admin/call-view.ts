@@ -1,5 +1,6 @@
 import type { Outcome } from '#core/call'
 import { ownRunId } from '#core/ids'
+import type { JournalGroup } from '#core/journal/events'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { CallInput } from '#core/ports/operator-store'
 import type { CallRecord, Store } from '#core/ports/store'
@@ -25,6 +26,8 @@ export function renderCall(call: CallRecord) {
     safety_tier: call.tier,
     state: call.state,
     attempt: call.attempt,
+    /** The workflow's call, of a step. */
+    parent: call.parent ?? null,
     created_at: new Date(createdAtMs).toISOString(),
     finished_at: momentOf(finishedAtMs),
     /** From being asked for to its end: with what it waited for approval. */
@@ -42,11 +45,12 @@ interface CallDetails {
   readonly call: CallRecord
   readonly events: readonly RunEvent[]
   readonly steps: readonly CallRecord[]
-  /** `hidden`: who asks lacks the scope. */
-  readonly input: CallInput | 'hidden'
+  readonly journal: readonly JournalGroup[]
+  /** `hidden`: who asks lacks the scope. `unasked`: who asks has it, and did not want to look. */
+  readonly input: CallInput | 'hidden' | 'unasked'
 }
 
-export function renderDetails({ call, events, steps, input }: CallDetails) {
+export function renderDetails({ call, events, steps, journal, input }: CallDetails) {
   const { outcome, late } = call
   return {
     ...renderCall(call),
@@ -54,11 +58,11 @@ export function renderDetails({ call, events, steps, input }: CallDetails) {
     ran_ms: outcome?.durationMs === undefined ? null : Math.round(outcome.durationMs),
     definition_hash: call.definitionHash,
     session_id: call.sessionId ?? null,
-    parent: call.parent ?? null,
     root: call.root ?? null,
     waits_for: call.waitsFor ?? null,
     timeline: events.map(renderEvent),
     steps: steps.map(renderCall),
+    journal: journal.map(renderGroup),
     contents: contentsOf(call, input),
     ...(typeof input === 'string'
       ? {}
@@ -71,8 +75,11 @@ export function renderDetails({ call, events, steps, input }: CallDetails) {
 }
 
 /** Whether input and outcome are there, and why not. */
-function contentsOf({ expired }: CallRecord, input: CallDetails['input']): 'shown' | 'hidden' | 'gone' {
-  if (input === 'hidden') return 'hidden'
+function contentsOf(
+  { expired }: CallRecord,
+  input: CallDetails['input'],
+): 'shown' | 'hidden' | 'unasked' | 'gone' {
+  if (input === 'hidden' || (input === 'unasked' && !expired)) return input
   return typeof input === 'string' || expired ? 'gone' : 'shown'
 }
 
@@ -89,6 +96,11 @@ function renderOutcome(outcome: Outcome): JsonObject {
       ...(effect === undefined ? {} : { effect }),
     },
   }
+}
+
+/** One commit of the journal, with what it says of the call. */
+function renderGroup({ writer, group, link, atMs, events }: JournalGroup) {
+  return { writer, group, link, at: new Date(atMs).toISOString(), events }
 }
 
 function parsed(json: string): JsonValue {

@@ -1,15 +1,25 @@
-import { CALL_STATES, type CallError, type CallState } from '#core/call'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { CallError, CallState } from '#core/call'
 import type { ToolError } from '#core/errors'
 import { principalIdOf } from '#core/journal/append'
 import { isJsonObject, type JsonValue } from '#core/json'
-import type { CallFilter } from '#core/ports/operator-store'
+import type { TallyPage, TallyQuery } from '#core/ports/operator-store'
 import type { CallRecord, Settlement, Store } from '#core/ports/store'
 import { opaquePrincipal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { adminRoute, badRequest, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
+import {
+  adminRoute,
+  badRequest,
+  momentOf,
+  NO_STORE,
+  type OperatorAccess,
+  tenantWithin,
+  wholeNumber,
+} from './access.ts'
+import { readCallFilter } from './call-filter.ts'
 import { renderCall, renderDetails, timelineOf } from './call-view.ts'
 
 const LIST_SCOPE = 'admin:calls'
@@ -18,15 +28,24 @@ const SETTLE_SCOPE = 'calls:settle'
 const AUDIT_SCOPE = 'audit:read'
 const KEYS_SCOPE = 'admin:keys'
 const MOST_KEYS = 10_000
-const DEFAULT_LIMIT = 100
-const HIGHEST_LIMIT = 1_000
+const DEFAULT_DENIALS = 100
+const MOST_DENIALS = 1_000
 const MOST_STEPS = 200
 const MOST_NUMBER = Number.MAX_SAFE_INTEGER
 
 /** What operators may do to calls; a store has it all. */
 type AdminCalls = Pick<
   Store,
-  'list' | 'findByRecord' | 'findByPrefix' | 'stepsOf' | 'readInput' | 'readRun' | 'settle' | 'isWriterAlive'
+  | 'list'
+  | 'tally'
+  | 'findByRecord'
+  | 'findByPrefix'
+  | 'stepsOf'
+  | 'journalOf'
+  | 'readInput'
+  | 'readRun'
+  | 'settle'
+  | 'isWriterAlive'
 >
 
 interface CallRoutesOptions {
@@ -51,20 +70,40 @@ export function createCallRoutes(
     const prefix = query.get('record') ?? ''
     const page =
       prefix === ''
-        ? await calls.list(tenant === undefined ? filter : { ...filter, tenant })
+        ? await calls.list({ ...filter, tenant: tenant ?? filter.tenant })
         : { calls: await calls.findByPrefix(prefix, filter.limit) }
     const found = page.calls.filter((call) => isWithin(tenant, call)).map(renderCall)
     return jsonReply(200, { calls: found, next: page.next ?? null })
   }
-  const show = async ({ principal, params }: HttpRequest): Promise<HttpReply> => {
+  const stats = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
+    access.requireScope(principal, LIST_SCOPE)
+    const nowMs = clock.nowMs()
+    const filter = readCallFilter(query, nowMs)
+    const tenant = tenantWithin(principal) ?? filter.tenant
+    const untilMs = filter.untilMs ?? nowMs
+    const sinceMs = filter.sinceMs ?? untilMs - DEFAULT_SPAN_MS
+    const buckets = wholeNumber(query, 'buckets', DEFAULT_BUCKETS, MOST_BUCKETS)
+    if (sinceMs >= untilMs) throw badRequest('`since` is before `until`.')
+    if (buckets < 1) throw badRequest('`buckets` is at least 1.')
+    const bucketMs = Math.ceil((untilMs - sinceMs) / buckets)
+    const tally = await tallyAll(calls, { ...filter, tenant, sinceMs, bucketMs })
+    return jsonReply(
+      200,
+      { since: momentOf(sinceMs), until: momentOf(untilMs), bucket_ms: bucketMs, ...tally },
+      NO_STORE,
+    )
+  }
+  const show = async ({ principal, params, query }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, LIST_SCOPE)
     const record = params.record ?? ''
     const call = await calls.findByRecord(record)
     if (call === undefined || !isWithin(tenantWithin(principal), call)) throw notFound()
     const look = { record, by: principal.id, atMs: clock.nowMs() }
-    const input = access.hasScope(principal, READ_SCOPE) ? await calls.readInput(look) : 'hidden'
+    const mayRead = access.hasScope(principal, READ_SCOPE)
+    const input = mayRead ? (isContentsAsked(query) ? await calls.readInput(look) : 'unasked') : 'hidden'
     const [events, steps] = [await timelineOf(calls, call), await calls.stepsOf(record, MOST_STEPS)]
-    return jsonReply(200, { call: renderDetails({ call, events, steps, input }) }, NO_STORE)
+    const journal = await calls.journalOf(record)
+    return jsonReply(200, { call: renderDetails({ call, events, steps, journal, input }) }, NO_STORE)
   }
   const settle = async ({ principal, params, body }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, SETTLE_SCOPE)
@@ -85,9 +124,49 @@ export function createCallRoutes(
   }
   return [
     adminRoute(access, 'GET', '/admin/calls', list),
+    adminRoute(access, 'GET', '/admin/calls/stats', stats),
     adminRoute(access, 'GET', '/admin/calls/:record', show),
     adminRoute(access, 'POST', '/admin/calls/:record/settle', settle),
   ]
+}
+
+const DEFAULT_SPAN_MS = 30 * 60_000
+const DEFAULT_BUCKETS = 60
+const MOST_BUCKETS = 500
+/** A page looks at some ten thousand calls; the rest of a longer time is left out, and that is said. */
+const MOST_PAGES = 200
+
+/** How many calls were asked for when, and what became of them. */
+async function tallyAll(calls: Pick<AdminCalls, 'tally'>, query: TallyQuery) {
+  const states: Partial<Record<CallState, number>> = {}
+  const parts = new Map<number, Partial<Record<CallState, number>>>()
+  let page: TallyPage = { rows: [] }
+  for (let pages = 0; pages === 0 || (page.next !== undefined && pages < MOST_PAGES); pages += 1) {
+    // SQLite answers in this thread: calls have their turn between two pages.
+    if (pages > 0) await nextTurn()
+    page = await calls.tally({ ...query, before: page.next ?? query.before })
+    for (const { state, bucket, calls: count } of page.rows) {
+      const part = parts.get(bucket) ?? {}
+      parts.set(bucket, part)
+      for (const tally of [states, part]) tally[state] = (tally[state] ?? 0) + count
+    }
+  }
+  const buckets = [...parts].toSorted(([one], [other]) => one - other)
+  return {
+    states,
+    buckets: buckets.map(([bucket, counted]) => ({
+      at: momentOf(query.sinceMs + bucket * query.bucketMs),
+      states: counted,
+    })),
+    whole: page.next === undefined,
+  }
+}
+
+/** Whoever looks at a call without its contents leaves no trace; what is asked for is journaled before it is given out. */
+function isContentsAsked(query: URLSearchParams): boolean {
+  const asked = query.get('contents') ?? 'yes'
+  if (asked === 'yes' || asked === 'no') return asked === 'yes'
+  throw badRequest('`contents` is "yes" or "no".')
 }
 
 /**
@@ -112,7 +191,7 @@ export function createAuditRoutes(
     const tenant = tenantWithin(principal)
     const filter = {
       after: wholeNumber(query, 'after', 0, MOST_NUMBER),
-      limit: wholeNumber(query, 'limit', DEFAULT_LIMIT, HIGHEST_LIMIT),
+      limit: wholeNumber(query, 'limit', DEFAULT_DENIALS, MOST_DENIALS),
       ...(tenant === undefined ? {} : { tenant }),
     }
     const denials = await audit.readDenials(filter)
@@ -132,14 +211,6 @@ export function createAuditRoutes(
     )
   }
   return [adminRoute(access, 'GET', '/admin/audit', read)]
-}
-
-function wholeNumber(query: URLSearchParams, name: string, fallback: number, most: number): number {
-  const text = query.get(name)
-  if (text === null) return fallback
-  const number = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
-  if (number <= most) return number
-  throw httpFault(400, `${name}: expected a whole number up to ${most}.`)
 }
 
 function isWithin(tenant: string | undefined, call: CallRecord): boolean {
@@ -210,50 +281,4 @@ function readWhy(why: JsonValue | undefined): string {
   throw badRequest(
     `\`why\` is a text of 1 to ${LONGEST_WHY} characters, without NUL, that says how you know.`,
   )
-}
-
-/** `?state=&tenant=&principal=&tool=&since=&until=&slow=&before=&limit=` of the operators' list. */
-function readCallFilter(query: URLSearchParams, nowMs: number): CallFilter {
-  const asked = (name: string): string | undefined => query.get(name) || undefined
-  const [tenant, principal, tool] = [asked('tenant'), asked('principal'), asked('tool')]
-  const [state, sinceMs, untilMs] = [
-    readState(asked('state')),
-    readMoment('since', asked('since')),
-    readMoment('until', asked('until')),
-  ]
-  const leastMs = asked('slow') === undefined ? undefined : wholeNumber(query, 'slow', 0, MOST_NUMBER)
-  const before = asked('before') === undefined ? undefined : wholeNumber(query, 'before', 0, MOST_NUMBER)
-  return {
-    limit: readLimit(query.get('limit')),
-    ...(state === undefined ? {} : { state }),
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(principal === undefined ? {} : { principal }),
-    ...(tool === undefined ? {} : { tool }),
-    ...(sinceMs === undefined ? {} : { sinceMs }),
-    ...(untilMs === undefined ? {} : { untilMs }),
-    ...(leastMs === undefined ? {} : { slow: { leastMs, nowMs } }),
-    ...(before === undefined ? {} : { before }),
-  }
-}
-
-function readState(asked: string | undefined): CallState | undefined {
-  if (asked === undefined) return undefined
-  const state = CALL_STATES.find((known) => known === asked)
-  if (state === undefined) throw httpFault(400, `\`state\` is one of ${CALL_STATES.join(', ')}.`)
-  return state
-}
-
-/** A time in a query. */
-export function readMoment(name: string, asked: string | undefined): number | undefined {
-  if (asked === undefined) return undefined
-  const atMs = Date.parse(asked)
-  if (Number.isFinite(atMs)) return atMs
-  throw httpFault(400, `\`${name}\` is a time like 2026-01-31T10:00:00Z.`)
-}
-
-function readLimit(text: string | null): number {
-  if (text === null || text === '') return DEFAULT_LIMIT
-  const limit = Number(text)
-  if (Number.isInteger(limit) && limit >= 1 && limit <= HIGHEST_LIMIT) return limit
-  throw httpFault(400, `\`limit\` is a whole number from 1 to ${HIGHEST_LIMIT}.`)
 }

@@ -9,7 +9,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { adminRoute, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
-import { readMoment } from './calls.ts'
+import { ERRORS, readMoment } from './call-filter.ts'
 
 const SCOPE = 'admin:calls'
 const MOST_BUDGETS = 10_000
@@ -95,7 +95,7 @@ export function quantile(durations: Iterable<readonly [number, number]>, share: 
 
 /** States that a caller would call an error. */
 export function isError(state: CallState): boolean {
-  return ERRORS.has(state)
+  return ERRORS.includes(state)
 }
 
 /** Durations are counted rounded to two digits: there are few of those, however many calls. */
@@ -114,8 +114,6 @@ interface UsedGroup {
   /** How many calls took so many milliseconds, rounded to two digits. */
   readonly durations: Map<number, number>
 }
-
-const ERRORS: ReadonlySet<CallState> = new Set(['failed', 'released', 'ambiguous'])
 
 function addRow(
   groups: Map<string, UsedGroup>,

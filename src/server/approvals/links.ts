@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { basePath } from '#config/to-settings'
 import type { Approvals, LinkView } from '#core/approvals/approvals'
 import type { ApprovalView } from '#core/approvals/decisions'
 import { isSameSecret } from '#core/hash'
@@ -8,7 +9,7 @@ import type { Clock, Logger } from '#core/runtime'
 import type { ApproverSignIn } from '#oauth/consent'
 import type { Arrival } from '#oauth/round-trips'
 import { html, pageReply } from '#protocols/html-page'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { type HttpReply, type HttpRequest, isFromOwnPage, readCookie } from '#protocols/http-exchange'
 import type { ServerRoute } from '#server/http/router'
 import {
   decidedPage,
@@ -21,7 +22,6 @@ import {
   showingPage,
   textPage,
 } from './question-page.ts'
-import { basePath } from './sign-in.ts'
 
 interface ApprovalLinkOptions {
   readonly approvals: Approvals
@@ -171,21 +171,15 @@ async function decideFromPage(request: HttpRequest, options: ApprovalLinkOptions
 
 /** Its own page, in the browser that opened it: Fetch Metadata, and a cookie that fits the form's token. */
 function holderOf(
-  { headers, query }: HttpRequest,
+  request: HttpRequest,
   { sign, clock }: ApprovalLinkOptions,
   token: string,
 ): PassHolder | undefined {
-  const site = headers['sec-fetch-site']
-  if (site !== undefined && site !== 'same-origin') return undefined
-  const cookie = readCookie(headers.cookie)
-  const csrf = query.get('csrf')
+  if (!isFromOwnPage(request)) return undefined
+  const cookie = readCookie(request.headers.cookie, COOKIE)
+  const csrf = request.query.get('csrf')
   if (cookie === undefined || csrf === null) return undefined
   return readPass(sign, token, { cookie, csrf }, clock.nowMs())
-}
-
-function readCookie(header: string | undefined): string | undefined {
-  const pairs = (header ?? '').split(';').map((pair) => pair.trim())
-  return pairs.find((pair) => pair.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1)
 }
 
 const NONCE_BYTES = 18

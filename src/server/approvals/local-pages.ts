@@ -10,18 +10,19 @@ import { approvalStatusRoute } from '#protocols/otc/pages'
 import { otcSettings } from '#protocols/otc/settings'
 import { createOperatorAccess } from '#server/admin/access'
 import { createApprovalRoutes } from '#server/admin/approvals'
+import { BrowserSessions } from '#server/console/sessions'
+import { StartLinks, signInRoute } from '#server/console/start-links'
 import { createHttpApp } from '#server/http/app'
 import type { ServerLog } from '#server/telemetry/log'
 import { createMetrics } from '#server/telemetry/metrics'
 import { VERSION } from '#server/version'
 import { keepOutOfGit } from '#store/stores'
 import { createApprovalPages } from './pages.ts'
-import { StartLinks, signInRoute } from './sign-in.ts'
 
 interface LocalPagesOptions {
   readonly settings: Pick<Settings, 'server' | 'dataFolder'>
   readonly gateway: Pick<Gateway, 'approvals'>
-  readonly store: Pick<Store, 'callers'>
+  readonly store: Pick<Store, 'approvals' | 'callers'>
   readonly authenticator: Authenticator
   readonly clock: Clock
   readonly log: ServerLog
@@ -48,11 +49,19 @@ export async function openLocalPages(options: LocalPagesOptions): Promise<LocalP
   const publicUrl = (): string => url
   const startToken = createStartToken()
   const access = createOperatorAccess({ startToken, authenticator })
-  const startLinks = new StartLinks({ startToken, callers: store.callers, clock, publicUrl })
+  const { callers } = store
+  const sessions = new BrowserSessions({
+    ...{ startToken, callers, clock, publicUrl },
+    sign: (purpose, text) => store.approvals.sign(purpose, text),
+  })
+  const startLinks = new StartLinks({
+    ...{ startToken, sessions, callers, clock, publicUrl },
+    hasConsole: () => false,
+  })
   const { tls: _tls, publicUrl: _elsewhere, ...server } = settings.server
   const app = createHttpApp({
     routes: [
-      ...createApprovalPages({ approvals, startLinks, publicUrl }),
+      ...createApprovalPages({ approvals, sessions, startLinks, publicUrl }),
       approvalStatusRoute(gateway, otcSettings({ serverVersion: VERSION, clock })),
       ...createApprovalRoutes({ approvals, publicUrl, canSignIn: false }, access),
       signInRoute(startLinks, access),

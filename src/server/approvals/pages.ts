@@ -1,9 +1,12 @@
+import { basePath } from '#config/to-settings'
 import type { Approvals } from '#core/approvals/approvals'
 import type { ApprovalView } from '#core/approvals/decisions'
 import { cleanText } from '#core/json'
 import { FORM_PAGE_HEADERS, type Html, html, pageReply, timeHtml } from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { approverOf, OPERATOR } from '#server/admin/access'
+import type { BrowserSession, BrowserSessions } from '#server/console/sessions'
+import type { StartLinks } from '#server/console/start-links'
 import type { ServerRoute } from '#server/http/router'
 import {
   decidedPage,
@@ -16,12 +19,12 @@ import {
   textPage,
   UNKNOWN_APPROVAL,
 } from './question-page.ts'
-import { basePath, type StartLinks } from './sign-in.ts'
 
 interface ApprovalPagesOptions {
   readonly approvals: Approvals
   /** How the person at this machine signs in; absent for a server that others reach, where nobody decides on these pages. */
-  readonly startLinks: StartLinks | undefined
+  readonly startLinks: Pick<StartLinks, 'routes'> | undefined
+  readonly sessions: BrowserSessions
   publicUrl(): string
 }
 
@@ -44,36 +47,47 @@ export function createApprovalPages(options: ApprovalPagesOptions): readonly Ser
     show,
     {
       ...{ ...shared, method: 'GET', path: '/approvals', body: 'never' },
-      handle: (request) => listWaiting(request, startLinks, options),
+      handle: (request) => listWaiting(request, options),
     },
     {
       ...{ ...shared, method: 'POST', path: '/approvals/:id/:verb', body: 'form' },
-      handle: (request) => decideHere(request, startLinks, options),
+      handle: (request) => decideHere(request, options),
     },
     ...startLinks.routes(),
   ]
 }
 
+/** The session of the operator; whoever signed in otherwise decides in the console, as somebody with a name and a tenant. */
+async function operatorOf(
+  request: HttpRequest,
+  { sessions, startLinks }: ApprovalPagesOptions,
+): Promise<BrowserSession | undefined> {
+  const session = startLinks === undefined ? undefined : await sessions.find(request)
+  return session?.kind === 'operator' ? session : undefined
+}
+
 async function showApproval(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
-  const { approvals, startLinks, publicUrl } = options
+  const { approvals, sessions, startLinks, publicUrl } = options
   const id = request.params.id ?? ''
   const found = await approvals.look(id)
   if (found === undefined) return textPage(404, 'Unknown approval', UNKNOWN_APPROVAL)
   const shown = approvals.view(found)
-  const csrf = startLinks?.tokenFor(request, id)
-  if (csrf === undefined)
+  const session = await operatorOf(request, options)
+  if (session === undefined)
     return statusPage(shown, startLinks === undefined ? '' : howToSignIn(id, publicUrl()))
   if (shown.state !== 'pending' || shown.isStale) return statusPage(shown, decisionsHtml(shown))
-  return decidingPage(shown, { as: OPERATOR.id, path: pathTo(id, options), csrf })
+  return decidingPage(shown, {
+    as: OPERATOR.id,
+    path: pathTo(id, options),
+    csrf: sessions.formToken(session, id),
+  })
 }
 
-async function decideHere(
-  request: HttpRequest,
-  startLinks: StartLinks,
-  { approvals }: ApprovalPagesOptions,
-): Promise<HttpReply> {
+async function decideHere(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
+  const { approvals, sessions } = options
   const id = request.params.id ?? ''
-  if (!startLinks.isOwnForm(request, id))
+  const session = await operatorOf(request, options)
+  if (session === undefined || !sessions.isOwnForm(request, session, id))
     return textPage(403, 'Not decided', 'Open the page again and decide there. Nothing was decided.')
   const decision = readPressed(request)
   const found = await approvals.look(id)
@@ -82,13 +96,9 @@ async function decideHere(
   return decidedPage(await approvals.decide(approverOf(OPERATOR), found, decision), decision, found.tool)
 }
 
-async function listWaiting(
-  request: HttpRequest,
-  startLinks: StartLinks,
-  options: ApprovalPagesOptions,
-): Promise<HttpReply> {
+async function listWaiting(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
   const title = 'Calls that wait for approval'
-  if (startLinks.tokenFor(request, '') === undefined)
+  if ((await operatorOf(request, options)) === undefined)
     return pageReply(403, { title, content: howToSignIn('', options.publicUrl()) })
   const { approvals } = options
   const waiting = await approvals.list(approverOf(OPERATOR), { state: 'pending', limit: MOST_LISTED })

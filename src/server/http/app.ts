@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import type { IncomingMessage as NodeRequest, ServerResponse as NodeResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import type { Authenticator } from '#auth/authenticator'
+import type { Authenticator, RequestHeaders } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
 import { fault, storeFault, ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
@@ -12,6 +12,7 @@ import { type ClientInfo, type Clock, OutageLog } from '#core/runtime'
 import { TOOLSET_HEADER } from '#protocols/call-wire'
 import type { HttpReply } from '#protocols/http-exchange'
 import { ACTING_AS } from '#server/admin/access'
+import type { BrowserSessions } from '#server/console/sessions'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import type { SpanExporter } from '#server/telemetry/tracing'
@@ -57,6 +58,8 @@ export type PortSharing = 'first' | 'joining'
 export interface HttpAppOptions {
   readonly routes: readonly ServerRoute[]
   readonly authenticator: Authenticator
+  /** Present where browsers sign in. */
+  readonly sessions?: Pick<BrowserSessions, 'present'>
   readonly settings: Settings['server']
   readonly log: ServerLog
   readonly metrics: Metrics
@@ -110,6 +113,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
       return hostGuard
     },
     authenticator: options.authenticator,
+    sessions: options.sessions,
     bodyLimitBytes: settings.bodyLimitBytes,
     bodies: new BodyBudget({
       most: options.mostBodyBytes ?? Number.POSITIVE_INFINITY,
@@ -281,13 +285,37 @@ function findPrincipal(
   route: ServerRoute,
   { headers }: Exchange,
 ): MaybePromise<Principal> {
-  if (route.authenticate !== undefined) return route.authenticate(headers)
-  return route.access === 'open' ? ANONYMOUS : services.authenticator.authenticate(headers)
+  if (route.authenticate !== undefined) return authenticate(services, headers, route.authenticate)
+  return route.access === 'open' ? ANONYMOUS : authenticate(services, headers)
+}
+
+/** Who sends these headers: a browser that signed in is whoever it signed in as. `own` is how a route knows operators too. */
+function authenticate(
+  services: HttpServices,
+  headers: RequestHeaders,
+  own?: ServerRoute['authenticate'],
+): MaybePromise<Principal> {
+  const { authenticator, sessions } = services
+  if (headers.cookie === undefined || sessions === undefined)
+    return own === undefined ? authenticator.authenticate(headers) : own(headers)
+  return authenticateBrowser(services, sessions, headers, own)
+}
+
+async function authenticateBrowser(
+  { authenticator }: HttpServices,
+  sessions: Pick<BrowserSessions, 'present'>,
+  headers: RequestHeaders,
+  own: ServerRoute['authenticate'],
+): Promise<Principal> {
+  const isForOperators = own !== undefined
+  const isClosed = authenticator.isConfigured
+  const presented = await sessions.present({ headers, isForOperators, isClosed })
+  return await (own === undefined ? authenticator.authenticate(presented) : own(presented))
 }
 
 /** 404 for a path that is not ours, 405 with `Allow` for a method that is not, and CORS preflights (OTC/T-26). */
 async function answerUnknown(services: HttpServices, exchange: Exchange): Promise<HttpReply> {
-  const { router, hostGuard, authenticator } = services
+  const { router, hostGuard } = services
   const { method, path, headers } = exchange
   const here = router.at(path)
   const [first] = here
@@ -296,7 +324,7 @@ async function answerUnknown(services: HttpServices, exchange: Exchange): Promis
   if (first !== undefined && isPreflight && hostGuard.corsOrigin(headers.origin) !== undefined)
     return preflightReply(allow)
   // Only a caller that the owner of the path knows learns what is here and what is not (OTS-48).
-  if (router.ownerOf(path)?.access === 'authenticated') await authenticator.authenticate(headers)
+  if (router.ownerOf(path)?.access === 'authenticated') await authenticate(services, headers)
   if (first === undefined)
     throw isWellEncoded(path) ? httpFault(404, 'There is nothing at this path.') : malformedPath()
   const error = httpFault(405, `This path does not take ${method}; use ${allow}.`)

@@ -8,6 +8,7 @@ import type { ClientInfo, Clock, OutageLog } from '#core/runtime'
 import { CALL_HEADERS } from '#protocols/call-wire'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type ReplyStream } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
+import type { BrowserSessions } from '#server/console/sessions'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import {
@@ -26,6 +27,8 @@ export interface HttpServices {
   readonly router: Router
   readonly hostGuard: HostGuard
   readonly authenticator: Authenticator
+  /** Knows what the session of a browser stands for. */
+  readonly sessions: Pick<BrowserSessions, 'present'> | undefined
   readonly bodyLimitBytes: number
   readonly bodies: BodyBudget
   readonly log: ServerLog

@@ -24,10 +24,12 @@ import {
   type Parking,
   type Resumption,
 } from '#core/ports/approval-store'
+import type { NoticeSubject } from '#core/ports/notice-store'
 import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
 import { labelOf, type RunFact } from '#core/runs/events'
 import { all, type CommitGroup, get, type Row, type Steps, write } from '#store/engine'
 import { sealReason } from '#store/key-ring'
+import { tell } from '#store/notices'
 import {
   boundText,
   integer,
@@ -140,6 +142,7 @@ export function* decide(
   const outcome = action === 'reject' ? ('reject' as const) : ('accept' as const)
   const why = sealed === undefined ? {} : { reason: sealed }
   yield* appendAbout(row, resolvedFact(approval, { action: outcome, by: opaque, ...why }), atMs)
+  yield* tellOf(group, { kind: 'approval.decided', approval: id, as: judged.state, by }, atMs)
   if (judged.state === 'rejected') {
     yield* endParked(group, row, { why: 'rejected', atMs, by, reason })
   } else {
@@ -191,9 +194,7 @@ function* ask(
   for (const fact of requestedFacts(question, labelOf(call))) {
     yield* appendFact(parked.run, { fact, caller: parked.caller, atMs })
   }
-  for (const { id, target } of approval.notices) {
-    yield* write('insertNotice', id, approval.id, target, atMs)
-  }
+  yield* tellOf(group, { kind: 'approval.requested', approval: approval.id }, atMs)
   return { kind: 'parked' }
 }
 
@@ -317,7 +318,17 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   if (why !== 'rejected') group.append(approvalEvent(approval, said))
   group.append({ ...endedEvent(attempted, attempt, { state: 'failed', outcome, atMs }), ...position })
   yield* endOwnSession(group, attempted, outcome, atMs)
+  if (why === 'expired') yield* tellOf(group, { kind: 'approval.expired', approval: id }, atMs)
   return { record, run }
+}
+
+/** Each thing that is told of an approval happens to it once. */
+function* tellOf(
+  group: CommitGroup,
+  subject: Extract<NoticeSubject, { readonly approval: string }>,
+  atMs: number,
+): Steps<void> {
+  yield* tell(group, subject, { about: subject.approval, atMs })
 }
 
 function* sessionOf(record: string, ownSession: string | undefined): Steps<CallSession | undefined> {

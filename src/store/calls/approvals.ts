@@ -5,7 +5,6 @@ import type {
   ApprovalFilter,
   ApprovalRecord,
   ApprovalStore,
-  DueNotice,
   EndedParked,
   ParkedScope,
   Parking,
@@ -56,7 +55,6 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
     decide: careful(({ id }) => id, decide),
     expire: careful(() => '', expire),
     cancel: careful(keyOfScope, cancelParked),
-    takeNotices: careful(() => '', takeNotices),
   }
   const reads = {
     findById: read((id: string) => findApproval(context, id)),
@@ -64,7 +62,6 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
     // All of them, because one that is not ours is left out of a list and must not hide the others.
     expired: read((nowMs: number) => all('expiredApprovals', nowMs, STEP)),
     parkedIn: read(parkedIn),
-    firstDue: read((nowMs: number) => get('dueNotices', nowMs, 1)),
   }
   const find = async ({ tenant, id }: ApprovalAddress) => {
     const found = await reads.findById(id)
@@ -105,18 +102,6 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
       (await reads.parkedIn(scope)).length === 0 ? [] : changes.cancel(scope, by, atMs),
     findById: reads.findById,
     list: read((filter: ApprovalFilter) => listApprovals(context, filter)),
-    async takeNotices(nowMs, leaseMs, limit) {
-      if ((await reads.firstDue(nowMs)) === undefined) return []
-      const notices: DueNotice[] = []
-      for (const row of await changes.takeNotices(nowMs, leaseMs, limit)) {
-        const approval = await reads.findById(text(row, 'approval'))
-        if (approval === undefined) continue
-        const id = text(row, 'id')
-        notices.push({ id, target: text(row, 'target'), tries: integer(row, 'tries') + 1, approval })
-      }
-      return notices
-    },
-    settleNotice: careful((id) => id, settleNotice),
   }
 }
 
@@ -197,25 +182,6 @@ function* cancelParked(
   return yield* endParkedIn(group, scope, { why: 'cancelled', by, atMs })
 }
 
-function* takeNotices(
-  _group: CommitGroup,
-  nowMs: number,
-  leaseMs: number,
-  limit: number,
-): Steps<readonly Row[]> {
-  const taken: Row[] = []
-  for (const row of yield* all('dueNotices', nowMs, limit)) {
-    const values = [nowMs + leaseMs, text(row, 'id'), integer(row, 'tries'), nowMs]
-    if ((yield* write('takeNotice', ...values)) > 0) taken.push(row)
-  }
-  return taken
-}
-
-function* settleNotice(_group: CommitGroup, id: string, nextAtMs: number | undefined): Steps<void> {
-  if (nextAtMs === undefined) yield* write('dropNotice', id)
-  else yield* write('putOffNotice', nextAtMs, id)
-}
-
 const DECISIONS = resealingOf('approval_decisions', {
   ...{ what: 'decisions', page: 'decisionsAfter', start: ['', ''] },
   after: (row) => [text(row, 'approval'), text(row, 'principal')],
@@ -278,20 +244,13 @@ export const queries = {
   decisionRow: 'SELECT * FROM approval_decisions WHERE approval = ? AND principal = ?',
   sealDecision: 'UPDATE approval_decisions SET mac = ? WHERE approval = ? AND principal = ?',
   allDecisions: 'SELECT * FROM approval_decisions',
-  insertNotice: 'INSERT INTO approval_notices (id, approval, target, tries, next_at) VALUES (?, ?, ?, 0, ?)',
-  dueNotices: 'SELECT * FROM approval_notices WHERE next_at <= ? ORDER BY next_at LIMIT ?',
-  takeNotice:
-    'UPDATE approval_notices SET tries = tries + 1, next_at = ? WHERE id = ? AND tries = ? AND next_at <= ?',
-  putOffNotice: 'UPDATE approval_notices SET next_at = ? WHERE id = ?',
-  dropNotice: 'DELETE FROM approval_notices WHERE id = ?',
   deleteDecisionsOfCalls: `DELETE FROM approval_decisions WHERE approval IN (SELECT id FROM approvals WHERE record IN (${LIST}))`,
-  deleteNoticesOfCalls: `DELETE FROM approval_notices WHERE approval IN (SELECT id FROM approvals WHERE record IN (${LIST}))`,
   deleteApprovalsOfCalls: `DELETE FROM approvals WHERE record IN (${LIST})`,
 } as const
 
 /**
- * Requests for approval, one per attempt of a call, with the words of their approvers and the webhook messages that are
- * still to be delivered. They live as long as the row of their call: a tombstone keeps who said what (rule 13).
+ * Requests for approval, one per attempt of a call, with the words of their approvers. They live as long as the row of their
+ * call: a tombstone keeps who said what (rule 13). `approval_notices` is the outbox of schema 1, for servers that still use it.
  */
 export const tables = `
 CREATE TABLE approvals (

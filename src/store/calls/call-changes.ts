@@ -354,12 +354,11 @@ export function* dropReferences(calls: readonly Row[]): Steps<void> {
     for (const list of listsOf(groups)) yield* write('dropReferences', count, count, ...list)
 }
 
-/** What was asked about calls that are deleted, with the words of its approvers and the messages about it. */
+/** What was asked about calls that are deleted, with the words of its approvers. */
 export function* deleteApprovalsOf(deleted: readonly Row[]): Steps<void> {
   const asked = deleted.filter((call) => integer(call, 'approvals') > 0)
   for (const records of listsOf(asked.map((call) => text(call, 'record')))) {
     yield* write('deleteDecisionsOfCalls', ...records)
-    yield* write('deleteNoticesOfCalls', ...records)
     yield* write('deleteApprovalsOfCalls', ...records)
   }
 }

@@ -1,12 +1,17 @@
 import { CALL_STATES, type CallState } from '#core/call'
+import { spelledTool } from '#core/calls/call-filter'
 import { StoreError } from '#core/errors'
 import { shownEvent } from '#core/journal/append'
+import type { JournalGroup } from '#core/journal/events'
 import type {
   CallFilter,
+  CallGlance,
   CallInput,
   CallLook,
   CallPage,
   OperatorStore,
+  TallyPage,
+  TallyQuery,
   UsagePage,
   UsageQuery,
 } from '#core/ports/operator-store'
@@ -15,26 +20,32 @@ import {
   all,
   type CommitGroup,
   get,
+  LIST,
+  listsOf,
   type Row,
   type SqlValue,
   type Steps,
   type StoreContext,
 } from '#store/engine'
+import { groupFromRow } from '#store/journal'
+import type { KeyRing } from '#store/key-ring'
 import { openBudgets } from '#store/limits'
 import {
   callFromRow,
   integer,
   optionalInteger,
+  optionalText,
   ownText,
   type SealedText,
   subjectFromRow,
+  TIERS,
   text,
   unreadableText,
   word,
 } from '#store/rows'
 
 /** What operators see of calls. None of it costs a call anything: there is no index that only these need. */
-export function sqlOperatorViews({ careful, read, snapshot, sealed }: StoreContext): OperatorStore {
+export function sqlOperatorViews({ careful, read, snapshot, sealed, keys }: StoreContext): OperatorStore {
   const noteLook = careful(({ record }: CallLook) => record, noteShown)
   const readInput = snapshot((record: string) => inputOf(sealed, record))
   return {
@@ -42,6 +53,9 @@ export function sqlOperatorViews({ careful, read, snapshot, sealed }: StoreConte
     findByRecord: read((record: string) => findByRecord(sealed, record)),
     findByPrefix: snapshot((prefix: string, limit: number) => findByPrefix(sealed, prefix, limit)),
     usage: snapshot(countCalls),
+    tally: snapshot(tallyCalls),
+    glance: snapshot(glanceAt),
+    journalOf: snapshot((record: string) => journalOf(keys, record)),
     openBudgets: read(openBudgets),
     stepsOf: snapshot((record: string, limit: number) => stepsOf(sealed, record, limit)),
     async readInput(look) {
@@ -69,20 +83,73 @@ const LIVE = {
 } as const satisfies Partial<Record<CallState, string>>
 
 function* listCalls(sealed: SealedText, filter: CallFilter): Steps<CallPage> {
-  const { state, limit } = filter
+  const { states = CALL_STATES, limit } = filter
   const matched = matchedBy(filter)
   const before = filter.before ?? Number.MAX_SAFE_INTEGER
-  if (state === 'ambiguous' || state === 'parked' || state === 'running') {
+  const [state, ...others] = states
+  if (others.length === 0 && (state === 'ambiguous' || state === 'parked' || state === 'running')) {
     const rows = yield* all(LIVE[state], before, ...matched, limit)
     return pageOf(rows, yield* showCalls(rows, sealed), limit)
   }
   const reach = yield* reachOf(filter)
   const end = Math.min(before, reach.end)
   const from = Math.max(reach.first, end - MOST_LOOKED_AT)
-  const rows = yield* all('listCalls', end, from, state ?? null, state ?? null, ...matched, limit)
+  const rows = yield* all('listCalls', end, from, ...listedStates(states), ...matched, limit)
   const page = pageOf(rows, yield* showCalls(rows, sealed), limit)
   if (page.next !== undefined) return page.next > reach.first ? page : { calls: page.calls }
   return from > reach.first ? { ...page, next: from } : page
+}
+
+function* tallyCalls(query: TallyQuery): Steps<TallyPage> {
+  const { states = CALL_STATES, sinceMs, bucketMs, before } = query
+  const reach = yield* reachOf(query)
+  const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, reach.end)
+  const from = Math.max(reach.first, end - MOST_LOOKED_AT)
+  const values = [sinceMs, bucketMs, end, from, ...listedStates(states), ...matchedBy(query)]
+  const rows = (yield* all('tallyCalls', ...values)).map((row) => ({
+    state: word(row, 'state', CALL_STATES),
+    bucket: integer(row, 'bucket'),
+    calls: integer(row, 'calls'),
+  }))
+  return from > reach.first ? { rows, next: from } : { rows }
+}
+
+function* glanceAt(records: readonly string[]): Steps<readonly CallGlance[]> {
+  const found: CallGlance[] = []
+  for (const list of listsOf(records)) {
+    for (const row of yield* all('glanceAtCalls', ...list))
+      found.push({
+        ...subjectFromRow(row),
+        tier: word(row, 'tier', TIERS),
+        state: word(row, 'state', CALL_STATES),
+        createdAtMs: integer(row, 'created_at'),
+        finishedAtMs: optionalInteger(row, 'finished_at'),
+        parent: optionalText(row, 'parent'),
+      })
+  }
+  return found
+}
+
+/** A run may hold the events of very many calls. */
+const MOST_GROUPS = 500
+
+/** The journal has no index by call, so what names commits is followed: the call's row, and the events of its run. */
+function* journalOf(keys: KeyRing, record: string): Steps<readonly JournalGroup[]> {
+  const row = yield* get('findCall', record)
+  if (row === undefined) return []
+  const named = ['claim_group', 'outcome_group', 'late_group'].map((column) => optionalInteger(row, column))
+  const run = optionalText(row, 'run')
+  const inRun = run === undefined ? [] : yield* all('groupsOfRun', run, MOST_GROUPS)
+  const ids = new Set([...named, ...inRun.map((event) => integer(event, 'caller_group'))])
+  const groups: JournalGroup[] = []
+  for (const list of listsOf([...ids].filter((id) => id !== undefined))) {
+    for (const found of yield* all('groupsById', ...list)) {
+      const group = groupFromRow(found, text(found, 'writer_id'), keys)
+      const events = group.events.filter((event) => 'record' in event && event.record === record)
+      if (events.length > 0) groups.push({ ...group, events })
+    }
+  }
+  return groups.toSorted((one, other) => one.atMs - other.atMs || one.group - other.group)
 }
 
 function* countCalls({ tenant, sinceMs, untilMs, before }: UsageQuery): Steps<UsagePage> {
@@ -112,19 +179,28 @@ function pageOf(rows: readonly Row[], calls: readonly CallRecord[], limit: numbe
 }
 
 /** The values of `MATCHES`. */
-function matchedBy({ tenant, principal, tool, sinceMs, untilMs, slow }: CallFilter): SqlValue[] {
-  const [of, who, name] = [tenant ?? null, principal ?? null, tool === undefined ? null : spelled(tool)]
+function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
+  const { tenant, principal, tool, sinceMs, untilMs, took } = filter
+  const [of, who, pattern] = [tenant ?? null, principal ?? null, tool === undefined ? null : patternOf(tool)]
+  const nowMs = took?.nowMs ?? 0
   return [
     ...[of, of, who, who],
-    ...[name, name, (name?.length ?? 0) + 1, name === null ? null : `${name}@`],
+    ...[pattern, pattern, pattern === null ? null : `${pattern}@%`],
     ...[sinceMs ?? Number.MIN_SAFE_INTEGER, untilMs ?? Number.MAX_SAFE_INTEGER],
-    ...[slow?.nowMs ?? 0, slow?.leastMs ?? Number.MIN_SAFE_INTEGER],
+    ...[nowMs, took?.leastMs ?? Number.MIN_SAFE_INTEGER, nowMs, took?.belowMs ?? Number.MAX_SAFE_INTEGER],
   ]
 }
 
-/** One spelling for all: `Crm.Find` and `Crm_Find`, with or without what a catalog puts before it. */
-function spelled(tool: string): string {
-  return tool.slice(tool.lastIndexOf(':') + 1).replaceAll('.', '_')
+/** What names of tools are compared with by `LIKE`, for which `%` and `_` are no letters. */
+function patternOf(tool: string): string {
+  return spelledTool(tool)
+    .replaceAll(/[!%_]/g, (letter) => `!${letter}`)
+    .replaceAll('*', '%')
+}
+
+/** As many as a statement asks for. */
+function listedStates(states: readonly CallState[]): (CallState | null)[] {
+  return CALL_STATES.map((_, nth) => states[nth] ?? null)
 }
 
 interface Reach {
@@ -213,19 +289,30 @@ export function* showCalls(rows: readonly Row[], sealed: SealedText): Steps<read
 
 const CALLS = 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer'
 
+const STATES = `c.state IN (${CALL_STATES.map(() => '?').join(', ')})`
+const TOOL = "lower(replace(c.tool, '.', '_'))"
+
 /** Tenant, principal, tool in any version, times, and how long it took. */
 const MATCHES = `(CAST(? AS TEXT) IS NULL OR c.tenant = ?) AND (CAST(? AS TEXT) IS NULL OR c.principal = ?)
-  AND (CAST(? AS TEXT) IS NULL OR replace(c.tool, '.', '_') = ?
-    OR substr(replace(c.tool, '.', '_'), 1, CAST(CAST(? AS BIGINT) AS INTEGER)) = ?)
-  AND c.created_at >= ? AND c.created_at < ? AND coalesce(c.finished_at, ?) - c.created_at >= ?`
+  AND (CAST(? AS TEXT) IS NULL OR ${TOOL} LIKE ? ESCAPE '!' OR ${TOOL} LIKE ? ESCAPE '!')
+  AND c.created_at >= ? AND c.created_at < ?
+  AND coalesce(c.finished_at, ?) - c.created_at >= ? AND coalesce(c.finished_at, ?) - c.created_at < ?`
 
 export const queries = {
-  listCalls: `${CALLS} WHERE c.no < ? AND c.no >= ? AND (CAST(? AS TEXT) IS NULL OR c.state = ?) AND ${MATCHES}
+  listCalls: `${CALLS} WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES}
     ORDER BY c.no DESC LIMIT ?`,
   listAmbiguousCalls: `${CALLS} WHERE c.state = 'ambiguous' AND c.no < ? AND ${MATCHES} ORDER BY c.no DESC LIMIT ?`,
   /** The sign keeps SQLite from walking all calls in their order: those that wait or run are few, and have an index. */
   listParkedCalls: `${CALLS} WHERE c.state = 'parked' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
   listRunningCalls: `${CALLS} WHERE c.state = 'running' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
+  tallyCalls: `SELECT c.state, (c.created_at - CAST(? AS BIGINT)) / CAST(? AS BIGINT) AS bucket, count(*) AS calls FROM calls c
+    WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES} GROUP BY 1, 2`,
+  glanceAtCalls: `SELECT record, tenant, principal, tool, tier, state, attempt, created_at, finished_at, parent FROM calls
+    WHERE record IN (${LIST})`,
+  groupsById: `SELECT g.n, g.at, g.events, g.link, w.id AS writer_id FROM commit_groups g JOIN writers w ON w.no = g.writer
+    WHERE g.id IN (${LIST})`,
+  groupsOfRun: `SELECT DISTINCT e.caller_group FROM run_events e JOIN runs r ON r.no = e.run
+    WHERE r.key = ? AND e.caller_group IS NOT NULL LIMIT ?`,
   countCalls: `SELECT tenant, principal, tool, state, finished_at - created_at AS took, count(*) AS calls FROM calls
     WHERE no < ? AND no >= ? AND (CAST(? AS TEXT) IS NULL OR tenant = ?) AND created_at >= ? AND created_at < ?
     GROUP BY tenant, principal, tool, state, finished_at - created_at`,

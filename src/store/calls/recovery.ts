@@ -1,6 +1,7 @@
 import type { CallError, Failure } from '#core/call'
 import { lastFailure, MOST_ATTEMPTS } from '#core/calls/look-up'
 import { ambiguousEvent, endedEvent } from '#core/journal/append'
+import type { AmbiguousCall } from '#core/ports/notice-store'
 import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/protocol-store'
 import type { RetentionPolicy, Store } from '#core/ports/store'
 import { sessionLostError } from '#core/runs/sessions'
@@ -19,6 +20,7 @@ import {
 } from '#store/engine'
 import type { Generation } from '#store/key-ring'
 import { BUDGETS_KEPT_MS, forgetFullBuckets } from '#store/limits'
+import { forgetNotices, tell } from '#store/notices'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { endParkedIn } from './approval-changes.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, dropReferences } from './call-changes.ts'
@@ -81,11 +83,12 @@ function* purgeStep(
   const denials = yield* write('deleteDenials', nowMs - policy.journalMs, STEP)
   const budgets = yield* write('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
   const rates = yield* forgetFullBuckets(nowMs, STEP)
+  const notices = yield* forgetNotices(nowMs, STEP)
   yield* write('deleteConsents', nowMs)
   yield* forgetCallers(nowMs)
   if (calls + groups + dropped > 0)
     group.append({ type: 'retention.purged', at: nowMs, calls, groups: groups + dropped })
-  return [calls, tombstones, challenges, budgets, rates, groups, runs, denials].some(
+  return [calls, tombstones, challenges, budgets, rates, notices, groups, runs, denials].some(
     (removed) => removed >= STEP,
   )
 }
@@ -192,15 +195,32 @@ function* writerHasEnded(writer: string): Steps<boolean> {
 function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
   yield* write('endLease', dead.no)
   const rows = yield* all('cutCallsOf', dead.no, nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
-  let ambiguous = 0
+  const ambiguous: AmbiguousCall[] = []
   for (const row of rows) {
     const outcome = outcomeOfCut(row)
     if (outcome !== undefined) yield* endCut(group, dead, { row, outcome, nowMs })
-    else if (yield* makeAmbiguous(group, dead, { row, nowMs })) ambiguous += 1
+    else if (yield* makeAmbiguous(group, dead, { row, nowMs })) ambiguous.push(subjectFromRow(row))
   }
+  yield* tellOfAmbiguous(group, ambiguous, nowMs)
   const hasMore = rows.length === MOST_AT_ONCE || (yield* closeSessions(group, dead, nowMs))
   yield* write('endWriter', nowMs, dead.id)
-  return { ambiguous, hasMore }
+  return { ambiguous: ambiguous.length, hasMore }
+}
+
+/** A crash may cut hundreds of calls: nobody wants a message for each. */
+const MOST_TOLD = 50
+
+function* tellOfAmbiguous(
+  group: CommitGroup,
+  ambiguous: readonly AmbiguousCall[],
+  atMs: number,
+): Steps<void> {
+  for (let at = 0; at < ambiguous.length; at += MOST_TOLD) {
+    const calls = ambiguous.slice(at, at + MOST_TOLD)
+    // An attempt becomes ambiguous once, and so the first of them names them all.
+    const about = JSON.stringify([calls[0]?.record, calls[0]?.attempt])
+    yield* tell(group, { kind: 'call.ambiguous', calls }, { about, atMs })
+  }
 }
 
 function* makeAmbiguous(

@@ -16,6 +16,9 @@ const WALKS: Readonly<Record<string, string>> = {
   allOwners: 'a check of the whole store',
   allKeys: 'a check of the whole store',
   allPins: 'a check of the whole store',
+  earlierNotice: 'the first row of a table that is nearly always empty',
+  adoptNotices: 'all rows of a table that is nearly always empty',
+  dropAdopted: 'all rows of a table that is nearly always empty',
 }
 const NAMES = Object.keys(QUERIES).filter((name): name is QueryName => name in QUERIES)
 

@@ -39,7 +39,7 @@ describe('the store in memory', () => {
     const { taken, error } = await fill(store)
     expect(taken).toBeGreaterThan(10)
     expect(error).toMatchObject({ code: 'full', message: expect.stringContaining('takes no more') })
-    expect((await store.list({ state: 'running', limit: MORE_THAN_FIT })).calls).toHaveLength(taken)
+    expect((await store.list({ states: ['running'], limit: MORE_THAN_FIT })).calls).toHaveLength(taken)
     const scope = scopeAt('run-b')
     await expect(async () => store.claim(sampleCall({ record: 'one-more', scope }))).rejects.toThrow(
       /takes no more/,

@@ -273,9 +273,9 @@ export function isForgettable(
 
 /** Operators' view, as copies. */
 export function newestRows(rows: readonly ReferenceRow[], filter: CallFilter): readonly CallRecord[] {
-  const { state, tenant, limit } = filter
+  const { states, tenant, limit } = filter
   return rows
-    .filter((row) => state === undefined || row.state === state)
+    .filter((row) => states === undefined || states.includes(row.state))
     .filter((row) => tenant === undefined || row.tenant === tenant)
     .reverse()
     .slice(0, limit)

@@ -1,19 +1,16 @@
-import type { WEBHOOK_FORMATS } from '#core/approvals/approvals'
+import type { Webhook } from '#config/webhooks'
 
 /** What somebody is to read in a chat, and where it leads. */
-interface ChatNotice {
+export interface ChatNotice {
   readonly title: string
   readonly facts: readonly (readonly [name: string, value: string])[]
   /** Shown as it is written, in letters of one width. */
-  readonly detail: string
-  readonly action: { readonly label: string; readonly url: string }
+  readonly detail?: string
+  readonly action?: { readonly label: string; readonly url: string }
 }
 
 /** The body of an incoming webhook of a chat. What callers wrote is text there, never a link, a mention or a heading. */
-export function chatMessage(
-  format: Exclude<(typeof WEBHOOK_FORMATS)[number], 'standard'>,
-  notice: ChatNotice,
-): string {
+export function chatMessage(format: Exclude<Webhook['format'], 'json'>, notice: ChatNotice): string {
   return JSON.stringify(format === 'slack' ? slackMessage(notice) : teamsMessage(notice))
 }
 
@@ -27,22 +24,20 @@ function slackMessage({ title, facts, detail, action }: ChatNotice) {
     text: escaped(title),
     blocks: [
       { type: 'section', text: { type: 'plain_text', text: shortened(`${title}\n${lines}`), emoji: false } },
-      {
-        type: 'rich_text',
-        elements: [{ type: 'rich_text_preformatted', elements: [{ type: 'text', text: shortened(detail) }] }],
-      },
-      {
-        type: 'actions',
-        elements: [
-          {
-            type: 'button',
-            text: { type: 'plain_text', text: action.label, emoji: false },
-            url: action.url,
-          },
-        ],
-      },
+      ...(detail === undefined ? [] : [preformatted(detail)]),
+      ...(action === undefined ? [] : [button(action)]),
     ],
   }
+}
+
+function preformatted(detail: string) {
+  const text = { type: 'text', text: shortened(detail) }
+  return { type: 'rich_text', elements: [{ type: 'rich_text_preformatted', elements: [text] }] }
+}
+
+function button({ label, url }: NonNullable<ChatNotice['action']>) {
+  const text = { type: 'plain_text', text: label, emoji: false }
+  return { type: 'actions', elements: [{ type: 'button', text, url }] }
 }
 
 /** Slack takes these for the beginning of links and mentions. */
@@ -68,9 +63,11 @@ function teamsMessage({ title, facts, detail, action }: ChatNotice) {
           body: [
             run(title, { weight: 'Bolder' }),
             ...facts.map(([name, value]) => run(`${name}: ${value}`)),
-            run(detail, { fontType: 'Monospace' }),
+            ...(detail === undefined ? [] : [run(detail, { fontType: 'Monospace' })]),
           ],
-          actions: [{ type: 'Action.OpenUrl', title: action.label, url: action.url }],
+          ...(action === undefined
+            ? {}
+            : { actions: [{ type: 'Action.OpenUrl', title: action.label, url: action.url }] }),
         },
       },
     ],

@@ -1,0 +1,133 @@
+import { Combobox, ComboboxItem, ComboboxList, ComboboxProvider, Dialog } from '@ariakit/react'
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { type ReactNode, useDeferredValue, useState } from 'react'
+import { type ToolRow, toolsQuery } from '../api/tools.ts'
+import { useKey } from '../keyboard.ts'
+import { Icon, type IconName } from '../parts/icon.tsx'
+import { ToolName } from '../parts/meaning.tsx'
+import { useStore } from '../store.ts'
+import { over, PLACES } from './places.ts'
+import { recentTools } from './recent-tools.ts'
+
+const MOST_TOOLS = 8
+
+/** Goes anywhere by a few letters: places, tools, the calls of a tool. Empty, it offers the places and the tools seen last. */
+export function Palette(): ReactNode {
+  const isOpen = useStore(over) === 'palette'
+  const close = (): void => over.set('nothing')
+  useKey('mod+k', () => over.set(isOpen ? 'nothing' : 'palette'))
+  return (
+    <Dialog
+      open={isOpen}
+      onClose={close}
+      className="palette over"
+      aria-label="Jump to"
+      backdrop={<div className="backdrop" />}
+      unmountOnHide
+    >
+      <Jump onDone={close} />
+    </Dialog>
+  )
+}
+
+function Jump({ onDone }: { readonly onDone: () => void }): ReactNode {
+  const [text, setText] = useState('')
+  const targets = useTargets(useDeferredValue(text.trim()))
+  return (
+    <ComboboxProvider open value={text} setValue={setText}>
+      <div className="row palette-q">
+        <Icon name="search" size={14} className="dim" />
+        <Combobox
+          className="palette-input"
+          aria-label="Place or tool"
+          placeholder="Place or tool"
+          autoSelect="always"
+          data-autofocus="true"
+        />
+        <kbd>esc</kbd>
+      </div>
+      <ComboboxList alwaysVisible aria-label="Where to go">
+        {targets.map(({ key, icon, label, hint, go }) => (
+          <ComboboxItem
+            key={key}
+            className="palette-item"
+            value={key}
+            setValueOnClick={false}
+            hideOnClick={false}
+            focusOnHover
+            onClick={() => {
+              onDone()
+              go()
+            }}
+          >
+            <Icon name={icon} size={14} />
+            <span className="grow clip">{label}</span>
+            {hint !== undefined && <kbd>{hint}</kbd>}
+          </ComboboxItem>
+        ))}
+      </ComboboxList>
+      {targets.length === 0 && (
+        <p className="palette-none soft">No place and no tool has "{text}" in its name.</p>
+      )}
+    </ComboboxProvider>
+  )
+}
+
+interface Target {
+  readonly key: string
+  readonly icon: IconName
+  readonly label: ReactNode
+  readonly hint?: string
+  readonly go: () => void
+}
+
+function useTargets(text: string): readonly Target[] {
+  const navigate = useNavigate()
+  const recent = useStore(recentTools)
+  const { data } = useQuery(toolsQuery)
+  const lower = text.toLowerCase()
+  const places = PLACES.filter(({ name }) => name.toLowerCase().startsWith(lower)).map(
+    ({ to, name, icon, key }): Target => ({
+      key: to,
+      icon,
+      label: name,
+      hint: `g ${key}`,
+      go: () => void navigate({ to }),
+    }),
+  )
+  const toTool = (id: string): Target => ({
+    key: `tool ${id}`,
+    icon: 'pack',
+    label: <ToolName name={id} />,
+    go: () => void navigate({ to: '/tools/$id', params: { id } }),
+  })
+  if (text === '') return [...places, ...recent.map(toTool)]
+  const tools = findTools(data?.tools ?? [], lower)
+  const toCalls = ({ id }: ToolRow): Target => ({
+    key: 'calls',
+    icon: 'calls',
+    label: (
+      <>
+        Calls with <code>tool:{id}</code>
+      </>
+    ),
+    go: () => void navigate({ to: '/calls', search: { q: `tool:${id}` } }),
+  })
+  return [...places, ...tools.map(({ id }) => toTool(id)), ...tools.slice(0, 1).map(toCalls)]
+}
+
+/** Those whose name begins with it before those that have it somewhere. */
+function findTools(tools: readonly ToolRow[], text: string): readonly ToolRow[] {
+  const rank = ({ id }: ToolRow): number => {
+    const name = id.toLowerCase()
+    const own = name.slice(name.lastIndexOf('.') + 1)
+    if (own.startsWith(text) || name.startsWith(text)) return 0
+    return name.includes(text) ? 1 : 2
+  }
+  const ranked = tools.map((tool) => ({ tool, rank: rank(tool) })).filter((found) => found.rank < 2)
+  return ranked
+    .sort((a, b) => a.rank - b.rank)
+    .slice(0, MOST_TOOLS)
+    .map(({ tool }) => tool)
+}

@@ -1,0 +1,14 @@
+import type { IconName } from '../parts/icon.tsx'
+import { createStore } from '../store.ts'
+
+/** The places, in the order of the rail and of the bar of a phone. `key` goes there after `g`. */
+export const PLACES = [
+  { to: '/catalog', name: 'Catalog', icon: 'catalog', key: 'c' },
+  { to: '/calls', name: 'Calls', icon: 'calls', key: 'l' },
+  { to: '/approvals', name: 'Approvals', icon: 'approvals', key: 'a' },
+  { to: '/connections', name: 'Connections', icon: 'connections', key: 'n' },
+  { to: '/settings', name: 'Settings', icon: 'settings', key: 's' },
+] as const satisfies readonly { to: string; name: string; icon: IconName; key: string }[]
+
+/** What is open over the page; one thing at a time. */
+export const over = createStore<'nothing' | 'palette' | 'keys' | 'sign-in'>('nothing')

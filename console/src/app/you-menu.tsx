@@ -1,0 +1,54 @@
+import type { ReactNode } from 'react'
+import { useSession, useSignIn } from '../api/session.ts'
+import { Icon } from '../parts/icon.tsx'
+import { Menu, type MenuChoice } from '../parts/menu.tsx'
+import { over } from './places.ts'
+import { toggleTheme } from './theme.ts'
+
+/** Who looks at the page, and what is theirs to choose. `isSmall`: where there is no room for a name, a drawing stands for it. */
+export function YouMenu({ isSmall = false }: { readonly isSmall?: boolean }): ReactNode {
+  const session = useSession()
+  const { signOut } = useSignIn()
+  if (session === undefined) return null
+  const { principal } = session
+  const name = principal === null ? 'Not signed in' : (principal.name ?? principal.id)
+  const items: readonly MenuChoice[] = [
+    { label: 'Jump to…', icon: 'search', onChoose: () => over.set('palette') },
+    { label: 'Switch theme', icon: 'theme', onChoose: toggleTheme },
+    { label: 'Show keys', icon: 'terminal', onChoose: () => over.set('keys') },
+    principal === null
+      ? { label: 'Sign in', icon: 'key', onChoose: () => over.set('sign-in') }
+      : { label: 'Sign out', icon: 'lock', onChoose: () => void signOut() },
+  ]
+  if (isSmall)
+    return (
+      <Menu
+        className="btn quiet icon you-small"
+        hasArrow={false}
+        items={items}
+        label={
+          <>
+            <Icon name="you" />
+            <span className="vh">{name}</span>
+          </>
+        }
+      />
+    )
+  return (
+    <Menu
+      className="who grow plain"
+      hasArrow={false}
+      items={items}
+      label={
+        <>
+          <b className="clip">{name}</b>
+          <span className="clip">{principal === null ? 'looking and trying' : roleOf(principal)}</span>
+        </>
+      }
+    />
+  )
+}
+
+function roleOf({ isOperator, tenant }: { readonly isOperator: boolean; readonly tenant: string }): string {
+  return `${isOperator ? 'operator' : 'caller'} · tenant ${tenant}`
+}

@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest'
+import { countOf, formatBytes, formatClock, formatCount, formatDuration, shortHash } from './format.ts'
+
+describe('how the console writes things', () => {
+  it.each([
+    [0.41, '0.4 ms'],
+    [340.4, '340 ms'],
+    [1400, '1.4 s'],
+    [999.7, '1.0 s'],
+    [9960, '10 s'],
+    [59_400, '59 s'],
+    [59_900, '1 m'],
+    [256_000, '4 m 16 s'],
+    [11_100_000, '3 h 5 m'],
+    [187_200_000, '2 d 4 h'],
+  ])('%d ms lasts %s', (ms, said) => {
+    expect(formatDuration(ms)).toBe(said)
+  })
+
+  it('writes the time of today as a clock, and of another day with its date', () => {
+    const at = new Date(2026, 10, 16, 12, 4, 31, 208)
+    expect(formatClock(at, { now: at.getTime() + 1000 })).toBe('12:04:31')
+    expect(formatClock(at, { now: at.getTime() + 1000, withMs: true })).toBe('12:04:31.208')
+    expect(formatClock(at, { now: at.getTime() + 90_000_000 })).toBe('16 Nov 2026, 12:04:31')
+  })
+
+  it('counts with commas, and one thing as one', () => {
+    expect(formatCount(1284)).toBe('1,284')
+    expect([countOf(1, 'tool'), countOf(2, 'tool'), countOf(0, 'reply', 'replies')]).toEqual([
+      '1 tool',
+      '2 tools',
+      '0 replies',
+    ])
+  })
+
+  it('cuts hashes in the middle and leaves short ones', () => {
+    expect(shortHash('sha256:e41b5a0cfe2a9907c907c9')).toBe('e41b…07c9')
+    expect(shortHash('e41b5a0c')).toBe('e41b5a0c')
+  })
+
+  it.each([
+    [999, '999 B'],
+    [4210, '4.2 kB'],
+    [64_000, '64 kB'],
+    [1_500_000, '1.5 MB'],
+  ])('%d bytes are %s', (bytes, said) => {
+    expect(formatBytes(bytes)).toBe(said)
+  })
+})

@@ -1,0 +1,258 @@
+import { CALL_STATES } from '#core/call'
+import { cleanText } from '#core/json'
+import { createCallEventRoutes, type RenderedChange } from '#server/admin/call-events'
+import { CallFeed } from '#server/admin/call-feed'
+import { STATE_WORDS } from '#server/admin/call-filter'
+import type { RenderedCall } from '#server/admin/call-view'
+import { createCallRoutes } from '#server/admin/calls'
+import { AdminClient, type AdminOption, adminOptions } from './admin-client.ts'
+import {
+  type Arguments,
+  type CommandContext,
+  CommandFailure,
+  defineCommand,
+  EXIT,
+  type OptionSpecs,
+  UsageError,
+} from './command.ts'
+import { renderTable } from './output.ts'
+
+const MOST_CALLS = 1_000
+const DEFAULT_LIMIT = 100
+
+const MILLISECONDS = { least: 0, most: Number.MAX_SAFE_INTEGER } as const
+
+const HEADINGS = [
+  ...['RECORD', 'STATE', 'TOOL', 'TENANT', 'PRINCIPAL', 'CREATED', 'TOOK', 'ERROR', 'CALL ID'],
+] as const
+
+const FILTER_OPTIONS = {
+  tool: {
+    value: 'NAME',
+    help: 'Only calls of this tool, in any spelling; Name@1.0.0 for one version, Gmail.* for all that begin so.',
+  },
+  principal: { value: 'P', help: 'Only calls of this principal, like key:alice.' },
+  tenant: { value: 'T', help: 'Only calls of this tenant.' },
+  since: {
+    value: 'TIME',
+    help: 'Only calls since then: 2026-01-31, 2026-01-31T10:00:00Z, or ago: 30m, 12h, 7d.',
+  },
+  until: { value: 'TIME', help: 'Only calls before then.' },
+} as const satisfies OptionSpecs
+
+type ListOption = keyof typeof FILTER_OPTIONS | 'state' | 'slow' | 'quick' | 'limit' | 'follow' | AdminOption
+
+export const calls = defineCommand<ListOption>({
+  name: 'calls',
+  summary: 'Lists calls, newest first, with how long they took; or prints them as they change.',
+  details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
+  positionals: [],
+  options: {
+    ...FILTER_OPTIONS,
+    state: {
+      value: 'S',
+      help: `Only calls in this state, or in several with commas: ${CALL_STATES.join(', ')}; error is failed, released and ambiguous.`,
+    },
+    slow: { value: 'MS', help: 'Only calls that took at least MS milliseconds, or run or wait for so long.' },
+    quick: { value: 'MS', help: 'Only calls that took less than MS milliseconds, or run or wait for less.' },
+    limit: { value: 'N', help: `List at most N. Default ${DEFAULT_LIMIT}.` },
+    follow: { help: 'Print calls as they begin, wait, end and are settled, until Ctrl-C.' },
+    ...adminOptions('admin:calls'),
+  },
+  examples: [
+    'collet calls --state ambiguous',
+    'collet calls --tenant team1 --tool Crm.Find --since 12h',
+    'collet calls --slow 2000 --since 7d --json',
+    "collet calls --follow --state error --tool 'Gmail.*'",
+  ],
+  async run(args, context) {
+    const { output, json } = context
+    if (args.flag('follow')) return await followCalls(args, context)
+    const limit = args.integer('limit', { least: 1, most: MOST_CALLS }) ?? DEFAULT_LIMIT
+    const found = await output.during(
+      'Looking at calls',
+      findCalls(readFilter(args, context), limit, args, context),
+    )
+    const rows = found.map(rowOf)
+    if (json) output.json(rows)
+    else if (rows.length === 0) output.note('There are no such calls.')
+    // Never cut: an id that is not whole is worth nothing, and the terminal wraps long lines by itself.
+    else for (const line of renderTable(HEADINGS, rows.map(cellsOf))) output.data(line)
+    return EXIT.ok
+  },
+})
+
+function readFilter(
+  args: Arguments<ListOption>,
+  { clock }: CommandContext,
+): Readonly<Record<string, string>> {
+  const [since, until] = [args.moment('since', clock.nowMs()), args.moment('until', clock.nowMs())]
+  if (since !== undefined && until !== undefined && since >= until)
+    throw new UsageError('--since must be before --until.')
+  const asked = {
+    state: readStates(args.text('state')),
+    tool: args.text('tool'),
+    principal: args.text('principal'),
+    tenant: args.text('tenant'),
+    since: since?.toISOString(),
+    until: until?.toISOString(),
+    slow: args.integer('slow', MILLISECONDS)?.toString(),
+    quick: args.integer('quick', MILLISECONDS)?.toString(),
+  }
+  return Object.fromEntries(
+    Object.entries(asked).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
+  )
+}
+
+/** Refused here, as every other word that is none of the choices. */
+function readStates(asked: string | undefined): string | undefined {
+  const stranger = asked?.split(',').find((word) => !STATE_WORDS.has(word))
+  if (stranger === undefined) return asked
+  throw new UsageError(
+    `--state expects one or several of ${[...STATE_WORDS.keys()].join(', ')}, with commas; got "${stranger}".`,
+  )
+}
+
+export interface ListedCalls {
+  readonly calls: readonly RenderedCall[]
+  readonly next?: number | null
+}
+
+/** Page by page: each looks at so many calls only, whether they match or not. */
+async function findCalls(
+  filter: Readonly<Record<string, string>>,
+  limit: number,
+  args: Arguments<AdminOption>,
+  context: CommandContext,
+): Promise<readonly RenderedCall[]> {
+  const client = clientOf(args, context)
+  const found: RenderedCall[] = []
+  let before: number | null = null
+  do {
+    const query: URLSearchParams = new URLSearchParams({
+      ...filter,
+      limit: String(limit - found.length),
+      ...(before === null ? {} : { before: String(before) }),
+    })
+    const page: ListedCalls = await client.request<ListedCalls>(
+      { method: 'GET', path: `/admin/calls?${query}` },
+      'calls',
+    )
+    found.push(...page.calls)
+    // A server that gives no place to go on, or the same again, has no more.
+    before = page.next == null || (before !== null && page.next >= before) ? null : page.next
+  } while (before !== null && found.length < limit)
+  return found
+}
+
+/** The routes about calls. */
+export function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
+  const { clock } = context
+  return new AdminClient(args, context, {
+    onStore: ({ store, access }) => [
+      ...createCallRoutes({ calls: store, clock }, access),
+      ...createCallEventRoutes({ feed: new CallFeed({ store, clock }), clock }, access),
+    ],
+  })
+}
+
+/** A call as `--json` shows it: what happened, without input and output. */
+function rowOf(call: RenderedCall) {
+  return {
+    record: call.record,
+    callId: call.call_id,
+    runId: call.run_id,
+    traceId: call.trace_id,
+    protocol: call.protocol,
+    userId: call.user_id,
+    tenant: call.tenant,
+    principal: call.principal,
+    tool: call.tool,
+    tier: call.safety_tier,
+    state: call.state,
+    attempt: call.attempt,
+    createdAt: call.created_at,
+    finishedAt: call.finished_at,
+    tookMs: call.took_ms,
+    errorCode: call.error_code,
+  }
+}
+
+function cellsOf(row: ReturnType<typeof rowOf>): readonly string[] {
+  const { record, state, tool, tenant, principal, createdAt, tookMs, errorCode, callId } = row
+  return [record, state, tool, tenant, principal, createdAt, durationText(tookMs), errorCode ?? '', callId]
+}
+
+export function durationText(ms: number | null): string {
+  if (ms === null) return ''
+  return ms < 10_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`
+}
+
+/** Until Ctrl-C, or until there is no more, which is a failure with its reason. */
+async function followCalls(args: Arguments<ListOption>, context: CommandContext): Promise<typeof EXIT.ok> {
+  if (args.text('limit') !== undefined)
+    throw new UsageError('--limit is for the list; --follow goes on until Ctrl-C.')
+  const { output, json } = context
+  const stop = new AbortController()
+  const endListening = context.onStop(() => stop.abort())
+  const query = new URLSearchParams(readFilter(args, context))
+  try {
+    await clientOf(args, context).follow(`/admin/calls/events?${query}`, stop.signal, ({ event, data }) => {
+      if (event === 'end') throw new CommandFailure(EXIT.server, readEnd(data))
+      if (event !== 'calls') return
+      const page: { readonly calls: readonly RenderedChange[] } = JSON.parse(data)
+      for (const change of page.calls) {
+        if (json) output.json(changeRow(change))
+        else output.data(changeLine(change))
+      }
+    })
+  } finally {
+    endListening()
+  }
+  if (!stop.signal.aborted)
+    throw new CommandFailure(EXIT.server, 'The server ended the stream. Run the command again to go on.')
+  return EXIT.ok
+}
+
+function readEnd(data: string): string {
+  const { message }: { readonly message?: unknown } = JSON.parse(data)
+  return typeof message === 'string' ? cleanText(message) : 'The server ended the stream.'
+}
+
+/** A change as `--json` shows it, one a line. */
+function changeRow(change: RenderedChange) {
+  return {
+    record: change.record,
+    tenant: change.tenant,
+    principal: change.principal,
+    tool: change.tool,
+    tier: change.safety_tier,
+    state: change.state,
+    attempt: change.attempt,
+    createdAt: change.created_at,
+    finishedAt: change.finished_at,
+    tookMs: change.took_ms,
+    errorCode: change.error_code,
+    events: change.events,
+  }
+}
+
+function changeLine(change: RenderedChange): string {
+  const { created_at: at, state, tool, tenant, principal, took_ms: ms, error_code: code, record } = change
+  const facts = [
+    at,
+    state.padEnd(LONGEST_STATE),
+    tool,
+    tenant,
+    principal,
+    durationText(ms),
+    code ?? '',
+    record,
+  ]
+  return facts
+    .filter((fact) => fact !== '')
+    .map(cleanText)
+    .join(' ')
+}
+
+const LONGEST_STATE = Math.max(...CALL_STATES.map(({ length }) => length))

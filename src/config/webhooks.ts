@@ -1,0 +1,77 @@
+import { shortHash } from '#core/hash'
+import { didYouMean } from '#core/nearest-name'
+import { NOTICE_KINDS, type NoticeKind, type NoticeListener } from '#core/ports/notice-store'
+import { ConfigError } from './load.ts'
+import type { ParsedConfig } from './schema.ts'
+
+/** A receiver of what operators are to be told of. */
+export interface Webhook extends NoticeListener {
+  readonly name: string
+  readonly url: string
+  /** Without one its messages are not signed. */
+  readonly secret: { reveal(): string } | undefined
+  readonly format: ParsedConfig['webhooks'][number]['format']
+  /** Whom the one-time link in its questions is for; without one there is no link. */
+  readonly approver: string | undefined
+  /** As it is written in the config. */
+  readonly events: readonly string[]
+}
+
+/** Every receiver of a config, with a name of its own. */
+export function toWebhooks(
+  { approvals, webhooks }: Pick<ParsedConfig, 'approvals' | 'webhooks'>,
+  file?: string,
+): readonly Webhook[] {
+  const written = [
+    ...approvals.webhooks.map(({ format, ...rest }, index) => ({
+      ...rest,
+      format: format === 'standard' ? ('json' as const) : format,
+      name: undefined,
+      events: ['approval.requested'],
+      where: `approvals.webhooks[${index}]`,
+    })),
+    ...webhooks.map((webhook, index) => ({ ...webhook, where: `webhooks[${index}]` })),
+  ]
+  const found = new Map<string, Webhook>()
+  const names = new Set(written.flatMap(({ name }) => name ?? []))
+  for (const { where, name, url, approver, events, secret, format } of written) {
+    const target = shortHash(JSON.stringify([url, approver ?? null]))
+    if (found.has(target)) {
+      const message = 'is the address of another webhook, too. Write it once, with all its events.'
+      throw new ConfigError([
+        { severity: 'error', where: `${where}.url`, message, ...(file === undefined ? {} : { file }) },
+      ])
+    }
+    const called = name ?? freeName(URL.parse(url)?.hostname ?? 'webhook', names)
+    names.add(called)
+    found.set(target, {
+      ...{ name: called, target, url, secret, format, approver, events },
+      kinds: new Set(events.flatMap(kindsOf)),
+    })
+  }
+  return [...found.values()]
+}
+
+function freeName(wanted: string, taken: ReadonlySet<string>): string {
+  let name = wanted
+  for (let nth = 2; taken.has(name); nth += 1) name = `${wanted}-${nth}`
+  return name
+}
+
+/** What a word of `events` is about: one kind, all that begin like it (`budget.*`), or everything (`*`). */
+function kindsOf(event: string): readonly NoticeKind[] {
+  if (event === '*') return NOTICE_KINDS
+  return NOTICE_KINDS.filter((kind) =>
+    event.endsWith('.*') ? kind.startsWith(event.slice(0, -1)) : kind === event,
+  )
+}
+
+/** Words of `events` that are about nothing, with what was probably meant. */
+export function idleEvents(webhooks: readonly Pick<Webhook, 'name' | 'events'>[]): readonly string[] {
+  const known = [...new Set(NOTICE_KINDS.flatMap((kind) => [kind, `${kind.split('.')[0]}.*`]))]
+  return webhooks.flatMap(({ name, events }) =>
+    events
+      .filter((event) => kindsOf(event).length === 0)
+      .map((event) => `webhook "${name}": there is no event "${event}".${didYouMean(event, known)}`),
+  )
+}

@@ -1,0 +1,62 @@
+import type { Authenticator } from '#auth/authenticator'
+import type { StartToken } from '#auth/start-token'
+import type { Settings } from '#config/settings'
+import type { Store } from '#core/ports/store'
+import type { Clock } from '#core/runtime'
+import type { ServerRoute } from '#server/http/router'
+import { isOwnMachine } from '#server/safety'
+import { createConsoleFiles } from './files.ts'
+import { createSessionRoutes } from './session-routes.ts'
+import { BrowserSessions } from './sessions.ts'
+import { StartLinks } from './start-links.ts'
+
+interface ConsoleOptions {
+  readonly settings: Pick<Settings, 'console' | 'server'>
+  readonly store: Pick<Store, 'approvals' | 'callers'>
+  readonly authenticator: Authenticator
+  readonly startToken: StartToken
+  readonly clock: Clock
+  publicUrl(): string
+  /** The folder of the built console; default that of this package. */
+  readonly folder?: string | undefined
+}
+
+/** Everything of the console that is not data: its files, and how people sign in. The data is asked of the routes that programs use. */
+interface Console {
+  readonly routes: readonly ServerRoute[]
+  /** Of browsers, on all pages of the server. */
+  readonly sessions: BrowserSessions
+  /** Absent where others reach the server: there nobody signs in by link. */
+  readonly startLinks: StartLinks | undefined
+  /** Whether there are pages to lead people to. */
+  isServed(): boolean
+}
+
+export function createConsole(options: ConsoleOptions): Console {
+  const { settings, store, authenticator, startToken, clock, publicUrl, folder } = options
+  const { callers } = store
+  const files = settings.console.enabled ? createConsoleFiles({ publicUrl, folder }) : undefined
+  const isServed = (): boolean => files?.isBuilt() === true
+  const sessions = new BrowserSessions({
+    ...{ startToken, callers, clock, publicUrl },
+    sign: (purpose, text) => store.approvals.sign(purpose, text),
+  })
+  const startLinks = isOwnMachine(settings.server)
+    ? new StartLinks({ startToken, sessions, callers, clock, publicUrl, hasConsole: isServed })
+    : undefined
+  return {
+    sessions,
+    startLinks,
+    isServed,
+    routes:
+      files === undefined
+        ? []
+        : [
+            ...files.routes,
+            ...createSessionRoutes({
+              ...{ sessions, authenticator, startToken, publicUrl },
+              hasLinks: startLinks !== undefined,
+            }),
+          ],
+  }
+}

@@ -1,0 +1,184 @@
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { extname, join, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { basePath } from '#config/to-settings'
+import { html, pageReply } from '#protocols/html-page'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { messageReply, refuseWithMessage } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+
+/** Where the build puts the console: seen from the sources and from the package. */
+const BUILT = fileURLToPath(
+  new URL(import.meta.url.endsWith('.ts') ? '../../../dist/console/' : '../../console/', import.meta.url),
+)
+const INDEX = 'index.html'
+const HASHED = 'assets/'
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.html': 'text/html; charset=utf-8',
+  '.ico': 'image/x-icon',
+  '.js': 'text/javascript; charset=utf-8',
+  '.json': 'application/json; charset=utf-8',
+  '.png': 'image/png',
+  '.svg': 'image/svg+xml; charset=utf-8',
+  '.txt': 'text/plain; charset=utf-8',
+  '.webmanifest': 'application/manifest+json; charset=utf-8',
+  '.woff2': 'font/woff2',
+}
+
+/** These are compressed already. */
+const DENSE: ReadonlySet<string> = new Set(['.png', '.woff2'])
+
+/** Everything comes from here, nothing is written into the page, and no other page may hold it. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "font-src 'self'",
+  "base-uri 'self'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const GUARDS = {
+  'content-security-policy': POLICY,
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  // With `no-referrer` some browsers send `Origin: null` with what a page of ours posts, which the host guard refuses.
+  'referrer-policy': 'same-origin',
+  'x-frame-options': 'DENY',
+}
+
+interface ConsoleFilesOptions {
+  /** The folder of the built console; default that of this package. */
+  readonly folder?: string | undefined
+  publicUrl(): string
+}
+
+interface ConsoleFiles {
+  readonly routes: readonly ServerRoute[]
+  isBuilt(): boolean
+}
+
+/**
+ * The built console below `/console`. Its files are listed and read once, by the first request: what a request names is
+ * looked up among them, and no path of a request ever reaches the file system.
+ */
+export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOptions): ConsoleFiles {
+  let isFound = false
+  let reading: Promise<Files> | undefined
+  const isBuilt = (): boolean => {
+    isFound ||= existsSync(join(folder, INDEX))
+    return isFound
+  }
+  const files = async (): Promise<Files | undefined> => {
+    if (!isBuilt()) return undefined
+    reading ??= readFiles(folder, `${basePath(publicUrl())}/console/`)
+    // Said to whoever asked, and tried again by the next.
+    return await reading.catch((error: unknown) => {
+      reading = undefined
+      throw error
+    })
+  }
+  const route = (path: string, find: (all: Files, path: string) => ConsoleFile | undefined): ServerRoute => ({
+    ...{ method: 'GET', access: 'open', body: 'never', refuse: refuseWithMessage },
+    path,
+    async handle(request) {
+      const all = await files()
+      if (all === undefined) return notBuilt()
+      const found = find(all, request.path.slice('/console/'.length))
+      return found === undefined ? messageReply(404, 'The console has no such file.') : reply(found, request)
+    },
+  })
+  return {
+    isBuilt,
+    routes: [
+      route('/console', (all) => all.get(INDEX)),
+      route('/console/', (all) => all.get(INDEX)),
+      route(`/console/${HASHED}:file`, (all, path) => all.get(path)),
+      // A place of the console, or a file beside the page. Only files have an ending: ids of tools stand further below.
+      route(
+        '/console/:name',
+        (all, path) => all.get(path) ?? (extname(path) === '' ? all.get(INDEX) : undefined),
+      ),
+      route('/console/:place/:id', (all) => all.get(INDEX)),
+    ],
+  }
+}
+
+/** By the path below `/console/`. */
+type Files = ReadonlyMap<string, ConsoleFile>
+
+interface ConsoleFile {
+  readonly bytes: Buffer
+  readonly headers: Readonly<Record<string, string>>
+  readonly isDense: boolean
+  /** Made when somebody first takes it. */
+  packed?: Promise<Buffer>
+}
+
+async function readFiles(folder: string, base: string): Promise<Files> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  const files = new Map<string, ConsoleFile>()
+  for (const entry of entries) {
+    const type = TYPES[extname(entry.name)]
+    if (!entry.isFile() || type === undefined) continue
+    const file = join(entry.parentPath, entry.name)
+    const name = file.slice(join(folder, sep).length).replaceAll(sep, '/')
+    const bytes = await readFile(file)
+    files.set(name, {
+      bytes: name === INDEX ? withBase(bytes, base) : bytes,
+      headers: { ...GUARDS, 'content-type': type, 'cache-control': cachingOf(name) },
+      isDense: DENSE.has(extname(name)),
+    })
+  }
+  return files
+}
+
+/** What is below the hashed folder never changes under its name; the page that names it must be asked for each time. */
+function cachingOf(name: string): string {
+  if (name.startsWith(HASHED)) return 'public, max-age=31536000, immutable'
+  return name === INDEX ? 'no-store' : 'no-cache'
+}
+
+/** Addresses in the page are relative, and it is shown at paths of several depths, behind a proxy below another one. */
+function withBase(page: Buffer, base: string): Buffer {
+  const { text: element } = html`<base href="${base}">`
+  const text = page.toString().replace(/<base\b[^>]*>\s*/i, '')
+  return Buffer.from(text.replace(/<head\b[^>]*>/i, (head) => `${head}${element}`))
+}
+
+async function reply(file: ConsoleFile, { headers }: HttpRequest): Promise<HttpReply> {
+  if (file.isDense) return { status: 200, headers: file.headers, body: file.bytes }
+  const varying = { ...file.headers, vary: 'accept-encoding' }
+  if (!takesGzip(headers['accept-encoding'])) return { status: 200, headers: varying, body: file.bytes }
+  file.packed ??= compress(file.bytes)
+  return { status: 200, headers: { ...varying, 'content-encoding': 'gzip' }, body: await file.packed }
+}
+
+const deflate = promisify(gzip)
+
+function compress(bytes: Buffer): Promise<Buffer> {
+  return deflate(bytes, { level: 9 })
+}
+
+function takesGzip(accepted = ''): boolean {
+  return accepted
+    .toLowerCase()
+    .split(',')
+    .some((part) => /^\s*gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*$)[\d.]+\s*)?$/.test(part))
+}
+
+function notBuilt(): HttpReply {
+  const content = html`<p>This copy of Collet was built without its console. In its folder, run:</p>
+<pre>npm ci
+npm run build</pre>
+<p>and open this page again. Everything else works without it: see <code>npx collet --help</code>.</p>`
+  return pageReply(404, { title: 'The console is not built', content })
+}

@@ -1,0 +1,121 @@
+import type { Authenticator } from '#auth/authenticator'
+import type { StartToken } from '#auth/start-token'
+import { fault, isToolError } from '#core/errors'
+import { isJsonObject } from '#core/json'
+import type { Principal } from '#core/principal'
+import { Secret } from '#core/secret'
+import { type HttpReply, type HttpRequest, isFromOwnPage } from '#protocols/http-exchange'
+import { badRequest, isOperator, momentOf, NO_STORE, OPERATOR } from '#server/admin/access'
+import { httpFault, jsonReply, refuseWithMessage } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+import { VERSION } from '#server/version'
+import type { BrowserSession, BrowserSessions } from './sessions.ts'
+
+interface SessionRoutesOptions {
+  readonly sessions: BrowserSessions
+  readonly authenticator: Authenticator
+  readonly startToken: Pick<StartToken, 'matches' | 'token'>
+  /** Whether a start link signs in here: only on the machine of the server. */
+  readonly hasLinks: boolean
+  publicUrl(): string
+}
+
+const LONGEST_KEY = 8_192
+
+/** `/console/session`: who is signed in with this browser; signing in with a key; signing out. */
+export function createSessionRoutes(options: SessionRoutesOptions): readonly ServerRoute[] {
+  const shared = { path: '/console/session', access: 'open', refuse: refuseWithMessage } as const
+  return [
+    { ...shared, method: 'GET', body: 'never', handle: (request) => show(request, options) },
+    { ...shared, method: 'POST', body: 'json', handle: (request) => signIn(request, options) },
+    { ...shared, method: 'DELETE', body: 'never', handle: (request) => signOut(request, options) },
+  ]
+}
+
+async function show(request: HttpRequest, options: SessionRoutesOptions): Promise<HttpReply> {
+  const { sessions } = options
+  const session = isFromOwnPage(request) ? await sessions.find(request) : undefined
+  if (session === undefined) return described(options)
+  const principal = await holderOf(session, options)
+  return principal === undefined
+    ? described(options, undefined, sessions.clearing())
+    : described(options, { session, principal })
+}
+
+/** Whom it stands for now; `undefined` when its credential counts no longer. */
+async function holderOf(
+  session: BrowserSession,
+  { authenticator }: SessionRoutesOptions,
+): Promise<Principal | undefined> {
+  if (session.kind === 'operator') return OPERATOR
+  if (!authenticator.isConfigured) return undefined
+  try {
+    return await authenticator.authenticate({ authorization: `Bearer ${session.credential.reveal()}` })
+  } catch (error) {
+    if (isToolError(error) && error.code === 'unauthenticated') return undefined
+    throw error
+  }
+}
+
+async function signIn({ body }: HttpRequest, options: SessionRoutesOptions): Promise<HttpReply> {
+  const { sessions, authenticator, startToken, hasLinks } = options
+  const { key } = isJsonObject(body) ? body : {}
+  if (typeof key !== 'string' || key.trim() === '' || key.length > LONGEST_KEY)
+    throw badRequest('`key` is an API key of this server, as text.')
+  const credential = new Secret(key.trim())
+  const isStartToken = hasLinks && startToken.matches(credential.reveal())
+  if (!isStartToken && !authenticator.isConfigured) throw fault('unauthenticated', NO_KEYS)
+  const principal = isStartToken
+    ? OPERATOR
+    : await authenticator.authenticate({ authorization: `Bearer ${credential.reveal()}` })
+  const opened = sessions.open({ kind: isStartToken ? 'operator' : 'key', credential })
+  if (opened === undefined) throw httpFault(413, TOO_LONG)
+  return described(options, { session: opened.session, principal }, opened.headers)
+}
+
+const NO_KEYS =
+  'This server has no keys: whoever reaches it may look and call. To manage it, open the link that collet serve printed, or run "npx collet sign-in" for another one.'
+const TOO_LONG =
+  'This key is too long to be kept by a browser. Make a shorter one with "npx collet keys create".'
+
+async function signOut(request: HttpRequest, options: SessionRoutesOptions): Promise<HttpReply> {
+  const { sessions } = options
+  const confirmed = await sessions.confirm(request)
+  if (confirmed === undefined && (await sessions.find(request)) !== undefined)
+    throw fault('not_authorized', 'Sign out on a page of the console. You are still signed in.')
+  if (confirmed !== undefined) await sessions.end(confirmed)
+  return { status: 204, headers: { ...NO_STORE, ...sessions.clearing() }, body: undefined }
+}
+
+function described(
+  { sessions, authenticator, hasLinks, publicUrl }: SessionRoutesOptions,
+  signedIn?: { readonly session: BrowserSession; readonly principal: Principal },
+  headers: Readonly<Record<string, string>> = {},
+): HttpReply {
+  const server = {
+    version: VERSION,
+    url: publicUrl(),
+    isOpen: !authenticator.isConfigured,
+    signIn: { link: hasLinks, oidc: null },
+  }
+  const body =
+    signedIn === undefined
+      ? { server, principal: null, csrf: null, expiresAt: null }
+      : {
+          server,
+          principal: shownPrincipal(signedIn.principal),
+          csrf: sessions.csrfOf(signedIn.session),
+          expiresAt: momentOf(signedIn.session.expiresAtMs),
+        }
+  return jsonReply(200, body, { ...NO_STORE, ...headers })
+}
+
+function shownPrincipal(principal: Principal): object {
+  const { id, tenant, scopes } = principal
+  return { id, name: nameIn(id), tenant, scopes, isOperator: isOperator(principal) }
+}
+
+/** `key:ann` is ann; `jwt:https://idp.example#ann` is ann too, because an issuer has no `#` there. */
+function nameIn(id: string): string {
+  return /^(?:key:|jwt:[^#]*#)(.+)$/s.exec(id)?.[1] ?? id
+}

@@ -1,0 +1,164 @@
+import { afterAll, describe, expect, it } from 'vitest'
+import { createStartToken } from '#auth/start-token'
+import { Secret } from '#core/secret'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import { FakeClock } from '#testing/test-gateway'
+import { BrowserSessions } from './sessions.ts'
+
+const HOURS_MS = 3_600_000
+const stores = [openMemoryStore(), openMemoryStore()] as const
+afterAll(async () => {
+  for (const store of stores) await store.close()
+})
+
+function open({
+  url = 'http://127.0.0.1:7300',
+  store = stores[0],
+  startToken = createStartToken(),
+  clock = new FakeClock(),
+} = {}) {
+  const sign = (purpose: string, text: string) => store.approvals.sign(purpose, text)
+  const { callers } = store
+  const sessions = new BrowserSessions({ startToken, callers, clock, sign, publicUrl: () => url })
+  /** The cookie that a browser keeps, and all that it was told about it. */
+  const signIn = (
+    kind: 'key' | 'token' | 'operator' = 'key',
+    credential = new Secret('k-ann'),
+    endsAtMs?: number,
+  ) => {
+    const opened = sessions.open({ kind, credential, endsAtMs })
+    if (opened === undefined) throw new Error('too long')
+    const set = opened.headers['set-cookie'] ?? ''
+    return { set, cookie: set.split(';', 1)[0] ?? '', csrf: sessions.csrfOf(opened.session), ...opened }
+  }
+  const find = (cookie: string) => sessions.find({ headers: { cookie } })
+  return { sessions, clock, startToken, signIn, find }
+}
+
+describe('BrowserSessions', () => {
+  it('keeps everything in a cookie that only browsers read, and tells nothing of what is in it', async () => {
+    const { signIn, find } = open()
+    const { set, cookie, session } = signIn()
+    expect(set).toMatch(/^collet_session_7300=key\.[\w-]+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax$/)
+    expect(Buffer.from(cookie.split('.')[1] ?? '', 'base64url').toString('latin1')).not.toContain('k-ann')
+    expect(await find(cookie)).toEqual(session)
+    expect((await find(cookie))?.credential.reveal()).toBe('k-ann')
+  })
+
+  it('is for this host and for encrypted connections alone where browsers come by https', () => {
+    const { set } = open({ url: 'https://tools.example.com/collet' }).signIn()
+    expect(set).toMatch(/^__Host-collet_session_443=.+; Path=\/; .*SameSite=Lax; Secure$/)
+  })
+
+  it('knows no forged, cut, changed, foreign or second cookie', async () => {
+    const { signIn, find } = open()
+    const { cookie } = signIn()
+    const [name = '', value = ''] = cookie.split('=')
+    const [, sealed = ''] = value.split('.')
+    const foreign = open({ store: stores[1] }).signIn().cookie
+    const tries = [
+      ...['', `${name}=`, `${name}=key.`, `${name}=key`, `${name}=x`, `${name}=key.${'A'.repeat(5_000)}`],
+      ...[cookie.slice(0, -4), `${cookie}AAAA`, `${cookie}.x`, `${name}=${sealed}`],
+      ...[
+        `${name}=operator.${sealed}`,
+        `${name}=token.${sealed}`,
+        `${name}=key.${'A'.repeat(sealed.length)}`,
+      ],
+      ...[foreign, `${cookie}; ${cookie}`, `${cookie}; ${foreign}`, `${cookie}, ${name}=x`],
+      ...[cookie.replace('7300', '7301'), cookie.replace('collet', 'Collet'), `x${cookie}`],
+    ]
+    for (const each of tries) expect([each, await find(each)]).toEqual([each, undefined])
+    // Of several lengths: the last character of some has bits that say nothing.
+    for (const each of [
+      cookie,
+      signIn('key', new Secret('k-an')).cookie,
+      signIn('key', new Secret('k-a')).cookie,
+    ])
+      for (let at = name.length + 5; at < each.length; at += 1)
+        for (const other of ['A', 'B', '_'].filter((character) => character !== each[at]))
+          expect(await find(`${each.slice(0, at)}${other}${each.slice(at + 1)}`)).toBeUndefined()
+    expect(await find(`a=b; ${cookie};c=d`)).toBeDefined()
+  })
+
+  it('ends after twelve hours, or with its credential', async () => {
+    const { signIn, find, clock } = open()
+    const long = signIn()
+    const short = signIn('token', new Secret('a.b.c'), clock.nowMs() + HOURS_MS)
+    expect(short.set).toContain('Max-Age=3600;')
+    clock.advance(HOURS_MS)
+    expect([await find(short.cookie), (await find(long.cookie))?.kind]).toEqual([undefined, 'key'])
+    clock.advance(11 * HOURS_MS - 1)
+    expect(await find(long.cookie)).toBeDefined()
+    clock.advance(1)
+    expect(await find(long.cookie)).toBeUndefined()
+  })
+
+  it('ends when somebody signs out, for every copy and every server on the store', async () => {
+    const clock = new FakeClock()
+    const [here, there] = [open({ clock }), open({ clock })]
+    const { cookie, session } = here.signIn()
+    const other = here.signIn()
+    expect(await there.find(cookie)).toEqual(session)
+    await here.sessions.end(session)
+    expect([await here.find(cookie), await there.find(cookie)]).toEqual([undefined, undefined])
+    expect(await there.find(other.cookie)).toBeDefined()
+  })
+
+  it("rule 29: the operator's is worth nothing to a server with another start token", async () => {
+    const here = open()
+    const { cookie } = here.signIn('operator', here.startToken.token)
+    expect((await here.find(cookie))?.credential).toBe(here.startToken.token)
+    expect(await open().find(cookie)).toBeUndefined()
+    expect(await open({ startToken: here.startToken }).find(cookie)).toBeDefined()
+  })
+
+  it('counts for data only with its own token in the header, from a page of ours, without a credential beside it', async () => {
+    const { sessions, signIn } = open()
+    const { cookie, csrf } = signIn()
+    const isForOperators = false
+    const present = async (headers: Record<string, string>) =>
+      (await sessions.present({ headers, isForOperators, isClosed: true })).authorization
+    expect(await present({ cookie, 'collet-csrf': csrf })).toBe('Bearer k-ann')
+    expect(await present({ cookie, 'collet-csrf': csrf, 'sec-fetch-site': 'same-origin' })).toBe(
+      'Bearer k-ann',
+    )
+    const others = [
+      ...[{ cookie }, { 'collet-csrf': csrf }, { cookie, 'collet-csrf': '' }],
+      ...[
+        { cookie, 'collet-csrf': signIn().csrf },
+        { cookie: signIn().cookie, 'collet-csrf': csrf },
+      ],
+      ...['cross-site', 'same-site', 'none'].map((site) => ({
+        cookie,
+        'collet-csrf': csrf,
+        'sec-fetch-site': site,
+      })),
+      ...['x-api-key', 'oxp-api-key', 'otc-api-key'].map((name) => ({
+        cookie,
+        'collet-csrf': csrf,
+        [name]: 'k',
+      })),
+    ]
+    for (const headers of others) expect([headers, await present(headers)]).toEqual([headers, undefined])
+    expect(await present({ cookie, 'collet-csrf': csrf, authorization: 'Bearer mine' })).toBe('Bearer mine')
+  })
+
+  it('lets the operator into the routes of operators, and says why no tool can be called', async () => {
+    const { sessions, signIn, startToken } = open()
+    const { cookie, csrf } = signIn('operator', startToken.token)
+    const headers = { cookie, 'collet-csrf': csrf }
+    const present = (isForOperators: boolean, isClosed: boolean) =>
+      sessions.present({ headers, isForOperators, isClosed })
+    expect((await present(true, true)).authorization).toBe(`Bearer ${startToken.token.reveal()}`)
+    await expect(present(false, true)).rejects.toMatchObject({ code: 'not_authorized' })
+    expect(await present(false, false)).toBe(headers)
+  })
+
+  it('says when a credential is too long for a browser', () => {
+    const { sessions } = open()
+    const opened = (length: number) =>
+      sessions.open({ kind: 'token', credential: new Secret('x'.repeat(length)) })
+    expect(opened(2_700)?.headers['set-cookie']?.length).toBeLessThan(4_096)
+    expect(opened(2_900)).toBeUndefined()
+  })
+})

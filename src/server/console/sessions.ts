@@ -1,0 +1,210 @@
+import { hash, randomBytes } from 'node:crypto'
+import type { RequestHeaders } from '#auth/authenticator'
+import type { StartToken } from '#auth/start-token'
+import { portOf } from '#config/to-settings'
+import { fault } from '#core/errors'
+import { isSameSecret } from '#core/hash'
+import type { ApprovalStore } from '#core/ports/approval-store'
+import type { ProtocolSessionStore } from '#core/ports/protocol-store'
+import { DEFAULT_TENANT } from '#core/principal'
+import type { Clock } from '#core/runtime'
+import { Secret } from '#core/secret'
+import { API_KEY_HEADERS, type HttpRequest, isFromOwnPage, readCookie } from '#protocols/http-exchange'
+import { sealOnce, unseal } from '#store/encryption'
+
+interface BrowserSessionOptions {
+  readonly startToken: Pick<StartToken, 'token'>
+  /** Under the keys of the store, so that every replica knows the sessions of all. */
+  readonly sign: ApprovalStore['sign']
+  /** Remembers which sessions were ended before their time. */
+  readonly callers: Pick<ProtocolSessionStore, 'spend' | 'isSpent'>
+  readonly clock: Clock
+  publicUrl(): string
+}
+
+/** How somebody signed in. `operator`: by a start link, with the power of the start token (rule 29). */
+type SessionKind = 'key' | 'token' | 'operator'
+
+export interface BrowserSession {
+  readonly kind: SessionKind
+  /** Asked about anew with each request, so that a revoked key or an expired token ends the session too. */
+  readonly credential: Secret
+  readonly id: string
+  readonly expiresAtMs: number
+}
+
+interface NewSession {
+  readonly kind: SessionKind
+  readonly credential: Secret
+  /** Where the credential ends sooner than sessions do. */
+  readonly endsAtMs?: number | undefined
+}
+
+interface PresentedRequest {
+  readonly headers: RequestHeaders
+  /** Whether the start token opens what is asked for. */
+  readonly isForOperators: boolean
+  /** Whether callers need a credential. */
+  readonly isClosed: boolean
+}
+
+interface OpenedSession {
+  readonly session: BrowserSession
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** The header without which the cookie counts for nothing: another site can neither read its value nor send it. */
+const CSRF_HEADER = 'collet-csrf'
+
+const LIFETIME_MS = 12 * 3_600_000
+const ID_BYTES = 18
+/** Browsers keep 4096 bytes of name, value and attributes. */
+const LONGEST_COOKIE = 3_900
+const COOKIE = 'collet_session'
+
+/**
+ * People who signed in with a browser, on the pages of this server. All of a session is in its cookie, sealed, so nothing
+ * is stored while it lasts and any replica can take the next request. The cookie alone opens nothing but pages: a request
+ * for data has to bring the session's token in a header too.
+ */
+export class BrowserSessions {
+  readonly #options: BrowserSessionOptions
+
+  constructor(options: BrowserSessionOptions) {
+    this.#options = options
+  }
+
+  /** `undefined` when the credential is too long for a cookie. */
+  open({ kind, credential, endsAtMs = Number.POSITIVE_INFINITY }: NewSession): OpenedSession | undefined {
+    const expiresAtMs = Math.min(this.#options.clock.nowMs() + LIFETIME_MS, endsAtMs)
+    const session = { kind, credential, id: randomBytes(ID_BYTES).toString('base64url'), expiresAtMs }
+    const text = this.#seal(session)
+    if (text.length > LONGEST_COOKIE) return undefined
+    return { session, headers: this.#setCookie(text, expiresAtMs) }
+  }
+
+  /** What the cookie says. Enough to show a page; what changes anything needs `isOwnForm`, and data `present`. */
+  async find({ headers }: Pick<HttpRequest, 'headers'>): Promise<BrowserSession | undefined> {
+    const { callers, clock } = this.#options
+    const text = readCookie(headers.cookie, this.#cookieName)
+    const session = text === undefined ? undefined : this.#unseal(text)
+    if (session === undefined || session.expiresAtMs <= clock.nowMs()) return undefined
+    return (await callers.isSpent(DEFAULT_TENANT, markOf(session))) ? undefined : session
+  }
+
+  /**
+   * The headers of a request with the credential of its session in place of the cookie; the same ones where there is no
+   * session, or where they hold a credential already. So whoever authenticates callers needs to know nothing of browsers.
+   */
+  async present(request: PresentedRequest): Promise<RequestHeaders> {
+    const { headers } = request
+    const session = hasCredential(headers) ? undefined : await this.confirm(request)
+    if (session === undefined) return headers
+    if (session.kind !== 'operator' || request.isForOperators)
+      return { ...headers, authorization: `Bearer ${session.credential.reveal()}` }
+    if (request.isClosed) throw fault('not_authorized', OPERATORS_CALL_NOTHING)
+    return headers
+  }
+
+  /** The session of a request that a script of our own pages sent: cookie and header fit each other. */
+  async confirm(request: Pick<HttpRequest, 'headers'>): Promise<BrowserSession | undefined> {
+    const csrf = request.headers[CSRF_HEADER]
+    if (csrf === undefined || !isFromOwnPage(request)) return undefined
+    const session = await this.find(request)
+    return session !== undefined && isSameSecret(csrf, this.csrfOf(session)) ? session : undefined
+  }
+
+  /** What requests of this session have to carry in the header. */
+  csrfOf({ id }: BrowserSession): string {
+    return this.#options.sign('browser session', id)
+  }
+
+  /** What a form about this subject has to carry. */
+  formToken({ id }: BrowserSession, subject: string): string {
+    return this.#options.sign('form', JSON.stringify([id, subject]))
+  }
+
+  /** Whether a form came from our own page, of this session and about this subject. */
+  isOwnForm(request: HttpRequest, session: BrowserSession, subject: string): boolean {
+    const sent = request.query.get('csrf')
+    return isFromOwnPage(request) && sent !== null && isSameSecret(sent, this.formToken(session, subject))
+  }
+
+  /** From now on no copy of the cookie opens anything, on any replica. */
+  async end(session: BrowserSession): Promise<void> {
+    await this.#options.callers.spend(DEFAULT_TENANT, markOf(session), session.expiresAtMs)
+  }
+
+  /** Takes the cookie away again. */
+  clearing(): Readonly<Record<string, string>> {
+    return this.#setCookie('', 0)
+  }
+
+  /** `Lax`, because people come by addresses that other programs show them: an approval in a chat, a sign-in elsewhere. */
+  #setCookie(text: string, expiresAtMs: number): Readonly<Record<string, string>> {
+    const seconds = Math.max(0, Math.floor((expiresAtMs - this.#options.clock.nowMs()) / 1_000))
+    const secure = this.#isSecure ? '; Secure' : ''
+    const attributes = `Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure}`
+    return { 'set-cookie': `${this.#cookieName}=${text}; ${attributes}` }
+  }
+
+  /** A browser sends the cookies of a host to each of its ports, so each server has a name of its own. */
+  get #cookieName(): string {
+    const name = `${COOKIE}_${portOf(new URL(this.#options.publicUrl()))}`
+    return this.#isSecure ? `__Host-${name}` : name
+  }
+
+  get #isSecure(): boolean {
+    return this.#options.publicUrl().startsWith('https:')
+  }
+
+  #seal({ kind, credential, id, expiresAtMs }: BrowserSession): string {
+    // The start token opens its own sessions, so there is no need to carry it about.
+    const held = kind === 'operator' ? '' : credential.reveal()
+    const plain = Buffer.from(JSON.stringify([id, expiresAtMs, held]))
+    return `${kind}.${sealOnce(this.#key, plain, this.#contextOf(kind)).toString('base64url')}`
+  }
+
+  #unseal(text: string): BrowserSession | undefined {
+    const [named, sealed = '', ...more] = text.split('.')
+    const kind = KINDS.find((known) => known === named)
+    if (kind === undefined || more.length > 0 || text.length > LONGEST_COOKIE) return undefined
+    const bytes = Buffer.from(sealed, 'base64url')
+    // One session has one spelling.
+    if (bytes.toString('base64url') !== sealed) return undefined
+    try {
+      const plain = unseal(this.#key, bytes, this.#contextOf(kind))
+      const [id, expiresAtMs, held]: readonly unknown[] = JSON.parse(plain.toString())
+      if (typeof id !== 'string' || typeof expiresAtMs !== 'number' || typeof held !== 'string')
+        return undefined
+      const credential = kind === 'operator' ? this.#options.startToken.token : new Secret(held)
+      return { kind, credential, id, expiresAtMs }
+    } catch {
+      return undefined
+    }
+  }
+
+  /** Of the current keys alone: a rotation ends all sessions, because whoever had the old key could have made some. */
+  get #key(): Buffer {
+    return Buffer.from(this.#options.sign('browser session key', ''), 'base64url')
+  }
+
+  /** What a cookie is good for stands in front of it and is part of this; an operator's is good for one start of the server. */
+  #contextOf(kind: SessionKind): string {
+    const start = kind === 'operator' ? hash('sha256', this.#options.startToken.token.reveal()) : ''
+    return JSON.stringify(['browser session', kind, start])
+  }
+}
+
+const KINDS = ['key', 'token', 'operator'] as const satisfies readonly SessionKind[]
+
+const OPERATORS_CALL_NOTHING =
+  'You are signed in as the operator, who manages this server and calls no tools. Sign in with an API key to call tools.'
+
+function hasCredential(headers: RequestHeaders): boolean {
+  return headers.authorization !== undefined || API_KEY_HEADERS.some((name) => headers[name] !== undefined)
+}
+
+function markOf({ id }: BrowserSession): string {
+  return `browser session:${id}`
+}

@@ -1,0 +1,120 @@
+import { createHmac, randomBytes } from 'node:crypto'
+import type { StartToken } from '#auth/start-token'
+import { basePath } from '#config/to-settings'
+import { fault } from '#core/errors'
+import { isSameSecret } from '#core/hash'
+import { isJsonObject } from '#core/json'
+import type { ProtocolSessionStore } from '#core/ports/protocol-store'
+import { DEFAULT_TENANT } from '#core/principal'
+import type { Clock } from '#core/runtime'
+import { PAGE_HEADERS } from '#protocols/html-page'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { adminRoute, badRequest, isOperator, NO_STORE, type OperatorAccess } from '#server/admin/access'
+import { refuseOnPage, textPage } from '#server/approvals/question-page'
+import { httpFault, jsonReply } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+import type { BrowserSessions } from './sessions.ts'
+
+interface StartLinkOptions {
+  readonly startToken: Pick<StartToken, 'token'>
+  readonly sessions: BrowserSessions
+  /** Remembers which links were used, for all processes that share the start token. */
+  readonly callers: Pick<ProtocolSessionStore, 'spend'>
+  readonly clock: Clock
+  publicUrl(): string
+  /** Whether there is a console to lead to; where not, the pages of approvals are all there is. */
+  hasConsole(): boolean
+}
+
+const LINK_LIFETIME_MS = 12 * 3_600_000
+const NONCE_BYTES = 18
+const LONGEST_CODE = 200
+const APPROVAL_ID = /^[\w-]{1,64}$/
+
+/**
+ * How the person at this machine gets into the pages: by a link that works once, made by whoever has the start token
+ * (rule 29). Links are signed with it, so that they end with the server, and every worker knows them.
+ */
+export class StartLinks {
+  readonly #options: StartLinkOptions
+
+  constructor(options: StartLinkOptions) {
+    this.#options = options
+  }
+
+  /** The address that lets one browser in, and leads to an approval or to where the pages begin. */
+  make(approval?: string): string {
+    const { publicUrl, clock } = this.#options
+    const to = approval === undefined ? '' : `?approval=${encodeURIComponent(approval)}`
+    const content = `${(clock.nowMs() + LINK_LIFETIME_MS).toString(36)}.${randomBytes(NONCE_BYTES).toString('base64url')}`
+    return `${publicUrl()}/sign-in/${content}.${this.#sign(content)}${to}`
+  }
+
+  routes(): readonly ServerRoute[] {
+    const shared = { access: 'open', body: 'never', refuse: refuseOnPage } as const
+    return [{ ...shared, method: 'GET', path: '/sign-in/:code', handle: (request) => this.#enter(request) }]
+  }
+
+  /** Opening it is enough: a page that asked again would be one click more, and whoever has the link could click it. */
+  async #enter(request: HttpRequest): Promise<HttpReply> {
+    const { callers, clock, sessions, startToken } = this.#options
+    const code = request.params.code ?? ''
+    const expiresAtMs = this.#read(code)
+    if (expiresAtMs === undefined) return textPage(404, 'Unknown link', `${UNKNOWN_LINK} ${ANOTHER_LINK}`)
+    // A browser may look before its user does, and what only looks must not use the link up.
+    if (request.method === 'HEAD') return this.#leadOn(request)
+    const isIn = (await sessions.find(request))?.kind === 'operator'
+    const isFirst =
+      expiresAtMs > clock.nowMs() && (await callers.spend(DEFAULT_TENANT, `sign-in:${code}`, expiresAtMs))
+    // Spent also by whoever is in already: it must not let somebody else in later.
+    if (isIn) return this.#leadOn(request)
+    if (!isFirst) return textPage(410, 'Link already used', `${USED_LINK} ${ANOTHER_LINK}`)
+    return this.#leadOn(request, sessions.open({ kind: 'operator', credential: startToken.token })?.headers)
+  }
+
+  #leadOn({ query }: HttpRequest, session: Readonly<Record<string, string>> = {}): HttpReply {
+    const { publicUrl, hasConsole } = this.#options
+    const approval = query.get('approval') ?? ''
+    const home = hasConsole() ? '/console' : ''
+    const path = APPROVAL_ID.test(approval) ? `${home}/approvals/${approval}` : home || '/approvals'
+    const location = `${basePath(publicUrl())}${path}`
+    return { status: 303, headers: { ...PAGE_HEADERS, ...session, location }, body: undefined }
+  }
+
+  /** Until when it is good, if it is one of ours. */
+  #read(code: string): number | undefined {
+    const end = code.lastIndexOf('.')
+    if (end === -1 || code.length > LONGEST_CODE) return undefined
+    const content = code.slice(0, end)
+    if (!isSameSecret(code.slice(end + 1), this.#sign(content))) return undefined
+    return Number.parseInt(content, 36)
+  }
+
+  #sign(text: string): string {
+    const secret = this.#options.startToken.token.reveal()
+    return createHmac('sha256', secret).update(`code:${text}`).digest('base64url')
+  }
+}
+
+const UNKNOWN_LINK = 'This link was not made by this server since it was started.'
+const USED_LINK = 'This link has been used, or is too old.'
+const ANOTHER_LINK = 'Run "npx collet sign-in" in the folder of your config for another one.'
+
+const ELSEWHERE =
+  'Signing in by link works on the machine of the server alone, and this one is reached from elsewhere. Sign in to the console with an API key; or decide with "collet approvals approve", or make a link for somebody with "collet approvals link".'
+
+/** `POST /admin/sign-in` `{ approval? }`: another link, for who has the start token. */
+export function signInRoute(
+  links: StartLinks | undefined,
+  access: Pick<OperatorAccess, 'authenticate'>,
+): ServerRoute {
+  return adminRoute(access, 'POST', '/admin/sign-in', async ({ principal, body }) => {
+    if (!isOperator(principal))
+      throw fault('not_authorized', 'Only the start token of this server can sign a browser in.')
+    if (links === undefined) throw httpFault(409, ELSEWHERE)
+    const { approval } = isJsonObject(body) ? body : {}
+    if (approval !== undefined && (typeof approval !== 'string' || !APPROVAL_ID.test(approval)))
+      throw badRequest('`approval` is the id of an approval.')
+    return jsonReply(200, { url: links.make(approval) }, NO_STORE)
+  })
+}

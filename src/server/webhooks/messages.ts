@@ -1,0 +1,185 @@
+import type { Webhook } from '#config/webhooks'
+import { isMoreThanALink, namedBy } from '#core/approvals/approvals'
+import { type ApprovalView, approvalView, mintLink } from '#core/approvals/decisions'
+import { COST_PARTS } from '#core/limits/budgets'
+import type { ApprovalRecord, ApprovalStore } from '#core/ports/approval-store'
+import type { NoticeKind, NoticeSubject } from '#core/ports/notice-store'
+import { renderApproval, renderInList } from '#server/admin/approvals'
+import { type ChatNotice, chatMessage } from './chat-messages.ts'
+
+/** A larger input is not in the message: `input_bytes` says so, and the page has it. */
+const MOST_INPUT_BYTES = 64 * 1024
+/** More lines than this nobody reads in a chat; the JSON has them all. */
+const MOST_LINES = 10
+
+/** What a message says, for programs and for people. */
+interface Said {
+  readonly data: object
+  readonly chat: ChatNotice
+}
+
+interface Message extends Said {
+  readonly type: NoticeKind
+  /** When it happened. */
+  readonly atMs: number
+  /** Nothing happened: somebody tries whether messages come through. */
+  readonly isTest?: boolean
+}
+
+/** The body as a receiver wants it. */
+export function bodyOf({ format }: Pick<Webhook, 'format'>, message: Message): string {
+  const { type, atMs, data, chat, isTest = false } = message
+  if (format !== 'json')
+    return chatMessage(format, isTest ? { ...chat, title: `Test, nothing happened: ${chat.title}` } : chat)
+  return JSON.stringify({
+    ...{ type, timestamp: new Date(atMs).toISOString() },
+    ...(isTest ? { test: true } : {}),
+    data,
+  })
+}
+
+type ApprovalSubject = Extract<NoticeSubject, { readonly approval: string }>
+
+/** What may be said of approvals, and where they are decided. */
+interface ApprovalWords {
+  readonly approvals: Pick<ApprovalStore, 'sign'>
+  readonly nowMs: number
+  readonly publicUrl: string
+  /** Whether approvers can sign in: without, some links could not decide and are left out (rule 23). */
+  readonly canSignIn: boolean
+}
+
+/** A question with all that it is about, where that is not too large, and a link if the receiver has an approver; or what became of it. */
+export function sayApproval(
+  words: ApprovalWords,
+  webhook: Pick<Webhook, 'approver'>,
+  { subject, approval }: { readonly subject: ApprovalSubject; readonly approval: ApprovalRecord },
+): Said {
+  const view = approvalView(approval, { nowMs: words.nowMs, isStale: false, tool: undefined })
+  const url = `${words.publicUrl}/approvals/${approval.id}`
+  const facts = [['Caller', view.principal] as const, ['Call', view.callId] as const]
+  const look = { label: 'Look at it', url }
+  switch (subject.kind) {
+    case 'approval.requested':
+      return sayQuestion(words, webhook, { approval, view, url, facts })
+    case 'approval.decided':
+      return {
+        data: { ...renderInList(view), decided: subject.as, decided_by: subject.by, url },
+        chat: {
+          title: `${view.tool} was ${subject.as === 'granted' ? 'approved' : 'rejected'}`,
+          facts: [...facts, ['By', subject.by]],
+          action: look,
+        },
+      }
+    case 'approval.expired':
+      return {
+        data: { ...renderInList(view), url },
+        chat: { title: `Nobody decided about ${view.tool} in time: it was not run`, facts, action: look },
+      }
+  }
+}
+
+interface AskedQuestion {
+  readonly approval: ApprovalRecord
+  readonly view: ApprovalView
+  readonly url: string
+  readonly facts: ChatNotice['facts']
+}
+
+function sayQuestion(
+  { approvals, canSignIn, publicUrl }: ApprovalWords,
+  { approver }: Pick<Webhook, 'approver'>,
+  { approval, view, url, facts }: AskedQuestion,
+): Said {
+  const link =
+    approver === undefined ||
+    (isMoreThanALink(approval) && !canSignIn) ||
+    // Nobody gets a link to its own call.
+    namedBy(approver, approval) === approval.principal
+      ? undefined
+      : `${publicUrl}/approve/${mintLink(approvals, approval, { approver, power: 'decide' })}`
+  const render = view.inputBytes <= MOST_INPUT_BYTES ? renderApproval : renderInList
+  return {
+    data: { ...render(view), url, ...(link === undefined ? {} : { approver, link }) },
+    chat: {
+      title: `${view.tool} waits for approval`,
+      facts: [...facts, ['Expires', new Date(view.expiresAtMs).toISOString()]],
+      detail: JSON.stringify(view.summary, undefined, 2),
+      action: link === undefined ? { label: 'Look at it', url } : { label: 'Decide', url: link },
+    },
+  }
+}
+
+/** Everything but approvals: what it is about, and the command that shows more. */
+export function say(subject: Exclude<NoticeSubject, ApprovalSubject>): Said {
+  switch (subject.kind) {
+    case 'pin.held':
+      return sayHeld(subject)
+    case 'call.ambiguous':
+      return sayAmbiguous(subject)
+    case 'budget.80':
+    case 'budget.100':
+      return sayBudget(subject)
+  }
+}
+
+function sayHeld({ source, count, tools }: Extract<NoticeSubject, { readonly kind: 'pin.held' }>): Said {
+  const what = count === 1 ? '1 changed definition' : `${count} changed definitions`
+  return {
+    data: { source, count, tools },
+    chat: {
+      title: `${what} of ${source} ${count === 1 ? 'waits' : 'wait'} for an operator`,
+      facts: [['See', 'collet pins list, collet pins diff TOOL']],
+      detail: linesOf(
+        tools.map((pin) => `${pin.tool}: ${pin.class}`),
+        count,
+      ),
+    },
+  }
+}
+
+function sayAmbiguous({ calls }: Extract<NoticeSubject, { readonly kind: 'call.ambiguous' }>): Said {
+  const what = calls.length === 1 ? '1 call' : `${calls.length} calls`
+  return {
+    data: { count: calls.length, calls },
+    chat: {
+      title: `Nobody knows whether ${what} took effect: a server stopped in the middle`,
+      facts: [['See', 'collet calls --state ambiguous, collet calls settle RECORD']],
+      detail: linesOf(
+        calls.map(({ tool, record, principal, tenant }) => `${tool} ${record} by ${principal} (${tenant})`),
+        calls.length,
+      ),
+    },
+  }
+}
+
+const SECOND_MS = 1_000
+
+function sayBudget(subject: Extract<NoticeSubject, { readonly unit: string }>): Said {
+  const { kind, window, unit, used, limit } = subject
+  const { tenant, principal, startMs, lengthMs } = window
+  const parts = unit === 'calls' ? 1 : unit === 'cost' ? COST_PARTS : SECOND_MS
+  const counted = unit === 'milliseconds' ? 'seconds' : unit
+  const resetsAt = new Date(startMs + lengthMs).toISOString()
+  const percent = kind === 'budget.100' ? 100 : 80
+  return {
+    data: {
+      ...{ percent, tenant, principal: principal ?? null, window_seconds: lengthMs / SECOND_MS },
+      ...{ resets_at: resetsAt, unit: counted, used: used / parts, limit: limit / parts },
+    },
+    chat: {
+      title: `${percent} % of a budget of ${principal ?? `the tenant ${tenant}`} is used`,
+      facts: [
+        ['Tenant', tenant],
+        ['Used', `${used / parts} of ${limit / parts} ${counted}`],
+        ['Starts anew', resetsAt],
+        ['See', 'collet budgets, collet usage'],
+      ],
+    },
+  }
+}
+
+function linesOf(lines: readonly string[], count: number): string {
+  const shown = lines.slice(0, MOST_LINES)
+  return [...shown, ...(count > shown.length ? [`and ${count - shown.length} more`] : [])].join('\n')
+}

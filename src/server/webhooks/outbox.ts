@@ -1,0 +1,149 @@
+import type { Webhook } from '#config/webhooks'
+import type { DueNotice, NoticeResult } from '#core/ports/notice-store'
+import type { Store } from '#core/ports/store'
+import type { Clock, Logger } from '#core/runtime'
+import { bodyOf, say, sayApproval } from './messages.ts'
+import { type Answer, postMessage } from './post.ts'
+
+const LOOK_EVERY_MS = 1_000
+/** Longer than one try can take: another process leaves it alone that long. */
+const LEASE_MS = 30_000
+/** To one receiver at once. */
+const MOST_AT_ONCE = 10
+const FIRST_PAUSE_MS = 2_000
+const LONGEST_PAUSE_MS = 5 * 60_000
+/** Whoever cannot be reached for a day is not told of that day any more. */
+const GIVE_UP_AFTER_MS = 24 * 3_600_000
+
+interface OutboxOptions {
+  readonly store: Pick<Store, 'notices' | 'approvals'>
+  /** Asked for each message: who is told may change. */
+  webhooks(): readonly Webhook[]
+  readonly fetch: typeof fetch
+  readonly clock: Clock
+  readonly log: Logger
+  readonly canSignIn: boolean
+  publicUrl(): string
+}
+
+interface Outbox {
+  /** One look at what is due; gives how many messages were tried. */
+  deliver(): Promise<number>
+  stop(): Promise<void>
+}
+
+/**
+ * Delivers the notices that the store holds, each at least once. Calls never wait for it, and a restart loses nothing: what is
+ * not delivered stays in the store, where any replica finds it. A receiver that hangs holds up nobody but itself.
+ */
+export function startOutbox(options: OutboxOptions): Outbox {
+  const { store, webhooks, clock, log } = options
+  const stopped = new AbortController()
+  const rounds = new Map<string, Promise<number>>()
+
+  const deliver = async (): Promise<number> => {
+    const due = await store.notices.due(clock.nowMs())
+    // What is for a receiver that is not known here is left to a replica that has read its config already.
+    const begun = webhooks().flatMap((webhook) => {
+      const { target } = webhook
+      if (!due.includes(target) || rounds.has(target) || stopped.signal.aborted) return []
+      const round = deliverTo(options, webhook, stopped.signal).finally(() => rounds.delete(target))
+      rounds.set(target, round)
+      return [round]
+    })
+    return (await Promise.all(begun)).reduce((sum, tried) => sum + tried, 0)
+  }
+
+  const timer = setInterval(() => {
+    if (webhooks().length > 0)
+      deliver().catch((err: unknown) => log.error({ err }, 'webhooks could not be looked after'))
+  }, LOOK_EVERY_MS).unref()
+
+  return {
+    deliver,
+    async stop() {
+      clearInterval(timer)
+      stopped.abort()
+      await Promise.allSettled(rounds.values())
+    },
+  }
+}
+
+/** All that is due for one receiver, a few at a time, until nothing is left or nothing gets through. */
+async function deliverTo(options: OutboxOptions, webhook: Webhook, stopped: AbortSignal): Promise<number> {
+  const { store, clock } = options
+  for (let tried = 0; ; ) {
+    const due = await store.notices.take(webhook.target, clock.nowMs(), LEASE_MS, MOST_AT_ONCE)
+    const results = await Promise.all(due.map((notice) => deliverOne(options, webhook, notice, stopped)))
+    tried += due.length
+    if (due.length < MOST_AT_ONCE || results.every((isOver) => !isOver) || stopped.aborted) return tried
+  }
+}
+
+/** Whether nothing is left to do about it. */
+async function deliverOne(
+  options: OutboxOptions,
+  webhook: Webhook,
+  notice: DueNotice,
+  stopped: AbortSignal,
+): Promise<boolean> {
+  const { store, clock, log } = options
+  const answer = await tryOne(options, webhook, notice, stopped).catch(() => UNREADABLE)
+  // Whether it was taken is not known: whoever finds it after the lease tries again.
+  if (stopped.aborted && answer?.kind === 'refused') return false
+  const result = resultOf(answer, notice, clock.nowMs())
+  await store.notices.settle(notice, result)
+  const { kind } = result
+  const said = { webhook: webhook.name, kind: notice.subject.kind, tries: notice.tries }
+  if (kind === 'failed') log.warn({ ...said, failure: result.failure }, 'a webhook did not take its message')
+  if (kind === 'given_up')
+    log.error(
+      { ...said, failure: result.failure },
+      'a message for a webhook was given up: collet webhooks tells more',
+    )
+  return kind !== 'failed'
+}
+
+const UNREADABLE = {
+  ...{ kind: 'refused', text: 'was not asked: what is to be told cannot be read', isGone: false, waitMs: 0 },
+} as const satisfies Answer
+
+/** `undefined` when there is nothing left to tell. */
+async function tryOne(
+  options: OutboxOptions,
+  webhook: Webhook,
+  notice: DueNotice,
+  signal: AbortSignal,
+): Promise<Answer | undefined> {
+  const body = await messageFor(options, webhook, notice)
+  if (body === undefined) return undefined
+  return await postMessage(webhook, { id: notice.id, body }, { ...options, signal })
+}
+
+async function messageFor(
+  { store, clock, publicUrl, canSignIn }: OutboxOptions,
+  webhook: Webhook,
+  { subject, createdAtMs }: DueNotice,
+): Promise<string | undefined> {
+  const happened = { type: subject.kind, atMs: createdAtMs }
+  if (!('approval' in subject)) return bodyOf(webhook, { ...happened, ...say(subject) })
+  const nowMs = clock.nowMs()
+  const approval = await store.approvals.findById(subject.approval)
+  if (approval === undefined) return undefined
+  const isOpen = approval.state === 'pending' && approval.expiresAtMs > nowMs
+  if (subject.kind === 'approval.requested' && !isOpen) return undefined
+  const words = { approvals: store.approvals, nowMs, publicUrl: publicUrl(), canSignIn }
+  return bodyOf(webhook, { ...happened, ...sayApproval(words, webhook, { subject, approval }) })
+}
+
+function resultOf(answer: Answer | undefined, notice: DueNotice, atMs: number): NoticeResult {
+  if (answer === undefined) return { kind: 'moot', atMs }
+  if (answer.kind === 'taken') return { kind: 'delivered', atMs }
+  const { text: failure, isGone, waitMs } = answer
+  if (isGone || atMs - notice.createdAtMs >= GIVE_UP_AFTER_MS) return { kind: 'given_up', failure, atMs }
+  return { kind: 'failed', failure, atMs, nextAtMs: atMs + Math.max(pauseMs(notice.tries), waitMs) }
+}
+
+function pauseMs(tries: number): number {
+  return Math.min(FIRST_PAUSE_MS * 2 ** (tries - 1), LONGEST_PAUSE_MS)
+}

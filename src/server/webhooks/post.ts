@@ -1,0 +1,93 @@
+import { createHmac } from 'node:crypto'
+import type { Webhook } from '#config/webhooks'
+import type { Clock } from '#core/runtime'
+
+/** Names a message: one that comes twice has the same. */
+const NOTICE_ID = 'collet-notice-id'
+
+const ANSWER_LIMIT_MS = 10_000
+/** No receiver may put its messages off for longer. */
+const LONGEST_WISH_MS = 3_600_000
+
+/** What a receiver made of a message, in words that an operator may read. Nothing that it says itself is among them. */
+export type Answer =
+  | { readonly kind: 'taken'; readonly text: string }
+  | {
+      readonly kind: 'refused'
+      readonly text: string
+      /** There is nobody any more, and will not be. */
+      readonly isGone: boolean
+      /** It asks for so much time. */
+      readonly waitMs: number
+    }
+
+interface Post {
+  readonly fetch: typeof fetch
+  readonly clock: Clock
+  readonly signal?: AbortSignal
+}
+
+/** Sends one message and waits for the status. No redirect is followed: what is signed is for this address alone. */
+export async function postMessage(
+  webhook: Pick<Webhook, 'url' | 'secret'>,
+  message: { readonly id: string; readonly body: string },
+  { fetch: send, clock, signal }: Post,
+): Promise<Answer> {
+  const { id, body } = message
+  const limit = AbortSignal.timeout(ANSWER_LIMIT_MS)
+  try {
+    const response = await send(webhook.url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        [NOTICE_ID]: id,
+        ...signatureOf(webhook, message, clock.nowMs()),
+      },
+      body,
+      redirect: 'error',
+      signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+    })
+    await response.body?.cancel()
+    const text = `answered ${response.status}`
+    if (response.ok) return { kind: 'taken', text }
+    const waitMs = Math.min(Number(response.headers.get('retry-after') ?? 0) * 1_000 || 0, LONGEST_WISH_MS)
+    return { kind: 'refused', text, isGone: response.status === 410, waitMs }
+  } catch (error) {
+    const text = limit.aborted
+      ? `did not answer within ${ANSWER_LIMIT_MS / 1_000} seconds`
+      : `could not be reached (${codeOf(error)})`
+    return { kind: 'refused', text, isGone: false, waitMs: 0 }
+  }
+}
+
+/** As Standard Webhooks has it: HMAC-SHA256 over id, time and body. */
+function signatureOf(
+  { secret }: Pick<Webhook, 'secret'>,
+  { id, body }: { readonly id: string; readonly body: string },
+  nowMs: number,
+): Record<string, string> {
+  if (secret === undefined) return {}
+  const timestamp = String(Math.floor(nowMs / 1_000))
+  const signature = createHmac('sha256', signingKey(secret.reveal()))
+    .update(`${id}.${timestamp}.${body}`)
+    .digest('base64')
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` }
+}
+
+/** `whsec_` secrets are base64, any other is its own text. */
+function signingKey(secret: string): Buffer {
+  return secret.startsWith('whsec_')
+    ? Buffer.from(secret.slice('whsec_'.length), 'base64')
+    : Buffer.from(secret)
+}
+
+const CODE = /^[A-Za-z0-9_]{1,60}$/
+
+/** What kind of error it is. Its text may hold the address, which for a chat is a secret. */
+function codeOf(error: unknown): string {
+  for (let each = error, depth = 0; each instanceof Error && depth < 5; each = each.cause, depth += 1) {
+    if ('code' in each && typeof each.code === 'string' && CODE.test(each.code)) return each.code
+    if (each.cause === undefined) return CODE.test(each.name) ? each.name : 'unknown'
+  }
+  return 'unknown'
+}

@@ -1,0 +1,190 @@
+import type { Page } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
+import { checkAxe, shoot, useConsole } from './harness.ts'
+
+const ECHO = `{
+  [Symbol.for('collet.tool')]: true,
+  id: 'Echo.Say@1.0.0',
+  description: 'Says it again.',
+  input: { type: 'object' },
+  output: {},
+  run: (input) => input,
+}`
+const KEY = 'a-key-that-is-long-enough-for-a-test'
+
+/** As somebody who comes back to the window: what is on it is asked for again. */
+const LOOK_AGAIN = 'dispatchEvent(new Event("visibilitychange"))'
+
+async function pathOf(page: Page): Promise<string> {
+  return new URL(page.url()).pathname
+}
+
+const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })
+
+/** On a machine of one's own: nobody has to sign in to look. */
+describe('the frame of the console, open', () => {
+  const collet = useConsole({ config: `export default { tools: [${ECHO}] }` })
+
+  it('leads a browser from the root to the console, and a program not', async () => {
+    const page = await collet.page()
+    await page.goto(collet.url)
+    await heading(page, '').first().waitFor()
+    expect(await pathOf(page)).toMatch(/^\/console/)
+    const answer = await fetch(collet.url, { headers: { accept: 'application/json' } })
+    expect(answer.headers.get('content-type')).toContain('json')
+  })
+
+  it('goes everywhere with the palette', async () => {
+    const page = await collet.page({ path: '/catalog' })
+    await page.keyboard.press('Control+k')
+    const field = page.getByRole('combobox', { name: 'Place or tool' })
+    await field.waitFor()
+    expect(await page.getByRole('option').count()).toBe(5)
+    await checkAxe(page, 'the palette')
+    await shoot(page, 'palette')
+    await field.fill('conn')
+    await page.keyboard.press('Enter')
+    await heading(page, 'Sign in').waitFor()
+    expect(await pathOf(page)).toBe('/console/connections')
+    await page.getByRole('button', { name: 'Jump to' }).first().click()
+    await field.fill('no such thing')
+    await page.getByText('No place and no tool has "no such thing" in its name.').waitFor()
+    await page.keyboard.press('Escape')
+    await field.waitFor({ state: 'detached' })
+  })
+
+  it('goes places with keys, shows their map, and lets them be turned off', async () => {
+    const page = await collet.page({ path: '/catalog' })
+    await page.keyboard.press('g')
+    await page.keyboard.press('s')
+    await page.waitForURL('**/console/settings')
+    await page.keyboard.press('?')
+    const letters = page.getByRole('checkbox', { name: 'Single letters act outside of fields' })
+    await letters.waitFor()
+    await checkAxe(page, 'the map of keys')
+    await shoot(page, 'keys')
+    await letters.uncheck()
+    await page.keyboard.press('Escape')
+    await letters.waitFor({ state: 'detached' })
+    await page.keyboard.press('g')
+    await page.keyboard.press('c')
+    await page.keyboard.press('?')
+    expect(await letters.count()).toBe(0)
+    expect(await pathOf(page)).toBe('/console/settings')
+    await page.reload()
+    await heading(page, 'Sign in').waitFor()
+    await page.keyboard.press('Control+k')
+    await page.getByRole('combobox', { name: 'Place or tool' }).waitFor()
+  })
+
+  it('copies the command that does the same', async () => {
+    const page = await collet.page({ path: '/catalog' })
+    const command = await page.locator('.echo code').innerText()
+    expect(command).toMatch(/^collet /)
+    await page.keyboard.press('y')
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command)
+    await page.getByRole('button', { name: 'Copy command' }).click()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+  })
+
+  it('keeps the theme, and shows it before anything else', async () => {
+    const page = await collet.page({ path: '/catalog' })
+    const ground = () => page.evaluate('getComputedStyle(document.body.parentElement).colorScheme')
+    await page.keyboard.press('t')
+    expect(await ground()).toBe('dark')
+    await page.reload({ waitUntil: 'commit' })
+    await page.waitForFunction('document.documentElement.dataset.theme === "dark"')
+    await page.getByRole('button', { name: 'Switch theme' }).first().click()
+    expect(await page.evaluate('localStorage.getItem("collet-theme")')).toBe(null)
+  })
+
+  it('asks to sign in where somebody has to be known, and the one-time link does it', async () => {
+    const page = await collet.page({ path: '/calls' })
+    await page.getByRole('heading', { name: 'Sign in to see this' }).waitFor()
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('dialog').getByText('collet sign-in').waitFor()
+    await checkAxe(page, 'the dialog to sign in')
+    await page.keyboard.press('Escape')
+    const known = await collet.page({ path: '/calls', as: 'operator' })
+    await heading(known, 'Calls').waitFor()
+    await known.getByRole('button', { name: /operator/ }).waitFor()
+  })
+
+  it('says that there is no such page', async () => {
+    const page = await collet.page({ path: '/nothing' })
+    await page.getByRole('link', { name: 'Open the catalog' }).click()
+    await page.waitForURL('**/console/catalog')
+  })
+
+  it('tells how long the server has been away, and goes on by itself', async () => {
+    const page = await collet.page({ path: '/calls', as: 'operator' })
+    await heading(page, 'Calls').waitFor()
+    await collet.server.stop()
+    await page.evaluate(LOOK_AGAIN)
+    await page.getByText(/^Not connected since \d\d:\d\d:\d\d\./).waitFor()
+    await page.getByText(/Not connected, trying again/).waitFor()
+    await checkAxe(page, 'offline')
+    await shoot(page, 'offline')
+    await collet.restart()
+    await page.getByRole('button', { name: 'Try now' }).click()
+    await page.getByText('Connected', { exact: true }).waitFor()
+    expect(await page.getByText(/^Not connected since/).count()).toBe(0)
+  })
+
+  it.each([
+    ['a phone', 390],
+    ['a small window', 1000],
+    ['a screen', 1280],
+  ])('fits %s', async (_, width) => {
+    const page = await collet.page({ path: '/catalog', width, as: 'operator' })
+    await heading(page, 'Catalog').waitFor()
+    await checkAxe(page, `the frame at ${width}`)
+    await page.getByRole('link', { name: 'Approvals' }).click()
+    await heading(page, 'Approvals').waitFor()
+    await page.getByRole('button', { name: /operator/ }).click()
+    await page.getByRole('menuitem', { name: 'Sign out' }).click()
+    await page.getByRole('button', { name: /Not signed in/ }).waitFor()
+  })
+})
+
+/** Where callers have keys, nobody sees anything without one. */
+describe('the frame of the console, with keys', () => {
+  const collet = useConsole({
+    config: `export default { tools: [${ECHO}], auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
+  })
+
+  it('lets a key in, refuses a wrong one, and forgets everything on the way out', async () => {
+    const page = await collet.page({ path: '/catalog' })
+    const field = page.getByLabel('API key')
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Sign in with the key' }).click()
+    await page.getByText('Paste a key first.').waitFor()
+    await field.fill('not-a-key-of-this-server')
+    await page.keyboard.press('Enter')
+    await page.getByRole('alert').waitFor()
+    await checkAxe(page, 'a wrong key')
+    await shoot(page, 'sign-in')
+    await field.fill(KEY)
+    await page.keyboard.press('Enter')
+    await heading(page, 'Catalog').waitFor()
+    expect(await page.evaluate('JSON.stringify({ ...localStorage, ...sessionStorage })')).not.toContain(KEY)
+    expect(await page.evaluate('document.cookie')).toBe('')
+    await page.reload()
+    await page.getByRole('button', { name: /ann/ }).click()
+    await page.getByRole('menuitem', { name: 'Sign out' }).click()
+    await field.waitFor()
+  })
+
+  it('asks again over the page when the session has ended, and goes on', async () => {
+    const page = await collet.page({ path: '/calls', as: { key: KEY } })
+    await heading(page, 'Calls').waitFor()
+    await page.context().clearCookies()
+    await page.evaluate(LOOK_AGAIN)
+    await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByLabel('API key').fill(KEY)
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await heading(page, 'Calls').waitFor()
+  })
+})
