@@ -5,6 +5,7 @@ import { ApiError } from '../../api/client.ts'
 import { useSession } from '../../api/session.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
+import { rememberTool } from '../../app/recent-tools.ts'
 import { useSearchState } from '../../app/search-state.ts'
 import { Select } from '../../parts/field.tsx'
 import { formatCount } from '../../parts/format.ts'
@@ -55,6 +56,7 @@ function Unknown({ error }: { readonly error: unknown }): ReactNode {
 }
 
 function Shown({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  useEffect(() => rememberTool(tool.base), [tool.base])
   return (
     <Page
       title={tool.base}
@@ -138,6 +140,8 @@ function Part({ to, children, className }: PartProps): ReactNode {
       search={true}
       hash={to}
       className={className}
+      activeOptions={{ includeHash: true }}
+      activeProps={{ 'aria-current': 'true' }}
       aria-current={isHere ? 'true' : undefined}
       onClick={() => document.getElementById(to)?.scrollIntoView()}
     >

@@ -77,7 +77,7 @@ export function typeWords(schema: Schema): string {
   const plain = Array.isArray(type) ? type.join(' or ') : typeof type === 'string' ? type : ''
   const base = kinds.length > 0 ? [...new Set(kinds)].join(' or ') : plain
   if (type === 'array') return isRecord(items) ? `list of ${typeWords(items)}` : 'list'
-  const name = base === '' ? (choices === undefined ? refName(schema) : 'one of') : base
+  const name = base !== '' ? base : Array.isArray(choices) ? typeof choices[0] : refName(schema)
   return [name, ...(typeof format === 'string' ? [format] : []), ...rangeWords(schema)].join(', ')
 }
 

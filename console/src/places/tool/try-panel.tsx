@@ -191,8 +191,9 @@ function takesFields({ input_schema: schema }: ToolDetails): boolean {
   )
 }
 
-function takesAnything({ input_schema: schema }: ToolDetails): boolean {
-  return schema.additionalProperties !== false && !isRecord(schema.properties)
+function takesAnything({ input_schema: { properties, additionalProperties } }: ToolDetails): boolean {
+  const isEmpty = !isRecord(properties) || Object.keys(properties).length === 0
+  return isEmpty && additionalProperties !== false
 }
 
 interface JsonInputProps {

@@ -17,13 +17,21 @@ export function checkInput(schema: Schema, input: unknown): readonly Misfit[] | 
     const { valid, errors } = validatorOf(schema).validate(input)
     if (valid) return []
     const leaves = errors.filter(({ keyword }) => !CARRIERS.has(keyword))
-    return (leaves.length > 0 ? leaves : errors).map(({ instanceLocation, error }) => ({
-      path: pathIn(instanceLocation),
-      says: error,
-    }))
+    return (leaves.length > 0 ? leaves : errors).map(({ instanceLocation, error }) =>
+      inWords(pathIn(instanceLocation), error),
+    )
   } catch {
     return undefined
   }
+}
+
+/** The library speaks of instances; people think of fields. */
+function inWords(path: readonly string[], error: string): Misfit {
+  const [, member] = /required property "(.+)"/.exec(error) ?? []
+  if (member !== undefined) return { path: [...path, member], says: 'Is required.' }
+  const [, expected] = /Expected "(.+)"/.exec(error) ?? []
+  if (expected !== undefined) return { path, says: `Has to be ${expected}.` }
+  return { path, says: error.replace(/^Instance /, 'It ').replace(/ instance /g, ' it ') }
 }
 
 /** These only say that something below them does not fit. */

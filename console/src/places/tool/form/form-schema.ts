@@ -2,8 +2,7 @@ import type { RJSFSchema } from '@rjsf/utils'
 import { isRecord, type Schema } from '../tool-data.ts'
 
 /**
- * A tool's schema as the form library reads it best. What it accepts stays the same; said otherwise are: types in a list, tuples as
- * today's JSON Schema writes them, "this or null", and alternatives without a name. Defaults are taken out, because the server fills them
+ * A tool's schema as the form library reads it best. What it accepts stays the same; said otherwise are: types in a list, "this or null", and alternatives without a name. Lists whose places differ are left to JSON. Defaults are taken out, because the server fills them
  * in itself and the input should hold only what somebody wrote; fields show them in grey.
  */
 export function toFormSchema(schema: Schema): RJSFSchema {
@@ -44,7 +43,7 @@ function rewrite(schema: unknown, root: Schema, level: number): RJSFSchema {
     const listed = schema[name]
     if (Array.isArray(listed)) next[name] = listed.map(within)
   }
-  return withoutDefault(asTuple(withBranches(withOneType(next), root)))
+  return withoutDefault(withoutTuple(withBranches(withOneType(next), root)))
 }
 
 /** `type: ['string', 'number']` is a choice; with `null` besides one type it is that type, which may be left empty. */
@@ -73,7 +72,7 @@ function withBranches(schema: Record<string, unknown>, root: Schema): Record<str
   if (isOrNull && only !== undefined && typeof only.type === 'string' && only.type !== 'object')
     return { ...only, ...rest, type: [only.type, 'null'] }
   // Constants are the options of one select.
-  if (branches.every((branch) => 'const' in branch)) return schema
+  if (branches.every((branch) => 'const' in branch)) return { type: 'string', ...schema }
   return {
     ...schema,
     [member]: branches.map((branch) => ({ ...branch, title: titleOf(branch, root), [BRANCH]: true })),
@@ -107,11 +106,11 @@ function resolvePointer(ref: string, root: Schema): Schema | undefined {
   return isRecord(found) ? found : undefined
 }
 
-/** Tuples as drafts before 2020-12 wrote them, which is what the library knows. */
-function asTuple(schema: Record<string, unknown>): Record<string, unknown> {
-  const { prefixItems, items, ...rest } = schema
-  if (!Array.isArray(prefixItems)) return schema
-  return { ...rest, items: prefixItems, ...(items === undefined ? {} : { additionalItems: items }) }
+/** A list whose places differ has no fields: it is written as JSON. */
+function withoutTuple(schema: Record<string, unknown>): Record<string, unknown> {
+  if (!Array.isArray(schema.prefixItems) && !Array.isArray(schema.items)) return schema
+  const { description } = schema
+  return { description: typeof description === 'string' ? description : 'A list, as JSON.' }
 }
 
 function withoutDefault(schema: Record<string, unknown>): RJSFSchema {

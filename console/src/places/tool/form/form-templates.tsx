@@ -8,7 +8,7 @@ import {
   type RJSFSchema,
   type TemplatesType,
 } from '@rjsf/utils'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useEffect, useState } from 'react'
 import { Button, IconButton } from '../../../parts/button.tsx'
 import { TextInput } from '../../../parts/field.tsx'
 import { countOf } from '../../../parts/format.ts'
@@ -20,6 +20,7 @@ import { BaseInput } from './form-widgets.tsx'
 
 /** Label, control, what the schema says of it, and what the server said. */
 function FieldFrame(props: FieldTemplateProps): ReactNode {
+  useConstants(props)
   const { id, fieldPathId, schema, required, children, hidden, displayLabel, rawDescription, registry } =
     props
   if (hidden === true) return <div hidden>{children}</div>
@@ -27,6 +28,7 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
   const isGroup = isGroupOf(schema) || isChoice(schema)
   const isBranch = schema[BRANCH] === true
   const name = nameOf(fieldPathId.path)
+  const isRequired = required === true && !isBranch && typeof fieldPathId.path.at(-1) === 'string'
   // A choice has its label, and what is chosen says below it what it is of.
   const hasLabel = isChoice(schema) ? name !== '' : displayLabel === true && !isGroup
   return (
@@ -34,7 +36,7 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
       {hasLabel && (
         <label htmlFor={isChoice(schema) ? choiceId(id, schema) : id} className={isBranch ? 'vh' : undefined}>
           <code>{isBranch ? `${name}, ${schema.title ?? ''}` : name}</code>
-          {required === true && !isBranch && <span className="dim">required</span>}
+          {isRequired && <span className="dim"> required</span>}
         </label>
       )}
       <Extra {...props}>{children}</Extra>
@@ -51,6 +53,33 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
       )}
     </div>
   )
+}
+
+/** What the schema leaves no choice about is filled in as soon as anything of the object is. */
+function useConstants({ schema, formData, onChange, fieldPathId, id }: FieldTemplateProps): void {
+  const fixed = fixedMembers(schema, formData)
+  useEffect(() => {
+    if (fixed !== undefined) onChange({ ...formData, ...JSON.parse(fixed) }, fieldPathId.path, undefined, id)
+  }, [fixed, formData, onChange, fieldPathId.path, id])
+}
+
+/** As JSON, so that equal ones are the same. */
+function fixedMembers({ properties, required }: RJSFSchema, value: unknown): string | undefined {
+  if (!isRecord(value) || properties === undefined || Object.keys(withoutGaps(value)).length === 0)
+    return undefined
+  const missing = Object.entries(properties).flatMap(([name, member]) =>
+    isRecord(member) &&
+    member.const !== undefined &&
+    value[name] === undefined &&
+    required?.includes(name) === true
+      ? [[name, member.const]]
+      : [],
+  )
+  return missing.length === 0 ? undefined : JSON.stringify(Object.fromEntries(missing))
+}
+
+function withoutGaps(value: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined))
 }
 
 function isChoice(schema: RJSFSchema): boolean {
@@ -156,9 +185,9 @@ interface GroupProps extends Pick<ObjectFieldTemplateProps, 'schema' | 'required
 function Group({ name, schema, required, children }: GroupProps): ReactNode {
   return (
     <fieldset className="field-group">
-      <legend className="label">
+      <legend className={schema[BRANCH] === true ? 'vh' : 'label'}>
         <code>{name}</code>
-        {required === true && <span className="dim">required</span>}
+        {required === true && !/^\d/.test(name) && <span className="dim"> required</span>}
       </legend>
       {schema.description !== undefined && <p className="hint">{schema.description}</p>}
       {children}

@@ -82,10 +82,13 @@ function OneOf(props: WidgetProps): ReactNode {
   )
 }
 
-function ManyOf({ value, options, onChange, label }: WidgetProps): ReactNode {
+function ManyOf({ value, options, onChange, label, name }: WidgetProps): ReactNode {
   const chosen: readonly unknown[] = Array.isArray(value) ? value : []
   return (
-    <div className="stack-1" role="group" aria-label={label}>
+    <fieldset className="field-group">
+      <legend className="label">
+        <code>{name || label}</code>
+      </legend>
       {(options.enumOptions ?? []).map((choice) => (
         <Checkbox
           key={choice.label}
@@ -100,7 +103,7 @@ function ManyOf({ value, options, onChange, label }: WidgetProps): ReactNode {
           }
         />
       ))}
-    </div>
+    </fieldset>
   )
 }
 

@@ -1,4 +1,5 @@
-import { withTheme } from '@rjsf/core'
+// The package as a whole would ask for its tests' packages, too.
+import withTheme from '@rjsf/core/lib/withTheme.js'
 import { Component, type ReactNode, useMemo } from 'react'
 import { Note } from '../../../parts/meaning.tsx'
 import type { Schema } from '../tool-data.ts'
@@ -37,10 +38,14 @@ export function InputForm({ schema, value, onChange, errors }: InputFormProps): 
         validator={formValidator}
         formData={value}
         formContext={{ errors }}
-        onChange={({ formData }) => onChange(withoutUndefined(formData))}
+        onChange={({ formData }, id) => {
+          // Without a field that changed it is what the library would fill in by itself.
+          if (id !== undefined) onChange(withoutUndefined(formData))
+        }}
         experimental_defaultFormStateBehavior={{
-          emptyObjectFields: 'skipEmptyDefaults',
+          emptyObjectFields: 'skipDefaults',
           arrayMinItems: { populate: 'never' },
+          constAsDefaults: 'never',
         }}
         showErrorList={false}
         noValidate
