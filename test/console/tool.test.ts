@@ -331,7 +331,7 @@ describe('a real call', () => {
     const needy = await open('Needs.All')
     await needy.getByText('google account').waitFor()
     await needy.getByText('Secret API_KEY').waitFor()
-    await needy.getByRole('button', { name: 'Copy the command that sets API_KEY' }).click()
+    await needy.getByRole('button', { name: 'Copy command that sets API_KEY' }).click()
     expect(await needy.evaluate('navigator.clipboard.readText()')).toContain('collet secrets set API_KEY')
     await runButton(needy).click()
     await result(needy)

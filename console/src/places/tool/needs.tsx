@@ -77,7 +77,7 @@ function Connect({ need }: { readonly need: Requirement }): ReactNode {
     )
   if (need.connect.command === null) return null
   return (
-    <CopyButton text={need.connect.command} label={`Copy the command that sets ${need.id}`}>
+    <CopyButton text={need.connect.command} label={`Copy command that sets ${need.id}`}>
       Copy command
     </CopyButton>
   )

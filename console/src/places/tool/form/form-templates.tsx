@@ -1,4 +1,5 @@
 import {
+  ADDITIONAL_PROPERTY_FLAG,
   type ArrayFieldItemTemplateProps,
   type ArrayFieldTemplateProps,
   canExpand,
@@ -100,12 +101,10 @@ function nameOf(path: readonly (string | number)[]): string {
   return typeof last === 'number' ? `${last + 1}.` : (last ?? '')
 }
 
-const ADDITIONAL = '__additional_property'
-
 /** A member whose name is free has a field for it, and can be taken away. */
 function Extra(props: FieldTemplateProps): ReactNode {
   const { id, schema, label, onKeyRenameBlur, onRemoveProperty, children } = props
-  if (!(ADDITIONAL in schema)) return children
+  if (!(ADDITIONAL_PROPERTY_FLAG in schema)) return children
   return (
     <div className="extra-member">
       <TextInput
