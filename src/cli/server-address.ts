@@ -112,7 +112,7 @@ async function configuredServer(
 }
 
 /** Whether anybody answers: a server that was killed leaves its file behind. */
-async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch'>): Promise<boolean> {
+export async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch'>): Promise<boolean> {
   try {
     await (await ask(`${url}/health`, { signal: AbortSignal.timeout(LONGEST_LOOK_MS) })).body?.cancel()
     return true

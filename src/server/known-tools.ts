@@ -1,9 +1,22 @@
 import type { ParsedConfig } from '#config/schema'
-import { catalogIdOf, functionNameOf, tagsOf, toolkitOf } from '#core/imports/project'
+import type { Settings } from '#config/settings'
+import { fault } from '#core/errors'
+import { Pins } from '#core/imports/pins'
+import {
+  catalogIdOf,
+  functionNameOf,
+  joinTools,
+  projectTools,
+  tagsOf,
+  toolkitOf,
+} from '#core/imports/project'
+import { FailedSource } from '#core/imports/sources'
+import type { Source } from '#core/ports/source'
 import type { Store } from '#core/ports/store'
+import { type Clock, SILENT_LOGGER } from '#core/runtime'
 import type { SafetyTier, Tool, ToolPolicy } from '#core/tool'
 import type { Selected } from '#core/tools/toolsets'
-import { SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
+import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 
 /** What is known of a tool without opening its source: enough to say what names, patterns and scopes are about. */
 export interface KnownTool extends Selected {
@@ -24,11 +37,7 @@ export async function findKnownTools(
   own: readonly Tool[],
   store: Pick<Store, 'sources' | 'pins'> | undefined,
 ): Promise<KnownHere> {
-  const sources = new Map(Object.entries(configured))
-  for (const { key, options } of (await store?.sources.list()) ?? []) {
-    const parsed = SOURCE_OPTIONS.safeParse(options)
-    if (parsed.success && !sources.has(key)) sources.set(key, parsed.data)
-  }
+  const sources = await knownSources(Object.entries(configured), store)
   const unread = new Map<string, SourceOptions>()
   const imported: KnownTool[] = []
   for (const [key, options] of sources) {
@@ -38,6 +47,55 @@ export async function findKnownTools(
     if (tools.length === 0) unread.set(key, options)
   }
   return { tools: [...own, ...imported], sources: [...sources.keys()], unread }
+}
+
+/** Those of the config and of the store; a key in both means the config's. */
+async function knownSources(
+  configured: Iterable<readonly [string, SourceOptions]>,
+  store: Pick<Store, 'sources'> | undefined,
+): Promise<ReadonlyMap<string, SourceOptions>> {
+  const sources = new Map(configured)
+  for (const { key, options } of (await store?.sources.list()) ?? []) {
+    const parsed = SOURCE_OPTIONS.safeParse(options)
+    if (parsed.success && !sources.has(key)) sources.set(key, parsed.data)
+  }
+  return sources
+}
+
+interface Projected {
+  readonly tools: readonly Tool[]
+  /** Absent where there is no store. */
+  readonly pins?: Pins
+}
+
+/** The same tools whole, as they would be listed. Sources are made for it, so that their options count, and are asked nothing. */
+export async function projectKnownTools(
+  settings: Pick<Settings, 'sources' | 'tools' | 'folder' | 'calls'>,
+  store: Pick<Store, 'sources' | 'pins'> | undefined,
+  clock: Clock,
+): Promise<Projected> {
+  if (store === undefined) return { tools: settings.tools }
+  const services = { fetch: askNobody, clock, log: SILENT_LOGGER, folder: settings.folder }
+  const pins = new Pins({ store, clock, log: SILENT_LOGGER })
+  const imported: (readonly Tool[])[] = []
+  for (const [key, options] of await knownSources(settings.sources, store)) {
+    const kind = sourceKind(options)
+    const source: Source = await openSource(key, options, services).catch(
+      (error: unknown) => new FailedSource({ key, type: options.type, kind }, error),
+    )
+    try {
+      const pinned = (await pins.accepted(key)).filter(({ offered }) => source.wants?.(offered) ?? true)
+      const { tools } = await projectTools(source, pinned, settings.calls)
+      imported.push(tools)
+    } finally {
+      await source.close()
+    }
+  }
+  return { tools: (await joinTools(settings.tools, imported)).tools, pins }
+}
+
+async function askNobody(): Promise<never> {
+  throw fault('internal', 'A source was asked by a command that only lists what is known.')
 }
 
 interface Said {

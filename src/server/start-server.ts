@@ -260,7 +260,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
     const webConsole = createConsole({
-      ...{ settings, store, authenticator, startToken, clock, publicUrl },
+      ...{ settings, store, authenticator, startToken, broker, clock, log, publicUrl },
       folder: options.consoleFolder,
     })
     const { sessions, startLinks } = webConsole
@@ -297,7 +297,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         },
         access,
       ),
-      ...createCallEventRoutes({ feed: callFeed, clock, enter: gateway.enterWaiting }, access),
+      ...createCallEventRoutes(
+        {
+          ...{ feed: callFeed, clock, enter: gateway.enterWaiting },
+          baseOf: (name) => services.registry.find(name)?.parts.base,
+        },
+        access,
+      ),
       ...createReloadRoutes(
         { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
         access,

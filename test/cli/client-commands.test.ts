@@ -172,10 +172,11 @@ describe('collet call', () => {
 })
 
 describe('collet tools --url', () => {
-  it('lists what the server offers', async () => {
-    const io = new FakeIo(clientOf({}))
+  const hasNoRoutes = { fetch: async () => new Response('', { status: 404 }) }
+
+  it('lists what a server of another make offers, which tells no facts', async () => {
+    const io = new FakeIo({ ...clientOf({}), ...hasNoRoutes })
     expect(await io.run('tools', '--url', 'http://h:1')).toBe(0)
-    // Another kind of server tells no facts.
     expect(io.stdout.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
       ['TOOL', 'NAME', 'CATALOG ID', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION'],
       ['T.A@1.0.0', expect.any(String), '-', '-', '-', '-', '-', 'Adds.'],
@@ -184,10 +185,10 @@ describe('collet tools --url', () => {
   })
 
   it('says when nobody answers', async () => {
-    const list: Client['list'] = async () => {
-      throw new CallFailure('transport', 'No answer.')
+    const fetch = async () => {
+      throw new TypeError('fetch failed')
     }
-    const io = new FakeIo(clientOf({ list }))
+    const io = new FakeIo({ ...clientOf({}), fetch })
     expect(await io.run('tools', '--url', 'http://h:1')).toBe(3)
     expect(io.stderr).toContain('Is the server running?')
   })

@@ -143,7 +143,6 @@ describe('collet doctor', () => {
     expect(said).toContain('✓ source files (no tools read yet), as last seen')
     expect(said).toContain('! calls  Of 1 call nobody knows whether it took effect')
     expect(said).toContain('collet calls settle records what happened')
-    expect(await run('tools')).toContain('Sources have more tools: files (0)')
   })
 
   it('leaves no trace in the journal', async () => {

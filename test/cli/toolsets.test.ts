@@ -68,7 +68,7 @@ it('collet tools --toolset lists what is in it, of the config or of a server', a
   const server = await startServer(testSettings({ tools: TOOLS, toolsets }), { graceMs: 0 })
   expect(await ids('--url', server.url, '--toolset', 'say')).toEqual(['Open.Say@1.0.0'])
   const unknown = await run('tools', '--url', server.url, '--toolset', 'sya')
-  expect([unknown.code, unknown.stderr]).toEqual([3, expect.stringContaining('Did you mean "say"?')])
+  expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('Did you mean "say"?')])
   await server.close()
 })
 

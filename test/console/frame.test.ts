@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { checkAxe, shoot, useConsole } from './harness.ts'
 
 const ECHO = `{
@@ -42,10 +42,22 @@ describe('the frame of the console, open', () => {
     expect(await page.getByRole('option').count()).toBe(5)
     await checkAxe(page, 'the palette')
     await shoot(page, 'palette')
-    await field.fill('conn')
+    // As fast as anybody can type.
+    await page.keyboard.type('conn')
     await page.keyboard.press('Enter')
-    await heading(page, 'Sign in').waitFor()
-    expect(await pathOf(page)).toBe('/console/connections')
+    await page.waitForURL('**/console/connections')
+    await page.keyboard.press('Control+k')
+    await field.waitFor()
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**/console/calls')
+    await page.keyboard.press('Control+k')
+    await page.getByRole('option', { name: 'Settings' }).click()
+    await page.waitForURL('**/console/settings')
+    await page.keyboard.press('Control+k')
+    await field.fill('echo')
+    await page.getByRole('option', { name: 'Echo.Say', exact: true }).click()
+    await page.waitForURL('**/console/tools/Echo.Say')
     await page.getByRole('button', { name: 'Jump to' }).first().click()
     await field.fill('no such thing')
     await page.getByText('No place and no tool has "no such thing" in its name.').waitFor()
@@ -108,6 +120,55 @@ describe('the frame of the console, open', () => {
     const known = await collet.page({ path: '/calls', as: 'operator' })
     await heading(known, 'Calls').waitFor()
     await known.getByRole('button', { name: /operator/ }).waitFor()
+  })
+
+  it('lets somebody in who signed in in another window', async () => {
+    const page = await collet.page({ path: '/settings' })
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('dialog').waitFor()
+    const other = await page.context().newPage()
+    await other.goto(await collet.link())
+    await other.close()
+    await page.evaluate('dispatchEvent(new Event("focus"))')
+    await heading(page, 'Settings').waitFor()
+    expect(await page.getByRole('dialog').count()).toBe(0)
+  })
+
+  it('is there at once', async () => {
+    const page = await collet.page({ path: '/catalog' })
+    const loads: number[] = []
+    for (let load = 0; load < 3; load++) {
+      await page.goto(`${collet.url}/console/calls`, { waitUntil: 'commit' })
+      await heading(page, 'Sign in').waitFor()
+      loads.push(Number(await page.evaluate('performance.now()')))
+    }
+    process.stdout.write(`the frame could be used after ${loads.map((ms) => Math.round(ms)).join(', ')} ms\n`)
+    expect(Math.min(...loads)).toBeLessThan(1500)
+  })
+
+  it('can be used with more contrast, and with colours of the system alone', async () => {
+    const page = await collet.page({ path: '/catalog', as: 'operator' })
+    await page.emulateMedia({ contrast: 'more' })
+    await checkAxe(page, 'more contrast')
+    await page.emulateMedia({ contrast: null, forcedColors: 'active' })
+    const outline = `getComputedStyle(document.querySelector('.places [aria-current]')).outlineStyle`
+    expect(await page.evaluate(outline)).toBe('solid')
+  })
+
+  it('is watched: errors, breaches of its policy and requests to elsewhere fail a story', async () => {
+    const page = await collet.page({ path: '/catalog' })
+    await page.evaluate('setTimeout(() => { throw new Error("on purpose") })')
+    await page.evaluate('document.body.insertAdjacentHTML("beforeend", "<i style=\'color: red\'>styled</i>")')
+    await page.evaluate('document.body.insertAdjacentHTML("beforeend", "<img src=//[::1]:4444/x.png>")')
+    await page.evaluate('fetch("http://[::1]:4444/elsewhere").catch(() => undefined)')
+    let faults = ''
+    await vi.waitFor(() => {
+      faults += collet.takeFaults().join('\n')
+      expect(faults).toContain('error in the page: Error: on purpose')
+      expect(faults).toMatch(/inline style.*style-src 'self'/s)
+      expect(faults).toMatch(/:4444\/x\.png.*img-src 'self' data:/s)
+      expect(faults).toMatch(/:4444\/elsewhere.*connect-src 'self'/s)
+    })
   })
 
   it('says that there is no such page', async () => {

@@ -47,6 +47,8 @@ export interface ConsoleHarness {
   admin(path: string, init?: RequestInit): Promise<Response>
   /** A browser window of its own, with cookies of its own. */
   page(options?: PageOptions): Promise<Page>
+  /** What the pages of this story did that no page may do; they are forgiven by being asked for. */
+  takeFaults(): readonly string[]
   /** Ends the server and starts it again on the same port and folder. */
   restart(): Promise<void>
 }
@@ -77,8 +79,9 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
       playwright.launch({ executablePath, args: FLAGS, headless: true }),
     ])
   })
+  const takeFaults = (): readonly string[] => opened.flatMap((page) => page.faults.splice(0))
   afterEach(async () => {
-    const faults = opened.flatMap((page) => page.faults)
+    const faults = takeFaults()
     await Promise.all(opened.splice(0).map(({ context }) => context.close()))
     expect(faults, 'what no page may do').toEqual([])
   })
@@ -103,6 +106,7 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
     folder,
     admin,
     link,
+    takeFaults,
     get server() {
       return server
     },
@@ -133,7 +137,7 @@ const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage']
 interface Watched {
   readonly page: Page
   readonly context: BrowserContext
-  readonly faults: readonly string[]
+  readonly faults: string[]
 }
 
 async function openPage(browser: Browser, url: string, options: PageOptions): Promise<Watched> {

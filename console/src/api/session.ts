@@ -1,4 +1,5 @@
 import { type QueryClient, queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useEffect } from 'react'
 import { rememberCsrf, request, sessionGone } from './client.ts'
 
 /** Who looks at the page, and at which server. `GET /console/session` answers everybody. */
@@ -56,6 +57,21 @@ export function useSignIn(): { signIn(key: string): Promise<void>; signOut(): Pr
       location.assign(document.baseURI)
     },
   }
+}
+
+/** Somebody who signed in in another window, by the printed link for one, is let in here when coming back to this one. */
+export function useSignInElsewhere(isAwaited: boolean): void {
+  const client = useQueryClient()
+  useEffect(() => {
+    if (!isAwaited) return undefined
+    const look = async (): Promise<void> => {
+      const session = await request<Session>('/console/session').catch(() => undefined)
+      if (session !== undefined && session.principal !== null) enter(client, session)
+    }
+    const onReturn = (): void => void look()
+    addEventListener('focus', onReturn)
+    return () => removeEventListener('focus', onReturn)
+  }, [client, isAwaited])
 }
 
 function enter(client: QueryClient, session: Session): void {

@@ -1,7 +1,14 @@
-import { Combobox, ComboboxItem, ComboboxList, ComboboxProvider, Dialog } from '@ariakit/react'
+import {
+  Combobox,
+  ComboboxItem,
+  ComboboxList,
+  ComboboxProvider,
+  Dialog,
+  useComboboxStore,
+} from '@ariakit/react'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { type ReactNode, useDeferredValue, useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { type ToolRow, toolsQuery } from '../api/tools.ts'
 import { useKey } from '../keyboard.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
@@ -33,9 +40,18 @@ export function Palette(): ReactNode {
 
 function Jump({ onDone }: { readonly onDone: () => void }): ReactNode {
   const [text, setText] = useState('')
-  const targets = useTargets(useDeferredValue(text.trim()))
+  const targets = useTargets(text.trim())
+  const list = useComboboxStore({ open: true, value: text, setValue: setText })
+  const choose = (target: Target | undefined): void => {
+    if (target === undefined) return
+    onDone()
+    target.go()
+  }
+  // Who types fast presses Enter before the first of the new list is marked, and means it.
+  const chosen = (): Target | undefined =>
+    targets.find((_, index) => idOf(index) === list.getState().activeId) ?? targets[0]
   return (
-    <ComboboxProvider open value={text} setValue={setText}>
+    <ComboboxProvider store={list}>
       <div className="row palette-q">
         <Icon name="search" size={14} className="dim" />
         <Combobox
@@ -44,26 +60,30 @@ function Jump({ onDone }: { readonly onDone: () => void }): ReactNode {
           placeholder="Place or tool"
           autoSelect="always"
           data-autofocus="true"
+          onChange={() => list.setActiveId(undefined)}
+          onKeyDown={(event) => {
+            if (event.key !== 'Enter') return
+            event.preventDefault()
+            choose(chosen())
+          }}
         />
         <kbd>esc</kbd>
       </div>
       <ComboboxList alwaysVisible aria-label="Where to go">
-        {targets.map(({ key, icon, label, hint, go }) => (
+        {targets.map((target, index) => (
           <ComboboxItem
-            key={key}
+            key={target.key}
+            id={idOf(index)}
             className="palette-item"
-            value={key}
+            value={target.key}
             setValueOnClick={false}
             hideOnClick={false}
             focusOnHover
-            onClick={() => {
-              onDone()
-              go()
-            }}
+            onClick={() => choose(target)}
           >
-            <Icon name={icon} size={14} />
-            <span className="grow clip">{label}</span>
-            {hint !== undefined && <kbd>{hint}</kbd>}
+            <Icon name={target.icon} size={14} />
+            <span className="grow clip">{target.label}</span>
+            {target.hint !== undefined && <kbd>{target.hint}</kbd>}
           </ComboboxItem>
         ))}
       </ComboboxList>
@@ -72,6 +92,10 @@ function Jump({ onDone }: { readonly onDone: () => void }): ReactNode {
       )}
     </ComboboxProvider>
   )
+}
+
+function idOf(index: number): string {
+  return `jump-${index}`
 }
 
 interface Target {

@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { request } from '../api/client.ts'
 import { type Session, useSession } from '../api/session.ts'
+import { toolsQuery } from '../api/tools.ts'
 import { IconButton } from '../parts/button.tsx'
 import { formatCount } from '../parts/format.ts'
 import { Icon, Mark } from '../parts/icon.tsx'
@@ -33,6 +34,7 @@ export function Rail(): ReactNode {
               <Icon name={icon} />
               <span className="name">{name}</span>
               <Due {...due[to]} />
+              {to === '/catalog' && <ToolCount />}
             </Link>
           </li>
         ))}
@@ -52,6 +54,18 @@ function Due({ count, what }: { readonly count?: number; readonly what?: string 
     <span className="count due">
       {formatCount(count)}
       <span className="vh"> {what}</span>
+    </span>
+  )
+}
+
+/** Known once the catalog or the palette was opened: the list may be long, and nobody waits for a number. */
+function ToolCount(): ReactNode {
+  const { data } = useQuery({ ...toolsQuery, enabled: false })
+  if (data === undefined) return null
+  return (
+    <span className="count">
+      {formatCount(data.tools.length)}
+      <span className="vh"> tools</span>
     </span>
   )
 }

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react'
 import { addressOf, sessionGone } from '../api/client.ts'
-import { type Session, useSession, useSignIn } from '../api/session.ts'
+import { type Session, useSession, useSignIn, useSignInElsewhere } from '../api/session.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeLine } from '../parts/code.tsx'
 import { Dialog } from '../parts/dialog.tsx'
@@ -26,33 +26,33 @@ export function SignInDialog(): ReactNode {
   const session = useSession()
   const isGone = useStore(sessionGone)
   const isAsked = useStore(over) === 'sign-in'
+  const isSignedOut = session?.principal === null
+  const isForced = isSignedOut && !session.server.isOpen
+  const isOpen = isForced || isGone || (isAsked && isSignedOut)
+  useSignInElsewhere(isOpen)
   if (session === undefined) return null
-  const isForced = session.principal === null && !session.server.isOpen
   const close = (): void => {
     over.set('nothing')
     sessionGone.set(false)
   }
   return (
     <Dialog
-      title={isGone && session.principal !== null ? 'Your session has ended' : 'Sign in'}
-      isOpen={isForced || isGone || isAsked}
-      onClose={isForced || isGone ? undefined : close}
+      title={isSignedOut ? 'Sign in' : 'Your session has ended'}
+      isOpen={isOpen}
+      onClose={isSignedOut && !isForced ? close : undefined}
     >
-      {isGone && session.principal !== null && (
-        <p className="soft">What you were doing is kept. Sign in to go on with it.</p>
-      )}
+      {!isSignedOut && <p className="soft">What you were doing is kept. Sign in to go on with it.</p>}
       <SignInForm session={session} onDone={close} />
     </Dialog>
   )
 }
 
-function SignInForm({
-  session,
-  onDone,
-}: {
+interface SignInFormProps {
   readonly session: Session
   readonly onDone: () => void
-}): ReactNode {
+}
+
+function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
   const { signIn } = useSignIn()
   const [key, setKey] = useState('')
   const [failure, setFailure] = useState<string>()
@@ -109,7 +109,7 @@ function SignInForm({
             Did you start this server? It printed a link that signs you in as its operator. This command
             prints a new one:
           </p>
-          <CodeLine text="collet sign-in" label="command" />
+          <CodeLine text="npx collet sign-in" label="command" />
         </div>
       )}
     </>

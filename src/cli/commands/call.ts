@@ -1,4 +1,3 @@
-import { lookIntoStore } from '#cli/check-store'
 import {
   type Arguments,
   type Command,
@@ -11,18 +10,16 @@ import {
 } from '#cli/command'
 import { readAll } from '#cli/input'
 import type { CliIo } from '#cli/io'
-import { type Output, renderTable } from '#cli/output'
+import type { Output } from '#cli/output'
 import {
   callerKey,
   connectionAdvice,
-  DEFAULT_URL,
   fetchFrom,
   findServer,
   NOBODY_THERE,
   SERVER_OPTIONS,
   type ServerAddress,
 } from '#cli/server-address'
-import { hasStore, loadProject, storeAccess } from '#cli/store-access'
 import {
   CallFailure,
   type CallOptions,
@@ -32,10 +29,6 @@ import {
   type TriedCall,
 } from '#client/index'
 import { cleanJson, cleanText, isJsonObject, type JsonObject, parseJson } from '#core/json'
-import { didYouMean } from '#core/nearest-name'
-import type { Tool } from '#core/tool'
-import { factsOf, needsOf, type ToolFacts, type ToolNeeds } from '#core/tools/facts'
-import { isInToolset, type Toolset } from '#core/tools/toolsets'
 
 /** What a tool may need beyond its input. */
 const REQUIREMENT_OPTIONS = {
@@ -99,7 +92,7 @@ const EXIT_OF = {
 
 const ADVICE = {
   tool: undefined,
-  validation: 'collet tools --url … --json shows the input schema.',
+  validation: 'collet tools show TOOL shows its input.',
   requirements:
     'Supply what the tool needs with --secret ID=VALUE or --user ID; an operator can store secrets with collet secrets set.',
   config: undefined,
@@ -237,162 +230,4 @@ async function readInput(text: string | undefined, { stdin }: CommandContext): P
   )
 }
 
-const tools = defineCommand<'config' | 'url' | 'key' | 'toolset'>({
-  name: 'tools',
-  summary: 'Lists the tools of a config, or of a running server.',
-  details: [
-    'Without --url it loads the config, checks its tools and shows what is wrong with them.',
-    'TOOL, NAME and CATALOG ID are names of the same tool: you can call it by any of them. TIER is the most that a call can do',
-    '(pure, read, write, exec), APPROVAL whether a person has to approve it first, NEEDS what it uses besides its input.',
-    'NAME and CATALOG ID are left out on a narrow terminal; --json prints everything.',
-  ],
-  positionals: [],
-  options: {
-    ...SERVER_OPTIONS,
-    url: { value: 'U', help: 'List the tools of this server instead.' },
-    toolset: { value: 'NAME', help: 'List only the tools of this toolset.' },
-  },
-  examples: ['collet tools', 'collet tools --json', 'collet tools --url http://127.0.0.1:4100 --toolset crm'],
-  async run(args, context) {
-    const toolset = args.text('toolset')
-    if (args.text('url') !== undefined) return await listRemote(args, toolset, context)
-    const { tools: all, loaded } = await loadProject(args.text('config'), context)
-    const found = toolset === undefined ? all : within(toolset, all, loaded.config.toolsets)
-    const code = list(
-      found.map(describeTool),
-      found.map((tool) => ({ ...tool, needs: needsOf(tool), facts: factsOf(tool) })),
-      context,
-    )
-    if (!context.json) await noteImported(args, context)
-    return code
-  },
-})
-
-/** Tools of sources are only known to a server; that there are some is known from what was accepted of them. */
-async function noteImported(args: Arguments<'config'>, context: CommandContext): Promise<void> {
-  const { services, output, clock } = context
-  const { imported } = await lookIntoStore({
-    isThere: await hasStore(args, context),
-    openStore: async () => services.openStore(await storeAccess(args, context)),
-    nowMs: clock.nowMs(),
-  })
-  if (imported.size === 0) return
-  const each = [...imported].map(([source, tools]) => `${source} (${tools})`).join(', ')
-  output.note(
-    `Sources have more tools: ${cleanText(each)}. "collet tools --url ${DEFAULT_URL}" lists what a running server serves.`,
-  )
-}
-
-function within(
-  name: string,
-  tools: readonly Tool[],
-  toolsets: Readonly<Record<string, Toolset>>,
-): readonly Tool[] {
-  const toolset = Object.hasOwn(toolsets, name) ? toolsets[name] : undefined
-  if (toolset !== undefined) return tools.filter((tool) => isInToolset(toolset, tool))
-  const known = didYouMean(name, Object.keys(toolsets))
-  throw new UsageError(`There is no toolset "${name}" in the config.${known} collet toolsets lists them.`)
-}
-
-async function listRemote(
-  args: Arguments<keyof typeof SERVER_OPTIONS>,
-  toolset: string | undefined,
-  context: CommandContext,
-): Promise<ExitCode> {
-  const { output, services } = context
-  const server = await findServer(args, context)
-  try {
-    const client = await services.connect(server.url, {
-      apiKey: callerKey(args, context),
-      toolset,
-      fetch: fetchFrom(server, services),
-    })
-    const found = await output.during(`Asking ${server.url}`, client.list())
-    return list(
-      found,
-      found.map(({ requirements, ...tool }) => {
-        const { authorization, secrets, userId } = requirements
-        return { ...tool, needs: { authorization, secrets: secrets.map(({ id }) => id), userId } }
-      }),
-      context,
-    )
-  } catch (error) {
-    if (error instanceof CallFailure) return reportFailure(error, server, output)
-    throw error
-  }
-}
-
-interface Row {
-  readonly id: string
-  readonly name: string
-  readonly description: string
-  readonly needs: ToolNeeds
-  /** Servers that are not of this package tell none. */
-  readonly facts?: ToolFacts
-}
-
-const HEADINGS = ['TOOL', 'NAME', 'CATALOG ID', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION']
-/** The other names. */
-const FIRST_TO_GO = new Set(['NAME', 'CATALOG ID'])
-
-function list(
-  forMachines: readonly object[],
-  rows: readonly Row[],
-  { output, json }: CommandContext,
-): ExitCode {
-  if (json) {
-    output.json(forMachines)
-    return EXIT.ok
-  }
-  if (rows.length === 0) output.note('There are no tools.')
-  else for (const line of render(rows.map(cellsOf), output.width)) output.data(line)
-  return EXIT.ok
-}
-
-function cellsOf({ id, name, description, needs, facts }: Row): readonly string[] {
-  const { authorization, secrets, userId } = needs
-  const named = [
-    ...authorization.map((each) => each.id),
-    ...secrets,
-    ...(userId === false ? [] : ['user id']),
-  ]
-  // A workflow needs what its steps need.
-  const needed = named.length === 0 && facts?.credential === true ? ['credential'] : named
-  return [
-    id,
-    name,
-    facts?.catalogId ?? '',
-    facts?.source ?? '',
-    facts?.safetyTier ?? '',
-    facts === undefined || facts.approval === 'never' ? '' : facts.approval,
-    needed.join(', '),
-    firstLine(description),
-  ].map((cell) => (cell === '' ? '-' : cell))
-}
-
-function render(rows: readonly (readonly string[])[], width: number | undefined): readonly string[] {
-  const whole = renderTable(HEADINGS, rows, width)
-  if (width === undefined || whole.every((line) => line.length <= width)) return whole
-  const isKept = (_: string, column: number) => !FIRST_TO_GO.has(HEADINGS[column] ?? '')
-  return renderTable(
-    HEADINGS.filter(isKept),
-    rows.map((row) => row.filter(isKept)),
-    width,
-  )
-}
-
-function describeTool(tool: Tool): object {
-  const { id, name, title, description, inputSchema, outputSchema, requirements, policy } = tool
-  return {
-    ...{ id, name, title, description, inputSchema, outputSchema, requirements, policy },
-    facts: factsOf(tool),
-  }
-}
-
-/** Imported descriptions may be whole pages. */
-function firstLine(description: string): string {
-  const [line = ''] = description.split('\n', 1)
-  return cleanText(line.trim())
-}
-
-export const COMMANDS: readonly Command[] = [tools, call]
+export const COMMANDS: readonly Command[] = [call]

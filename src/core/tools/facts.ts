@@ -59,7 +59,7 @@ export function factsOf(tool: Tool): ToolFacts {
 }
 
 /** What a call of a tool has to bring, or find in the vault: ids and scopes, and nothing else an author wrote (OWP-24). */
-export interface ToolNeeds {
+interface ToolNeeds {
   readonly authorization: readonly { readonly id: string; readonly scopes: readonly string[] }[]
   readonly secrets: readonly string[]
   /** `true`: a proven one (OTC/T-27); `claimed`: the caller's word is enough. */

@@ -6,7 +6,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import type { ServerRoute } from '#server/http/router'
 import { adminRoute, momentOf, type OperatorAccess, tenantWithin } from './access.ts'
 import type { CallFeed, CallReader, ChangedCall, FeedPage } from './call-feed.ts'
-import { readCallFilter } from './call-filter.ts'
+import { type BaseOf, readCallFilter } from './call-filter.ts'
 
 const SCOPE = 'admin:calls'
 /** A quiet stream says so this often, and whether the credential still lets its reader in is asked as often. */
@@ -17,6 +17,7 @@ interface CallEventsOptions {
   readonly clock: Clock
   /** For a request that is held open; throws when there are too many. */
   enter?(principal: Principal): Release
+  readonly baseOf?: BaseOf
 }
 
 /**
@@ -25,13 +26,13 @@ interface CallEventsOptions {
  * `end` says why there is no more.
  */
 export function createCallEventRoutes(
-  { feed, clock, enter = () => () => undefined }: CallEventsOptions,
+  { feed, clock, enter = () => () => undefined, baseOf }: CallEventsOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const follow = async (request: HttpRequest): Promise<HttpReply> => {
     const { principal, headers, query, method } = request
     access.requireScope(principal, SCOPE)
-    const { before: _before, limit: _limit, ...asked } = readCallFilter(query, clock.nowMs())
+    const { before: _before, limit: _limit, ...asked } = readCallFilter(query, clock.nowMs(), baseOf)
     const filter = { ...asked, tenant: tenantWithin(principal) ?? asked.tenant }
     const reply = {
       status: 200,

@@ -35,6 +35,8 @@ interface ToolSurroundings {
 }
 
 /** One tool as the page about it shows it. */
+export type RenderedTool = ReturnType<typeof renderTool>
+
 export function renderTool(tool: Tool, around: ToolSurroundings) {
   const { viewer, source, pin, seesPins, calls } = around
   const { catalog, hearsReasons } = viewer

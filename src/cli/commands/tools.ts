@@ -1,0 +1,314 @@
+import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  defineCommand,
+  EXIT,
+  UsageError,
+} from '#cli/command'
+import { renderTable } from '#cli/output'
+import { hasStore, isStoreAlone, loadProject } from '#cli/store-access'
+import { TOOL_OPTIONS, ToolAsker } from '#cli/tools/ask-tools'
+import { toolLines } from '#cli/tools/tool-lines'
+import { ConfigError } from '#config/load'
+import { cleanText } from '#core/json'
+import { didYouMean } from '#core/nearest-name'
+import type { Store } from '#core/ports/store'
+import {
+  type Condition,
+  FILTERS,
+  type FoundTool,
+  type ListedRequirement,
+  ORDERS,
+  requirementsOf,
+  SearchableTools,
+  type ToolFilters,
+  type ToolListing,
+} from '#core/tools/listing'
+import {
+  createToolsetRoutes,
+  listToolsets,
+  type RenderedToolset,
+  type ToolsetParts,
+} from '#server/admin/toolsets'
+import { findKnownTools } from '#server/known-tools'
+
+const HEADINGS = [
+  'TOOL',
+  'NAME',
+  'CATALOG ID',
+  'SOURCE',
+  'TIER',
+  'APPROVAL',
+  'NEEDS',
+  'CONDITION',
+  'DESCRIPTION',
+]
+/** The other names. */
+const FIRST_TO_GO = new Set(['NAME', 'CATALOG ID'])
+const CALLED_SINCE_MS = 86_400_000
+
+const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'toolset' | 'sort'>({
+  name: 'tools',
+  summary: 'Lists the tools of a running server, or of the config and the store; words search in them.',
+  details: [
+    'It asks the running server of this config. Where none runs it loads the config, shows what is wrong with its tools, and lists tools of',
+    'sources as they were last accepted. TOOL, NAME and CATALOG ID are names of the same tool: you can call it by any of them. TIER is the',
+    'most that a call can do, APPROVAL whether a person has to approve it first, NEEDS what it uses besides its input, CONDITION the worst',
+    'thing that is true of it. NAME and CATALOG ID are left out on a narrow terminal; --json prints everything.',
+  ],
+  positionals: [
+    {
+      name: 'WORDS',
+      optional: true,
+      many: true,
+      help: 'Words that a tool must have: in names, purpose, tags or fields.',
+    },
+  ],
+  options: {
+    source: { value: 'S', help: 'Only of these sources or toolkits; several with commas.' },
+    tier: { value: 'T', help: `Only of these tiers: ${FILTERS.tier.join(', ')}.` },
+    approval: { value: 'A', help: `Only with this approval: ${FILTERS.approval.join(', ')}.` },
+    needs: { value: 'N', help: `Only what needs this: ${FILTERS.needs.join(', ')}.` },
+    health: { value: 'H', help: `Only in this condition: ${FILTERS.health.join(', ')}.` },
+    sort: {
+      value: 'BY',
+      help: `Order: ${ORDERS.join(', ')} (within a day). Default: what fits best, or name.`,
+    },
+    toolset: { value: 'NAME', help: 'Only the tools of this toolset.' },
+    ...TOOL_OPTIONS,
+  },
+  examples: [
+    'collet tools',
+    'collet tools send mail --tier write,exec',
+    'collet tools --needs missing --json',
+    'collet tools --url http://127.0.0.1:4100 --toolset crm',
+  ],
+  async run(args, context) {
+    const { output, json, clock } = context
+    const asker = new ToolAsker(args, context)
+    const listing = await asker.list(args.text('toolset'))
+    const order = args.oneOf('sort', ORDERS)
+    const since = new Date(clock.nowMs() - CALLED_SINCE_MS)
+    const question = {
+      text: args.positionals.join(' '),
+      filters: readFilters(args, listing),
+      order,
+      calls: order === 'calls' ? await asker.calls(since) : undefined,
+    }
+    const found = new SearchableTools(listing).find(question)
+    if (json) output.json(found.map((each) => forMachines(each, listing)))
+    else if (found.length === 0)
+      output.note(listing.tools.length === 0 ? 'There are no tools.' : 'No tool is like that.')
+    else
+      for (const line of renderTools(
+        found.map((each) => toolCells(each, listing)),
+        output.width,
+      ))
+        output.data(line)
+    return EXIT.ok
+  },
+})
+
+/** What names nothing is a slip, and said so. */
+function readFilters(args: Arguments<keyof ToolFilters>, { tools: all }: ToolListing): ToolFilters {
+  const choices = { ...FILTERS, source: [...new Set(all.map(({ source }) => source))] }
+  const read = (name: keyof ToolFilters): readonly string[] => {
+    const words = (args.text(name) ?? '').split(',').filter((word) => word !== '')
+    const known: readonly string[] = choices[name]
+    const wrong = words.find((word) => !known.includes(word))
+    if (wrong === undefined) return words
+    const list = name === 'source' ? '' : ` It takes ${known.join(', ')}.`
+    throw new UsageError(`--${name}: there is no "${wrong}".${didYouMean(wrong, known)}${list}`)
+  }
+  return {
+    source: read('source'),
+    tier: read('tier'),
+    approval: read('approval'),
+    needs: read('needs'),
+    health: read('health'),
+  }
+}
+
+function forMachines({ tool, condition }: FoundTool, listing: ToolListing): object {
+  return {
+    ...tool,
+    id: `${tool.id}@${tool.version}`,
+    needs: requirementsOf(tool, listing),
+    condition: condition ?? null,
+  }
+}
+
+function toolCells({ tool, condition }: FoundTool, listing: ToolListing): readonly string[] {
+  return [
+    tool.version === '' ? tool.id : `${tool.id}@${tool.version}`,
+    tool.name,
+    tool.catalog_id,
+    tool.kind,
+    tool.tier,
+    tool.approval ?? '',
+    requirementsOf(tool, listing)
+      .map(({ id }) => id)
+      .join(', '),
+    condition === undefined ? '' : conditionText(condition),
+    firstLine(tool.description),
+  ].map((cell) => (cell === '' ? '-' : cell))
+}
+
+function conditionText(condition: Condition): string {
+  switch (condition.kind) {
+    case 'unavailable':
+    case 'degraded':
+      return condition.source.since === null
+        ? condition.kind
+        : `${condition.kind} since ${condition.source.since.slice(0, 16).replace('T', ' ')}`
+    case 'held':
+      return `change held, ${condition.change.class}`
+    case 'missing':
+      return `${condition.requirement.id} ${MISSING[condition.requirement.state]}`
+    case 'deprecated':
+      return 'deprecated'
+  }
+}
+
+const MISSING = {
+  met: 'there',
+  missing: 'missing',
+  spent: 'has ended',
+  scopes: 'may do too little',
+  per_user: 'of each user',
+} as const satisfies Record<ListedRequirement['state'], string>
+
+function renderTools(rows: readonly (readonly string[])[], width: number | undefined): readonly string[] {
+  const isUsed = (column: number): boolean =>
+    HEADINGS[column] !== 'CONDITION' || rows.some((row) => row[column] !== '-')
+  const table = (isKept: (column: number) => boolean): readonly string[] =>
+    renderTable(
+      HEADINGS.filter((_, column) => isKept(column)),
+      rows.map((row) => row.filter((_, column) => isKept(column))),
+      width,
+    )
+  const whole = table(isUsed)
+  if (width === undefined || whole.every((line) => line.length <= width)) return whole
+  return table((column) => isUsed(column) && !FIRST_TO_GO.has(HEADINGS[column] ?? ''))
+}
+
+/** Servers of another make give descriptions of several lines. */
+function firstLine(description: string): string {
+  const [line = ''] = description.split('\n', 1)
+  return cleanText(line.trim())
+}
+
+const show = defineCommand<keyof typeof TOOL_OPTIONS | 'version'>({
+  name: 'tools show',
+  summary: 'Shows one tool: what it does and may do, its input, what it needs, and its names.',
+  details: [
+    'Asks the running server, or reads config and store, as collet tools does. --json has everything: schemas, policy, the',
+    'change that is held, and what models are given in the shapes of MCP, OpenAI and Anthropic.',
+  ],
+  positionals: [{ name: 'TOOL', help: 'Any of its names, with @1.2.3 behind it or not.' }],
+  options: {
+    version: { value: 'V', help: 'Another version than the newest.' },
+    ...TOOL_OPTIONS,
+  },
+  examples: ['collet tools show Mail.Send', 'collet tools show Mail_Send --version 1.0.0 --json'],
+  async run(args, context) {
+    const { output, json } = context
+    const [name = ''] = args.positionals
+    const tool = await new ToolAsker(args, context).show(name, args.text('version'))
+    if (json) output.json(tool)
+    else for (const line of toolLines(tool)) output.data(cleanText(line))
+    return EXIT.ok
+  },
+})
+
+const TOOLSET_HEADINGS = ['TOOLSET', 'TOOLS', 'AT', 'KEYS', 'ROLES', 'DESCRIPTION']
+
+const toolsets = defineCommand<AdminOption>({
+  name: 'toolsets',
+  summary:
+    'Lists the toolsets of the config: how many tools each has, where it is served, and who is limited to it.',
+  details: [
+    'Without --url it looks at the config and the store: tools of sources count as they were last accepted.',
+    'KEYS and ROLES are limited to the toolset; everybody else may use it as far as their scopes go. --json lists the tools too.',
+  ],
+  positionals: [],
+  options: adminOptions('admin:keys'),
+  examples: ['collet toolsets', 'collet toolsets --json', 'collet tools --toolset crm'],
+  async run(args, context) {
+    const { output, json } = context
+    const found = await askToolsets(args, context)
+    if (json) output.json(found)
+    else if (found.length === 0)
+      output.note(
+        "There are no toolsets. Write some into the config: toolsets: { crm: { include: ['Crm.*'] } }",
+      )
+    else
+      for (const line of renderTable(TOOLSET_HEADINGS, found.map(toolsetCells), output.width))
+        output.data(line)
+    return EXIT.ok
+  },
+})
+
+async function askToolsets(
+  args: Arguments<AdminOption>,
+  context: CommandContext,
+): Promise<readonly RenderedToolset[]> {
+  if (isStoreAlone(args))
+    throw new ConfigError([
+      {
+        severity: 'error',
+        message: 'Toolsets are in the config. Leave --store out, or name its --config too.',
+      },
+    ])
+  if (!isServerNamed(args) && !(await hasStore(args, context))) {
+    const parts = await partsOf(args, context, undefined)
+    return listToolsets(parts, parts.apiKeys)
+  }
+  const client = new AdminClient(args, context, {
+    async onStore({ store, access }) {
+      const parts = await partsOf(args, context, store)
+      return createToolsetRoutes(() => parts, store.keys, access)
+    },
+  })
+  const { toolsets: found } = await client.request<Answer>(
+    { method: 'GET', path: '/admin/toolsets' },
+    'toolsets',
+  )
+  return found
+}
+
+interface Answer {
+  readonly toolsets: readonly RenderedToolset[]
+}
+
+async function partsOf(
+  args: Arguments<AdminOption>,
+  context: CommandContext,
+  store: Store | undefined,
+): Promise<ToolsetParts> {
+  const { loaded, tools: own } = await loadProject(args.text('config'), context)
+  const { sources, toolsets: written, auth } = loaded.config
+  const { tools } = await findKnownTools(sources, own, store)
+  return {
+    tools,
+    toolsets: new Map(Object.entries(written)),
+    roles: new Map(Object.entries(auth.roles)),
+    apiKeys: auth.apiKeys,
+  }
+}
+
+const MOST_NAMED = 3
+
+function toolsetCells({ name, description, tools, path, keys, roles }: RenderedToolset): readonly string[] {
+  return [name, String(tools.length), path, listed(keys), listed(roles), cleanText(description ?? '')]
+}
+
+/** Thirty teams are too many for a cell. */
+function listed(names: readonly string[]): string {
+  const more = names.length - MOST_NAMED
+  return [...names.slice(0, MOST_NAMED), ...(more > 0 ? [`and ${more} more`] : [])].join(', ')
+}
+
+export const COMMANDS: readonly Command[] = [tools, show, toolsets]

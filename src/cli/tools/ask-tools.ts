@@ -1,0 +1,218 @@
+import { isServerNamed, operatorName, readStartToken } from '#cli/admin-client'
+import { type Arguments, type CommandContext, CommandFailure, EXIT } from '#cli/command'
+import {
+  callerKey,
+  fetchFrom,
+  findServer,
+  isThere,
+  requestJson,
+  SERVER_OPTIONS,
+  type ServerAddress,
+} from '#cli/server-address'
+import { chosenStore, hasStore, lacksConfig, loadProject, withStore } from '#cli/store-access'
+import type { RemoteTool } from '#client/index'
+import { toSettings } from '#config/to-settings'
+import { isToolError } from '#core/errors'
+import { cleanText, type JsonValue } from '#core/json'
+import type { Store } from '#core/ports/store'
+import { LiveRegistry } from '#core/tools/catalog'
+import type { ListedRequirement, ListedTool, ToolListing } from '#core/tools/listing'
+import { callInProcess, createLocalAccess } from '#server/admin/access'
+import type { RenderedTool } from '#server/admin/tool-view'
+import { createToolRoutes } from '#server/admin/tools'
+import { createUsageRoutes, type RenderedUsage } from '#server/admin/usage'
+import { projectKnownTools } from '#server/known-tools'
+import { isLoopback } from '#server/safety'
+
+/** The options that say whose tools are meant. */
+export const TOOL_OPTIONS = {
+  ...SERVER_OPTIONS,
+  url: {
+    value: 'U',
+    help: 'Ask this server. Default: COLLET_URL, or the running server of the config; without one, config and store are read.',
+  },
+} as const
+
+/** The store is that of the config; a command that has no such option was given none. */
+type AskOption = keyof typeof TOOL_OPTIONS | 'store'
+
+/**
+ * The routes about tools: of the server that was named, of the one that runs for this config, or the same ones in this process, on
+ * config and store.
+ */
+export class ToolAsker {
+  readonly #args: Arguments<AskOption>
+  readonly #context: CommandContext
+  readonly #server: Promise<ServerAddress | undefined>
+
+  constructor(args: Arguments<keyof typeof TOOL_OPTIONS>, context: CommandContext) {
+    this.#args = args
+    this.#context = context
+    this.#server = serverOf(this.#args, context)
+  }
+
+  /** A server of another make has no such routes, but a list of tools all the same. */
+  async list(toolset: string | undefined): Promise<ToolListing> {
+    const query = toolset === undefined ? '' : `?${new URLSearchParams({ toolset })}`
+    const server = await this.#server
+    if (server === undefined) return await this.#askHere<ToolListing>(`/admin/tools${query}`)
+    let isOurs = false
+    try {
+      return await this.#ask<ToolListing>(server, `/admin/tools${query}`, () => {
+        isOurs = true
+      })
+    } catch (error) {
+      if (isOurs || !(error instanceof CommandFailure) || error.exit !== EXIT.usage) throw error
+      return await this.#listOther(server, toolset)
+    }
+  }
+
+  async show(name: string, version: string | undefined): Promise<RenderedTool> {
+    const query = version === undefined ? '' : `?${new URLSearchParams({ version })}`
+    const path = `/admin/tools/${encodeURIComponent(name)}${query}`
+    const server = await this.#server
+    const { tool } =
+      server === undefined
+        ? await this.#askHere<{ readonly tool: RenderedTool }>(path)
+        : await this.#ask<{ readonly tool: RenderedTool }>(server, path)
+    return tool
+  }
+
+  /** How often each tool was called since then. */
+  async calls(since: Date): Promise<ReadonlyMap<string, number>> {
+    const path = `/admin/usage?since=${since.toISOString()}`
+    const server = await this.#server
+    const { usage } =
+      server === undefined
+        ? await this.#askHere<{ readonly usage: readonly RenderedUsage[] }>(path)
+        : await this.#ask<{ readonly usage: readonly RenderedUsage[] }>(server, path)
+    const calls = new Map<string, number>()
+    for (const { tool, calls: more } of usage) {
+      const [base = ''] = tool.split('@', 1)
+      calls.set(base, (calls.get(base) ?? 0) + more)
+    }
+    return calls
+  }
+
+  async #ask<Answer extends object>(
+    server: ServerAddress,
+    path: string,
+    onActing?: (principal: string) => void,
+  ): Promise<Answer> {
+    const { services, output } = this.#context
+    const credential =
+      callerKey(this.#args, this.#context) ?? (await ownStartToken(server, this.#args, this.#context))
+    const heard = onActing === undefined ? {} : { onActing }
+    const asked = requestJson({ method: 'GET', server, path, credential, ...heard }, services)
+    return ours<Answer>(await output.during(`Asking ${server.url}`, asked))
+  }
+
+  async #listOther(server: ServerAddress, toolset: string | undefined): Promise<ToolListing> {
+    const { services } = this.#context
+    const client = await services.connect(server.url, {
+      apiKey: callerKey(this.#args, this.#context),
+      toolset,
+      fetch: fetchFrom(server, services),
+    })
+    return listingOf(await client.list())
+  }
+
+  /** What the config and the store tell. A store that cannot be read costs the tools in it and no others. */
+  async #askHere<Answer extends object>(path: string): Promise<Answer> {
+    const [args, context] = [this.#args, this.#context]
+    const { environment, workingFolder, clock, output } = context
+    const { loaded, tools } = await loadProject(args.text('config'), context)
+    const settings = toSettings({ loaded, tools, flags: {}, environment, workingFolder })
+    const access = createLocalAccess(operatorName(context))
+    const askOn = async (store: Store | undefined): Promise<JsonValue> => {
+      const known = await projectKnownTools(settings, store, clock)
+      const registry = new LiveRegistry(known.tools, settings.toolkits, undefined, settings.toolsets)
+      const routes = createToolRoutes(
+        {
+          ...{ registry, clock, store, pins: known.pins },
+          approvals: () => settings.approvals,
+          budgets: () => settings.budgets,
+          egressAllow: () => settings.egress.allow,
+          canAsk: (provider) => Object.hasOwn(settings.oauth.providers, provider),
+        },
+        access,
+      )
+      const usage = { store, clock, costOf: () => undefined, budgets: () => settings.budgets }
+      const counted = store === undefined ? [] : createUsageRoutes({ ...usage, store }, access)
+      return await callInProcess([...routes, ...counted], { method: 'GET', path })
+    }
+    try {
+      if (!(await this.#hasReadableStore())) return ours<Answer>(await askOn(undefined))
+      const read = withStore(args, context, askOn)
+      const answer = await read.catch((error: unknown) => {
+        if (isToolError(error)) throw error
+        const why = error instanceof Error ? error.message : String(error)
+        output.warn(`Tools of sources are not listed, because the store cannot be read: ${cleanText(why)}`)
+        return askOn(undefined)
+      })
+      return ours<Answer>(answer)
+    } catch (error) {
+      if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)
+      throw error
+    }
+  }
+
+  /** One in memory is for its own process. */
+  async #hasReadableStore(): Promise<boolean> {
+    if (!(await hasStore(this.#args, this.#context))) return false
+    return (await chosenStore(this.#args, this.#context)).kind !== 'memory'
+  }
+}
+
+/** The one that was named, or the one that runs for this config. */
+async function serverOf(
+  args: Arguments<AskOption>,
+  context: CommandContext,
+): Promise<ServerAddress | undefined> {
+  if (isServerNamed(args) || context.environment.url !== undefined) return await findServer(args, context)
+  if (lacksConfig(args, context)) return undefined
+  const server = await findServer(args, context)
+  if ((await ownStartToken(server, args, context)) === undefined) return undefined
+  return (await isThere(server.url, context.services)) ? server : undefined
+}
+
+/** It is sent nowhere but to this machine. */
+async function ownStartToken(
+  { url }: ServerAddress,
+  args: Arguments<AskOption>,
+  context: CommandContext,
+): Promise<string | undefined> {
+  return isLoopback(new URL(url).hostname) ? await readStartToken(url, args, context) : undefined
+}
+
+/** Our own answers are not checked member by member. */
+function ours<Answer extends object>(answer: JsonValue): Answer {
+  if (isAnswer<Answer>(answer)) return answer
+  throw new CommandFailure(EXIT.server, 'The answer is no object. Is it a Collet server of this version?')
+}
+
+function isAnswer<Answer extends object>(answer: unknown): answer is Answer {
+  return typeof answer === 'object' && answer !== null
+}
+
+/** What a server of another make tells: it says nothing of sources, credentials and changes. */
+function listingOf(found: readonly RemoteTool[]): ToolListing {
+  const requirements: ListedRequirement[] = []
+  const tools = found.map(({ id, name, description, requirements: needed, facts }): ListedTool => {
+    const [base = '', version = ''] = id.split('@')
+    const needs: readonly Pick<ListedRequirement, 'kind' | 'id' | 'scopes'>[] = [
+      ...needed.authorization.map((each) => ({ kind: 'oauth' as const, id: each.id, scopes: each.scopes })),
+      ...needed.secrets.map((each) => ({ kind: 'secret' as const, id: each.id, scopes: [] })),
+      ...(needed.userId === false ? [] : [{ kind: 'user' as const, id: 'user id', scopes: [] }]),
+    ]
+    const places = needs.map((need) => requirements.push({ ...need, state: 'per_user' }) - 1)
+    return {
+      ...{ id: base, version, name, catalog_id: facts?.catalogId ?? '', description },
+      ...{ source: base.split('.', 1)[0] ?? '', kind: facts?.source ?? '', tier: facts?.safetyTier ?? '' },
+      egress: facts?.egress,
+      approval: facts === undefined || facts.approval === 'never' ? undefined : facts.approval,
+      needs: places.length === 0 ? undefined : places,
+    }
+  })
+  return { tools, requirements, sources: {}, changes: {} }
+}

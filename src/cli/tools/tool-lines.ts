@@ -1,0 +1,97 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { RenderedTool } from '#server/admin/tool-view'
+
+/** One tool for a person at a terminal: what it does, what it may do, what it takes and needs, and what it is called. */
+export function toolLines(tool: RenderedTool): readonly string[] {
+  return [
+    tool.title === null ? tool.id : `${tool.id}  ${tool.title}`,
+    '',
+    ...tool.description.trim().split('\n'),
+    '',
+    ...section('May', mayLines(tool)),
+    ...section('Input', fieldLines(tool.input_schema)),
+    ...section('Needs', needLines(tool)),
+    ...section('State', stateLines(tool)),
+    ...section('Names', nameLines(tool)),
+  ].slice(0, -1)
+}
+
+/** Headings stand beside the first of their lines; an empty line ends them. */
+function section(heading: string, lines: readonly string[]): readonly string[] {
+  if (lines.length === 0) return []
+  return [...lines.map((line, at) => `${(at === 0 ? heading : '').padEnd(8)}${line}`), '']
+}
+
+const TIERS: ReadonlyMap<string, string> = new Map([
+  ['pure', 'changes and reads nothing (pure)'],
+  ['read', 'only reads (read)'],
+  ['write', 'changes something (write)'],
+  ['exec', 'runs a program on the host (exec)'],
+])
+
+const REPLAYS: ReadonlyMap<string, string> = new Map([
+  ['deterministic', 'the same input gives the same result'],
+  ['idempotent', 'a second run changes nothing more'],
+  ['non-deterministic', 'a second run may do more'],
+])
+
+function mayLines({ policy }: RenderedTool): readonly string[] {
+  const { tier, egress, replay, approval, approval_terms: terms, scopes, timeout_ms: timeout, cost } = policy
+  return [
+    TIERS.get(tier) ?? tier,
+    REPLAYS.get(replay) ?? replay,
+    ...(egress === null ? [] : [`network: ${egress}`]),
+    ...(approval === 'never' || terms === null
+      ? []
+      : [
+          `a person approves ${terms.by_rule ? 'calls that a rule of the operator picks' : 'every call'} (${approval}), ${terms.quorum} needed`,
+        ]),
+    ...(scopes.length === 0 ? [] : [`for callers with ${scopes.join(', ')}`]),
+    `at most ${timeout / 1_000} s a run, cost ${cost}`,
+  ]
+}
+
+function fieldLines({ properties, required }: JsonObject): readonly string[] {
+  if (!isJsonObject(properties)) return []
+  const needed: readonly JsonValue[] = Array.isArray(required) ? required : []
+  return Object.entries(properties).map(([name, field]) => {
+    const { type, description } = isJsonObject(field) ? field : {}
+    const said = typeof description === 'string' ? `  ${description.split('\n', 1)[0]}` : ''
+    const shown = typeof type === 'string' ? type : Array.isArray(type) ? type.join(' or ') : 'any'
+    return `${name}: ${shown}${needed.includes(name) ? '' : ', optional'}${said}`
+  })
+}
+
+function needLines({ requirements }: RenderedTool): readonly string[] {
+  return requirements.flatMap(({ kind, id, scopes, state, connect }) => [
+    `${kind === 'user' ? id : `${kind} ${id}`}${scopes.length === 0 ? '' : ` (${scopes.join(' ')})`}: ${state.replace('_', ' ')}`,
+    ...(state === 'met'
+      ? []
+      : [`  ${connect.says}`, ...(connect.command === null ? [] : [`  ${connect.command}`])]),
+  ])
+}
+
+function stateLines({ source, change, definition_hash: hash, base }: RenderedTool): readonly string[] {
+  return [
+    ...(source === null
+      ? []
+      : [
+          `source ${source.key}: ${source.state} since ${source.since}${source.reason === null ? '' : `, ${source.reason}`}`,
+        ]),
+    ...(change === null
+      ? []
+      : [
+          `a ${change.class} change is held since ${change.since}${change.suspended ? '; calls are refused' : ''}: collet pins diff ${base}`,
+        ]),
+    `definition ${hash}`,
+  ]
+}
+
+function nameLines({ names, versions, toolsets, tags }: RenderedTool): readonly string[] {
+  return [
+    `MCP ${names.mcp}, OTC ${names.otc}, OpenTool ${names.opentool ?? '(not listed)'}, openwop as ${names.openwop}`,
+    ...(versions.length === 1 ? [] : [`versions ${versions.map(({ version }) => version).join(', ')}`]),
+    ...(toolsets.length === 0 ? [] : [`toolsets ${toolsets.join(', ')}`]),
+    ...(tags.length === 0 ? [] : [`tags ${tags.join(', ')}`]),
+  ]
+}

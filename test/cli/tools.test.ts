@@ -1,0 +1,162 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/io'
+import { readEnvironment } from '#config/environment'
+import { SYSTEM_CLOCK } from '#core/runtime'
+import { type RunningServer, startServer } from '#server/start-server'
+import { sqliteSettings } from '../test-settings.ts'
+import { FakeIo } from './fake-io.ts'
+
+const OPERATIONS = {
+  openapi: '3.1.0',
+  info: { title: 'Shop', version: '1' },
+  servers: [{ url: 'https://shop.example' }],
+  paths: {
+    '/orders': {
+      get: { operationId: 'listOrders', summary: 'Lists orders.', responses: { 200: { description: 'ok' } } },
+      post: { operationId: 'placeOrder', summary: 'Places one.', responses: { 200: { description: 'ok' } } },
+    },
+    '/old': {
+      get: {
+        ...{ operationId: 'oldSearch', summary: 'Searches slowly.', deprecated: true },
+        responses: { 200: { description: 'ok' } },
+      },
+    },
+  },
+}
+
+const CONFIG = (server: string) => `
+  const tool = (id, safetyTier, more) => ({
+    [Symbol.for('collet.tool')]: true, id, description: 'Does it. And more.',
+    input: { type: 'object', properties: { to: { type: 'string', description: 'Whom.' } } },
+    output: {}, policy: { safetyTier }, run: () => 1, ...more,
+  })
+  export default {
+    tools: [
+      tool('Mail.Send@1.0.0', 'write'), tool('Mail.Send@2.0.0', 'write'),
+      tool('Sms.Send@1.0.0', 'write', { requirements: { secrets: [{ id: 'TWILIO' }] } }),
+    ],
+    sources: { Shop: { type: 'openapi', file: './shop.json', tools: { placeOrder: { approval: 'always' } } } },
+    log: { level: 'silent' },
+    ${server}
+  }`
+
+let folder: string
+let running: RunningServer | undefined
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-tools-'))
+  writeFileSync(join(folder, 'shop.json'), JSON.stringify(OPERATIONS))
+  writeFileSync(join(folder, 'collet.config.mjs'), CONFIG('server: { port: 0 },'))
+})
+
+afterEach(async () => {
+  await running?.close()
+  running = undefined
+  rmSync(folder, { recursive: true })
+})
+
+async function run(...argv: string[]) {
+  const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
+  return { code: await io.run(...argv), stdout: io.stdout, stderr: io.stderr }
+}
+
+const idsOf = async (...argv: string[]): Promise<readonly string[]> =>
+  JSON.parse((await run('tools', ...argv, '--json')).stdout).map(({ id }: { id: string }) => id)
+
+/** Lets a server read the sources once, as `collet serve` does. */
+async function serveOnce(): Promise<void> {
+  const { loadConfig, findConfig } = await import('#config/load')
+  const { loadTools } = await import('#config/load-tools')
+  const { toSettings } = await import('#config/to-settings')
+  const environment = readEnvironment({})
+  const loaded = await loadConfig(findConfig(folder, undefined), { variables: {} })
+  const { tools } = await loadTools(loaded)
+  running = await startServer(toSettings({ loaded, tools, flags: {}, environment, workingFolder: folder }))
+}
+
+it('lists tools of the config, and those of sources once they were accepted, without a server', async () => {
+  expect(await idsOf()).toEqual(['Mail.Send@2.0.0', 'Sms.Send@1.0.0'])
+  await serveOnce()
+  await running?.close()
+  running = undefined
+  const { stdout, stderr, code } = await run('tools')
+  expect([code, stderr]).toEqual([0, ''])
+  expect(stdout).toMatch(/Shop\.listOrders@1\.0\.0 +.* connector +read +- /)
+  // What the operator wrote about a tool counts, though nobody opened its upstream.
+  expect(stdout).toMatch(/Shop\.placeOrder@1\.0\.0 +.* connector +write +always /)
+  expect(stdout).toMatch(/Shop\.oldSearch@1\.0\.0 +.* deprecated +Searches slowly\./)
+  expect(stdout).toMatch(/Sms\.Send@1\.0\.0 +.* TWILIO +TWILIO missing +Does it\.$/m)
+})
+
+it('searches, filters and orders, and says what names nothing', async () => {
+  await serveOnce()
+  expect(await idsOf('send')).toEqual(['Mail.Send@2.0.0', 'Sms.Send@1.0.0'])
+  expect(await idsOf('order', 'place')).toEqual(['Shop.placeOrder@1.0.0'])
+  expect(await idsOf('--source', 'Shop', '--tier', 'read')).toEqual([
+    'Shop.listOrders@1.0.0',
+    'Shop.oldSearch@1.0.0',
+  ])
+  expect(await idsOf('--needs', 'missing')).toEqual(['Sms.Send@1.0.0'])
+  expect(await idsOf('--health', 'deprecated')).toEqual(['Shop.oldSearch@1.0.0'])
+  expect(await idsOf('--approval', 'always,conditional')).toEqual(['Shop.placeOrder@1.0.0'])
+  expect((await idsOf('--sort', 'condition')).slice(0, 2)).toEqual(['Sms.Send@1.0.0', 'Shop.oldSearch@1.0.0'])
+  const wrong = await run('tools', '--source', 'Shp')
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('Did you mean "Shop"?')])
+  expect((await run('tools', 'nothing-like-this')).stderr).toContain('No tool is like that.')
+})
+
+it('asks the server that runs for the config, which knows how sources are', async () => {
+  await serveOnce()
+  await fetch(`${running?.url}/tools/call`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ request: { tool_id: 'Sms.Send', input: {}, secrets: {} } }),
+  })
+  await fetch(`${running?.url}/tools/call`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ request: { tool_id: 'Mail.Send', input: {} } }),
+  })
+  expect((await idsOf('--sort', 'calls'))[0]).toBe('Mail.Send@2.0.0')
+  const shown = await run('tools', 'show', 'Shop.listOrders')
+  expect(shown.stdout).toMatch(/State +source Shop: ready since /)
+})
+
+it('shows one tool, in words and whole', async () => {
+  const { stdout } = await run('tools', 'show', 'Mail_Send')
+  expect(stdout).toContain('Mail.Send@2.0.0')
+  expect(stdout).toMatch(/^May +changes something \(write\)$/m)
+  expect(stdout).toMatch(/^Input +to: string, optional {2}Whom\.$/m)
+  expect(stdout).toMatch(/versions 2\.0\.0, 1\.0\.0/)
+  const whole = JSON.parse((await run('tools', 'show', 'Mail.Send', '--version', '1.0.0', '--json')).stdout)
+  expect(whole).toMatchObject({ id: 'Mail.Send@1.0.0', input_schema: { properties: { to: {} } } })
+  expect((await run('tools', 'show', 'Sms.Send')).stdout).toContain(
+    'collet secrets set TWILIO --principal key:NAME',
+  )
+  const none = await run('tools', 'show', 'Mail.Snd')
+  expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('Did you mean "Mail.Send"?')])
+})
+
+it('needs no credential where callers need none, and sends the start token to this machine alone', async () => {
+  const settings = sqliteSettings({ tools: [] })
+  running = await startServer(settings, { graceMs: 0 })
+  const { code, stderr } = await run('tools', '--url', running.url)
+  expect([code, stderr]).toEqual([0, 'There are no tools.\n'])
+  await running.close()
+  rmSync(settings.dataFolder, { recursive: true })
+  await serveOnce()
+  const seen: (string | null)[] = []
+  const fetchSeen: typeof fetch = async (_input, init) => {
+    seen.push(new Headers(init?.headers).get('authorization'))
+    return Response.json({ tools: [], sources: {}, requirements: [], changes: {} })
+  }
+  const { port } = new URL(running.url)
+  for (const url of [`http://tools.example:${port}`, `http://127.0.0.1:${port}`]) {
+    const io = new FakeIo({ ...REAL_SERVICES, fetch: fetchSeen }, { workingFolder: folder })
+    await io.run('tools', '--url', url)
+  }
+  expect(seen).toEqual([null, expect.stringMatching(/^Bearer ./)])
+})
