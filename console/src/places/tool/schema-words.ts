@@ -1,7 +1,7 @@
 import { isRecord, type Schema } from './tool-data.ts'
 
 /** One value of an input or output, as a person reads about it. */
-export interface SchemaRow {
+interface SchemaRow {
   /** `emails[].subject` */
   readonly path: string
   readonly type: string
@@ -12,7 +12,7 @@ export interface SchemaRow {
   readonly choices: readonly string[]
 }
 
-export interface SchemaWords {
+interface SchemaWords {
   readonly rows: readonly SchemaRow[]
   /** There is more than is shown: deeper, or simply more. */
   readonly isCut: boolean

@@ -143,7 +143,7 @@ function nameOfExample(example: unknown): string {
   return text.length > LONGEST_NAME ? `${text.slice(0, LONGEST_NAME)}…` : text
 }
 
-export interface Draft {
+interface Draft {
   readonly input: unknown
   readonly text: string
   /** Why the text is not an input yet. */

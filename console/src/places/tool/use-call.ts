@@ -20,13 +20,13 @@ export interface Answer {
 }
 
 /** What somebody has to give first, on a page of the server or of a provider. */
-export interface Challenge {
+interface Challenge {
   readonly id: string
   readonly url: string
   readonly provider: string | undefined
 }
 
-export interface Progress {
+interface Progress {
   readonly done: number
   readonly total?: number
   readonly message?: string

@@ -1,7 +1,7 @@
 import type { RJSFSchema } from '@rjsf/utils'
 
 /** What the form hands down to all its parts. */
-export interface FormFacts {
+interface FormFacts {
   readonly errors: ReadonlyMap<string, string>
 }
 

@@ -3,7 +3,7 @@ import type { RJSFSchema, ValidatorType } from '@rjsf/utils'
 import { isRecord, type Schema } from '../tool-data.ts'
 
 /** One thing that does not fit. `path` leads to it: names and places. */
-export interface Misfit {
+interface Misfit {
   readonly path: readonly string[]
   readonly says: string
 }

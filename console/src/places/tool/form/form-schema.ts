@@ -2,8 +2,9 @@ import type { RJSFSchema } from '@rjsf/utils'
 import { isRecord, type Schema } from '../tool-data.ts'
 
 /**
- * A tool's schema as the form library reads it best. What it accepts stays the same; said otherwise are: types in a list, "this or null", and alternatives without a name. Lists whose places differ are left to JSON. Defaults are taken out, because the server fills them
- * in itself and the input should hold only what somebody wrote; fields show them in grey.
+ * A tool's schema as the form library reads it best. Said otherwise are types in a list, "this or null", and alternatives without a name;
+ * lists whose places differ are left to JSON. Defaults are taken out, because the server fills them in itself and the input should hold
+ * only what somebody wrote; fields show them in grey.
  */
 export function toFormSchema(schema: Schema): RJSFSchema {
   return rewrite(schema, schema, 0)

@@ -9,7 +9,7 @@ import { toFormSchema } from './form-schema.ts'
 import { TEMPLATES } from './form-templates.tsx'
 import { WIDGETS } from './form-widgets.tsx'
 
-export interface InputFormProps {
+interface InputFormProps {
   readonly schema: Schema
   readonly value: unknown
   readonly onChange: (value: unknown) => void
