@@ -208,9 +208,10 @@ describe('the frame of the console, open', () => {
   })
 })
 
-/** Where callers have keys, nobody sees anything without one. */
+/** Where callers have keys, nobody sees anything without one. On PostgreSQL. */
 describe('the frame of the console, with keys', () => {
   const collet = useConsole({
+    engine: 'postgres',
     config: `export default { tools: [${ECHO}], auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
   })
 
@@ -222,7 +223,7 @@ describe('the frame of the console, with keys', () => {
     await page.getByText('Paste a key first.').waitFor()
     await field.fill('not-a-key-of-this-server')
     await page.keyboard.press('Enter')
-    await page.getByRole('alert').waitFor()
+    await page.getByText('This server does not know this key.').waitFor()
     await checkAxe(page, 'a wrong key')
     await shoot(page, 'sign-in')
     await field.fill(KEY)

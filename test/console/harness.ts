@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -62,17 +63,18 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
   const opened: Watched[] = []
   let server: ServerProcess
   let browser: Browser
-  let env: Readonly<Record<string, string>> = options.env ?? {}
+  let store: readonly string[] = []
 
   const serve = (port: string): Promise<ServerProcess> =>
-    startServerProcess(process.execPath, [PROGRAM, 'serve', '--port', port, ...(options.args ?? [])], {
-      cwd: folder,
-      env: { ...env, NO_COLOR: '1' },
-    })
+    startServerProcess(
+      process.execPath,
+      [PROGRAM, 'serve', '--port', port, ...store, ...(options.args ?? [])],
+      { cwd: folder, env: { COLLET_KEY: MASTER_KEY, ...options.env, NO_COLOR: '1' } },
+    )
   beforeAll(async () => {
     const files = { 'collet.config.mjs': options.config, ...options.files }
     for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
-    if (options.engine === 'postgres') env = { ...env, DATABASE_URL: await createDatabase('console') }
+    if (options.engine === 'postgres') store = ['--store', await createDatabase('console')]
     const executablePath = await chromium.executablePath()
     ;[server, browser] = await Promise.all([
       serve('0'),
@@ -130,6 +132,8 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
     },
   }
 }
+
+const MASTER_KEY = randomBytes(32).toString('base64')
 
 /** Not those that the package of the browser proposes: they turn off what keeps sites apart. */
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage']
