@@ -254,11 +254,11 @@ describe('the catalog', () => {
       )
       .toBe(0)
     await page.route('**/admin/tools', (route) =>
-      route.fulfill({ status: 503, json: { message: 'The store is away.' } }),
+      route.fulfill({ status: 403, json: { message: 'This credential is for something else.' } }),
     )
     await page.goto(`${collet.url}/console/catalog`)
-    await page.getByRole('heading', { name: 'The tools could not be listed' }).waitFor({ timeout: 15_000 })
-    await page.getByText('The store is away.').waitFor()
+    await page.getByRole('heading', { name: 'The tools could not be listed' }).waitFor()
+    await page.getByText('This credential is for something else.').waitFor()
     await checkAxe(page, 'the catalog that failed')
     await page.unroute('**/admin/tools')
     await page.getByRole('button', { name: 'Try again' }).click()
