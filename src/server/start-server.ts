@@ -297,7 +297,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         },
         access,
       ),
-      ...createCallEventRoutes({ feed: callFeed, clock, enter: gateway.enterWaiting }, access),
+      ...createCallEventRoutes(
+        {
+          ...{ feed: callFeed, clock, enter: gateway.enterWaiting },
+          present: (headers) =>
+            sessions.present({ headers, isForOperators: true, isClosed: authenticator.isConfigured }),
+        },
+        access,
+      ),
       ...createReloadRoutes(
         { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
         access,
