@@ -78,15 +78,31 @@ export class AdminClient {
     member: keyof Answer & string,
   ): Promise<Answer> {
     const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
-    const answer =
+    return readAnswer(
       asksServer || onStore === undefined
         ? await this.#askServer(request)
-        : await this.#askStore(request, onStore)
-    if (hasMember<Answer>(answer, member)) return answer
-    throw new CommandFailure(
-      EXIT.server,
-      `The server's answer has no "${member}". Is it a Collet server of this version?`,
+        : await this.#askStore(request, onStore),
+      member,
     )
+  }
+
+  /** Many requests of one kind, on a store that is opened once. What is refused of them keeps the others from nothing. */
+  async requestEach<Answer extends object>(
+    requests: readonly AdminRequest[],
+    member: keyof Answer & string,
+    onEach: (answer: Answer | CommandFailure, index: number) => void,
+  ): Promise<void> {
+    const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
+    const askAll = async (ask: (request: AdminRequest) => Promise<JsonValue>): Promise<void> => {
+      for (const [index, request] of requests.entries())
+        onEach(await orRefusal(async () => readAnswer<Answer>(await ask(request), member)), index)
+    }
+    if (asksServer || onStore === undefined) {
+      await askAll((request) => this.#askServer(request))
+      return
+    }
+    this.#noteChanges(requests)
+    await this.#onStore(onStore, (routes) => askAll((request) => callInProcess(routes, request)))
   }
 
   /** The events of a stream, as a server sends them, until `ended` is aborted or there are no more. */
@@ -112,8 +128,12 @@ export class AdminClient {
     request: AdminRequest,
     onStore: NonNullable<AdminClientOptions['onStore']>,
   ): Promise<JsonValue> {
-    if (changes(request)) this.#noteActing(`${operatorName(this.#context)} (the store itself)`)
+    this.#noteChanges([request])
     return await this.#onStore(onStore, (routes) => callInProcess(routes, request))
+  }
+
+  #noteChanges(requests: readonly AdminRequest[]): void {
+    if (requests.some(changes)) this.#noteActing(`${operatorName(this.#context)} (the store itself)`)
   }
 
   async #onStore<T>(
@@ -171,6 +191,25 @@ export class AdminClient {
     if (this.#acting === who) return
     this.#acting = who
     this.#context.output.note(`as ${who}`)
+  }
+}
+
+function readAnswer<Answer extends object>(answer: JsonValue, member: keyof Answer & string): Answer {
+  if (hasMember<Answer>(answer, member)) return answer
+  throw new CommandFailure(
+    EXIT.server,
+    `The server's answer has no "${member}". Is it a Collet server of this version?`,
+  )
+}
+
+/** What a route or a server refuses; whatever else goes wrong ends the command. */
+async function orRefusal<T>(work: () => Promise<T>): Promise<T | CommandFailure> {
+  try {
+    return await work()
+  } catch (error) {
+    if (isToolError(error)) return new CommandFailure(EXIT.usage, error.message)
+    if (error instanceof CommandFailure && error.exit === EXIT.usage) return error
+    throw error
   }
 }
 

@@ -1,4 +1,6 @@
+import type { Webhook } from '#config/webhooks'
 import type { Store } from '#core/ports/store'
+import { listWebhooks, type RenderedWebhooks } from '#server/webhooks/routes'
 import { type Check, ok, warn } from './check-names.ts'
 
 /** What a store holds that decides how a server behaves, or that waits for somebody. */
@@ -19,10 +21,12 @@ interface Looked {
   readonly isThere: boolean
   openStore(): Promise<Store>
   readonly nowMs: number
+  /** Those of the config, where they are looked after. */
+  readonly webhooks?: readonly Webhook[]
 }
 
 /** Looks into the store: keys, sources, and what waits for an operator. One that cannot be read is told of elsewhere. */
-export async function lookIntoStore({ isThere, openStore, nowMs }: Looked): Promise<StoreContents> {
+export async function lookIntoStore({ isThere, openStore, nowMs, webhooks }: Looked): Promise<StoreContents> {
   if (!isThere) return NOTHING
   const store = await openIfPossible(openStore)
   if (store === undefined) return NOTHING
@@ -41,6 +45,9 @@ export async function lookIntoStore({ isThere, openStore, nowMs }: Looked): Prom
         ...(imported.size === 0 ? [] : [sourcesCheck(imported)]),
         ...waitingChecks(waiting, 'changed definition', 'an operator', 'collet pins list shows them.'),
         ...(await checkWaitingCalls(store)),
+        ...(webhooks === undefined
+          ? []
+          : checkWebhooks(listWebhooks(webhooks, await store.notices.listeners()))),
       ],
     }
   } catch (error) {
@@ -105,6 +112,35 @@ async function checkWaitingCalls(store: Store): Promise<readonly Check[]> {
             settle,
           ),
         ]),
+  ]
+}
+
+/** Messages that do not come through, and those that nobody is there for. */
+function checkWebhooks({ webhooks, unclaimed }: RenderedWebhooks): readonly Check[] {
+  const found = webhooks.flatMap((webhook) => {
+    const { name, waiting, given_up: givenUp, last_failure: failure } = webhook
+    const isFailing =
+      waiting > 0 &&
+      webhook.last_failed_at !== null &&
+      (webhook.last_delivered_at === null || webhook.last_failed_at > webhook.last_delivered_at)
+    if (!isFailing && givenUp === 0) return []
+    const state = [
+      ...(givenUp === 0 ? [] : [`lost ${countOf(givenUp, 'message')} in a week`]),
+      ...(isFailing ? [`has ${countOf(waiting, 'message')} waiting`] : []),
+    ]
+    return [
+      warn(
+        'hooks',
+        `The webhook ${name} ${state.join(' and ')}. Last it ${failure}`,
+        `collet webhooks tells more, collet webhooks test ${name} tries it.`,
+      ),
+    ]
+  })
+  if (unclaimed === 0) return found
+  const text = `${countOf(unclaimed, 'message')} ${unclaimed === 1 ? 'waits' : 'wait'} for webhooks that this config does not have`
+  return [
+    ...found,
+    warn('hooks', text, 'Write the webhook again, or let them go: they are dropped after a week.'),
   ]
 }
 

@@ -1,11 +1,16 @@
+import { loadTools } from '#config/load-tools'
 import { CALL_STATES } from '#core/call'
+import { spelledTool } from '#core/calls/call-filter'
 import { cleanText } from '#core/json'
+import type { Store } from '#core/ports/store'
+import { idleSelector, NO_TOOLSETS, selects } from '#core/tools/toolsets'
 import { createCallEventRoutes, type RenderedChange } from '#server/admin/call-events'
 import { CallFeed } from '#server/admin/call-feed'
 import { STATE_WORDS } from '#server/admin/call-filter'
 import type { RenderedCall } from '#server/admin/call-view'
 import { createCallRoutes } from '#server/admin/calls'
-import { AdminClient, type AdminOption, adminOptions } from './admin-client.ts'
+import { findKnownTools } from '#server/known-tools'
+import { AdminClient, type AdminOption, adminOptions, isServerNamed } from './admin-client.ts'
 import {
   type Arguments,
   type CommandContext,
@@ -16,6 +21,7 @@ import {
   UsageError,
 } from './command.ts'
 import { renderTable } from './output.ts'
+import { hasStore, isStoreAlone, lacksConfig, loadProjectConfig, withStore } from './store-access.ts'
 
 const MOST_CALLS = 1_000
 const DEFAULT_LIMIT = 100
@@ -69,10 +75,8 @@ export const calls = defineCommand<ListOption>({
     const { output, json } = context
     if (args.flag('follow')) return await followCalls(args, context)
     const limit = args.integer('limit', { least: 1, most: MOST_CALLS }) ?? DEFAULT_LIMIT
-    const found = await output.during(
-      'Looking at calls',
-      findCalls(readFilter(args, context), limit, args, context),
-    )
+    const filter = await readFilter(args, context)
+    const found = await output.during('Looking at calls', findCalls(filter, limit, args, context))
     const rows = found.map(rowOf)
     if (json) output.json(rows)
     else if (rows.length === 0) output.note('There are no such calls.')
@@ -82,16 +86,17 @@ export const calls = defineCommand<ListOption>({
   },
 })
 
-function readFilter(
+async function readFilter(
   args: Arguments<ListOption>,
-  { clock }: CommandContext,
-): Readonly<Record<string, string>> {
+  context: CommandContext,
+): Promise<Readonly<Record<string, string>>> {
+  const { clock } = context
   const [since, until] = [args.moment('since', clock.nowMs()), args.moment('until', clock.nowMs())]
   if (since !== undefined && until !== undefined && since >= until)
     throw new UsageError('--since must be before --until.')
   const asked = {
     state: readStates(args.text('state')),
-    tool: args.text('tool'),
+    tool: await toolMeant(args, context),
     principal: args.text('principal'),
     tenant: args.text('tenant'),
     since: since?.toISOString(),
@@ -102,6 +107,27 @@ function readFilter(
   return Object.fromEntries(
     Object.entries(asked).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
   )
+}
+
+/** Calls are kept by `Toolkit.Name`. A server knows what else its tools are called; without one, the config and the pins do. */
+async function toolMeant(args: Arguments<ListOption>, context: CommandContext): Promise<string | undefined> {
+  const text = args.text('tool')
+  if (text === undefined || isServerNamed(args) || isStoreAlone(args) || lacksConfig(args, context))
+    return text
+  const loaded = await loadProjectConfig(args.text('config'), context)
+  // One that cannot be loaded is no reason to show no calls.
+  const { tools: own } = await loadTools(loaded)
+  const find = (store?: Store) => findKnownTools(loaded.config.sources, own, store)
+  const { tools, sources } = (await hasStore(args, context))
+    ? await withStore(args, context, find)
+    : await find()
+  const found = text.includes('*') ? undefined : tools.find((tool) => selects(text, tool))
+  const [, version = ''] = /(@[^@]+)$/.exec(text) ?? []
+  if (found !== undefined) return found.parts.base + version
+  const problem = idleSelector(text, { tools, sources, toolsets: NO_TOOLSETS })
+  const isSpelled = tools.some(({ parts }) => spelledTool(parts.base) === spelledTool(text))
+  if (problem !== undefined && !isSpelled) context.output.warn(`--tool: ${cleanText(problem)}`)
+  return text
 }
 
 /** Refused here, as every other word that is none of the choices. */
@@ -195,7 +221,7 @@ async function followCalls(args: Arguments<ListOption>, context: CommandContext)
   const { output, json } = context
   const stop = new AbortController()
   const endListening = context.onStop(() => stop.abort())
-  const query = new URLSearchParams(readFilter(args, context))
+  const query = new URLSearchParams(await readFilter(args, context))
   try {
     await clientOf(args, context).follow(`/admin/calls/events?${query}`, stop.signal, ({ event, data }) => {
       if (event === 'end') throw new CommandFailure(EXIT.server, readEnd(data))

@@ -38,7 +38,9 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['approvals', () => import('#cli/commands/approvals')],
   ['sign-in', () => import('#cli/commands/approvals')],
   ['pins', () => import('#cli/commands/pins')],
+  ['webhooks', () => import('#cli/commands/webhooks')],
   ['journal', () => import('#cli/commands/journal')],
+  ['audit', () => import('#cli/commands/journal')],
   ['import', () => import('#cli/commands/import')],
   ['connect', () => import('#cli/commands/connect')],
   ['secrets', () => import('#cli/commands/secrets')],
@@ -49,7 +51,7 @@ const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly C
   ['store', () => import('#cli/commands/store')],
   ['doctor', () => import('#cli/commands/doctor')],
   ['keys', () => import('#cli/commands/keys')],
-  ['key', () => import('#cli/commands/key')],
+  ['key', () => import('#cli/commands/store')],
   ['version', () => import('#cli/commands/doctor')],
 ])
 

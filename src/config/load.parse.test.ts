@@ -203,6 +203,22 @@ describe('parseConfig', () => {
     ])
   })
 
+  it('takes a sign-in to the console only at an issuer whose tokens it takes', () => {
+    const signIn = { issuer: 'https://idp.example.com', clientId: 'collet' }
+    const auth = { issuers: [{ issuer: 'https://idp.example.com', audience: 'collet' }] }
+    expect(parseConfig({ console: { signIn }, auth }, FILE).console.signIn).toMatchObject({
+      scopes: ['openid'],
+    })
+    const [problem] = problemsOf({
+      console: { signIn: { ...signIn, issuer: 'https://idp.example.co' } },
+      auth,
+    })
+    expect(problem).toMatch(
+      /^console\.signIn\.issuer: is none of auth\.issuers.*Did you mean "https:\/\/idp\.example\.com"\?$/,
+    )
+    expect(problemsOf({ console: { signIn } })).toHaveLength(1)
+  })
+
   it('points a key on the wrong level to its home', () => {
     expect(problemsOf({ port: 1 })).toEqual([': unknown key "port". Did you mean "server.port"?'])
   })

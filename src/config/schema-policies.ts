@@ -94,6 +94,20 @@ const SIGN_IN = closed({
   owners: z.record(TEXT, z.array(TEXT)).default({}),
 }).refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
 
+/** `console.signIn` of a config. */
+export const CONSOLE_SIGN_IN = closed({
+  ...CLIENT,
+  /** OpenID Connect issuer where people sign in; one of `auth.issuers`, which says who they are and what they may do. */
+  issuer: ENDPOINT,
+  /** What is asked for besides `openid`. Default nothing. */
+  scopes: z
+    .array(SCOPE)
+    .default(['openid'])
+    .transform((scopes) => [...new Set(['openid', ...scopes])]),
+  /** Whom the access token is for (RFC 8707), where the issuer wants to be told. Default not said. */
+  resource: ENDPOINT.optional(),
+}).refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
+
 function hasSecretItNeeds({
   clientSecret,
   clientAuth,

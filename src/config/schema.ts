@@ -9,7 +9,15 @@ import { EGRESS_LIMITS, parseAllowEntry } from '#egress/policy'
 import { PROTOCOLS } from '#protocols/list'
 import { SOURCE_OPTIONS } from '#sources/source-types'
 import { DEFAULT_STORE, parseStoreUrl } from '#store/stores'
-import { approvalTerms, BUDGETS, closed, LIMITS, LOOPBACK, OAUTH } from './schema-policies.ts'
+import {
+  approvalTerms,
+  BUDGETS,
+  CONSOLE_SIGN_IN,
+  closed,
+  LIMITS,
+  LOOPBACK,
+  OAUTH,
+} from './schema-policies.ts'
 import { approvalWebhooksSchema, webhooksSchema } from './schema-webhooks.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 
@@ -331,6 +339,8 @@ export const CONFIG_SCHEMA = closed({
   console: closed({
     /** Serve them. Default true. */
     enabled: z.boolean().default(true),
+    /** Sign in at an identity provider, besides API keys and start links. Default none. */
+    signIn: CONSOLE_SIGN_IN.optional(),
   }).prefault({}),
   calls: closed({
     /** How long results are kept. Default 24. */
@@ -404,6 +414,12 @@ export const CONFIG_SCHEMA = closed({
     }
     for (const [role, held] of Object.entries(roles))
       for (const name of held.toolsets ?? []) check(name, ['roles', role])
+  })
+  .superRefine(({ console: { signIn }, auth: { issuers } }, context) => {
+    const known = issuers.map(({ issuer }) => issuer)
+    if (signIn === undefined || known.includes(signIn.issuer)) return
+    const message = `is none of auth.issuers, which say who its users are and what they may do: add { issuer: '${signIn.issuer}', audience: '${signIn.clientId}' } there.${didYouMean(signIn.issuer, known)}`
+    context.addIssue({ code: 'custom', path: ['console', 'signIn', 'issuer'], message })
   })
   .refine(({ calls, journal }) => journal.retentionDays * 24 >= calls.retentionHours, {
     path: ['journal', 'retentionDays'],

@@ -70,6 +70,13 @@ export interface OAuthSettings {
   readonly allowUnboundConsent: boolean
 }
 
+export type ConsoleSignInSettings = NonNullable<Section<'console'>['signIn']> & OAuthClientSettings
+
+interface ConsoleSettings {
+  readonly enabled: boolean
+  readonly signIn?: ConsoleSignInSettings | undefined
+}
+
 /** Everything the server needs, checked and with every default filled in. Nothing below this reads a file or the environment. */
 export interface Settings extends ProtocolSettings {
   readonly tools: readonly Tool[]
@@ -103,7 +110,7 @@ export interface Settings extends ProtocolSettings {
     readonly required?: boolean
   }
   readonly oauth: OAuthSettings
-  readonly console: Section<'console'>
+  readonly console: ConsoleSettings
   readonly calls: Section<'calls'>
   readonly journal: Section<'journal'>
   readonly egress: Section<'egress'>

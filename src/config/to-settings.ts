@@ -97,7 +97,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       required: config.auth.required,
     },
     oauth: toOAuthSettings(config.oauth, tools, loaded.file),
-    console: config.console,
+    console: toConsoleSettings(config.console),
     calls: config.calls,
     journal: config.journal,
     egress: config.egress,
@@ -177,6 +177,12 @@ export function toOAuthSettings(parsed: ParsedOAuth, tools: readonly Tool[], fil
     signIn: signIn === undefined ? undefined : { ...signIn, clientAuth: clientAuth(signIn) },
     allowUnboundConsent,
   }
+}
+
+function toConsoleSettings({ enabled, signIn }: ParsedConfig['console']): Settings['console'] {
+  return signIn === undefined
+    ? { enabled }
+    : { enabled, signIn: { ...signIn, clientAuth: clientAuth(signIn) } }
 }
 
 function clientAuth({

@@ -75,3 +75,18 @@ export function idleEvents(webhooks: readonly Pick<Webhook, 'name' | 'events'>[]
       .map((event) => `webhook "${name}": there is no event "${event}".${didYouMean(event, known)}`),
   )
 }
+
+/** A receiver that nobody has written down yet: it gets everything, unsigned. */
+export function adHocWebhook(url: string, format: Webhook['format']): Webhook {
+  return {
+    ...{ name: URL.parse(url)?.hostname ?? url, target: '', url, format, events: ['*'] },
+    ...{ secret: undefined, approver: undefined, kinds: new Set(NOTICE_KINDS) },
+  }
+}
+
+/** What the host of an address takes. */
+export function guessFormat(url: string): Webhook['format'] {
+  const host = URL.parse(url)?.hostname ?? ''
+  if (host === 'hooks.slack.com') return 'slack'
+  return /(^|\.)(logic\.azure\.com|webhook\.office\.com|powerplatform\.com)$/.test(host) ? 'teams' : 'json'
+}

@@ -1,4 +1,4 @@
-import type { OAuthProviderSettings, OAuthSettings } from '#config/settings'
+import type { OAuthClientSettings, OAuthProviderSettings, OAuthSettings } from '#config/settings'
 import type { Clock, Logger, TokenBroker } from '#core/runtime'
 import { boundedFetch, OAuthClient } from './client.ts'
 
@@ -25,9 +25,11 @@ export class OAuthBroker implements TokenBroker {
   readonly #providers: ReadonlyMap<string, BrokeredProvider>
   readonly #canBind: boolean
   readonly #log: Logger
+  readonly #parts: { readonly fetch: typeof fetch; readonly clock: Clock }
 
   constructor({ settings, canBind, fetch: send, clock, log }: OAuthBrokerOptions) {
     const parts = { fetch: boundedFetch(send, BOUNDS), clock }
+    this.#parts = parts
     this.#canBind = canBind
     this.#log = log
     this.signIn = settings.signIn === undefined ? undefined : new OAuthClient(settings.signIn, parts)
@@ -37,6 +39,11 @@ export class OAuthBroker implements TokenBroker {
         { settings: each, client: new OAuthClient(each, parts) },
       ]),
     )
+  }
+
+  /** Us as a client of one more, asked with the same care. */
+  clientOf(settings: OAuthClientSettings): OAuthClient {
+    return new OAuthClient(settings, this.#parts)
   }
 
   provider(id: string): BrokeredProvider | undefined {

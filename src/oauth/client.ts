@@ -79,6 +79,8 @@ export type Exchanged =
       readonly kind: 'tokens'
       readonly tokens: TokenSet
       readonly claims: Readonly<Record<string, unknown>> | undefined
+      /** As it came; what is in it are the claims. */
+      readonly idToken: Secret | undefined
     }
   /** The person said no. */
   | { readonly kind: 'denied' }
@@ -149,6 +151,7 @@ export class OAuthClient {
         kind: 'tokens',
         tokens: this.#tokensOf(answer, wanted.scopes),
         claims: getValidatedIdTokenClaims(answer),
+        idToken: answer.id_token === undefined ? undefined : new Secret(answer.id_token),
       }
     } catch (error) {
       if (error instanceof AuthorizationResponseError && error.error === 'access_denied')

@@ -46,6 +46,7 @@ const CHANGES: readonly (readonly [name: string, isLive: boolean, changes: Parti
   ['telemetry.otlpEndpoint', false, { otlpEndpoint: 'http://127.0.0.1:4318' }],
   ['hooks.admit', false, { hooks: { admit: () => undefined } }],
   ['mcp.name', false, { mcp: { ...before.mcp, name: 'other' } }],
+  ['console.enabled', false, { console: { ...before.console, enabled: !before.console.enabled } }],
   ['otc.strictRequests', false, { otc: { ...before.otc, strictRequests: true } }],
   ['opentool.title', false, { opentool: { ...before.opentool, title: 'other' } }],
   ['openwop.sessions', false, { openwop: { ...before.openwop, sessions: false } }],

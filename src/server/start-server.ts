@@ -260,7 +260,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
     const webConsole = createConsole({
-      ...{ settings, store, authenticator, startToken, clock, publicUrl },
+      ...{ settings, store, authenticator, startToken, broker, clock, log, publicUrl },
       folder: options.consoleFolder,
     })
     const { sessions, startLinks } = webConsole
@@ -300,6 +300,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...createCallEventRoutes(
         {
           ...{ feed: callFeed, clock, enter: gateway.enterWaiting },
+          baseOf: (name) => services.registry.find(name)?.parts.base,
           present: (headers) =>
             sessions.present({ headers, isForOperators: true, isClosed: authenticator.isConfigured }),
         },

@@ -46,6 +46,24 @@ describe('looking at calls in a real store', () => {
     return { code, stdout: io.stdout, stderr: io.stderr }
   }
 
+  it('knows a tool by its own name too, from the config, and says what was probably meant', async () => {
+    const definition = `{ [Symbol.for('collet.tool')]: true, id: 'Crm.Find@1.0.0', name: 'look_up', description: 'Finds.',
+      input: { type: 'object', properties: {} }, output: {}, run: () => 1 }`
+    const config = `export default { store: 'sqlite:collet.db', tools: [${definition}] }`
+    writeFileSync(join(folder, 'collet.config.mjs'), config)
+    const withConfig = async (...argv: string[]) => {
+      const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment, clock: SYSTEM_CLOCK })
+      await io.run('calls', ...argv)
+      return io.stdout + io.stderr
+    }
+    for (const name of ['look_up', 'look_up@1.0.0', 'Crm.Find', 'crm_find', 'openwop:Crm.Find', 'Crm.*'])
+      expect(await withConfig('--tool', name)).toMatch(/^RECORD.*\nabd-new .*\n$/)
+    expect(await withConfig('--tool', 'look_up@2.0.0')).toContain('There are no such calls')
+    expect(await withConfig('--tool', 'look_upp')).toContain(
+      '--tool: there is no tool "look_upp". Did you mean "look_up"?',
+    )
+  })
+
   it('filters by tool, tenant and time, and shows how long each took', async () => {
     const since = await run('calls', '--since', '1d')
     expect(since.stdout).toMatch(/abd-new +succeeded +Crm\.Find@1\.0\.0 +team1 +key:alice +\S+ +1500 ms/)

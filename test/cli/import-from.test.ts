@@ -103,6 +103,13 @@ describe('collet import --from', () => {
     expect((await stored()).map(({ key }) => key)).toEqual(['A', 'B'])
   })
 
+  it('adds no source that --read-only leaves nothing of', async () => {
+    write('list.json', { servers: { a: server('A', 'read_x'), b: server('B', 'write_x') } })
+    const { stderr } = await run(['list.json', '--yes', '--read-only'])
+    expect(stderr).toContain('b was not added: none of its tools says that it only reads.')
+    expect((await stored()).map(({ key }) => key)).toEqual(['A'])
+  })
+
   it('goes on when one fails, and says at the end what to do about each', async () => {
     write('list.json', {
       mcpServers: {

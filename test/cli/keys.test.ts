@@ -80,6 +80,41 @@ describe('collet keys create with a config', () => {
   })
 })
 
+describe('collet keys create --from', () => {
+  it('makes a key for each entry, on a store or through a server, and tells those apart that it refuses', async () => {
+    const file = join(folder, 'teams.json')
+    const write = (entries: unknown) => writeFileSync(file, JSON.stringify(entries))
+    write([
+      { principal: 'agent', tenant: 't1' },
+      { principal: 'agent', tenant: 't2', scopes: ['a:b'] },
+    ])
+    const made = await run('keys', 'create', '--from', file, '--expires', '90d')
+    expect([made.code, made.stdout]).toEqual([
+      0,
+      expect.stringMatching(/^t1\tagent\tclt_\w{24}_.{43}\nt2\tagent\tclt_\w{24}_.{43}\n$/),
+    ])
+    const keys: readonly { expires_at: string | null }[] = await json('keys', 'list')
+    expect(keys.filter(({ expires_at: end }) => end !== null)).toHaveLength(2)
+    write([{ principal: 'agent', tenant: 't1' }, { principal: 'agent', tenant: 't3' }, { principle: 'x' }])
+    const again = await run('keys', 'create', '--from', file)
+    expect([again.code, again.stdout]).toEqual([2, expect.stringMatching(/^t3\tagent\tclt_/)])
+    expect(again.stderr).toContain('entry 1 (agent): ')
+    expect(again.stderr).toContain('entry 3 (undefined): ')
+    expect(again.stderr).toContain('1 key made; they are shown only this once. 2 refused.')
+    for (const [text, said] of [
+      ['{', 'is not JSON'],
+      ['{}', 'is no list of objects'],
+    ] as const) {
+      writeFileSync(file, text)
+      expect((await run('keys', 'create', '--from', file)).stderr).toContain(said)
+    }
+    expect((await run('keys', 'create', 'x', '--from', file)).stderr).toContain(
+      'Name one principal, or a file',
+    )
+    expect((await run('keys', 'create', '--from', 'none.json')).stderr).toContain('none.json cannot be read')
+  })
+})
+
 describe('collet keys on a store', () => {
   it('OTC-103, OWP-63: shows a key once, and lists everything about it but the key', async () => {
     const made = await run(
@@ -186,6 +221,21 @@ describe('collet keys through a server', () => {
     expect((await run('keys', 'create', 'ci', '--url', server.url)).stderr).toContain(
       'names are never used again',
     )
+  })
+
+  it('F12: collet audit says who was refused what, through the server and on the store', async () => {
+    const { key } = await json('keys', 'create', 'nosy')
+    const ask = async () =>
+      (await fetch(`${server.url}/admin/secrets`, { headers: { 'x-api-key': key } })).status
+    await expect.poll(ask, { timeout: 1_500 }).toBe(403)
+    for (const there of [[], ['--url', server.url]])
+      await expect
+        .poll(async () => (await run('audit', '--since', '1h', ...there)).stdout)
+        .toMatch(/AT +TENANT +PRINCIPAL.*\n.* default +key:nosy +\S+ +admin:secrets +\S+ +1\n/)
+    expect((await json('audit', '--principal', 'key:nosy', '--limit', '1'))[0]).toMatchObject({
+      principal_id: 'key:nosy',
+    })
+    expect((await run('audit', '--principal', 'key:nobody')).stderr).toContain('Nobody was refused anything.')
   })
 
   it('rule 26: a key made and revoked on the store itself counts within a second', async () => {

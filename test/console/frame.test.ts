@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { checkAxe, shoot, useConsole } from './harness.ts'
 
 const ECHO = `{
@@ -155,6 +155,22 @@ describe('the frame of the console, open', () => {
     expect(await page.evaluate(outline)).toBe('solid')
   })
 
+  it('is watched: errors, breaches of its policy and requests to elsewhere fail a story', async () => {
+    const page = await collet.page({ path: '/catalog' })
+    await page.evaluate('setTimeout(() => { throw new Error("on purpose") })')
+    await page.evaluate('document.body.insertAdjacentHTML("beforeend", "<i style=\'color: red\'>styled</i>")')
+    await page.evaluate('document.body.insertAdjacentHTML("beforeend", "<img src=//[::1]:4444/x.png>")')
+    await page.evaluate('fetch("http://[::1]:4444/elsewhere").catch(() => undefined)')
+    let faults = ''
+    await vi.waitFor(() => {
+      faults += collet.takeFaults().join('\n')
+      expect(faults).toContain('error in the page: Error: on purpose')
+      expect(faults).toMatch(/inline style.*style-src 'self'/s)
+      expect(faults).toMatch(/:4444\/x\.png.*img-src 'self' data:/s)
+      expect(faults).toMatch(/:4444\/elsewhere.*connect-src 'self'/s)
+    })
+  })
+
   it('says that there is no such page', async () => {
     const page = await collet.page({ path: '/nothing' })
     await page.getByRole('link', { name: 'Open the catalog' }).click()
@@ -192,9 +208,10 @@ describe('the frame of the console, open', () => {
   })
 })
 
-/** Where callers have keys, nobody sees anything without one. */
+/** Where callers have keys, nobody sees anything without one. On PostgreSQL. */
 describe('the frame of the console, with keys', () => {
   const collet = useConsole({
+    engine: 'postgres',
     config: `export default { tools: [${ECHO}], auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
   })
 
@@ -206,7 +223,7 @@ describe('the frame of the console, with keys', () => {
     await page.getByText('Paste a key first.').waitFor()
     await field.fill('not-a-key-of-this-server')
     await page.keyboard.press('Enter')
-    await page.getByRole('alert').waitFor()
+    await page.getByText('This server does not know this key.').waitFor()
     await checkAxe(page, 'a wrong key')
     await shoot(page, 'sign-in')
     await field.fill(KEY)

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -47,6 +48,8 @@ export interface ConsoleHarness {
   admin(path: string, init?: RequestInit): Promise<Response>
   /** A browser window of its own, with cookies of its own. */
   page(options?: PageOptions): Promise<Page>
+  /** What the pages of this story did that no page may do; they are forgiven by being asked for. */
+  takeFaults(): readonly string[]
   /** Ends the server and starts it again on the same port and folder. */
   restart(): Promise<void>
 }
@@ -60,25 +63,27 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
   const opened: Watched[] = []
   let server: ServerProcess
   let browser: Browser
-  let env: Readonly<Record<string, string>> = options.env ?? {}
+  let store: readonly string[] = []
 
   const serve = (port: string): Promise<ServerProcess> =>
-    startServerProcess(process.execPath, [PROGRAM, 'serve', '--port', port, ...(options.args ?? [])], {
-      cwd: folder,
-      env: { ...env, NO_COLOR: '1' },
-    })
+    startServerProcess(
+      process.execPath,
+      [PROGRAM, 'serve', '--port', port, ...store, ...(options.args ?? [])],
+      { cwd: folder, env: { COLLET_KEY: MASTER_KEY, ...options.env, NO_COLOR: '1' } },
+    )
   beforeAll(async () => {
     const files = { 'collet.config.mjs': options.config, ...options.files }
     for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
-    if (options.engine === 'postgres') env = { ...env, DATABASE_URL: await createDatabase('console') }
+    if (options.engine === 'postgres') store = ['--store', await createDatabase('console')]
     const executablePath = await chromium.executablePath()
     ;[server, browser] = await Promise.all([
       serve('0'),
       playwright.launch({ executablePath, args: FLAGS, headless: true }),
     ])
   })
+  const takeFaults = (): readonly string[] => opened.flatMap((page) => page.faults.splice(0))
   afterEach(async () => {
-    const faults = opened.flatMap((page) => page.faults)
+    const faults = takeFaults()
     await Promise.all(opened.splice(0).map(({ context }) => context.close()))
     expect(faults, 'what no page may do').toEqual([])
   })
@@ -103,6 +108,7 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
     folder,
     admin,
     link,
+    takeFaults,
     get server() {
       return server
     },
@@ -127,13 +133,15 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
   }
 }
 
+const MASTER_KEY = randomBytes(32).toString('base64')
+
 /** Not those that the package of the browser proposes: they turn off what keeps sites apart. */
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage']
 
 interface Watched {
   readonly page: Page
   readonly context: BrowserContext
-  readonly faults: readonly string[]
+  readonly faults: string[]
 }
 
 async function openPage(browser: Browser, url: string, options: PageOptions): Promise<Watched> {

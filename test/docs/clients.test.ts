@@ -1,7 +1,10 @@
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { text as bodyOf } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
@@ -14,6 +17,7 @@ import { readBlocks } from './markdown-blocks.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const DOCUMENTED_URL = 'http://127.0.0.1:4100'
+const DOCUMENTED_MODEL = 'http://127.0.0.1:11434'
 const LIMIT_MS = 60_000
 const execute = promisify(execFile)
 
@@ -24,23 +28,71 @@ const PROGRAMS = BLOCKS.filter(({ language }) => language === 'ts').map(({ text 
   shown: [...text.matchAll(/console\.log\(.*\) \/\/ → (.*)$/gm)].map(([, printed]) => printed),
 }))
 
+interface Model {
+  readonly url: string
+  close(): void
+}
+
+/** Two services in one that speak as models do: first they ask for a tool that was offered, then they say what it gave. */
+async function startModel(): Promise<Model> {
+  const listening = createServer(async (request, response) => {
+    const { messages, tools } = JSON.parse(await bodyOf(request))
+    const offered = JSON.stringify(tools).includes('"Calculator_Add"')
+    const [, sum] = /"text\W+(\d+)/.exec(JSON.stringify(messages.at(-1))) ?? []
+    const said = sum === undefined ? null : `2 + 3 is ${sum}.`
+    const [id, name] = ['question-1', offered ? 'Calculator_Add' : 'none']
+    const input = { a: 2, b: 3 }
+    const asked = { id, type: 'function', function: { name, arguments: JSON.stringify(input) } }
+    const anthropic = { id: 'm', type: 'message', role: 'assistant', usage: {} }
+    const answer =
+      request.url === '/v1/messages'
+        ? {
+            ...anthropic,
+            content: [said === null ? { type: 'tool_use', id, name, input } : { type: 'text', text: said }],
+          }
+        : {
+            choices: [
+              {
+                message: {
+                  role: 'assistant',
+                  content: said,
+                  ...(said === null ? { tool_calls: [asked] } : {}),
+                },
+              },
+            ],
+          }
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(answer))
+  }).listen(0, '127.0.0.1')
+  await once(listening, 'listening')
+  const address = listening.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return { url: `http://127.0.0.1:${address.port}`, close: () => void listening.close() }
+}
+
 describe('the programs of docs/clients.md', () => {
   let folder = ''
   let server: RunningServer | undefined
+  let model: Model | undefined
   let printed: readonly (readonly string[])[] = []
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'collet-clients-'))
     writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
     symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
     server = await serve({ ...demo, store: 'memory:', server: { port: 0 } }, { folder })
+    model = await startModel()
     for (const { file, text } of PROGRAMS)
-      writeFileSync(join(folder, file), text.replaceAll(DOCUMENTED_URL, server.url))
+      writeFileSync(
+        join(folder, file),
+        text.replaceAll(DOCUMENTED_URL, server.url).replaceAll(DOCUMENTED_MODEL, model.url),
+      )
     const runner = join(import.meta.dirname, 'run-blocks.mjs')
     const files = PROGRAMS.map(({ file }) => join(folder, file))
-    const { stdout } = await execute(process.execPath, [runner, ...files], { cwd: folder })
+    const env = { ...process.env, ANTHROPIC_BASE_URL: model.url, ANTHROPIC_API_KEY: 'none' }
+    const { stdout } = await execute(process.execPath, [runner, ...files], { cwd: folder, env })
     printed = JSON.parse(stdout)
   }, LIMIT_MS)
   afterAll(async () => {
+    model?.close()
     await server?.close()
     rmSync(folder, { recursive: true })
   })
@@ -52,6 +104,8 @@ describe('the programs of docs/clients.md', () => {
       'openai-agents.ts',
       'mcp-sdk.ts',
       'mcp-client.ts',
+      'anthropic.ts',
+      'plain-loop.ts',
     ])
   })
 

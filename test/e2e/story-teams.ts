@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'vitest'
@@ -33,6 +33,12 @@ const META = {
   'io.modelcontextprotocol/clientCapabilities': {},
 }
 
+/** A line of `collet keys create --from`. */
+function readKey(line: string): [team: string, key: string] {
+  const [tenant = '', , key = ''] = line.split('\t')
+  return [tenant, key]
+}
+
 /** Thirty teams on one server: each with its own address, tools, key and budget. */
 export async function playTeamsStory(folder: string, collet: readonly [string, ...string[]]): Promise<void> {
   const env = { ...process.env, NO_COLOR: '1' }
@@ -42,27 +48,15 @@ export async function playTeamsStory(folder: string, collet: readonly [string, .
 
   const startedMs = performance.now()
   // Before the first start, so that the server was never open.
-  const [first = '', ...others] = TEAMS
-  const made = await command('keys', 'create', 'agent', '--tenant', first, '--toolset', first)
-  expect(made.stderr).toMatch(/Made \.collet/)
+  const [first = ''] = TEAMS
+  const entries = TEAMS.map((team) => ({ principal: 'agent', tenant: team, toolsets: [team] }))
+  writeFileSync(join(folder, 'teams.json'), JSON.stringify(entries))
+  const made = await command('keys', 'create', '--from', 'teams.json')
+  expect(made.stderr).toMatch(/Made \.collet[\s\S]*30 keys made/)
+  const keys = new Map(made.stdout.trim().split('\n').map(readKey))
+  expect([...keys.keys()]).toEqual(TEAMS)
   const server = await startServerProcess(file, [...words, 'serve', '--port', '0'], { cwd: folder, env })
   try {
-    const token = readFileSync(
-      join(folder, '.collet', `start-token-${new URL(server.url).port}`),
-      'utf8',
-    ).trim()
-    const keys = new Map([[first, made.stdout.trim()]])
-    // The rest as a script does it.
-    for (const team of others) {
-      const response = await fetch(`${server.url}/admin/keys`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ principal: 'agent', tenant: team, toolsets: [team] }),
-      })
-      const { key, warnings } = JSON.parse(await response.text())
-      expect(warnings).toEqual([])
-      keys.set(team, key)
-    }
     const ask = async (path: string, team: string, method: string, params: Record<string, unknown> = {}) => {
       const response = await fetch(`${server.url}${path}`, {
         method: 'POST',

@@ -155,6 +155,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /admin/keys': { principal: 'ann' },
   'POST /admin/principals/:principal/keys': {},
   'POST /admin/pins/accept': { source: 'K' },
+  'POST /admin/webhooks/test': {},
   'POST /admin/pins/:tool/accept': {},
   'POST /admin/pins/:tool/reject': {},
   'POST /admin/secrets': { principal: 'key:ann', name: 'n', kind: 'secret', value: 'v' },
@@ -209,6 +210,8 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /mcp/:toolset': 404,
   'DELETE /mcp/:toolset': 404,
   'GET /admin/sources': 200,
+  // This server has none, which its config says.
+  'POST /admin/webhooks/test': 400,
   // There is no such tool, which the server knows by itself.
   'GET /admin/tools/:tool': 404,
   'GET /admin/tools/:tool/usage': 404,

@@ -7,6 +7,10 @@ export const CLIENT_SECRET = 'client-secret-of-the-tests-0123456789'
 export interface AuthorizationServerOptions {
   readonly accessTokenSeconds?: number
   readonly rotate?: boolean
+  /** Whoever asks for a token for this resource gets a JWT, with these scopes. */
+  readonly resource?: { readonly uri: string; readonly scope: string }
+  /** Claims of id tokens besides `sub`. */
+  readonly claims?: Readonly<Record<string, unknown>>
 }
 
 /** A real authorization server on loopback; the last login name is the subject. */
@@ -57,14 +61,15 @@ export async function startAuthorizationServer(
   return made
 }
 
-function configuration({ accessTokenSeconds = 3_600, rotate = true }: AuthorizationServerOptions): object {
+function configuration(options: AuthorizationServerOptions): object {
+  const { accessTokenSeconds = 3_600, rotate = true, resource, claims = {} } = options
   return {
     clients: [
       {
         client_id: 'collet',
         client_secret: CLIENT_SECRET,
         application_type: 'native',
-        redirect_uris: ['http://127.0.0.1/oauth/callback'],
+        redirect_uris: ['http://127.0.0.1/oauth/callback', 'http://127.0.0.1/console/sign-in/callback'],
         grant_types: ['authorization_code', 'refresh_token'],
         response_types: ['code'],
       },
@@ -73,7 +78,10 @@ function configuration({ accessTokenSeconds = 3_600, rotate = true }: Authorizat
     features: {
       devInteractions: { enabled: true },
       revocation: { enabled: true, allowedPolicy: () => true },
+      ...(resource === undefined ? {} : { resourceIndicators: indicatorsOf(resource, accessTokenSeconds) }),
     },
+    claims: { openid: ['sub', ...Object.keys(claims)] },
+    conformIdTokenClaims: false,
     ttl: {
       AccessToken: accessTokenSeconds,
       AuthorizationCode: 60,
@@ -85,6 +93,18 @@ function configuration({ accessTokenSeconds = 3_600, rotate = true }: Authorizat
     },
     rotateRefreshToken: rotate,
     cookies: { keys: ['cookie-key-of-the-tests'] },
-    findAccount: (_context: unknown, sub: string) => ({ accountId: sub, claims: () => ({ sub }) }),
+    findAccount: (_context: unknown, sub: string) => ({ accountId: sub, claims: () => ({ sub, ...claims }) }),
+  }
+}
+
+function indicatorsOf(
+  { uri, scope }: NonNullable<AuthorizationServerOptions['resource']>,
+  accessTokenTTL: number,
+): object {
+  const jwt = { sign: { alg: 'RS256' } }
+  return {
+    enabled: true,
+    getResourceServerInfo: () => ({ scope, audience: uri, accessTokenFormat: 'jwt', accessTokenTTL, jwt }),
+    useGrantedResource: () => true,
   }
 }

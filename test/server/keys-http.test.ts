@@ -196,6 +196,25 @@ describe('/admin/keys', () => {
       .toContainEqual(expect.objectContaining({ principal_id: 'key:nosy', resource: 'admin:secrets' }))
   })
 
+  it('tells them of keys of the config too, and finds everybody by name; others see opaque names alone', async () => {
+    await server.ask('/admin/secrets', { key: 'k-plain' })
+    const read = async (query: string, credential = startToken) =>
+      (await server.ask(`/admin/audit?limit=1000&${query}`, { key: credential })).json.events
+    await expect
+      .poll(() => read('principal=key:plain'))
+      .toContainEqual(expect.objectContaining({ principal_id: 'key:plain', resource: 'admin:secrets' }))
+    const [first, ...rest] = await read('principal=key:plain')
+    for (const { principal } of rest) expect(principal).toBe(first.principal)
+    expect((await read(`principal=${first.principal}`)).length).toBe(rest.length + 1)
+    expect(await read('principal=key:none')).toEqual([])
+    expect(await read('since=2999-01-01')).toEqual([])
+    const { key: reader } = (await make({ principal: 'reader', tenant: 'acme', scopes: ['audit:read'] })).json
+    await expect.poll(() => statusOf(reader)).toBe(200)
+    const shown = await read('principal=key:plain', reader)
+    expect(shown.length).toBeGreaterThan(0)
+    for (const event of shown) expect(event).not.toHaveProperty('principal_id')
+  })
+
   it('nobody rotates themselves into a stronger principal, nor touches another tenant', async () => {
     const strong = (await make({ principal: 'boss', tenant: 'acme', scopes: ['*'] })).json
     expect((await rotate('boss', {}, 'k-root')).status).toBe(403)

@@ -50,7 +50,7 @@ function Place(): ReactNode {
   if (principal === null && (needsSignIn || !server.isOpen))
     return (
       <Page title="Sign in">
-        <SignInNeeded />
+        <SignInNeeded isOpen={server.isOpen} />
       </Page>
     )
   return <Outlet />

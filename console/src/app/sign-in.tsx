@@ -1,5 +1,5 @@
 import { type ReactNode, useState } from 'react'
-import { addressOf, sessionGone } from '../api/client.ts'
+import { ApiError, addressOf, sessionGone } from '../api/client.ts'
 import { type Session, useSession, useSignIn, useSignInElsewhere } from '../api/session.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeLine } from '../parts/code.tsx'
@@ -9,11 +9,13 @@ import { Empty, messageOf } from '../parts/states.tsx'
 import { useStore } from '../store.ts'
 import { over } from './places.ts'
 
-/** In place of a page that is for people who are known. */
-export function SignInNeeded(): ReactNode {
+/** In place of a page that is for people who are known: some of them, or, where callers need a key, all. */
+export function SignInNeeded({ isOpen }: { readonly isOpen: boolean }): ReactNode {
   return (
     <Empty title="Sign in to see this" actions={<Button onClick={() => over.set('sign-in')}>Sign in</Button>}>
-      Calls, approvals, connections and settings are for people whom the server knows.
+      {isOpen
+        ? 'Calls, approvals, connections and settings are for people whom the server knows.'
+        : 'This server answers people whom it knows.'}
     </Empty>
   )
 }
@@ -66,7 +68,11 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
       await signIn(key)
       onDone()
     } catch (error) {
-      setFailure(messageOf(error))
+      // To a program the server says which header to send; a person has no use for that.
+      const isUnknown = error instanceof ApiError && error.status === 401 && !session.server.isOpen
+      setFailure(
+        isUnknown ? 'This server does not know this key. It may have been revoked.' : messageOf(error),
+      )
     } finally {
       setBusy(false)
     }

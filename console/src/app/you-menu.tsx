@@ -42,11 +42,15 @@ export function YouMenu({ isSmall = false }: { readonly isSmall?: boolean }): Re
       label={
         <>
           <b className="clip">{name}</b>
-          <span className="clip">{principal === null ? 'looking and trying' : roleOf(principal)}</span>
+          <span className="clip">{principal === null ? allowedTo(session.server) : roleOf(principal)}</span>
         </>
       }
     />
   )
+}
+
+function allowedTo({ isOpen }: { readonly isOpen: boolean }): string {
+  return isOpen ? 'looking and trying' : 'sign in to look'
 }
 
 function roleOf({ isOperator, tenant }: { readonly isOperator: boolean; readonly tenant: string }): string {

@@ -18,7 +18,7 @@ export function Menu({ label, icon, items, className = 'btn', hasArrow = true }:
         {label}
         {hasArrow && <Icon name="down" size={12} />}
       </MenuButton>
-      <AriaMenu className="menu" gutter={4} portal unmountOnHide>
+      <AriaMenu className="menu" gutter={4} fixed unmountOnHide>
         {items.map(({ label: text, onChoose, icon: drawing }) => (
           <MenuItem key={text} className="menu-item" onClick={onChoose}>
             {drawing !== undefined && <Icon name={drawing} size={14} />}
@@ -81,7 +81,7 @@ export function Filter({ label, options, values, onChange }: FilterProps): React
           </button>
         )}
       </span>
-      <AriaMenu className="menu" gutter={4} portal unmountOnHide>
+      <AriaMenu className="menu" gutter={4} fixed unmountOnHide>
         {options.map((option) => (
           <MenuItemCheckbox key={option.value} className="menu-item" name="chosen" value={option.value}>
             <MenuItemCheck className="menu-check">

@@ -18,13 +18,14 @@ import { z } from 'zod'
 import { type Check, checkNames, fail, ok, warn } from '#cli/check-names'
 import { lookIntoStore } from '#cli/check-store'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
-import { findKeyChange } from '#cli/commands/key'
+import { findKeyChange } from '#cli/commands/store'
 import type { Output } from '#cli/output'
 import { CONFIG_OPTION, loadProjectConfig, problemText } from '#cli/store-access'
 import { decodeMasterKey, decodeMasterKeys } from '#config/environment'
 import { ConfigError, type ConfigProblem } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import { checkAgainstTools, chooseStore, keyFileIn, type StoreLocation, tlsFiles } from '#config/to-settings'
+import { toWebhooks } from '#config/webhooks'
 import { cleanText } from '#core/json'
 import type { Clock } from '#core/runtime'
 import { Secret } from '#core/secret'
@@ -56,7 +57,7 @@ const doctor = defineCommand<'config' | 'store'>({
   summary:
     'Checks what a server needs: Node, config, tools, access, key, store, disk, certificate, port, clock.',
   details: [
-    'It also tells what waits for an operator: changed definitions of sources, calls to approve, calls to settle.',
+    'It also tells what waits for an operator: changed definitions of sources, calls to approve, calls to settle, webhooks that fail.',
     'Exit code 2 means that something must be fixed before the server can be trusted.',
   ],
   positionals: [],
@@ -94,7 +95,8 @@ async function examine(
     const { tools, problems } = await loadTools(loaded)
     if (problems.every(({ severity }) => severity !== 'error')) checkAgainstTools(loaded, tools)
     const nowMs = context.clock.nowMs()
-    const stored = await lookIntoStore({ isThere: isThere(location), openStore, nowMs })
+    const webhooks = toWebhooks(loaded.config, loaded.file)
+    const stored = await lookIntoStore({ isThere: isThere(location), openStore, nowMs, webhooks })
     // A key in the store closes the server as one in the config does.
     const auth = { ...loaded.config.auth, ...(stored.hasKeys ? { required: true } : {}) }
     return [

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
@@ -6,16 +8,17 @@ import {
   type CommandContext,
   defineCommand,
   EXIT,
+  type ExitCode,
   UsageError,
 } from '#cli/command'
 import { resolveId } from '#cli/id-prefix'
 import { readEnd, readSpanMs } from '#cli/input'
-import { renderTable } from '#cli/output'
+import { counted, renderTable } from '#cli/output'
 import { ensureStore, isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { toApprovalRules } from '#config/schema-policies'
 import { isImported } from '#config/to-settings'
-import { cleanText, type JsonObject } from '#core/json'
+import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
 import { approverScopes, type KnownGrants } from '#server/admin/key-grants'
@@ -30,7 +33,16 @@ import { findKnownTools, scopesOf } from '#server/known-tools'
 
 const KEY_OPTIONS = adminOptions('admin:keys')
 
-type CreateOption = AdminOption | 'tenant' | 'scope' | 'role' | 'tool' | 'toolset' | 'label' | 'expires'
+type CreateOption =
+  | AdminOption
+  | 'from'
+  | 'tenant'
+  | 'scope'
+  | 'role'
+  | 'tool'
+  | 'toolset'
+  | 'label'
+  | 'expires'
 
 const keysCreate = defineCommand<CreateOption>({
   name: 'keys create',
@@ -38,10 +50,14 @@ const keysCreate = defineCommand<CreateOption>({
   details: [
     'It makes the database where there is none yet, so that a server can have its keys before its first start.',
     'Once there is a key, every caller of the server needs a credential. A principal cannot be created twice, not even after it was ended.',
+    '--from makes many at once: a JSON list of objects with principal and, if wanted, tenant, scopes, roles, tools, toolsets, label and expires_at. Options are for those that say nothing else. Each line has tenant, principal and key; with --json it is an object.',
     'Without --tool and --toolset the key sees every tool that its scopes and roles allow; with them, only those of them that these name.',
   ],
-  positionals: [{ name: 'PRINCIPAL', help: 'Who the key belongs to; it acts as key:PRINCIPAL.' }],
+  positionals: [
+    { name: 'PRINCIPAL', optional: true, help: 'Who the key belongs to; it acts as key:PRINCIPAL.' },
+  ],
   options: {
+    from: { value: 'FILE', help: 'Create a principal with its key for each entry of this JSON file.' },
     scope: { value: 'S', many: true, help: 'A scope that it holds, such as mail:read or mail:*.' },
     role: { value: 'R', many: true, help: 'A role from auth.roles that it holds.' },
     toolset: { value: 'T', many: true, help: 'Let it see only the tools of this toolset of the config.' },
@@ -59,13 +75,16 @@ const keysCreate = defineCommand<CreateOption>({
     'collet keys create ci --scope mail:read --expires 90d',
     `collet keys create team-crm --toolset crm --scope 'crm:*'`,
     `collet keys create alice --role viewer --tool 'Mail.*' --label "laptop"`,
+    'collet keys create --from teams.json --expires 90d > keys.txt',
   ],
   async run(args, context) {
-    const [principal = ''] = args.positionals
+    const [principal] = args.positionals
+    const file = args.text('from')
+    if ((principal === undefined) === (file === undefined))
+      throw new UsageError('Name one principal, or a file of them with --from.')
     const tools = args.texts('tool')
     const toolsets = args.texts('toolset')
-    const body = {
-      principal,
+    const terms = {
       scopes: [...args.texts('scope')],
       roles: [...args.texts('role')],
       ...(tools.length === 0 ? {} : { tools: [...tools] }),
@@ -77,10 +96,67 @@ const keysCreate = defineCommand<CreateOption>({
       const made = await ensureStore(args, context)
       if (made.length > 0) context.output.note(`Made ${made.join(' and ')}.`)
     }
-    await issueKey('/admin/keys', body, args, context)
+    if (file !== undefined) return await issueKeys(file, terms, args, context)
+    await issueKey('/admin/keys', { ...terms, principal: principal ?? '' }, args, context)
     return EXIT.ok
   },
 })
+
+/** A key for each entry of a file. Each is printed as soon as it is made: no key can be shown a second time. */
+async function issueKeys(
+  file: string,
+  terms: JsonObject,
+  args: Arguments<AdminOption>,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { output, json, workingFolder } = context
+  const entries = readEntries(
+    await readFile(resolve(workingFolder, file), 'utf8').catch(unreadable(file)),
+    file,
+  )
+  const requests = entries.map((entry) => ({
+    ...({ method: 'POST', path: '/admin/keys', body: { ...terms, ...entry } } as const),
+  }))
+  let refused = 0
+  await clientOf(args, context).requestEach<RenderedNewKey>(requests, 'key', (issued, index) => {
+    const who = String(entries[index]?.principal)
+    if (issued instanceof Error) {
+      refused += 1
+      output.warn(cleanText(`${file}, entry ${index + 1} (${who}): ${issued.message}`))
+      return
+    }
+    const { tenant, principal, key_id: keyId, key, expires_at: expiresAt, warnings } = issued
+    for (const warning of warnings) output.warn(cleanText(`${who}: ${warning}`))
+    if (json) output.json({ tenant, principal, keyId, key, expiresAt, warnings })
+    else output.data([tenant, principal, key].join('\t'))
+  })
+  const made = counted(entries.length - refused, 'key')
+  output.note(`${made} made; they are shown only this once.${refused === 0 ? '' : ` ${refused} refused.`}`)
+  return refused === 0 ? EXIT.ok : EXIT.usage
+}
+
+function unreadable(file: string): (cause: unknown) => never {
+  return (cause) => {
+    throw new UsageError(`${file} cannot be read.`, { cause })
+  }
+}
+
+/** What is wrong with a member is for the route to say, which knows them all. */
+function readEntries(text: string, file: string): readonly JsonObject[] {
+  const [entries, problem] = parsedList(text)
+  if (entries !== undefined) return entries
+  throw new UsageError(`${file} ${problem}. Write a list: [{ "principal": "agent", "tenant": "team1" }, …]`)
+}
+
+function parsedList(text: string): readonly [readonly JsonObject[] | undefined, string] {
+  try {
+    const value: JsonValue = JSON.parse(text)
+    if (Array.isArray(value) && value.length > 0 && value.every(isJsonObject)) return [value, '']
+    return [undefined, 'is no list of objects']
+  } catch {
+    return [undefined, 'is not JSON']
+  }
+}
 
 type RotateOption = AdminOption | 'tenant' | 'old-ends' | 'label' | 'expires'
 

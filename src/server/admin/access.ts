@@ -20,6 +20,7 @@ export const SERVER_SCOPES = [
   'admin:reload',
   'admin:secrets',
   'admin:sources',
+  'admin:webhooks',
   'approvals:override',
   'approvals:respond',
   'audit:read',

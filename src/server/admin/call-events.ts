@@ -7,7 +7,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import type { ServerRoute } from '#server/http/router'
 import { adminRoute, momentOf, type OperatorAccess, tenantWithin } from './access.ts'
 import type { CallFeed, CallReader, ChangedCall, FeedPage } from './call-feed.ts'
-import { readCallFilter } from './call-filter.ts'
+import { type BaseOf, readCallFilter } from './call-filter.ts'
 
 const SCOPE = 'admin:calls'
 /** A quiet stream says so this often, and whether the credential still lets its reader in is asked as often. */
@@ -20,6 +20,7 @@ interface CallEventsOptions {
   enter?(principal: Principal): Release
   /** The headers of a browser with the credential of its session, as it is now. */
   present?(headers: RequestHeaders): Promise<RequestHeaders>
+  readonly baseOf?: BaseOf
 }
 
 /**
@@ -28,13 +29,19 @@ interface CallEventsOptions {
  * `end` says why there is no more.
  */
 export function createCallEventRoutes(
-  { feed, clock, enter = () => () => undefined, present = async (headers) => headers }: CallEventsOptions,
+  {
+    feed,
+    clock,
+    baseOf,
+    enter = () => () => undefined,
+    present = async (headers) => headers,
+  }: CallEventsOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const follow = async (request: HttpRequest): Promise<HttpReply> => {
     const { principal, headers, query, method } = request
     access.requireScope(principal, SCOPE)
-    const { before: _before, limit: _limit, ...asked } = readCallFilter(query, clock.nowMs())
+    const { before: _before, limit: _limit, ...asked } = readCallFilter(query, clock.nowMs(), baseOf)
     const filter = { ...asked, tenant: tenantWithin(principal) ?? asked.tenant }
     const reply = {
       status: 200,

@@ -21,7 +21,7 @@ export const STATE_WORDS: ReadonlyMap<string, readonly CallState[]> = new Map([
  * `?state=&tenant=&principal=&tool=&since=&until=&slow=&quick=&before=&limit=`: which calls are listed, counted and
  * followed, by the same names everywhere. The command line has them as options.
  */
-export function readCallFilter(query: URLSearchParams, nowMs: number): CallFilter {
+export function readCallFilter(query: URLSearchParams, nowMs: number, baseOf?: BaseOf): CallFilter {
   const asked = (name: string): string | undefined => query.get(name) || undefined
   const number = (name: string): number | undefined =>
     asked(name) === undefined ? undefined : wholeNumber(query, name, 0, MOST_NUMBER)
@@ -29,7 +29,7 @@ export function readCallFilter(query: URLSearchParams, nowMs: number): CallFilte
     states: readStates(asked('state')),
     tenant: asked('tenant'),
     principal: asked('principal'),
-    tool: readTool(asked('tool')),
+    tool: readTool(asked('tool'), baseOf),
     sinceMs: readMoment('since', asked('since')),
     untilMs: readMoment('until', asked('until')),
     took: readTook(number('slow'), number('quick'), nowMs),
@@ -49,9 +49,15 @@ function readStates(asked: string | undefined): readonly CallState[] | undefined
   return [...new Set(states)]
 }
 
-function readTool(asked: string | undefined): string | undefined {
-  if (asked === undefined || asked.length <= LONGEST_TOOL) return asked
-  throw httpFault(400, `\`tool\` has at most ${LONGEST_TOOL} characters.`)
+/** `Toolkit.Name` of the tool with this name, if there is one: calls are kept by it, whatever else a tool is called. */
+export type BaseOf = (name: string) => string | undefined
+
+function readTool(asked: string | undefined, baseOf?: BaseOf): string | undefined {
+  if (asked === undefined) return undefined
+  if (asked.length > LONGEST_TOOL) throw httpFault(400, `\`tool\` has at most ${LONGEST_TOOL} characters.`)
+  const base = baseOf?.(asked)
+  const [, version = ''] = /(@[^@]+)$/.exec(asked) ?? []
+  return base === undefined ? asked : base + version
 }
 
 function readTook(

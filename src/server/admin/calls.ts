@@ -1,11 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CallError, CallState } from '#core/call'
 import type { ToolError } from '#core/errors'
-import { principalIdOf } from '#core/journal/append'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { TallyPage, TallyQuery } from '#core/ports/operator-store'
 import type { CallRecord, Settlement, Store } from '#core/ports/store'
-import { opaquePrincipal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
@@ -19,19 +17,13 @@ import {
   tenantWithin,
   wholeNumber,
 } from './access.ts'
-import { readCallFilter } from './call-filter.ts'
+import { type BaseOf, readCallFilter } from './call-filter.ts'
 import { renderCall, renderDetails, timelineOf } from './call-view.ts'
 
 const LIST_SCOPE = 'admin:calls'
 const READ_SCOPE = 'calls:read'
 const SETTLE_SCOPE = 'calls:settle'
-const AUDIT_SCOPE = 'audit:read'
-const KEYS_SCOPE = 'admin:keys'
-const MOST_KEYS = 10_000
-const DEFAULT_DENIALS = 100
-const MOST_DENIALS = 1_000
 const MOST_STEPS = 200
-const MOST_NUMBER = Number.MAX_SAFE_INTEGER
 
 /** What operators may do to calls; a store has it all. */
 type AdminCalls = Pick<
@@ -53,6 +45,7 @@ interface CallRoutesOptions {
   readonly clock: Clock
   /** Asked before an operator's word for the value of a call is taken; throws what speaks against it. */
   checkValue?(tool: string, value: JsonValue): Promise<void>
+  readonly baseOf?: BaseOf
 }
 
 /**
@@ -60,12 +53,12 @@ interface CallRoutesOptions {
  * `calls:read` input and outcome too, `calls:settle` settles.
  */
 export function createCallRoutes(
-  { calls, clock, checkValue }: CallRoutesOptions,
+  { calls, clock, checkValue, baseOf }: CallRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, LIST_SCOPE)
-    const filter = readCallFilter(query, clock.nowMs())
+    const filter = readCallFilter(query, clock.nowMs(), baseOf)
     const tenant = tenantWithin(principal)
     const prefix = query.get('record') ?? ''
     const page =
@@ -78,7 +71,7 @@ export function createCallRoutes(
   const stats = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, LIST_SCOPE)
     const nowMs = clock.nowMs()
-    const filter = readCallFilter(query, nowMs)
+    const filter = readCallFilter(query, nowMs, baseOf)
     const tenant = tenantWithin(principal) ?? filter.tenant
     const untilMs = filter.untilMs ?? nowMs
     const sinceMs = filter.sinceMs ?? untilMs - DEFAULT_SPAN_MS
@@ -167,50 +160,6 @@ function isContentsAsked(query: URLSearchParams): boolean {
   const asked = query.get('contents') ?? 'yes'
   if (asked === 'yes' || asked === 'no') return asked === 'yes'
   throw badRequest('`contents` is "yes" or "no".')
-}
-
-/**
- * `GET /admin/audit?after=&limit=`: who was refused what, oldest first (rule 30a, OWP-62). Principals are opaque there;
- * whoever manages keys may know them anyway, and is told which of those with a key it was.
- */
-export function createAuditRoutes(
-  { audit, keys, digest }: Pick<Store, 'audit' | 'keys' | 'digest'>,
-  access: OperatorAccess,
-): readonly ServerRoute[] {
-  const principalsWithKeys = async (): Promise<ReadonlyMap<string, string>> => {
-    const owners = await keys.listKeys({ limit: MOST_KEYS })
-    return new Map(
-      owners.map(({ tenant, name }) => {
-        const id = principalIdOf(name)
-        return [opaquePrincipal({ digest }, { tenant, id }), id]
-      }),
-    )
-  }
-  const read = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, AUDIT_SCOPE)
-    const tenant = tenantWithin(principal)
-    const filter = {
-      after: wholeNumber(query, 'after', 0, MOST_NUMBER),
-      limit: wholeNumber(query, 'limit', DEFAULT_DENIALS, MOST_DENIALS),
-      ...(tenant === undefined ? {} : { tenant }),
-    }
-    const denials = await audit.readDenials(filter)
-    const known = access.hasScope(principal, KEYS_SCOPE) ? await principalsWithKeys() : undefined
-    const events = denials.map(({ no, atMs, ...denial }) => ({
-      no,
-      type: 'authorization.decided',
-      at: new Date(atMs).toISOString(),
-      ...denial,
-      ...(known?.has(denial.principal) === true ? { principal_id: known.get(denial.principal) } : {}),
-      allowed: false,
-    }))
-    return jsonReply(
-      200,
-      { events, next: denials.at(-1)?.no ?? filter.after },
-      { 'cache-control': 'no-store' },
-    )
-  }
-  return [adminRoute(access, 'GET', '/admin/audit', read)]
 }
 
 function isWithin(tenant: string | undefined, call: CallRecord): boolean {

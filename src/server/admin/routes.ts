@@ -1,11 +1,14 @@
 import type { Settings } from '#config/settings'
+import type { KeyOwner } from '#core/ports/key-store'
 import { NO_ROLES, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { ServerRoute } from '#server/http/router'
 import type { Services } from '#server/services'
+import { createAuditRoutes } from '#server/telemetry/audit'
+import { createWebhookRoutes } from '#server/webhooks/routes'
 import type { OperatorAccess } from './access.ts'
 import { createApprovalRoutes } from './approvals.ts'
-import { createAuditRoutes, createCallRoutes } from './calls.ts'
+import { createCallRoutes } from './calls.ts'
 import { approverScopes } from './key-grants.ts'
 import { ApiKeys, createKeyRoutes } from './keys.ts'
 import { createPinRoutes } from './pins.ts'
@@ -26,7 +29,7 @@ interface AdminParts {
 /** What operators look after, below `/admin`. */
 export function adminRoutes(
   live: () => Settings,
-  { gateway, registry, sources: { sources, pins }, broker }: Services,
+  { gateway, registry, sources: { sources, pins }, broker, fetch: toConfigured }: Services,
   parts: AdminParts,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
@@ -47,12 +50,12 @@ export function adminRoutes(
   })
   const isConfigured = (key: string): boolean => live().sources.has(key)
   return [
-    ...createCallRoutes({ calls: store, clock }, access),
+    ...createCallRoutes({ calls: store, clock, baseOf: (name) => registry.find(name)?.parts.base }, access),
     ...createUsageRoutes(
       {
         store,
         clock,
-        costOf: (id) => registry.tools.find((tool) => tool.id === id)?.policy.cost,
+        costOf: (id) => registry.find(id)?.policy.cost,
         budgets: () => live().budgets,
       },
       access,
@@ -81,6 +84,17 @@ export function adminRoutes(
     ...createPinRoutes(pins, access),
     ...createSecretsRoutes({ store, broker, clock }, access),
     ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),
-    ...createAuditRoutes(store, access),
+    ...createWebhookRoutes(
+      {
+        ...{ notices: store.notices, fetch: toConfigured, clock, publicUrl },
+        webhooks: () => live().webhooks ?? [],
+      },
+      access,
+    ),
+    ...createAuditRoutes({ store, configured: () => live().auth.apiKeys.map(ownerOf) }, access),
   ]
+}
+
+function ownerOf({ tenant, id }: Settings['auth']['apiKeys'][number]): KeyOwner {
+  return { tenant, name: id }
 }

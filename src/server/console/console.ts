@@ -2,10 +2,12 @@ import type { Authenticator } from '#auth/authenticator'
 import type { StartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
 import type { Store } from '#core/ports/store'
-import type { Clock } from '#core/runtime'
+import type { Clock, Logger } from '#core/runtime'
+import type { OAuthBroker } from '#oauth/broker'
 import type { ServerRoute } from '#server/http/router'
 import { isOwnMachine } from '#server/safety'
 import { createConsoleFiles } from './files.ts'
+import { createOidcSignIn } from './oidc-sign-in.ts'
 import { createSessionRoutes } from './session-routes.ts'
 import { BrowserSessions } from './sessions.ts'
 import { StartLinks } from './start-links.ts'
@@ -15,6 +17,8 @@ interface ConsoleOptions {
   readonly store: Pick<Store, 'approvals' | 'callers'>
   readonly authenticator: Authenticator
   readonly startToken: StartToken
+  readonly broker: Pick<OAuthBroker, 'clientOf'>
+  readonly log: Logger
   readonly clock: Clock
   publicUrl(): string
   /** The folder of the built console; default that of this package. */
@@ -33,7 +37,8 @@ interface Console {
 }
 
 export function createConsole(options: ConsoleOptions): Console {
-  const { settings, store, authenticator, startToken, clock, publicUrl, folder } = options
+  const { settings, store, authenticator, startToken, broker, clock, log, publicUrl, folder } = options
+  const { signIn } = settings.console
   const { callers } = store
   const files = settings.console.enabled ? createConsoleFiles({ publicUrl, folder }) : undefined
   const isServed = (): boolean => files?.isBuilt() === true
@@ -56,7 +61,14 @@ export function createConsole(options: ConsoleOptions): Console {
             ...createSessionRoutes({
               ...{ sessions, authenticator, startToken, publicUrl },
               hasLinks: startLinks !== undefined,
+              issuer: signIn?.issuer,
             }),
+            ...(signIn === undefined
+              ? []
+              : createOidcSignIn({
+                  ...{ settings: signIn, client: broker.clientOf(signIn) },
+                  ...{ sessions, authenticator, log, publicUrl },
+                })),
           ],
   }
 }

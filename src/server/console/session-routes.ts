@@ -17,6 +17,8 @@ interface SessionRoutesOptions {
   readonly startToken: Pick<StartToken, 'matches' | 'token'>
   /** Whether a start link signs in here: only on the machine of the server. */
   readonly hasLinks: boolean
+  /** The identity provider where people sign in, if there is one. */
+  readonly issuer: string | undefined
   publicUrl(): string
 }
 
@@ -88,7 +90,7 @@ async function signOut(request: HttpRequest, options: SessionRoutesOptions): Pro
 }
 
 function described(
-  { sessions, authenticator, hasLinks, publicUrl }: SessionRoutesOptions,
+  { sessions, authenticator, hasLinks, issuer, publicUrl }: SessionRoutesOptions,
   signedIn?: { readonly session: BrowserSession; readonly principal: Principal },
   headers: Readonly<Record<string, string>> = {},
 ): HttpReply {
@@ -96,7 +98,7 @@ function described(
     version: VERSION,
     url: publicUrl(),
     isOpen: !authenticator.isConfigured,
-    signIn: { link: hasLinks, oidc: null },
+    signIn: { link: hasLinks, oidc: issuer === undefined ? null : new URL(issuer).host },
   }
   const body =
     signedIn === undefined

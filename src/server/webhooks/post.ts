@@ -85,9 +85,9 @@ const CODE = /^[A-Za-z0-9_]{1,60}$/
 
 /** What kind of error it is. Its text may hold the address, which for a chat is a secret. */
 function codeOf(error: unknown): string {
+  let found = 'unknown'
   for (let each = error, depth = 0; each instanceof Error && depth < 5; each = each.cause, depth += 1) {
-    if ('code' in each && typeof each.code === 'string' && CODE.test(each.code)) return each.code
-    if (each.cause === undefined) return CODE.test(each.name) ? each.name : 'unknown'
+    if ('code' in each && typeof each.code === 'string' && CODE.test(each.code)) found = each.code
   }
-  return 'unknown'
+  return found
 }

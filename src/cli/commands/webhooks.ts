@@ -1,0 +1,173 @@
+import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  CommandFailure,
+  defineCommand,
+  EXIT,
+  UsageError,
+} from '#cli/command'
+import { renderTable } from '#cli/output'
+import { hasStore, loadProjectConfig, withStore } from '#cli/store-access'
+import { adHocWebhook, guessFormat, toWebhooks, type Webhook } from '#config/webhooks'
+import { isToolError } from '#core/errors'
+import {
+  listWebhooks,
+  openWayTo,
+  type RenderedWebhook,
+  type RenderedWebhooks,
+  webhooksNamed,
+} from '#server/webhooks/routes'
+import { type Tried, tryWebhook } from '#server/webhooks/samples'
+
+const SCOPE = 'admin:webhooks'
+const HEADINGS = [
+  'WEBHOOK',
+  'FORMAT',
+  'TO',
+  'EVENTS',
+  'DELIVERED',
+  'LAST',
+  'WAITING',
+  'GIVEN UP',
+  'LAST FAILURE',
+]
+
+const webhooks = defineCommand<AdminOption>({
+  name: 'webhooks',
+  summary: 'Lists the webhooks of the config: what each is told of, and how that went lately.',
+  details: [
+    'Messages are counted for a week. WAITING are still to be delivered; GIVEN UP were not taken for a day, or refused for good (410).',
+    'Of an address only the host is shown: for a chat the rest is a secret.',
+  ],
+  positionals: [],
+  options: adminOptions(SCOPE),
+  examples: ['collet webhooks', 'collet webhooks --json'],
+  async run(args, context) {
+    const { output, json } = context
+    const { webhooks: found, unclaimed } = await list(args, context)
+    if (json) output.json(found)
+    else if (found.length === 0)
+      output.note('There are no webhooks. Write some into the config: webhooks: [{ url, secret, events }]')
+    else for (const line of renderTable(HEADINGS, found.map(cellsOf), output.width)) output.data(line)
+    if (unclaimed > 0)
+      output.warn(
+        `${unclaimed === 1 ? '1 message waits' : `${unclaimed} messages wait`} for webhooks that this config does not have. What is a week old is dropped.`,
+      )
+    return EXIT.ok
+  },
+})
+
+async function list(args: Arguments<AdminOption>, context: CommandContext): Promise<RenderedWebhooks> {
+  if (isServerNamed(args)) {
+    const client = new AdminClient(args, context)
+    return await client.request<RenderedWebhooks>({ method: 'GET', path: '/admin/webhooks' }, 'webhooks')
+  }
+  const { webhooks: known } = await configured(args, context)
+  if (!(await hasStore(args, context))) return listWebhooks(known, [])
+  return await withStore(args, context, async ({ notices }) => listWebhooks(known, await notices.listeners()))
+}
+
+function cellsOf(webhook: RenderedWebhook): readonly string[] {
+  const { name, format, to, events, delivered, waiting, given_up: givenUp } = webhook
+  return [
+    ...[name, format, to, events.join(' '), String(delivered), webhook.last_delivered_at ?? '-'],
+    ...[String(waiting), String(givenUp)],
+    webhook.last_failure === null ? '-' : `${webhook.last_failure} at ${webhook.last_failed_at}`,
+  ]
+}
+
+const test = defineCommand<AdminOption | 'format'>({
+  name: 'webhooks test',
+  summary: 'Sends samples to webhooks and says what they answered.',
+  details: [
+    'Each gets one sample of every event that it is told of, in its format, marked as a test. Without a name all of them are tried.',
+    'A URL that is not in the config gets one sample of everything, unsigned: to try an address before it is written down.',
+    'It is sent from here; with --url the server sends, and only to webhooks of its config.',
+  ],
+  positionals: [
+    { name: 'NAME|URL', optional: true, help: 'The webhook, as collet webhooks shows it, or an address.' },
+  ],
+  options: {
+    format: {
+      value: 'F',
+      help: 'For a URL that is not in the config: json, slack or teams. Default: what the host of the URL takes.',
+    },
+    ...adminOptions(SCOPE),
+  },
+  examples: [
+    'collet webhooks test',
+    'collet webhooks test chat',
+    'collet webhooks test https://ops.example/hook --format json',
+  ],
+  async run(args, context) {
+    const { output, json } = context
+    const results = await output.during('Sending samples', tryAll(args, context))
+    if (json) output.json(results)
+    else
+      for (const { webhook, event, taken, answer } of results)
+        output.data(
+          `${output.style(taken ? 'green' : 'red', taken ? '✓' : '✗')} ${webhook} ${event}: ${answer}`,
+        )
+    return results.every(({ taken }) => taken) ? EXIT.ok : EXIT.toolFailed
+  },
+})
+
+async function tryAll(
+  args: Arguments<AdminOption | 'format'>,
+  context: CommandContext,
+): Promise<readonly Tried[]> {
+  const [name] = args.positionals
+  if (isServerNamed(args)) {
+    const body = name === undefined ? {} : { name }
+    const client = new AdminClient(args, context)
+    const { results } = await client.request<{ readonly results: readonly Tried[] }>(
+      { method: 'POST', path: '/admin/webhooks/test', body },
+      'results',
+    )
+    return results
+  }
+  const { webhooks: known, egress, publicUrl } = await configured(args, context)
+  const meant = chosen(known, name, args.text('format'))
+  const way = openWayTo(meant, egress)
+  try {
+    const trial = { fetch: way, clock: context.clock, publicUrl: () => publicUrl }
+    return (await Promise.all(meant.map((webhook) => tryWebhook(webhook, trial)))).flat()
+  } finally {
+    await way.close()
+  }
+}
+
+function chosen(
+  known: readonly Webhook[],
+  name: string | undefined,
+  format: string | undefined,
+): readonly Webhook[] {
+  const isUrl = name !== undefined && /^https?:\/\//.test(name)
+  if (isUrl && !known.some(({ url }) => url === name)) return [adHocWebhook(name, formatOf(name, format))]
+  if (format !== undefined)
+    throw new UsageError('--format is for a URL that is not in the config; a webhook has its own format.')
+  try {
+    return webhooksNamed(known, name)
+  } catch (error) {
+    if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)
+    throw error
+  }
+}
+
+function formatOf(url: string, written: string | undefined): Webhook['format'] {
+  const format = written === undefined ? guessFormat(url) : FORMATS.find((known) => known === written)
+  if (format !== undefined) return format
+  throw new UsageError(`--format expects ${FORMATS.join(', ')}; got "${written}".`)
+}
+
+const FORMATS = ['json', 'slack', 'teams'] as const satisfies readonly Webhook['format'][]
+
+async function configured(args: Arguments<AdminOption>, context: CommandContext) {
+  const { config, file } = await loadProjectConfig(args.text('config'), context)
+  const { host, port, publicUrl = `http://${host}:${port}` } = config.server
+  return { webhooks: toWebhooks(config, file), egress: config.egress, publicUrl }
+}
+
+export const COMMANDS: readonly Command[] = [webhooks, test]

@@ -1,0 +1,174 @@
+import { randomBytes } from 'node:crypto'
+import type { Authenticator } from '#auth/authenticator'
+import type { ConsoleSignInSettings } from '#config/settings'
+import { basePath } from '#config/to-settings'
+import { isToolError } from '#core/errors'
+import { isSameSecret } from '#core/hash'
+import type { Logger } from '#core/runtime'
+import type { Secret } from '#core/secret'
+import type { Exchanged, OAuthClient } from '#oauth/client'
+import { FlowCookies } from '#oauth/round-trips'
+import { html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { refuseOnPage } from '#server/approvals/question-page'
+import type { ServerRoute } from '#server/http/router'
+import type { BrowserSessions } from './sessions.ts'
+
+interface OidcSignInOptions {
+  readonly settings: ConsoleSignInSettings
+  readonly client: OAuthClient
+  readonly sessions: BrowserSessions
+  readonly authenticator: Authenticator
+  readonly log: Logger
+  publicUrl(): string
+}
+
+/** What of a way to the issuer stays in the browser that left. */
+interface WayOut {
+  readonly state: string
+  readonly verifier: string
+  readonly nonce: string
+  /** Where in the console to go on. */
+  readonly to: string
+}
+
+const HOME = '/console'
+const PATH = '/console/sign-in'
+const COOKIE = 'console-sign-in'
+const LIFETIME_SECONDS = 600
+const LONGEST_PATH = 1_000
+
+/**
+ * Signing in at an identity provider: the code flow with PKCE. What comes of it is a token that callers could send in a
+ * header, judged by the same `auth.issuers`; so who somebody is and what they may do is decided in one place. Nothing is
+ * stored on the way: anybody may begin, and must not be able to fill the store.
+ */
+export function createOidcSignIn(options: OidcSignInOptions): readonly ServerRoute[] {
+  const shared = { method: 'GET', access: 'open', body: 'never', refuse: refuseOnPage } as const
+  return [
+    { ...shared, path: PATH, handle: (request) => depart(request, options) },
+    { ...shared, path: `${PATH}/callback`, handle: (request) => arrive(request, options) },
+  ]
+}
+
+async function depart({ query }: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
+  const { client, settings, publicUrl } = options
+  const to = pathWithin(query.get('to') ?? HOME, basePath(publicUrl()))
+  const way: WayOut = { state: randomText(), verifier: randomText(), nonce: randomText(), to }
+  const departure = { ...way, redirectUri: redirectUri(options) }
+  const location = await client.authorizationUrl(departure, { scopes: settings.scopes, parameters: {} })
+  if (location === undefined) return failedPage(options, NO_ANSWER)
+  const kept = Buffer.from(JSON.stringify(way)).toString('base64url')
+  const headers = { ...PAGE_HEADERS, ...cookiesOf(options).set(COOKIE, kept, 'Lax'), location }
+  return { status: 302, headers, body: undefined }
+}
+
+async function arrive(request: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
+  const { client, settings, sessions, log, publicUrl } = options
+  const way = readWay(cookiesOf(options).read(request.headers.cookie, COOKIE))
+  const state = request.query.get('state') ?? ''
+  if (way === undefined || !isSameSecret(state, way.state)) return failedPage(options, UNKNOWN_RETURN, 400)
+  const back = { ...way, redirectUri: redirectUri(options), parameters: request.query }
+  const answer = await client.exchange(back, { scopes: settings.scopes, identify: true })
+  if (answer.kind === 'denied') return failedPage(options, DENIED, 403)
+  if (answer.kind === 'failed') {
+    log.warn({ reason: answer.reason }, 'a sign-in to the console failed')
+    return failedPage(options, NO_ANSWER)
+  }
+  const found = await findCredential(answer, options)
+  if (typeof found === 'string') {
+    log.warn({ reason: found }, 'a sign-in to the console gave no token that auth.issuers takes')
+    return failedPage(options, `${NOT_TAKEN} ${found}`, 403)
+  }
+  const opened = sessions.open({ kind: 'token', ...found })
+  if (opened === undefined) return failedPage(options, TOO_LONG, 502)
+  const location = `${basePath(publicUrl())}${pathWithin(way.to, '')}`
+  return { status: 303, headers: { ...PAGE_HEADERS, ...opened.headers, location }, body: undefined }
+}
+
+/** The access token if it is one that callers could send, else the id token; or why neither is. */
+async function findCredential(
+  { tokens, idToken }: Extract<Exchanged, { readonly kind: 'tokens' }>,
+  { authenticator }: OidcSignInOptions,
+): Promise<{ readonly credential: Secret; readonly endsAtMs: number | undefined } | string> {
+  let reason = ''
+  const candidates = [tokens.accessToken, ...(idToken === undefined ? [] : [idToken])]
+  for (const credential of candidates.filter(isJwt)) {
+    try {
+      await authenticator.authenticate({ authorization: `Bearer ${credential.reveal()}` })
+      return { credential, endsAtMs: await endOf(credential) }
+    } catch (error) {
+      if (!isToolError(error) || error.code !== 'unauthenticated') throw error
+      reason = error.message
+    }
+  }
+  return reason
+}
+
+/** An opaque one means something to its issuer alone. */
+function isJwt(token: Secret): boolean {
+  return token.reveal().split('.', 4).length === 3
+}
+
+async function endOf(token: Secret): Promise<number | undefined> {
+  const { decodeJwt } = await import('jose')
+  const { exp } = decodeJwt(token.reveal())
+  return exp === undefined ? undefined : exp * 1_000
+}
+
+function readWay(kept: string | undefined): WayOut | undefined {
+  try {
+    const way: unknown = JSON.parse(Buffer.from(kept ?? '', 'base64url').toString())
+    return isWay(way) ? way : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isWay(value: unknown): value is WayOut {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    ['state', 'verifier', 'nonce', 'to'].every((name) => typeof Reflect.get(value, name) === 'string')
+  )
+}
+
+/** A path of the console below `base`, whatever was asked for: nobody is sent on to another site. */
+function pathWithin(asked: string, base: string): string {
+  const path = asked.startsWith(`${base}${HOME}`) ? asked.slice(base.length) : asked
+  const url = path.length > LONGEST_PATH ? null : URL.parse(path, 'http://console.invalid')
+  const isWithin =
+    url?.host === 'console.invalid' && (url.pathname === HOME || url.pathname.startsWith(`${HOME}/`))
+  return isWithin ? `${url.pathname}${url.search}` : HOME
+}
+
+function redirectUri({ publicUrl }: OidcSignInOptions): string {
+  return `${publicUrl()}${PATH}/callback`
+}
+
+function cookiesOf({ publicUrl }: OidcSignInOptions): FlowCookies {
+  return new FlowCookies({
+    isSecure: publicUrl().startsWith('https:'),
+    maxAgeSeconds: LIFETIME_SECONDS,
+  })
+}
+
+function randomText(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+const NO_ANSWER =
+  'The sign-in service did not answer as expected. Try again later; the log of the server has the reason.'
+const UNKNOWN_RETURN = 'This sign-in was begun in another browser, was finished before, or took too long.'
+const DENIED = 'The sign-in was cancelled.'
+const NOT_TAKEN =
+  'You signed in, but this server takes neither the access token nor the ID token that came of it. An operator has to look at auth.issuers: its audience has to name that of the token, for ID tokens the client id.'
+const TOO_LONG =
+  'You signed in, but the token that came of it is too long to be kept by a browser. An operator can ask the identity provider to put less into it (lists of groups are the usual cause), or for an access token with console.signIn.resource.'
+
+function failedPage(options: OidcSignInOptions, text: string, status = 502): HttpReply {
+  const path = basePath(options.publicUrl())
+  const content = html`<p>${text}</p>
+<p><a href="${path}${PATH}" rel="noreferrer">Sign in again</a> or <a href="${path}${HOME}" rel="noreferrer">go to the console</a></p>`
+  return pageReply(status, { title: 'Not signed in', content }, cookiesOf(options).clear(COOKIE))
+}

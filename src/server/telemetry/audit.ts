@@ -1,0 +1,95 @@
+import { principalIdOf } from '#core/journal/append'
+import type { KeyOwner, RecordedDenial } from '#core/ports/key-store'
+import type { Store } from '#core/ports/store'
+import { ANONYMOUS, opaquePrincipal, type Principal } from '#core/principal'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { adminRoute, NO_STORE, type OperatorAccess, tenantWithin, wholeNumber } from '#server/admin/access'
+import { readMoment } from '#server/admin/call-filter'
+import { jsonReply } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+
+const READ_SCOPE = 'audit:read'
+const KEYS_SCOPE = 'admin:keys'
+const MOST_KEYS = 10_000
+const DEFAULT_LIMIT = 100
+const HIGHEST_LIMIT = 1_000
+
+interface AuditRoutesOptions {
+  readonly store: Pick<Store, 'audit' | 'keys' | 'usage' | 'digest'>
+  /** Those whose keys are in the configuration. */
+  configured(): readonly KeyOwner[]
+}
+
+/**
+ * `GET /admin/audit?after=&limit=&principal=&since=`: who was refused what, oldest first (rule 30a, OWP-62). Principals are
+ * opaque there; whoever manages keys may know them anyway, and is told who it was.
+ */
+export function createAuditRoutes(
+  { store, configured }: AuditRoutesOptions,
+  access: OperatorAccess,
+): readonly ServerRoute[] {
+  const read = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
+    access.requireScope(principal, READ_SCOPE)
+    const tenant = tenantWithin(principal)
+    const after = wholeNumber(query, 'after', 0, Number.MAX_SAFE_INTEGER)
+    const limit = wholeNumber(query, 'limit', DEFAULT_LIMIT, HIGHEST_LIMIT)
+    const sinceMs = readMoment('since', query.get('since') ?? undefined) ?? 0
+    const wanted = query.get('principal') ?? undefined
+    const denials = await store.audit.readDenials({
+      ...{ after, limit },
+      ...(tenant === undefined ? {} : { tenant }),
+    })
+    const known = access.hasScope(principal, KEYS_SCOPE)
+      ? await namesOf(store, configured(), tenant)
+      : new Map<string, string>()
+    const events = denials
+      .filter((denial) => denial.atMs >= sinceMs && isOf(store, denial, wanted))
+      .map((denial) => renderDenial(denial, known.get(denial.principal)))
+    return jsonReply(200, { events, next: denials.at(-1)?.no ?? after }, NO_STORE)
+  }
+  return [adminRoute(access, 'GET', '/admin/audit', read)]
+}
+
+/** By the name that is shown or by the one that is kept. */
+function isOf(
+  { digest }: Pick<Store, 'digest'>,
+  { tenant, principal }: RecordedDenial,
+  wanted: string | undefined,
+): boolean {
+  if (wanted === undefined || wanted === principal) return true
+  return opaquePrincipal({ digest }, { tenant, id: wanted }) === principal
+}
+
+/** One refusal, as `collet audit` has it. */
+export type RenderedDenial = ReturnType<typeof renderDenial>
+
+function renderDenial({ no, atMs, ...denial }: RecordedDenial, id: string | undefined) {
+  return {
+    no,
+    type: 'authorization.decided' as const,
+    at: new Date(atMs).toISOString(),
+    ...denial,
+    ...(id === undefined ? {} : { principal_id: id }),
+    allowed: false as const,
+  }
+}
+
+/**
+ * What opaque principals stand for: those with a key, and those who called lately, with a token too. A token that never
+ * called anything stays opaque; asking for its principal by name finds it all the same.
+ */
+async function namesOf(
+  { keys, usage, digest }: AuditRoutesOptions['store'],
+  configured: readonly KeyOwner[],
+  tenant: string | undefined,
+): Promise<ReadonlyMap<string, string>> {
+  const owners = [...configured, ...(await keys.listKeys({ limit: MOST_KEYS }))]
+  const { rows } = await usage(tenant === undefined ? {} : { tenant })
+  const known: readonly Pick<Principal, 'tenant' | 'id'>[] = [
+    ANONYMOUS,
+    ...owners.map((owner) => ({ tenant: owner.tenant, id: principalIdOf(owner.name) })),
+    ...rows.map((row) => ({ tenant: row.tenant, id: row.principal })),
+  ]
+  const distinct = new Map(known.map((one) => [JSON.stringify([one.tenant, one.id]), one]))
+  return new Map([...distinct.values()].map((one) => [opaquePrincipal({ digest }, one), one.id]))
+}

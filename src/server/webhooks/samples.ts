@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto'
+import type { Webhook } from '#config/webhooks'
+import type { ApprovalRecord } from '#core/ports/approval-store'
+import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#core/ports/notice-store'
+import type { Clock } from '#core/runtime'
+import { bodyOf, say, sayApproval } from './messages.ts'
+import { postMessage } from './post.ts'
+
+/** What a receiver said to a sample. */
+export interface Tried {
+  readonly webhook: string
+  readonly event: NoticeKind
+  readonly taken: boolean
+  /** `answered 204`, `could not be reached (ECONNREFUSED)` … */
+  readonly answer: string
+}
+
+interface Trial {
+  readonly fetch: typeof fetch
+  readonly clock: Clock
+  publicUrl(): string
+}
+
+/** Sends a sample of each kind that a receiver is told of, until one is not taken: the others would fare no better. */
+export async function tryWebhook(webhook: Webhook, trial: Trial): Promise<readonly Tried[]> {
+  const tried: Tried[] = []
+  for (const kind of NOTICE_KINDS) {
+    if (!webhook.kinds.has(kind)) continue
+    const message = { id: `msg_test_${randomUUID()}`, body: sampleOf(kind, webhook, trial) }
+    const { kind: came, text: answer } = await postMessage(webhook, message, trial)
+    tried.push({ webhook: webhook.name, event: kind, taken: came === 'taken', answer })
+    if (came !== 'taken') break
+  }
+  return tried
+}
+
+function sampleOf(kind: NoticeKind, webhook: Webhook, { clock, publicUrl }: Trial): string {
+  const nowMs = clock.nowMs()
+  const subject = SUBJECTS[kind]
+  const happened = { type: kind, atMs: nowMs, isTest: true }
+  if (!('approval' in subject)) return bodyOf(webhook, { ...happened, ...say(subject) })
+  const words = { approvals: { sign: () => '' }, nowMs, publicUrl: publicUrl(), canSignIn: false }
+  // A link decides something; there is nothing here to decide.
+  const receiver = { approver: undefined }
+  const approval = sampleApproval(nowMs)
+  return bodyOf(webhook, { ...happened, ...sayApproval(words, receiver, { subject, approval }) })
+}
+
+const HOUR_MS = 3_600_000
+const TOOL = 'Sample.Tool@1.0.0'
+const CALLER = { tenant: 'sample', principal: 'key:sample' }
+const BUDGET = {
+  ...{ window: { ...CALLER, lengthMs: HOUR_MS, startMs: 0 }, unit: 'calls' as const, limit: 100 },
+}
+
+const SUBJECTS: Readonly<Record<NoticeKind, NoticeSubject>> = {
+  'approval.requested': { kind: 'approval.requested', approval: 'sample' },
+  'approval.decided': { kind: 'approval.decided', approval: 'sample', as: 'granted', by: 'key:approver' },
+  'approval.expired': { kind: 'approval.expired', approval: 'sample' },
+  'pin.held': {
+    ...{ kind: 'pin.held', source: 'Sample', count: 1 },
+    tools: [{ tool: 'Sample.Tool', class: 'breaking', hash: 'sample' }],
+  },
+  'call.ambiguous': {
+    kind: 'call.ambiguous',
+    calls: [{ ...CALLER, record: 'sample', tool: TOOL, attempt: 1 }],
+  },
+  'budget.80': { ...BUDGET, kind: 'budget.80', used: 80 },
+  'budget.100': { ...BUDGET, kind: 'budget.100', used: 100 },
+}
+
+function sampleApproval(nowMs: number): ApprovalRecord {
+  const inputJson = JSON.stringify({ note: 'This is a test.' })
+  return {
+    ...{ ...CALLER, id: 'sample', record: 'sample', attempt: 1, run: 'sample', binding: '' },
+    ...{ tool: TOOL, toolId: 'openwop:Sample.Tool', tier: 'write', definitionHash: 'sample' },
+    subject: {
+      ...{ callId: 'sample', runId: 'sample', argsHash: '', userId: undefined, isUserProven: false },
+      ...{ summaryJson: inputJson, inputJson, hidden: 0 },
+    },
+    ...{ quorum: 1, requiredScope: 'approvals:respond', selfApproval: false, overrideBypassesQuorum: false },
+    ...{ state: 'pending', createdAtMs: nowMs, expiresAtMs: nowMs + HOUR_MS, decidedAtMs: undefined },
+    decisions: [],
+  }
+}

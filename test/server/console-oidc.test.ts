@@ -1,0 +1,167 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, it } from 'vitest'
+import type { Settings } from '#config/settings'
+import { Secret } from '#core/secret'
+import { type RunningServer, startServer } from '#server/start-server'
+import { sampleTool } from '#testing/samples'
+import {
+  type AuthorizationServerOptions,
+  CLIENT_SECRET,
+  startAuthorizationServer,
+} from '../oauth/authorization-server.ts'
+import { Browser } from '../oauth/browser.ts'
+import { testSettings } from '../test-settings.ts'
+
+const RESOURCE = 'https://tools.example.com/'
+const root = mkdtempSync(join(tmpdir(), 'collet-console-oidc-'))
+const open: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of open.splice(0).toReversed()) await close()
+  rmSync(root, { recursive: true, force: true })
+})
+
+type Issuer = NonNullable<Settings['auth']['issuers']>[number]
+
+/** A server whose people sign in at a real provider, which gives opaque access tokens unless it is told of a resource. */
+async function start(
+  given: AuthorizationServerOptions = {},
+  { audience = 'collet', scopes = [] as string[], roles = undefined as readonly string[] | undefined } = {},
+) {
+  const provider = await startAuthorizationServer(given)
+  open.push(async () => await provider[Symbol.asyncDispose]())
+  const folder = mkdtempSync(join(mkdirSync(root, { recursive: true }) ?? root, 'server-'))
+  writeFileSync(join(folder, 'index.html'), '<html><head></head></html>')
+  const issuer: Issuer = {
+    ...{ issuer: provider.issuer, audiences: [audience], jwksUri: undefined, algorithms: undefined },
+    ...{ claims: { tenant: undefined, scopes: undefined, roles }, tenant: 'default' },
+  }
+  const settings = testSettings({
+    dataFolder: folder,
+    tools: [sampleTool('Kit.Do@1.0.0', () => 'done')],
+    auth: {
+      ...{ apiKeys: [], jwt: undefined, issuers: [issuer] },
+      roles: new Map([['keeper', { scopes: ['admin:keys'] }]]),
+    },
+    console: {
+      enabled: true,
+      signIn: {
+        ...{ issuer: provider.issuer, clientId: 'collet', clientSecret: new Secret(CLIENT_SECRET) },
+        ...{ clientAuth: 'basic', scopes: ['openid', ...scopes] },
+        resource: given.resource?.uri,
+      },
+    },
+  })
+  const server = await startServer(settings, { graceMs: 0, consoleFolder: folder })
+  open.push(() => server.close())
+  return { provider, server }
+}
+
+const signIn = async (browser: Browser, server: RunningServer, to = '/console') =>
+  await browser.visit(`${server.url}/console/sign-in?to=${encodeURIComponent(to)}`, { login: 'ann' })
+
+async function sessionOf(browser: Browser, server: RunningServer) {
+  return JSON.parse((await browser.get(`${server.url}/console/session`)).text)
+}
+
+async function statuses(browser: Browser, server: RunningServer, csrf: string) {
+  const headers = { 'collet-csrf': csrf }
+  const list = await browser.get(`${server.url}/v1/tools`, { headers })
+  const keys = await browser.get(`${server.url}/admin/keys`, { headers })
+  return [list.status, keys.status]
+}
+
+it('signs in with the ID token where access tokens are opaque, as the principal that auth.issuers says', async () => {
+  const { provider, server } = await start({ claims: { groups: ['keeper'] } }, { roles: ['groups'] })
+  const browser = new Browser()
+  expect((await sessionOf(browser, server)).server.signIn.oidc).toBe(new URL(provider.issuer).host)
+  const arrived = await signIn(browser, server, '/console/calls?status=error')
+  expect([arrived.status, arrived.url]).toEqual([200, `${server.url}/console/calls?status=error`])
+  const { principal, csrf, expiresAt } = await sessionOf(browser, server)
+  expect(principal).toEqual({
+    ...{ id: `jwt:${provider.issuer}#ann`, name: 'ann', tenant: 'default', isOperator: false },
+    scopes: ['admin:keys'],
+  })
+  // As long as the token, which is ten minutes.
+  expect(Date.parse(expiresAt)).toBeLessThanOrEqual(Date.now() + 600_000)
+  expect(await statuses(browser, server, csrf)).toEqual([200, 200])
+  const departed = browser.visited.find((url) => url.startsWith(`${provider.issuer}/auth?`)) ?? ''
+  const asked = new URL(departed).searchParams
+  expect([asked.get('code_challenge_method'), asked.get('redirect_uri')]).toEqual([
+    'S256',
+    `${server.url}/console/sign-in/callback`,
+  ])
+})
+
+it('prefers an access token that callers could send, with its scopes', async () => {
+  const resource = { uri: RESOURCE, scope: 'admin:keys' }
+  const { server } = await start({ resource }, { audience: RESOURCE, scopes: ['admin:keys'] })
+  const browser = new Browser()
+  await signIn(browser, server)
+  const { principal, csrf } = await sessionOf(browser, server)
+  expect(principal.scopes).toEqual(['admin:keys'])
+  expect(await statuses(browser, server, csrf)).toEqual([200, 200])
+})
+
+it('says what to change when auth.issuers takes neither token, and when the token is too long for a browser', async () => {
+  const wrong = await start({}, { audience: 'another' })
+  const refused = await signIn(new Browser(), wrong.server)
+  expect(refused.status).toBe(403)
+  expect(refused.text).toContain('auth.issuers')
+  expect(refused.text).toContain('`aud` claim is not acceptable')
+  expect(refused.headers.getSetCookie().join()).not.toContain('collet_session')
+  const groups = Array.from({ length: 200 }, (_, index) => `group-of-the-company-${index}`)
+  const long = await start({ claims: { groups } })
+  const tooLong = await signIn(new Browser(), long.server)
+  expect([tooLong.status, tooLong.text.includes('too long to be kept by a browser')]).toEqual([502, true])
+})
+
+it('nobody is signed in by a return that began elsewhere, again, or not at all, nor led to another site', async () => {
+  const { server } = await start()
+  const [ann, eve] = [new Browser(), new Browser()]
+  let callback = ''
+  const stopsAt = (url: string): boolean => {
+    if (!url.includes('/console/sign-in/callback')) return false
+    callback = url
+    return true
+  }
+  await eve.visit(`${server.url}/console/sign-in`, { login: 'eve', stopsAt })
+  expect(callback).toContain('code=')
+  const tries = [
+    await ann.get(callback),
+    await eve.get(callback.replace(/state=[^&]+/, 'state=x')),
+    await eve.get(callback.replace(/state=[^&]+/, '')),
+    await ann.get(`${server.url}/console/sign-in/callback`),
+  ]
+  for (const { status, headers } of tries)
+    expect([status, headers.getSetCookie().join().includes('collet_session')]).toEqual([400, false])
+  const again = new Browser()
+  await again.visit(`${server.url}/console/sign-in`, { login: 'eve', stopsAt })
+  expect((await again.get(callback)).status).toBe(303)
+  expect((await again.get(callback)).headers.getSetCookie().join()).not.toContain('collet_session_')
+  for (const to of [
+    'https://evil.example/console',
+    '//evil.example/console',
+    '/\\evil.example/console',
+    '/admin/keys',
+    '/console/../admin',
+    'x',
+  ])
+    expect([to, (await signIn(new Browser(), server, to)).url]).toEqual([to, `${server.url}/console`])
+})
+
+it('an identity provider that is away, or that says no, is said so', async () => {
+  const { provider, server } = await start()
+  const denied = await new Browser().visit(`${server.url}/console/sign-in`, { login: 'ann', denies: true })
+  expect([denied.status, denied.text.includes('was cancelled')]).toEqual([403, true])
+  provider.intercept = (_request, __, response) => {
+    response.statusCode = 500
+    response.end()
+    return true
+  }
+  const fresh = await start()
+  fresh.provider.intercept = provider.intercept
+  const away = await new Browser().get(`${fresh.server.url}/console/sign-in`)
+  expect([away.status, away.text.includes('did not answer as expected')]).toEqual([502, true])
+})

@@ -1,0 +1,43 @@
+import type { Webhook } from '#config/webhooks'
+import { NOTICE_KINDS } from '#core/ports/notice-store'
+import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
+import { startOutbox } from '#server/webhooks/outbox'
+import { openStore } from '#store/stores'
+import { sampleParking } from '#testing/approval-store-contract'
+import { sampleCall } from '#testing/samples'
+
+/**
+ * A replica that delivers notices until it is killed. With `act` it first does one of everything that is told of, and leaves a
+ * call running.
+ */
+const [url = '', masterKey = '', receiver = '', act = ''] = process.argv.slice(2)
+const store = await openStore(url, {
+  ...{ dataFolder: '.', masterKey: Buffer.from(masterKey, 'base64'), mode: 'server' },
+})
+const webhook: Webhook = {
+  ...{ name: 'ops', target: 'ops', url: receiver, events: ['*'], kinds: new Set(NOTICE_KINDS) },
+  ...{ secret: undefined, approver: undefined },
+  format: 'json',
+}
+store.notices.listen([webhook])
+const atMs = Date.now()
+if (act === 'act') {
+  const held = { type: 'pin.held', at: atMs, source: 'Mail', tool: 'Mail.Send', hash: 'h', class: 'breaking' }
+  const window = { tenant: 'acme', principal: undefined, lengthMs: 3_600_000, startMs: atMs }
+  const spent = { calls: 10, milliseconds: 0, cost: 0 }
+  await store.claim(sampleCall({ record: 'cut', callId: 'cut', fingerprint: 'cut', rerunUntilMs: 0 }))
+  await store.approvals.park(sampleCall({ atMs }), sampleParking({ expiresAtMs: atMs + 3_600_000 }))
+  await store.pins.write({
+    ...{ source: 'Mail', seen: 0, pins: [], changesServed: false },
+    events: [{ ...held, type: 'pin.held', class: 'breaking' }],
+  })
+  await store.budgets.lease(window, spent, { calls: 10, milliseconds: 1, cost: 1 }, atMs)
+}
+const outbox = startOutbox({
+  ...{ store, fetch, clock: SYSTEM_CLOCK, log: SILENT_LOGGER, canSignIn: false },
+  webhooks: () => [webhook],
+  publicUrl: () => 'https://tools.example',
+})
+process.stdout.write('ready\n')
+// Held on purpose: a store that nobody can reach any more is collected, and its lock with it.
+setInterval(() => outbox, 60_000)
