@@ -5,7 +5,7 @@ import { isSameSecret } from '#core/hash'
 import type { ChallengeNeed, ChallengeRecord, Store } from '#core/ports/store'
 import type { ConsentEnd, VaultEntry } from '#core/ports/vault-store'
 import type { Clock, Logger, TokenSet } from '#core/runtime'
-import { html, pageReply } from '#protocols/html-page'
+import { factsHtml, html, pageReply } from '#protocols/html-page'
 import { type HttpReply, type HttpRequest, type HttpRoute, isFromOwnPage } from '#protocols/http-exchange'
 import type { OAuthBroker } from './broker.ts'
 import type { Exchanged } from './client.ts'
@@ -340,17 +340,16 @@ function askingPage(
   headers: Headers,
 ): HttpReply {
   const { principal, tenant, tool, provider, user } = challenge
-  const rows = [
+  const facts = factsHtml([
     ['Caller', principal],
     ['Tenant', tenant],
     ['For', user === '' ? 'the caller itself' : 'a user of the caller'],
     ['Tool', tool],
     ['Provider', provider],
     ['Scopes', asked.scopes.length === 0 ? 'none named' : asked.scopes.join(', ')],
-  ]
-  const list = rows.map(([name = '', text = '']) => html`<dt>${name}</dt><dd>${text}</dd>`)
+  ])
   const content = html`<p>The caller below will be able to use your account at ${provider}. Continue only if you have just asked it to do something.</p>
-<dl>${list}</dl>
+${facts}
 <p><a href="${asked.startUrl}" rel="noreferrer">Continue to ${provider}</a></p>`
   return pageReply(200, { title: `Authorization for ${provider}`, content }, headers)
 }

@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { html, pageReply } from './html-page.ts'
+import { html, PAGE_STYLE, pageReply } from './html-page.ts'
 
 describe('html', () => {
   it('escapes texts, wherever they stand', () => {
@@ -18,6 +20,27 @@ describe('html', () => {
   it('escapes the title of a page in both places', () => {
     const { body } = pageReply(200, { title: 'a < b', content: html`<p>c</p>` })
     expect(body).toContain('<title>a &lt; b</title>')
-    expect(body).toContain('<h1>a &lt; b</h1>\n<p>c</p>\n</main></body>')
+    expect(body).toContain('<h1>a &lt; b</h1>\n<p>c</p>\n</div>')
+  })
+})
+
+describe('the look of pages', () => {
+  it("is the console's: a token means the same in both", () => {
+    const file = join(import.meta.dirname, '../../console/src/styles/tokens.css')
+    const [root = ''] = readFileSync(file, 'utf8').split('}')
+    const tokens = new Map(
+      [...root.matchAll(/--([\w-]+):\s*([^;]+);/g)].map(([, name, value]) => [
+        name,
+        value?.replace(/\s+/g, ' '),
+      ]),
+    )
+    const [used = ''] = PAGE_STYLE.split('}')
+    const found = [...used.matchAll(/--([\w-]+):([^;]+)/g)]
+    expect(found.length).toBeGreaterThan(15)
+    for (const [, name = '', value] of found) expect([name, value]).toEqual([name, tokens.get(name)])
+  })
+
+  it('names no colour but those', () => {
+    expect(PAGE_STYLE.slice(PAGE_STYLE.indexOf('}'))).not.toMatch(/#[0-9a-f]{3}/i)
   })
 })

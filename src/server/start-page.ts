@@ -1,6 +1,6 @@
 import type { Settings } from '#config/settings'
 import { basePath } from '#config/to-settings'
-import { type Html, html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
+import { factsHtml, type Html, html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
 import { PROTOCOLS } from '#protocols/list'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
@@ -63,12 +63,12 @@ const NAMES = {
 
 function contentOf({ settings, publicUrl, isKeyed }: StartPageOptions): Html {
   const url = publicUrl()
-  const addresses = servedIn(settings).map(
-    (name) => html`<dt>${NAMES[name]}</dt><dd><code>${url}${PROTOCOLS[name].root}</code></dd>`,
+  const addresses = factsHtml(
+    servedIn(settings).map((name) => [NAMES[name], html`<code>${url}${PROTOCOLS[name].root}</code>`]),
   )
   const snippets = settings.mcp.enabled ? snippetsFor(`${url}${PROTOCOLS.mcp.root}`, isKeyed()) : []
   return html`<p>This server holds tools for agents. Its addresses:</p>
-<dl>${addresses}</dl>
+${addresses}
 ${snippets}`
 }
 

@@ -285,7 +285,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
       ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
       ...links.routes,
-      ...createApprovalPages({ approvals: gateway.approvals, sessions, startLinks, publicUrl }),
+      ...createApprovalPages({
+        ...{ approvals: gateway.approvals, sessions, startLinks, publicUrl },
+        hasConsole: webConsole.isServed,
+      }),
       signInRoute(startLinks, access),
       ...adminRoutes(
         () => live,

@@ -216,7 +216,8 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await park(store, { expiresAtMs: 1_000 * POLICY.journalMs })
     await purgeAll(store, 10 * POLICY.journalMs)
     assert.equal((await mustFind(store)).state, 'parked')
-    assert.equal((await store.approvals.findById('approval-1'))?.subject.callId, 'call-1')
+    const { subject } = (await store.approvals.findById('approval-1')) ?? {}
+    assert.deepEqual([subject?.callId, subject?.definitionJson], ['call-1', '{"description":"Rings."}'])
     const atMs = 10 * POLICY.journalMs
     await decide(store, 'key:bob', { action: 'reject', atMs })
     for (let step = 1; step < 5; step += 1) await purgeAll(store, atMs + step * POLICY.journalMs + 1)
@@ -297,6 +298,7 @@ function sampleApproval(changes: Partial<NewApproval> = {}): NewApproval {
       summaryJson: '{"doorbell_id":"doorbell42"}',
       inputJson: '{"doorbell_id":"doorbell42"}',
       hidden: 0,
+      definitionJson: '{"description":"Rings."}',
     },
     binding: 'binding-1',
     quorum: 1,

@@ -111,6 +111,7 @@ describe('the page of an approval in a browser', () => {
     expect(await pay(`${name} ${LONG}`)).toContain('paid')
     // Signed in: the next one needs no link.
     await page.goto(addressIn(await pay(`${name} again`)))
+    await page.getByLabel(/Reason/).fill('Once is enough.')
     await page.getByRole('button', { name: 'Reject' }).click()
     await page.getByRole('heading', { name: 'You rejected this call' }).waitFor()
     await page.goto(`${server.url}/approvals`)

@@ -32,9 +32,10 @@ describe('the page of an approval', () => {
 
   async function openAs(cookie: string, id: string) {
     const page = await server.ask(`/approvals/${id}`, { headers: { cookie } })
-    const actions = [...page.text.matchAll(/formaction="([^"]+)"/g)].map(([, action = '']) =>
-      action.replaceAll('&amp;', '&'),
-    )
+    // Approve, then reject.
+    const actions = [...page.text.matchAll(/formaction="([^"]+)"/g)]
+      .map(([, action = '']) => action.replaceAll('&amp;', '&'))
+      .sort()
     const press = async (action: string | undefined, fields = '', headers: Record<string, string> = {}) => {
       const response = await fetch(`${server.url}${action}`, {
         method: 'POST',
@@ -73,7 +74,7 @@ describe('the page of an approval', () => {
     const { page, actions, press } = await openAs(cookie, id)
     for (const part of ['Bank.Pay@1.0.0', 'Ann', 'key:alice', 'Every call of this tool needs approval'])
       expect(page.text).toContain(part)
-    expect(page.text).toContain('What it says it does')
+    expect(page.text).toContain("The tool's own words")
     expect(page.text).toMatch(/<time datetime="\d{4}-[^"]+Z">\d{4}-\d\d-\d\d \d\d:\d\d UTC<\/time>/)
     expect((await server.ask('/approvals', { headers: { cookie } })).text).toContain(`/approvals/${id}`)
     const done = await press(actions[0], 'reason=Ann+asked+%3Cb%3Efor%3C%2Fb%3E+it')

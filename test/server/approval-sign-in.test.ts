@@ -51,7 +51,8 @@ describe('links that need a sign-in (rule 23)', () => {
     const stopsAt = (next: string) => next.includes('/oauth/callback') && backs.push(next) > 0
     await browser.visit(`${url}/sign-in${query}`, { login, stopsAt })
     const page = await browser.get(backs[0] ?? '')
-    const actions = [...page.text.matchAll(/action="([^"]+)"/g)].map(([, action = '']) => action)
+    // Approve, then reject.
+    const actions = [...page.text.matchAll(/action="([^"]+)"/g)].map(([, action = '']) => action).sort()
     const press = (action = '', from = browser) =>
       from.get(`${server.url}${action}`, {
         method: 'POST',

@@ -72,7 +72,7 @@ describe('approvals of collet mcp', () => {
     const entered = await fetch(url, { redirect: 'manual' })
     const cookie = entered.headers.get('set-cookie')?.split(';', 1)[0] ?? ''
     const page = await (await fetch(address, { headers: { cookie } })).text()
-    const [, action = ''] = /formaction="([^"]+)"/.exec(page) ?? []
+    const [, action = ''] = /formaction="([^"]+\/approve\?[^"]+)"/.exec(page) ?? []
     const done = await fetch(`${address.origin}${action}`, {
       method: 'POST',
       headers: { cookie, origin: address.origin },

@@ -1,20 +1,58 @@
 import { queryOptions } from '@tanstack/react-query'
-import { request } from './client.ts'
+import { SearchableTools, type ToolListing } from '../../../src/core/tools/listing.ts'
+import { request, send } from './client.ts'
 
-/** What the palette needs of a tool. */
-export interface ToolRow {
-  readonly id: string
-  readonly kind: string
-  readonly description: string
-}
-
-export interface ToolRows {
-  readonly tools: readonly ToolRow[]
-}
+/** The list of tools is searched here as `collet tools` searches it: the same module, so that both find the same. */
+export {
+  type Condition,
+  FILTERS,
+  type FilterCounts,
+  type FoundTool,
+  ORDERS,
+  type Order,
+  type Question,
+  SearchableTools,
+  type ToolFilters,
+} from '../../../src/core/tools/listing.ts'
 
 /** All tools that the person may see, in one answer; the browser asks again with the tag of the one it has. */
 export const toolsQuery = queryOptions({
   queryKey: ['tools'],
-  queryFn: ({ signal }) => request<ToolRows>('/admin/tools', { signal }),
-  staleTime: 30_000,
+  async queryFn({ signal }) {
+    const response = await send('/admin/tools', { signal })
+    const tag = response.headers.get('etag')
+    if (tag !== null && tag === known?.tag) return known.tools
+    // The server is of the same build as this page, so that the shape of its answer is believed.
+    const listing: ToolListing = JSON.parse(await response.text())
+    const tools = new SearchableTools(listing)
+    known = tag === null ? undefined : { tag, tools }
+    return tools
+  },
+  structuralSharing: false,
 })
+
+/** The list that was read last: ten thousand tools are not made ready again for the same answer. */
+let known: { readonly tag: string; readonly tools: SearchableTools } | undefined
+
+const DAY_MS = 86_400_000
+
+/** How often each tool was called within a day, for who may see calls. */
+export const toolCallsQuery = queryOptions({
+  queryKey: ['tools', 'calls'],
+  async queryFn({ signal }) {
+    const since = new Date(Date.now() - DAY_MS).toISOString()
+    const { usage } = await request<UsageAnswer>(`/admin/usage?since=${since}`, { signal })
+    const calls = new Map<string, number>()
+    for (const { tool, calls: more } of usage) {
+      const [base = ''] = tool.split('@', 1)
+      calls.set(base, (calls.get(base) ?? 0) + more)
+    }
+    return calls
+  },
+  staleTime: 60_000,
+  structuralSharing: false,
+})
+
+interface UsageAnswer {
+  readonly usage: readonly { readonly tool: string; readonly calls: number }[]
+}

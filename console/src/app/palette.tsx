@@ -9,7 +9,7 @@ import {
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
-import { type ToolRow, toolsQuery } from '../api/tools.ts'
+import { toolsQuery } from '../api/tools.ts'
 import { useKey } from '../keyboard.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { ToolName } from '../parts/meaning.tsx'
@@ -87,9 +87,7 @@ function Jump({ onDone }: { readonly onDone: () => void }): ReactNode {
           </ComboboxItem>
         ))}
       </ComboboxList>
-      {targets.length === 0 && (
-        <p className="palette-none soft">No place and no tool has "{text}" in its name.</p>
-      )}
+      {targets.length === 0 && <p className="palette-none soft">No place and no tool has "{text}" in it.</p>}
     </ComboboxProvider>
   )
 }
@@ -127,8 +125,9 @@ function useTargets(text: string): readonly Target[] {
     go: () => void navigate({ to: '/tools/$id', params: { id } }),
   })
   if (text === '') return [...places, ...recent.map(toTool)]
-  const tools = findTools(data?.tools ?? [], lower)
-  const toCalls = ({ id }: ToolRow): Target => ({
+  const found = data?.find({ text, filters: {} }).slice(0, MOST_TOOLS) ?? []
+  const tools = found.map(({ tool: { id } }) => id)
+  const toCalls = (id: string): Target => ({
     key: 'calls',
     icon: 'calls',
     label: (
@@ -138,20 +137,5 @@ function useTargets(text: string): readonly Target[] {
     ),
     go: () => void navigate({ to: '/calls', search: { q: `tool:${id}` } }),
   })
-  return [...places, ...tools.map(({ id }) => toTool(id)), ...tools.slice(0, 1).map(toCalls)]
-}
-
-/** Those whose name begins with it before those that have it somewhere. */
-function findTools(tools: readonly ToolRow[], text: string): readonly ToolRow[] {
-  const rank = ({ id }: ToolRow): number => {
-    const name = id.toLowerCase()
-    const own = name.slice(name.lastIndexOf('.') + 1)
-    if (own.startsWith(text) || name.startsWith(text)) return 0
-    return name.includes(text) ? 1 : 2
-  }
-  const ranked = tools.map((tool) => ({ tool, rank: rank(tool) })).filter((found) => found.rank < 2)
-  return ranked
-    .sort((a, b) => a.rank - b.rank)
-    .slice(0, MOST_TOOLS)
-    .map(({ tool }) => tool)
+  return [...places, ...tools.map(toTool), ...tools.slice(0, 1).map(toCalls)]
 }

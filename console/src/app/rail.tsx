@@ -64,7 +64,7 @@ function ToolCount(): ReactNode {
   if (data === undefined) return null
   return (
     <span className="count">
-      {formatCount(data.tools.length)}
+      {formatCount(data.listing.tools.length)}
       <span className="vh"> tools</span>
     </span>
   )

@@ -6,7 +6,7 @@ import {
   MenuItemCheckbox,
   MenuProvider,
 } from '@ariakit/react'
-import type { KeyboardEvent, ReactNode } from 'react'
+import { type KeyboardEvent, memo, type ReactNode } from 'react'
 import { Icon, type IconName } from './icon.tsx'
 
 /** A few things to do, behind one button. */
@@ -48,11 +48,9 @@ export interface MenuChoice {
  * One filter of a list: dashed while anything is let through, solid with its values once set. Its cross, or Backspace on it, lets
  * anything through again.
  */
-export function Filter({ label, options, values, onChange }: FilterProps): ReactNode {
+export const Filter = memo(function Filter({ label, options, values, onChange }: FilterProps): ReactNode {
   const isSet = values.length > 0
-  const names = options
-    .filter(({ value }) => values.includes(value))
-    .map((option) => option.label ?? option.value)
+  const names = isSet ? namesOf(values, listOf(options)) : []
   return (
     <MenuProvider values={{ chosen: [...values] }} setValues={({ chosen }) => onChange(chosen ?? [])}>
       <span className="filter-set">
@@ -63,11 +61,7 @@ export function Filter({ label, options, values, onChange }: FilterProps): React
           }}
         >
           {label}
-          {isSet ? (
-            <b>{names.length > 0 ? names.join(', ') : values.join(', ')}</b>
-          ) : (
-            <Icon name="down" size={12} />
-          )}
+          {isSet ? <b>{names.join(', ')}</b> : <Icon name="down" size={12} />}
         </MenuButton>
         {isSet && (
           <button
@@ -82,23 +76,37 @@ export function Filter({ label, options, values, onChange }: FilterProps): React
         )}
       </span>
       <AriaMenu className="menu" gutter={4} fixed unmountOnHide>
-        {options.map((option) => (
-          <MenuItemCheckbox key={option.value} className="menu-item" name="chosen" value={option.value}>
-            <MenuItemCheck className="menu-check">
-              <Icon name="check" size={12} />
-            </MenuItemCheck>
-            <span className="grow">{option.label ?? option.value}</span>
-            {option.count !== undefined && <span className="count">{option.count}</span>}
-          </MenuItemCheckbox>
-        ))}
+        <FilterOptions options={options} />
       </AriaMenu>
     </MenuProvider>
   )
+})
+
+/** Drawn when the menu is open, so that what takes a while to count is counted then. */
+function FilterOptions({ options }: Pick<FilterProps, 'options'>): ReactNode {
+  return listOf(options).map((option) => (
+    <MenuItemCheckbox key={option.value} className="menu-item" name="chosen" value={option.value}>
+      <MenuItemCheck className="menu-check">
+        <Icon name="check" size={12} />
+      </MenuItemCheck>
+      <span className="grow">{option.label ?? option.value}</span>
+      {option.count !== undefined && <span className="count">{option.count}</span>}
+    </MenuItemCheckbox>
+  ))
+}
+
+function listOf(options: FilterProps['options']): readonly FilterOption[] {
+  return typeof options === 'function' ? options() : options
+}
+
+function namesOf(values: readonly string[], options: readonly FilterOption[]): readonly string[] {
+  return values.map((value) => options.find((option) => option.value === value)?.label ?? value)
 }
 
 interface FilterProps {
   readonly label: string
-  readonly options: readonly FilterOption[]
+  /** A function is asked when the menu opens. */
+  readonly options: readonly FilterOption[] | (() => readonly FilterOption[])
   readonly values: readonly string[]
   readonly onChange: (values: readonly string[]) => void
 }

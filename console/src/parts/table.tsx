@@ -2,9 +2,9 @@ import { type KeyboardEvent, type ReactNode, useRef, useState } from 'react'
 import { useKey } from '../keyboard.ts'
 
 /** A table with a caption and heads. Rows are written by whoever uses it: `<tr>` with a `<th scope="row">` first. */
-export function Table({ caption, columns, children, className }: TableProps): ReactNode {
+export function Table({ caption, columns, children, className, rowCount }: TableProps): ReactNode {
   return (
-    <table className={className === undefined ? 'table' : `table ${className}`}>
+    <table className={className === undefined ? 'table' : `table ${className}`} aria-rowcount={rowCount}>
       <caption className="vh">{caption}</caption>
       <colgroup>
         {columns.map(({ title, className: width }) => (
@@ -31,6 +31,8 @@ interface TableProps {
   /** One `<tbody>`, or several. */
   readonly children: ReactNode
   readonly className?: string
+  /** With the head, where not every row is drawn; those that are say which they are with `aria-rowindex`. */
+  readonly rowCount?: number
 }
 
 export interface Column {

@@ -122,10 +122,8 @@ export class Approvals {
   /** What there is to show of it now. */
   view(approval: ApprovalRecord): ApprovalView {
     const nowMs = this.#options.clock.nowMs()
-    const isStale = this.isStale(approval)
-    // What a changed tool says of itself is not what this call was for.
-    const tool = isStale ? undefined : this.#options.toolOf?.(approval.tool)
-    return approvalView(approval, { nowMs, isStale, tool })
+    const served = this.#options.toolOf?.(approval.tool)
+    return approvalView(approval, { nowMs, isStale: this.isStale(approval), served })
   }
 
   /** Whether it is open, but about a definition that is not the one served now: its call can never run. */
@@ -184,6 +182,16 @@ export class Approvals {
     if (missing !== undefined) return this.#forbid(approver, approval.tenant, missing)
     const isOwn = approver.tenant === undefined || approver.tenant === approval.tenant
     return isOwn ? this.#refuseOwn(approver.id, approval, action) : undefined
+  }
+
+  /** What would keep this approver from saying yes to an open question. Nobody was refused yet, so nothing is written down. */
+  hindrance(
+    { id, scopes }: Approver,
+    { requiredScope, principal, selfApproval, decisions }: ApprovalRecord,
+  ): 'scope' | 'own' | 'approved_before' | undefined {
+    if (![RESPOND_SCOPE, requiredScope].every((scope) => coversScope(scopes, scope))) return 'scope'
+    if (id === principal && !selfApproval) return 'own'
+    return decisions.some(({ by }) => by === id) ? 'approved_before' : undefined
   }
 
   #forbid({ id }: Approver, tenant: string | undefined, scope: string): Forbidden {

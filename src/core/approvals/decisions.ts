@@ -210,6 +210,10 @@ export interface ApprovalView {
   readonly toolId: string
   /** What its tool says that it does, while the same tool is served. */
   readonly description: string | undefined
+  /** The tool as it was when it was asked about, where that was kept. */
+  readonly asked: AskedDefinition | undefined
+  /** The tool that has its name now. */
+  readonly served: AskedTool | undefined
   /** When calls of its tool need approval, while the same tool is served. */
   readonly needed: Tool['policy']['approval'] | undefined
   readonly safetyTier: SafetyTier
@@ -233,15 +237,35 @@ export interface ApprovalView {
   readonly decisions: readonly ApproverDecision[]
 }
 
-/** What an approver may want to know of the tool that is called. */
-export interface AskedTool extends Pick<Tool, 'definitionHash' | 'description'> {
-  readonly policy: Pick<Tool['policy'], 'approval'>
+/** A tool as somebody was asked about it. */
+export type AskedDefinition = Pick<
+  Tool,
+  'title' | 'description' | 'inputSchema' | 'outputSchema' | 'requirements'
+> & { readonly policy: Pick<Tool['policy'], 'safetyTier' | 'approval'> }
+
+const LONGEST_DEFINITION = 65_536
+
+/** What is kept of the tool with its question, so that an approver can see what has changed since; nothing of a very large one. */
+export function keptDefinition(tool: AskedDefinition): { readonly definitionJson?: string } {
+  const { title, description, inputSchema, outputSchema, requirements, policy } = tool
+  const { safetyTier, approval } = policy
+  const asked: AskedDefinition = {
+    ...(title === undefined ? {} : { title }),
+    ...{ description, inputSchema, outputSchema },
+    ...(requirements === undefined ? {} : { requirements }),
+    policy: { safetyTier, approval },
+  }
+  const definitionJson = JSON.stringify(asked)
+  return definitionJson.length > LONGEST_DEFINITION ? {} : { definitionJson }
 }
+
+/** What an approver may want to know of the tool that is called. */
+export type AskedTool = AskedDefinition & Pick<Tool, 'definitionHash'>
 
 /** `at` says what is not in the record: when it is looked at, and what has become of its tool by now. */
 export function approvalView(
   approval: ApprovalRecord,
-  at: { readonly nowMs: number; readonly isStale: boolean; readonly tool: AskedTool | undefined },
+  at: { readonly nowMs: number; readonly isStale: boolean; readonly served: AskedTool | undefined },
 ): ApprovalView {
   const { id, tenant, principal, record, attempt, tool, toolId, tier, definitionHash, subject } = approval
   const { callId, runId, userId, isUserProven, argsHash, summaryJson, inputJson, hidden, isPartial } = subject
@@ -250,8 +274,13 @@ export function approvalView(
     ...{ id, state: stateOf(approval, at.nowMs), isStale: at.isStale, tenant, principal },
     ...{ record, callId, runId, userId, isUserProven, attempt },
     ...{ tool, toolId, safetyTier: tier, argsHash, definitionHash },
-    description: at.tool?.description,
-    needed: at.tool?.policy.approval,
+    // What a changed tool says of itself is not what this call was for.
+    description: at.isStale ? undefined : at.served?.description,
+    needed: at.isStale ? undefined : at.served?.policy.approval,
+    served: at.served,
+    get asked(): AskedDefinition | undefined {
+      return subject.definitionJson === undefined ? undefined : JSON.parse(subject.definitionJson)
+    },
     // Read only by those who show them: an input may be large.
     get summary(): JsonValue {
       return JSON.parse(summaryJson)

@@ -1,4 +1,5 @@
 import { type ApprovalRules, type ApprovalTerms, termsFor } from '#core/approvals/approvals'
+import { keptDefinition } from '#core/approvals/decisions'
 import { approvalBinding, needsApproval, type ShownInput, shownInput } from '#core/approvals/question'
 import type { CallRequest } from '#core/call'
 import { fault } from '#core/errors'
@@ -115,7 +116,7 @@ function otherThanAsked() {
 
 function newApproval(
   needs: ApprovalNeeds,
-  { call, scope }: CheckedCall,
+  { call, scope, tool }: CheckedCall,
   { binding, terms, shown, atMs }: Question & { readonly atMs: number },
 ): NewApproval {
   const { expiresAfterMs, ...rest } = terms
@@ -129,6 +130,7 @@ function newApproval(
       userId: call.request.userId,
       isUserProven: call.isUserProven === true,
       ...shown,
+      ...keptDefinition(tool),
     },
     binding,
     ...rest,

@@ -30,6 +30,8 @@ export interface ApprovalSubject {
   readonly inputJson: string
   /** How many values of it are hidden or cut by one of those. */
   readonly hidden: number
+  /** JSON of an `AskedDefinition`: what the tool was then, for who asks what has changed. Absent where it was too large, or not kept. */
+  readonly definitionJson?: string
   /** Asked by a version that kept a summary only, or its text is gone with its journal. */
   readonly isPartial?: true
 }

@@ -3,6 +3,7 @@ import {
   type Condition,
   conditionOf,
   FILTERS,
+  type FilterCounts,
   type FoundTool,
   isUnmet,
   type ListedChange,
@@ -106,6 +107,26 @@ describe('search', () => {
     expect(find(listing(tools), { text: 'slack nothing' })).toEqual([])
   })
 
+  it('finds the same whatever was looked for before', () => {
+    const searched = new SearchableTools(listing(tools))
+    const now = (text: string) => searched.find({ text, filters: {} }).map((found) => found.tool.id)
+    for (const text of [
+      's',
+      'se',
+      'sen',
+      'send',
+      'send m',
+      'send',
+      'sl',
+      'slack se',
+      '',
+      'inbox',
+      'nothing',
+      'get',
+    ])
+      expect([text, now(text)]).toEqual([text, find(listing(tools), { text })])
+  })
+
   it('is by name without words, whatever the order of the list', () => {
     expect(find(listing(tools), {})).toEqual(find(listing(tools.toReversed()), {}))
   })
@@ -140,11 +161,13 @@ describe('filters', () => {
   })
 
   it('are counted with what else is set, and without themselves', () => {
-    const counts = new SearchableTools(all).count('tier', {
+    const counts: FilterCounts = new SearchableTools(all).count({
       text: '',
       filters: { source: ['A'], tier: ['read'] },
     })
-    expect(Object.fromEntries(counts)).toEqual({ read: 1, write: 1 })
+    expect(Object.fromEntries(counts.tier)).toEqual({ read: 1, write: 1 })
+    expect(Object.fromEntries(counts.source)).toEqual({ A: 1, B: 1 })
+    expect(Object.fromEntries(counts.health)).toEqual({ fine: 1 })
     expect(FILTERS.tier).toContain('exec')
   })
 

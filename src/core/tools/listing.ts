@@ -136,35 +136,61 @@ export interface Question {
 export class SearchableTools {
   readonly listing: ToolListing
   readonly #entries: readonly Entry[]
+  /** What was looked for last, and what had it. */
+  #last: { readonly words: string; readonly found: readonly Entry[] }
 
   constructor(listing: ToolListing) {
     this.listing = listing
-    this.#entries = listing.tools.map((tool) => entryOf(tool, conditionOf(tool, listing))).sort(byName)
+    this.#entries = listing.tools.map((tool) => entryOf(tool, listing)).sort(byName)
+    this.#last = { words: '', found: this.#entries }
   }
 
   find({ text, filters, order, calls }: Question): readonly FoundTool[] {
-    const words = text
-      .toLowerCase()
-      .split(/\s+/)
-      .filter((word) => word !== '')
-    const wanted = this.#entries.filter((entry) => passes(entry, filters, this.listing))
-    const scored = words.length === 0 ? wanted : rank(wanted, words)
+    const words = wordsIn(text)
+    const holding = this.#holding(words)
+    const wanted = isSet(filters)
+      ? holding.filter(({ choices }) => failing(choices, filters).length === 0)
+      : holding
+    const ranked = words.length === 0 ? wanted : rank(wanted, words)
     // Sorting is stable: whatever is equal stays as it fits best, or by name.
     return order === undefined || (order === 'name' && words.length === 0)
-      ? scored
-      : [...scored].sort(comparing(order, calls))
+      ? ranked
+      : [...ranked].sort(comparing(order, calls))
   }
 
-  /** How many tools each choice of a filter would leave, the other filters and the words as they are. */
-  count(name: keyof ToolFilters, question: Question): ReadonlyMap<string, number> {
-    const { [name]: _set, ...others } = question.filters
-    const counts = new Map<string, number>()
-    for (const found of this.find({ text: question.text, filters: others }))
-      for (const choice of choicesOf(name, found, this.listing))
-        counts.set(choice, (counts.get(choice) ?? 0) + 1)
+  /** Those that have every word, by name. Whatever has more of the same words is among those that had fewer. */
+  #holding(words: readonly string[]): readonly Entry[] {
+    const joined = words.join(' ')
+    const { words: before, found } = this.#last
+    const among = joined.startsWith(before) ? found : this.#entries
+    const holding = among.filter(({ everything }) => words.every((word) => everything.includes(word)))
+    this.#last = { words: joined, found: holding }
+    return holding
+  }
+
+  /** How many tools each choice of each filter would leave, the other filters and the words as they are. */
+  count({ text, filters }: Pick<Question, 'text' | 'filters'>): FilterCounts {
+    const words = wordsIn(text)
+    const counts = {
+      source: new Map<string, number>(),
+      tier: new Map<string, number>(),
+      approval: new Map<string, number>(),
+      needs: new Map<string, number>(),
+      health: new Map<string, number>(),
+    }
+    for (const entry of this.#entries) {
+      const failed = failing(entry.choices, filters)
+      if (failed.length > 1 || !words.every((word) => entry.everything.includes(word))) continue
+      // One that a single filter keeps away would be there if that filter said otherwise.
+      for (const name of failed.length === 0 ? NAMES : failed)
+        for (const choice of entry.choices[name])
+          counts[name].set(choice, (counts[name].get(choice) ?? 0) + 1)
+    }
     return counts
   }
 }
+
+export type FilterCounts = Readonly<Record<keyof ToolFilters, ReadonlyMap<string, number>>>
 
 export interface FoundTool {
   readonly tool: ListedTool
@@ -172,6 +198,8 @@ export interface FoundTool {
 }
 
 interface Entry extends FoundTool {
+  /** Of each filter, every choice that is true of the tool. */
+  readonly choices: Readonly<Record<keyof ToolFilters, readonly string[]>>
   /** Everything that is looked through, in lower case. */
   readonly id: string
   readonly local: string
@@ -180,22 +208,46 @@ interface Entry extends FoundTool {
   readonly labels: string
   readonly fields: string
   readonly description: string
+  /** All of it: what does not have a word here has it nowhere. */
+  readonly everything: string
 }
 
-function entryOf(tool: ListedTool, condition: Condition | undefined): Entry {
+function entryOf(tool: ListedTool, listing: ListingFacts): Entry {
+  const condition = conditionOf(tool, listing)
   const { id, name, catalog_id, title = '', tags = [], fields = [], description } = tool
-  const local = id.slice(id.indexOf('.') + 1)
+  const [lowerId, spellings, labels, lowerFields, purpose] = [
+    id,
+    `${name} ${catalog_id}`,
+    [title, ...tags].join(' '),
+    fields.join(' '),
+    description,
+  ].map((text) => text.toLowerCase())
   return {
     tool,
     condition,
-    id: id.toLowerCase(),
-    local: local.toLowerCase(),
-    spellings: `${name} ${catalog_id}`.toLowerCase(),
+    choices: {
+      source: [tool.source],
+      tier: [tool.tier],
+      approval: [tool.approval ?? 'never'],
+      needs: needChoices(requirementsOf(tool, listing)),
+      health: healthChoices(tool, condition, listing),
+    },
+    id: lowerId ?? '',
+    local: lowerId?.slice(lowerId.indexOf('.') + 1) ?? '',
+    spellings: spellings ?? '',
     words: wordsOf(id),
-    labels: [title, ...tags].join(' ').toLowerCase(),
-    fields: fields.join(' ').toLowerCase(),
-    description: description.toLowerCase(),
+    labels: labels ?? '',
+    fields: lowerFields ?? '',
+    description: purpose ?? '',
+    everything: [lowerId, spellings, labels, lowerFields, purpose].join('\n'),
   }
+}
+
+function wordsIn(text: string): readonly string[] {
+  return text
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '')
 }
 
 /** `Gmail.GetEmails` and `github.list_pull_requests` in the words that they are made of. */
@@ -209,19 +261,17 @@ function wordsOf(id: string): readonly string[] {
 
 /** Best first: a name that is meant exactly, then one that begins so, then everything else that holds the words. */
 function rank(entries: readonly Entry[], words: readonly string[]): readonly Entry[] {
-  const scored: { readonly entry: Entry; readonly score: number }[] = []
+  const byScore = new Map<number, Entry[]>()
   for (const entry of entries) {
-    let score = 0
-    for (const word of words) {
-      const one = scoreOf(entry, word)
-      score = one === 0 ? 0 : score + one
-      if (one === 0) break
-    }
-    if (score > 0) scored.push({ entry, score })
+    const score = words.reduce((sum, word) => sum + scoreOf(entry, word), 0)
+    const alike = byScore.get(score)
+    if (alike === undefined) byScore.set(score, [entry])
+    else alike.push(entry)
   }
-  return scored.sort((left, right) => right.score - left.score).map(({ entry }) => entry)
+  return [...byScore].sort(([left], [right]) => right - left).flatMap(([, alike]) => alike)
 }
 
+/** Of one that has the word somewhere. */
 function scoreOf({ id, local, words, spellings, labels, fields, description }: Entry, word: string): number {
   if (local === word || id === word) return 100
   if (local.startsWith(word)) return 80
@@ -230,21 +280,11 @@ function scoreOf({ id, local, words, spellings, labels, fields, description }: E
   if (id.includes(word) || spellings.includes(word)) return 40
   if (labels.includes(word)) return 30
   if (startsWordIn(description, word)) return 20
-  if (fields.includes(word)) return 15
-  return description.includes(word) ? 10 : 0
+  return fields.includes(word) ? 15 : 10
 }
 
 function startsWordIn(text: string, word: string): boolean {
   return text.startsWith(word) || text.includes(` ${word}`)
-}
-
-function passes(entry: Entry, filters: ToolFilters, listing: ToolListing): boolean {
-  for (const name of NAMES) {
-    const set = filters[name]
-    if (set === undefined || set.length === 0) continue
-    if (!choicesOf(name, entry, listing).some((choice) => set.includes(choice))) return false
-  }
-  return true
 }
 
 const NAMES = [
@@ -255,24 +295,16 @@ const NAMES = [
   'health',
 ] as const satisfies readonly (keyof ToolFilters)[]
 
-/** Every choice of a filter that is true of the tool. */
-function choicesOf(
-  name: keyof ToolFilters,
-  { tool, condition }: FoundTool,
-  listing: ToolListing,
-): readonly string[] {
-  switch (name) {
-    case 'source':
-      return [tool.source]
-    case 'tier':
-      return [tool.tier]
-    case 'approval':
-      return [tool.approval ?? 'never']
-    case 'needs':
-      return needChoices(requirementsOf(tool, listing))
-    case 'health':
-      return healthChoices(tool, condition, listing)
-  }
+function isSet(filters: ToolFilters): boolean {
+  return NAMES.some((name) => (filters[name]?.length ?? 0) > 0)
+}
+
+/** The filters that keep a tool away. */
+function failing(choices: Entry['choices'], filters: ToolFilters): readonly (keyof ToolFilters)[] {
+  return NAMES.filter((name) => {
+    const set = filters[name]
+    return set !== undefined && set.length > 0 && !choices[name].some((choice) => set.includes(choice))
+  })
 }
 
 function needChoices(needed: readonly ListedRequirement[]): readonly string[] {
@@ -285,7 +317,7 @@ function needChoices(needed: readonly ListedRequirement[]): readonly string[] {
 function healthChoices(
   tool: ListedTool,
   condition: Condition | undefined,
-  { sources, changes }: ToolListing,
+  { sources, changes }: ListingFacts,
 ): readonly string[] {
   const state = Object.hasOwn(sources, tool.source) ? sources[tool.source]?.state : undefined
   const all = [

@@ -2,7 +2,7 @@ import type { Gateway } from '#core/calls/gateway'
 import { fault } from '#core/errors'
 import type { ApprovalState } from '#core/ports/approval-store'
 import type { ChallengeRecord } from '#core/ports/store'
-import { type Html, html, pageReply } from '#protocols/html-page'
+import { factsHtml, type Html, html, pageReply } from '#protocols/html-page'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import { jsonReply, refusalReply, unreadForm } from './codec-response.ts'
 import { type OtcSettings, openGet } from './settings.ts'
@@ -56,7 +56,11 @@ const STATUS_TEXT = {
 /** What a person sees behind a challenge's `url` whose provider cannot be asked from here (OTC/T-16). */
 function challengePage({ provider, tool, scopes }: ChallengeRecord, status: WireChallengeStatus): HttpReply {
   const content = html`<p>${STATUS_TEXT[status]}</p>
-<dl><dt>Tool</dt><dd>${tool}</dd><dt>Provider</dt><dd>${provider}</dd><dt>Scopes</dt><dd>${scopes.length === 0 ? 'none named' : scopes.join(', ')}</dd></dl>
+${factsHtml([
+  ['Tool', tool],
+  ['Provider', provider],
+  ['Scopes', scopes.length === 0 ? 'none named' : scopes.join(', ')],
+])}
 ${status === 'pending' ? howToPass(provider) : ''}`
   return pageReply(200, { title: `Authorization for ${provider}`, content }, HEADERS)
 }

@@ -1,6 +1,8 @@
 import type { Approvals, Approver, Decision, DecisionResult } from '#core/approvals/approvals'
-import type { ApprovalView } from '#core/approvals/decisions'
+import type { ApprovalView, AskedDefinition } from '#core/approvals/decisions'
 import { fault, type ToolError } from '#core/errors'
+import { definitionDiff } from '#core/imports/definition-diff'
+import type { Difference } from '#core/imports/schema-diff'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
@@ -30,19 +32,27 @@ export function createApprovalRoutes(
     const approver = checkApprover(approvals, approverOf(principal))
     const found = await approvals.list(approver, readFilter(query))
     const render = options.listsInput === true ? renderApproval : renderInList
-    return jsonReply(200, { approvals: found.map((approval) => render(approvals.view(approval))) }, FRESH)
+    const rows = found.map((approval) => ({
+      ...render(approvals.view(approval)),
+      hindrance: approvals.hindrance(approver, approval) ?? null,
+    }))
+    return jsonReply(200, { approvals: rows }, FRESH)
   }
-  const show = async (request: HttpRequest): Promise<HttpReply> => {
-    const found = await findApproval(approvals, request)
-    return jsonReply(200, { approval: renderApproval(approvals.view(found)) }, FRESH)
+  /** Whole, for the one who asks. */
+  const shownTo = ({ principal }: HttpRequest, approval: ApprovalRecord): HttpReply => {
+    const view = approvals.view(approval)
+    const hindrance = approvals.hindrance(approverOf(principal), approval) ?? null
+    return jsonReply(200, { approval: { ...renderApproval(view), hindrance, ...termsOf(view) } }, FRESH)
   }
+  const show = async (request: HttpRequest): Promise<HttpReply> =>
+    shownTo(request, await findApproval(approvals, request))
   const decide =
     (verb: 'approve' | 'reject') =>
     async (request: HttpRequest): Promise<HttpReply> => {
       const decision = readDecision(verb, request.body)
       const found = await findApproval(approvals, request)
       const result = await approvals.decide(approverOf(request.principal), found, decision)
-      return jsonReply(200, { approval: renderApproval(approvals.view(decided(result))) }, FRESH)
+      return shownTo(request, decided(result))
     }
   const link = async (request: HttpRequest): Promise<HttpReply> => {
     const asked = readLinkRequest(request.body)
@@ -206,6 +216,8 @@ function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' |
 
 /** An approval as operators see it; lists have no input. */
 export type RenderedApproval = ReturnType<typeof renderInList> & {
+  /** What keeps the one who asked from saying yes. */
+  readonly hindrance?: string | null
   readonly description?: string | null
   readonly input?: JsonValue
 }
@@ -213,6 +225,34 @@ export type RenderedApproval = ReturnType<typeof renderInList> & {
 /** A question as operators see it: ids, what the tool does, a summary of the input, and all of it. */
 export function renderApproval(view: ApprovalView) {
   return { ...renderInList(view), description: view.description ?? null, input: view.input }
+}
+
+/** What else there is to know before a yes: why it is asked for, which credentials it covers, and what has changed since. */
+function termsOf({ needed, asked, served, isStale }: ApprovalView) {
+  const { authorization = [], secrets = [] } = (asked ?? served)?.requirements ?? {}
+  return {
+    needed: needed ?? null,
+    credentials: [
+      ...authorization.map(({ id }) => ({ kind: 'authorization', id })),
+      ...secrets.map(({ id }) => ({ kind: 'secret', id })),
+    ],
+    changes: isStale && asked !== undefined && served !== undefined ? changesOf(asked, served) : null,
+  }
+}
+
+/** Empty when only its code is another. */
+function changesOf(before: AskedDefinition, after: AskedDefinition): readonly Difference[] {
+  const offered = (definition: AskedDefinition) => ({
+    identity: {},
+    offered: { ...definition, nativeName: '', binding: {} },
+  })
+  const terms = (['safetyTier', 'approval'] as const).flatMap((name): readonly Difference[] => {
+    const [was, is] = [before.policy[name], after.policy[name]]
+    return was === is
+      ? []
+      : [{ where: `policy/${name}`, class: 'breaking', says: 'changes', before: was, after: is }]
+  })
+  return [...terms, ...definitionDiff(offered(before), offered(after))]
 }
 
 /** The same in lists and where room is bounded: how large the whole is stands in its place. */

@@ -2,7 +2,15 @@ import { basePath } from '#config/to-settings'
 import type { Approvals } from '#core/approvals/approvals'
 import type { ApprovalView } from '#core/approvals/decisions'
 import { cleanText } from '#core/json'
-import { FORM_PAGE_HEADERS, type Html, html, pageReply, timeHtml } from '#protocols/html-page'
+import {
+  FORM_PAGE_HEADERS,
+  factsHtml,
+  type Html,
+  html,
+  PAGE_HEADERS,
+  pageReply,
+  timeHtml,
+} from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { approverOf, OPERATOR } from '#server/admin/access'
 import type { BrowserSession, BrowserSessions } from '#server/console/sessions'
@@ -26,6 +34,8 @@ interface ApprovalPagesOptions {
   readonly startLinks: Pick<StartLinks, 'routes'> | undefined
   readonly sessions: BrowserSessions
   publicUrl(): string
+  /** Whether there is a console, where somebody who is signed in sees and does more than here. Default: there is none. */
+  hasConsole?(): boolean
 }
 
 const MOST_LISTED = 100
@@ -39,7 +49,7 @@ export function createApprovalPages(options: ApprovalPagesOptions): readonly Ser
   const shared = { access: 'open', refuse: refuseOnPage } as const
   const show: ServerRoute = {
     ...{ ...shared, method: 'GET', path: '/approvals/:id', body: 'never' },
-    handle: (request) => showApproval(request, options),
+    handle: async (request) => (await toConsole(request, options)) ?? (await showApproval(request, options)),
   }
   const { startLinks } = options
   if (startLinks === undefined) return [show]
@@ -47,7 +57,7 @@ export function createApprovalPages(options: ApprovalPagesOptions): readonly Ser
     show,
     {
       ...{ ...shared, method: 'GET', path: '/approvals', body: 'never' },
-      handle: (request) => listWaiting(request, options),
+      handle: async (request) => (await toConsole(request, options)) ?? (await listWaiting(request, options)),
     },
     {
       ...{ ...shared, method: 'POST', path: '/approvals/:id/:verb', body: 'form' },
@@ -64,6 +74,18 @@ async function operatorOf(
 ): Promise<BrowserSession | undefined> {
   const session = startLinks === undefined ? undefined : await sessions.find(request)
   return session?.kind === 'operator' ? session : undefined
+}
+
+/** The same page of the console, for a browser that is signed in there. */
+async function toConsole(
+  request: HttpRequest,
+  { sessions, hasConsole, publicUrl }: ApprovalPagesOptions,
+): Promise<HttpReply | undefined> {
+  if (hasConsole?.() !== true || (await sessions.find(request)) === undefined) return undefined
+  const { id } = request.params
+  const place = id === undefined ? '' : `/${encodeURIComponent(id)}`
+  const location = `${basePath(publicUrl())}/console/approvals${place}`
+  return { status: 303, headers: { ...PAGE_HEADERS, location }, body: undefined }
 }
 
 async function showApproval(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
@@ -120,10 +142,14 @@ function pathTo(id: string, { publicUrl }: ApprovalPagesOptions): string {
 /** What everybody who has the id may see: not the input, because the id is no credential. */
 function statusPage(shown: ApprovalView, next: Html | ''): HttpReply {
   const { id, tool, state, isStale, expiresAtMs, quorum, decisions } = shown
-  const progress = quorum > 1 ? html`<dt>Approvers</dt><dd>${decisions.length} of ${quorum}</dd>` : ''
+  const facts = factsHtml([
+    ['Tool', tool],
+    ['Open until', timeHtml(expiresAtMs)],
+    ...(quorum > 1 ? [['Approvers', `${decisions.length} of ${quorum}`] as const] : []),
+  ])
   const isOpen = state === 'pending' && !isStale
   const content = html`<p>${isStale ? STALE_TEXT : STATE_TEXT[state]}</p>
-<dl><dt>Tool</dt><dd>${tool}</dd><dt>Open until</dt><dd>${timeHtml(expiresAtMs)}</dd>${progress}</dl>
+${facts}
 ${isOpen || state !== 'pending' ? next : ''}${isOpen ? howToDecide(id) : ''}`
   return pageReply(200, { title: 'Approval', content })
 }

@@ -1,9 +1,18 @@
 import type { Decision, DecisionResult } from '#core/approvals/approvals'
 import type { ApprovalView } from '#core/approvals/decisions'
 import type { ToolError } from '#core/errors'
-import { cleanJson, cleanText, isJsonObject, type JsonValue } from '#core/json'
+import { cleanJson, cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { ApprovalState, DecisionAction } from '#core/ports/approval-store'
-import { FORM_PAGE_HEADERS, type Html, html, pageReply, timeHtml } from '#protocols/html-page'
+import type { SafetyTier } from '#core/tool'
+import {
+  countdownHtml,
+  FORM_PAGE_HEADERS,
+  factsHtml,
+  Html,
+  html,
+  pageReply,
+  timeHtml,
+} from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { LONGEST_REASON, readDecision } from '#server/admin/approvals'
 
@@ -18,23 +27,46 @@ interface Deciding {
 
 const TITLE = 'Approve a call?'
 
-/** With a field for the reason, and the two buttons that decide. */
+/** With a field for the reason, and the two buttons that decide. No key does: what Enter would press in the field is off. */
 export function decidingPage(shown: ApprovalView, { as, path, csrf }: Deciding): HttpReply {
-  const button = (verb: string, label: string, more = '') =>
-    html`<button type="submit" formaction="${path}/${verb}?csrf=${encodeURIComponent(csrf)}${more}">${label}</button>`
+  const where = (verb: string, more = '') => `${path}/${verb}?csrf=${encodeURIComponent(csrf)}${more}`
   const approve = shown.hidesSomething
-    ? button('approve', 'Approve, including what is hidden', '&hidden=accepted')
-    : button('approve', 'Approve')
-  const content = html`${questionHtml(shown, as)}
-<form method="post"><label for="reason">Reason (may be left empty; the caller can read it)</label>
-<textarea id="reason" name="reason" rows="2" maxlength="${LONGEST_REASON}"></textarea>
-${approve}${button('reject', 'Reject')}</form>`
-  return pageReply(200, { title: TITLE, content }, FORM_PAGE_HEADERS)
+    ? html`<button class="primary" formnovalidate formaction="${where('approve', '&hidden=accepted')}">Approve, including what is hidden</button>`
+    : html`<button class="primary" formnovalidate formaction="${where('approve')}">Approve once</button>`
+  const foot = html`<form method="post" class="bar"><button disabled hidden></button>
+<div><label for="reason">Reason <span>kept in the journal; needed to reject</span></label>
+<input id="reason" name="reason" autocomplete="off" maxlength="${LONGEST_REASON}" required></div>
+<div class="acts"><button class="danger" formaction="${where('reject')}">Reject</button>${approve}</div>
+<p class="promise">You decide as <b>${cleanText(as)}</b>. Nothing runs from here: the caller's next request does, once, with exactly this.</p></form>`
+  return questionPage(shown, { content: questionHtml(shown), foot }, FORM_PAGE_HEADERS)
 }
 
 /** Shows all of it; `next` says how it can be decided. */
 export function showingPage(shown: ApprovalView, as: string, next: Html): HttpReply {
-  return pageReply(200, { title: TITLE, content: html`${questionHtml(shown, as)}${next}` })
+  return questionPage(shown, { content: html`${questionHtml(shown)}<p>You are ${cleanText(as)}.</p>${next}` })
+}
+
+function questionPage(
+  shown: ApprovalView,
+  parts: { readonly content: Html; readonly foot?: Html },
+  headers: Readonly<Record<string, string>> = {},
+): HttpReply {
+  const { tool, safetyTier, expiresAtMs } = shown
+  const [, kit = '', name = tool, version = ''] = /^(.*[./])?([^./]+)@(.*)$/.exec(tool) ?? []
+  const heading = html`<div class="row"><h1 class="tool"><i>${kit}</i>${name}</h1><span class="mono dim">${version}</span><span class="grow"></span>${tierHtml(safetyTier)}</div>`
+  return pageReply(200, { title: TITLE, heading, aside: countdownHtml(expiresAtMs), ...parts }, headers)
+}
+
+const TIERS = ['pure', 'read', 'write', 'exec'] as const satisfies readonly SafetyTier[]
+
+/** Bars fill up, and the word stands beside them. */
+function tierHtml(tier: SafetyTier): Html {
+  const lit = TIERS.indexOf(tier)
+  const bars = [7, 4, 1].map(
+    (y, index) =>
+      html`<rect x="${index * 4.5}" y="${y}" width="3" height="${12 - y}" rx=".75"${index < lit ? '' : new Html(' class="off"')}/>`,
+  )
+  return html`<span class="tier ${tier}"><svg viewBox="0 0 12 12" aria-hidden="true">${bars}</svg>${tier}</span>`
 }
 
 /** For somebody without a page that decides. */
@@ -103,8 +135,12 @@ export function decidedPage(result: DecisionResult, { action, reason }: Decision
           `${decisions.length} of ${quorum} approvers have approved it. More approvers are needed before it runs.`,
         ]
       : DECIDED[action]
-  const why = reason === undefined ? '' : html`<dt>Your reason</dt><dd>${cleanText(reason)}</dd>`
-  const content = html`<dl><dt>Your decision</dt><dd>${WORDS[action]}</dd><dt>Tool</dt><dd>${tool}</dd>${why}</dl>
+  const facts = factsHtml([
+    ['Decision', WORDS[action]],
+    ['Tool', tool],
+    ...(reason === undefined ? [] : [['Your reason', cleanText(reason)] as const]),
+  ])
+  const content = html`${facts}
 <p>${text}</p>
 <p>You can close this page.</p>`
   return pageReply(200, { title, content })
@@ -154,35 +190,88 @@ const WHY = {
   never: 'Approval was asked for when the call was made.',
 } as const satisfies Record<NonNullable<ApprovalView['needed']>, string>
 
-/** Everything an approver is asked about: the tool and what it does, who calls, why it asks, until when, and the whole input. */
-function questionHtml(shown: ApprovalView, as: string): Html {
-  const { tool, description, needed, safetyTier, principal, userId, isUserProven, quorum, decisions } = shown
-  const row = (label: string, text: string) => html`<dt>${label}</dt><dd>${cleanText(text)}</dd>`
-  // The mark stands before the id: callers choose ids, and how long they are.
-  const userLabel = isUserProven ? 'For user' : 'For user (claimed, not proven)'
-  return html`<p>${STATE_TEXT.pending}</p>
-<dl>${row('Tool', `${tool} (${safetyTier})`)}
-${description === undefined ? '' : row('What it says it does', description)}
-${row('Called by', principal)}${userId === undefined ? '' : row(userLabel, userId)}
-${needed === undefined ? '' : row('Why you are asked', WHY[needed])}
-${quorum > 1 ? row('Approvers', `${decisions.length} of ${quorum}`) : ''}
-<dt>Open until</dt><dd>${timeHtml(shown.expiresAtMs)}</dd>
-${row('You are', as)}</dl>
-${inputHtml(shown)}
-`
+/** Everything an approver is asked about: what exactly, then why, who and with what. */
+function questionHtml(shown: ApprovalView): Html {
+  const { description, needed, principal, userId, isUserProven, quorum, decisions } = shown
+  const facts: readonly (readonly [string, string | Html] | undefined)[] = [
+    // The mark stands before the id: callers choose ids, and how long they are.
+    userId === undefined
+      ? undefined
+      : [isUserProven ? 'For user' : 'For user (claimed, not proven)', cleanText(userId)],
+    description === undefined
+      ? undefined
+      : ['What it does', html`${cleanText(description)} <span class="dim">The tool's own words</span>`],
+    needed === undefined ? undefined : ['Why it waits', WHY[needed]],
+    quorum > 1 ? ['Approvers', `${decisions.length} of ${quorum}`] : undefined,
+    ['Definition', html`<code>${shortHash(shown.definitionHash)}</code>, the one that is served now`],
+  ]
+  return html`<p class="soft"><b class="mono">${cleanText(principal)}</b> asks to run this once. Nothing has been run.</p>
+<section><h2>Exactly this will be handed to the tool</h2>
+${argumentsHtml(shown)}</section>
+${factsHtml(facts.filter((fact) => fact !== undefined))}
+${exactHtml(shown)}`
 }
 
-/** A summary first, then all of it; what cannot be seen is named, and characters that hide or turn text are spelled out. */
-function inputHtml({ input, summary, inputBytes, hiddenValues, isPartial }: ApprovalView): Html {
-  const block = (value: JsonValue) => html`<pre>${cleanJson(value, 2)}</pre>`
-  const isShort = cleanJson(summary) === cleanJson(input)
+/** Each argument by its name, the words of a command apart; what cannot be seen is named, and characters that hide or turn text are spelled out. */
+function argumentsHtml({ input, summary, hiddenValues, isPartial }: ApprovalView): Html {
   const hidden =
     hiddenValues === 0
       ? ''
-      : html`<p><strong>${hiddenValues} of its values ${hiddenValues === 1 ? 'is' : 'are'} hidden</strong>, because the caller sent the same text as a credential for the tool. They are not shown to you.</p>`
+      : html`<p class="strange"><strong>${hiddenValues} of its values ${hiddenValues === 1 ? 'is' : 'are'} hidden</strong>, because the caller sent the same text as a credential for the tool. They are not shown to you.</p>`
   const partial = isPartial
-    ? html`<p><strong>This is not the whole input:</strong> the approval was requested by an earlier version, which kept only a summary.</p>`
+    ? html`<p class="strange"><strong>This is not the whole input:</strong> the approval was requested by an earlier version, which kept only a summary.</p>`
     : ''
-  const whole = html`<h2>The whole input (${inputBytes} bytes)</h2>${block(input)}`
-  return html`${hidden}${partial}${isShort ? '' : html`<h2>Summary</h2>${block(summary)}`}${whole}`
+  const members = isJsonObject(input) ? declaredFirst(input, summary) : []
+  const shown =
+    members.length === 0
+      ? html`<pre>${cleanJson(input, 2)}</pre>`
+      : html`<dl class="args">${members.map(([name, value]) => html`<div><dt>${cleanText(name)}</dt>${valueHtml(value)}</div>`)}</dl>`
+  return html`${hidden}${partial}${shown}`
+}
+
+/** In the order of the summary: a caller must not push what the tool acts on out of sight with members that mean nothing. */
+function declaredFirst(input: JsonObject, summary: JsonValue): readonly (readonly [string, JsonValue])[] {
+  const order = isJsonObject(summary) ? Object.keys(summary) : []
+  const placeOf = (name: string) => (order.includes(name) ? order.indexOf(name) : order.length)
+  return Object.entries(input).toSorted(([left], [right]) => placeOf(left) - placeOf(right))
+}
+
+const LONGEST_SHOWN = 600
+const SHOWN_OF_LONG = 200
+
+function valueHtml(value: JsonValue): Html {
+  const text = typeof value === 'string' ? wordOf(value) : cleanJson(value, 2)
+  if (text.length > LONGEST_SHOWN)
+    return html`<dd><details><summary>${text.slice(0, SHOWN_OF_LONG).toWellFormed()}… (${text.length} characters)</summary><pre>${text}</pre></details></dd>`
+  if (Array.isArray(value) && value.length > 0 && value.every((part) => typeof part !== 'object'))
+    return html`<dd class="argv">${value.map((part) => html`<code>${wordOf(part)}</code>`)}</dd>`
+  return typeof value === 'string' ? html`<dd>${text}</dd>` : html`<dd><code>${text}</code></dd>`
+}
+
+/** A text that reads like another kind of value, or like nothing, is quoted: `"5"` is not `5`. */
+function wordOf(value: JsonValue): string {
+  if (typeof value !== 'string') return cleanJson(value)
+  const isMistakable = value.trim() !== value || /^(?:|-?\d[\d.e+-]*|true|false|null|".*")$/is.test(value)
+  return isMistakable ? cleanJson(value) : cleanLines(value)
+}
+
+function cleanLines(text: string): string {
+  return text.split('\n').map(cleanText).join('\n')
+}
+
+/** The same for machines: the input as JSON, and what names the call. */
+function exactHtml(shown: ApprovalView): Html {
+  const { input, inputBytes, callId, record, argsHash, definitionHash, expiresAtMs } = shown
+  const facts = factsHtml([
+    ['Open until', timeHtml(expiresAtMs)],
+    ['Call', html`<code>${cleanText(callId === '' ? record : callId)}</code>`],
+    ['Input hash', html`<code>${argsHash}</code>`],
+    ['Definition', html`<code>${definitionHash}</code>`],
+  ])
+  return html`<details><summary>Exact input as JSON (${inputBytes} bytes), call and hashes</summary>
+<pre>${cleanJson(input, 2)}</pre>${facts}</details>`
+}
+
+function shortHash(hash: string): string {
+  return `${hash.slice(0, 4)}…${hash.slice(-4)}`
 }

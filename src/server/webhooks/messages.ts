@@ -55,7 +55,7 @@ export function sayApproval(
   webhook: Pick<Webhook, 'approver'>,
   { subject, approval }: { readonly subject: ApprovalSubject; readonly approval: ApprovalRecord },
 ): Said {
-  const view = approvalView(approval, { nowMs: words.nowMs, isStale: false, tool: undefined })
+  const view = approvalView(approval, { nowMs: words.nowMs, isStale: false, served: undefined })
   const url = `${words.publicUrl}/approvals/${approval.id}`
   const facts = [['Caller', view.principal] as const, ['Call', view.callId] as const]
   const look = { label: 'Look at it', url }

@@ -389,15 +389,24 @@ function decisionFromRow(row: Row): ApproverDecision {
 }
 
 /** What is sealed of a subject. */
-type Kept = readonly [string, string, string, string | null, string, string, number, boolean]
+type Kept = readonly [string, string, string, string | null, string, string, number, boolean, string?]
 
 /** A subject as it is sealed: it holds caller text (rule 15). */
 function subjectToText(record: string, subject: ApprovalSubject): string {
   const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven } = subject
-  return boundText(
-    record,
-    JSON.stringify([callId, runId, argsHash, userId ?? null, summaryJson, inputJson, hidden, isUserProven]),
-  )
+  const { definitionJson } = subject
+  const before = [
+    callId,
+    runId,
+    argsHash,
+    userId ?? null,
+    summaryJson,
+    inputJson,
+    hidden,
+    isUserProven,
+  ] as const
+  const kept: Kept = definitionJson === undefined ? before : [...before, definitionJson]
+  return boundText(record, JSON.stringify(kept))
 }
 
 export function* subjectOf(row: Row, sealed: SealedText): Steps<ApprovalSubject> {
@@ -409,7 +418,8 @@ export function* subjectOf(row: Row, sealed: SealedText): Steps<ApprovalSubject>
   try {
     const bound = yield* sealed('callers', slice)
     const parts: Kept = JSON.parse(ownText(text(row, 'record'), bound))
-    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven] = parts
+    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven, definitionJson] =
+      parts
     return {
       callId,
       runId,
@@ -419,6 +429,7 @@ export function* subjectOf(row: Row, sealed: SealedText): Steps<ApprovalSubject>
       inputJson,
       hidden,
       isUserProven,
+      ...(definitionJson === undefined ? {} : { definitionJson }),
     }
   } catch (error) {
     // A decided one may outlive the group its text was in; an open one keeps that group alive.

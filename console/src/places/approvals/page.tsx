@@ -1,14 +1,118 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link, useParams } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { ApiError } from '../../api/client.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
-import { Empty } from '../../parts/states.tsx'
+import { useSearchState } from '../../app/search-state.ts'
+import { countOf } from '../../parts/format.ts'
+import { Empty, Failed, Loading } from '../../parts/states.tsx'
+import { Segment } from '../../parts/tabs.tsx'
+import { type Approval, inboxQuery } from './approval-data.ts'
+import { Decision } from './decision.tsx'
+import { Inbox } from './inbox.tsx'
 import './approvals.css'
 
+const VIEWS = [
+  { value: 'mine', label: 'Mine to decide' },
+  { value: 'waiting', label: 'All waiting' },
+  { value: 'decided', label: 'Decided' },
+] as const
+
+type View = (typeof VIEWS)[number]['value']
+
+/** Calls that wait for a person: the inbox at the left, one decision at the right. */
 export function ApprovalsPage(): ReactNode {
-  useEcho('collet approvals')
+  const { id } = useParams({ strict: false })
+  const [{ show }, setSearch] = useSearchState()
+  const view = VIEWS.find(({ value }) => value === show)?.value ?? 'mine'
+  const inbox = useQuery(inboxQuery)
+  const waiting = inbox.data?.waiting
   return (
-    <Page title="Approvals">
-      <Empty title="What waits comes here" />
+    <Page
+      title="Approvals"
+      sub={waiting === undefined ? undefined : `${countOf(waiting.length, 'call')} waiting`}
+      actions={
+        <Segment
+          label="Which approvals"
+          value={view}
+          options={VIEWS}
+          onChange={(next) => setSearch({ show: next === 'mine' ? undefined : next })}
+        />
+      }
+    >
+      {inbox.data === undefined ? (
+        <NotThere error={inbox.error} onRetry={() => void inbox.refetch()} />
+      ) : (
+        <Split id={id} view={view} {...inbox.data} />
+      )}
     </Page>
+  )
+}
+
+interface SplitProps {
+  readonly id: string | undefined
+  readonly view: View
+  readonly waiting: readonly Approval[]
+  readonly decided: readonly Approval[]
+}
+
+function Split({ id, view, waiting, decided }: SplitProps): ReactNode {
+  const mine = waiting.filter(({ hindrance }) => hindrance === null)
+  const shown = view === 'waiting' ? waiting : view === 'mine' ? mine : []
+  return (
+    <div className="split appr-split" data-detail={id === undefined ? undefined : 'open'}>
+      <section className="inbox" aria-label="Inbox">
+        <Inbox
+          current={id}
+          waiting={shown}
+          decided={decided}
+          isDecidedOnly={view === 'decided'}
+          elsewhere={waiting.length - shown.length}
+        />
+      </section>
+      {id === undefined ? <NothingOpen count={shown.length} view={view} /> : <Decision key={id} id={id} />}
+    </div>
+  )
+}
+
+function NothingOpen({ count, view }: { readonly count: number; readonly view: View }): ReactNode {
+  useEcho(view === 'decided' ? 'collet approvals list --state all' : 'collet approvals list')
+  return (
+    <section className="decide" aria-label="Decision">
+      {count > 0 ? (
+        <Empty title="Choose a call">What it wants to do comes here, before anything runs.</Empty>
+      ) : (
+        <Empty
+          title="Nothing waits for you"
+          actions={
+            <Link className="btn sm" to="/catalog" search={{ approval: 'always' }}>
+              See tools that need approval
+            </Link>
+          }
+        >
+          A call of a tool that needs approval comes here the moment it is made.
+        </Empty>
+      )}
+    </section>
+  )
+}
+
+function NotThere({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }): ReactNode {
+  useEcho('collet approvals list')
+  if (error === null) return <Loading what="approvals" />
+  if (error instanceof ApiError && error.status === 403)
+    return (
+      <Empty title="Approvals are for others">
+        {error.message} Sign in with such a key to see what waits.
+      </Empty>
+    )
+  return (
+    <Failed
+      what="Approvals could not be read"
+      error={error}
+      safe="What waits goes on waiting."
+      onRetry={onRetry}
+    />
   )
 }

@@ -1,14 +1,123 @@
-import type { ReactNode } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useMemo } from 'react'
+import { useSession } from '../../api/session.ts'
+import { type FoundTool, type SearchableTools, toolCallsQuery, toolsQuery } from '../../api/tools.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
-import { Empty } from '../../parts/states.tsx'
+import { Button } from '../../parts/button.tsx'
+import { countOf, formatCount, formatDuration } from '../../parts/format.ts'
+import { Icon } from '../../parts/icon.tsx'
+import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import './catalog.css'
+import { ToolsBar } from './filters.tsx'
+import { type Asked, useAsked } from './question.ts'
+import { ToolTable } from './tool-table.tsx'
 
+/** Clocks of browsers are no finer. */
+const LEAST_MS = 0.1
+/** How sources are changes by itself; a look that finds nothing new costs no more than an answer 304. */
+const LOOK_AGAIN_MS = 15_000
+
+/** Every tool the person may see: searched as they type, filtered, ordered, each with the worst thing that is true of it. */
 export function CatalogPage(): ReactNode {
-  useEcho('collet tools')
+  const asked = useAsked()
+  const { data, error, refetch } = useQuery({ ...toolsQuery, refetchInterval: LOOK_AGAIN_MS })
+  useEcho(asked.command)
   return (
-    <Page title="Catalog">
-      <Empty title="The catalog comes here" />
+    <Page
+      title="Catalog"
+      sub={data === undefined ? undefined : `${countOf(data.listing.tools.length, 'tool')} you may see`}
+      actions={
+        <Link className="btn" to="/connections">
+          <Icon name="plus" size={14} />
+          Add a source
+        </Link>
+      }
+    >
+      {data !== undefined && <Catalog tools={data} asked={asked} />}
+      {data === undefined && error === null && <Loading what="tools" rows={10} />}
+      {data === undefined && error !== null && (
+        <Failed what="The tools could not be listed" error={error} onRetry={() => void refetch()}>
+          <code>collet doctor</code>
+        </Failed>
+      )}
     </Page>
+  )
+}
+
+function Catalog({ tools, asked }: { readonly tools: SearchableTools; readonly asked: Asked }): ReactNode {
+  const mayCount = useMayCount()
+  const wantsCalls = asked.order === 'calls' && mayCount
+  const { data: calls } = useQuery({ ...toolCallsQuery, enabled: wantsCalls })
+  const { found, tookMs } = useFound(tools, asked, calls)
+  if (tools.listing.tools.length === 0) return <NoTools />
+  return (
+    <>
+      <ToolsBar
+        asked={asked}
+        tools={tools}
+        found={`${formatCount(found.length)} found in ${formatDuration(Math.max(LEAST_MS, tookMs))}`}
+        mayCount={mayCount}
+      />
+      {found.length === 0 ? <NothingFound asked={asked} /> : <ToolTable found={found} />}
+    </>
+  )
+}
+
+function useFound(
+  tools: SearchableTools,
+  { text, filters, order }: Asked,
+  calls: ReadonlyMap<string, number> | undefined,
+): { readonly found: readonly FoundTool[]; readonly tookMs: number } {
+  return useMemo(() => {
+    const before = performance.now()
+    const found = tools.find({ text, filters, order, calls })
+    return { found, tookMs: performance.now() - before }
+  }, [tools, text, filters, order, calls])
+}
+
+/** Only who may see calls hears how many there were. */
+function useMayCount(): boolean {
+  const principal = useSession()?.principal
+  if (principal === undefined || principal === null) return false
+  return principal.isOperator || principal.scopes.some((scope) => COUNTING.has(scope))
+}
+
+const COUNTING: ReadonlySet<string> = new Set(['*', 'admin:*', 'admin:calls'])
+
+function NothingFound({ asked }: { readonly asked: Asked }): ReactNode {
+  const { text, filters } = asked
+  const set = Object.values(filters)
+    .flatMap((values) => values ?? [])
+    .join(', ')
+  const words = text.trim() === '' ? '' : ` with "${text.trim()}" in it`
+  return (
+    <Empty
+      title={`No tool${words}${set === '' ? '' : ` that is ${set}`}`}
+      actions={
+        <Button isSmall onClick={asked.clear}>
+          Clear search and filters
+        </Button>
+      }
+    >
+      Names, purpose, tags and fields are searched; every word must be found.
+    </Empty>
+  )
+}
+
+function NoTools(): ReactNode {
+  return (
+    <Empty
+      title="No tools yet"
+      actions={
+        <Link className="btn sm" to="/connections">
+          Add a source
+        </Link>
+      }
+    >
+      Tools appear here as soon as a source is added, or a tool of your own is in the config. In a terminal:{' '}
+      <code>collet import URL</code>
+    </Empty>
   )
 }

@@ -1,0 +1,86 @@
+import type { ReactNode } from 'react'
+import { Diff } from './code.tsx'
+import { Tag, type Tone } from './meaning.tsx'
+import { visibleJson, visibleText } from './visible-text.ts'
+
+/** One thing that another definition of a tool would change, as the server found it. */
+export interface Difference {
+  /** `description`, `input/properties/labels` */
+  readonly where: string
+  readonly class: string
+  readonly says: string
+  readonly before?: unknown
+  readonly after?: unknown
+}
+
+/** What is different between two definitions: the class of each difference, a sentence, and the texts where there are two. */
+export function Differences({ differences }: { readonly differences: readonly Difference[] }): ReactNode {
+  const sorted = differences.toSorted((left, right) => weightOf(left) - weightOf(right))
+  return (
+    <ul className="sem">
+      {sorted.map((difference) => (
+        <li key={`${difference.where} ${difference.class} ${difference.says}`}>
+          <p>
+            <Tag tone={TONES[difference.class]}>{difference.class}</Tag>
+            <span className="grow">
+              <code>{visibleText(difference.where)}</code> {visibleText(difference.says)}
+            </span>
+          </p>
+          <Change {...difference} />
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+const TONES: Readonly<Record<string, Tone>> = { suspicious: 'failed', breaking: 'parked' }
+const ORDER = ['suspicious', 'breaking', 'widening', 'wording']
+
+function weightOf({ class: found }: Difference): number {
+  const at = ORDER.indexOf(found)
+  return at === -1 ? ORDER.length : at
+}
+
+/** Words of the new text that the old one has not are underlined. */
+function Change({ where, before, after }: Difference): ReactNode {
+  if (before === undefined && after === undefined) return null
+  const [was, is] = [textOf(before), textOf(after)]
+  const [start, added, end] = addedIn(was ?? '', is ?? '')
+  return (
+    <Diff
+      label={`${where}: before and after`}
+      lines={[
+        ...(was === undefined ? [] : [{ kind: 'del' as const, text: was }]),
+        ...(is === undefined
+          ? []
+          : [
+              {
+                kind: 'add' as const,
+                text: was === undefined || added === '' ? is : [start, <mark key="new">{added}</mark>, end],
+              },
+            ]),
+      ]}
+    />
+  )
+}
+
+function textOf(value: unknown): string | undefined {
+  if (value === undefined) return undefined
+  return typeof value === 'string' ? visibleText(value) : visibleJson(value)
+}
+
+/** What stands in the second text between what both begin and both end with, cut at whole words. */
+function addedIn(before: string, after: string): readonly [string, string, string] {
+  const [old, now] = [wordsOf(before), wordsOf(after)]
+  let first = 0
+  while (first < old.length && first < now.length && old[first] === now[first]) first += 1
+  let last = 0
+  const most = Math.min(old.length, now.length) - first
+  while (last < most && old[old.length - 1 - last] === now[now.length - 1 - last]) last += 1
+  const until = now.length - last
+  return [now.slice(0, first).join(''), now.slice(first, until).join(''), now.slice(until).join('')]
+}
+
+function wordsOf(text: string): readonly string[] {
+  return text.split(/(?<=\s)/)
+}

@@ -1,0 +1,184 @@
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useEffect, useRef } from 'react'
+import { announce } from '../../app/announcer.tsx'
+import { countOf, formatClock } from '../../parts/format.ts'
+import { Icon } from '../../parts/icon.tsx'
+import { StateMark, type StateName, Tag, Tier, ToolName } from '../../parts/meaning.tsx'
+import { useListKeys } from '../../parts/table.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
+import type { Approval } from './approval-data.ts'
+import { leftOf, useNow } from './time-left.ts'
+
+interface InboxProps {
+  readonly current: string | undefined
+  readonly waiting: readonly Approval[]
+  readonly decided: readonly Approval[]
+  readonly isDecidedOnly: boolean
+  /** How many wait that this view leaves out. */
+  readonly elsewhere: number
+}
+
+/** What waits, the newest first, and below it what was decided. One tab stop with arrows inside. */
+export function Inbox({ current, waiting, decided, isDecidedOnly, elsewhere }: InboxProps): ReactNode {
+  const keys = useListKeys({ length: waiting.length + decided.length })
+  useArrivals(waiting)
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: the arrows move between the links inside.
+    <div onKeyDown={keys.onKeyDown}>
+      {!isDecidedOnly && (
+        <>
+          <h2 className="group">Waiting</h2>
+          {waiting.length === 0 && (
+            <p className="group soft">
+              Nothing
+              {elsewhere === 0
+                ? '.'
+                : ` that you may decide; ${countOf(elsewhere, 'other')} under All waiting.`}
+            </p>
+          )}
+          <ul>
+            {waiting.map((approval, index) => (
+              <li key={approval.id}>
+                <ItemLink approval={approval} isCurrent={approval.id === current} {...keys.rowProps(index)}>
+                  <Waiting approval={approval} />
+                </ItemLink>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <h2 className="group">Decided</h2>
+      {decided.length === 0 && <p className="group soft">Nothing yet.</p>}
+      <ul>
+        {decided.map((approval, index) => (
+          <li key={approval.id}>
+            <ItemLink
+              approval={approval}
+              isCurrent={approval.id === current}
+              {...keys.rowProps(waiting.length + index)}
+            >
+              <Past approval={approval} />
+            </ItemLink>
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}
+
+/** Said once for those who came since, and not for what was there. */
+function useArrivals(waiting: readonly Approval[]): void {
+  const known = useRef<ReadonlySet<string> | undefined>(undefined)
+  useEffect(() => {
+    const before = known.current
+    known.current = new Set(waiting.map(({ id }) => id))
+    const count = waiting.filter(({ id }) => before?.has(id) === false).length
+    if (count > 0) announce(`${countOf(count, 'call')} more waiting for approval`)
+  }, [waiting])
+}
+
+interface ItemProps extends ReturnType<ReturnType<typeof useListKeys>['rowProps']> {
+  readonly approval: Approval
+  readonly isCurrent: boolean
+  readonly children: ReactNode
+}
+
+function ItemLink({ approval, isCurrent, children, ...row }: ItemProps): ReactNode {
+  return (
+    <Link
+      {...row}
+      className={approval.state === 'pending' ? 'inbox-item' : 'inbox-item past'}
+      to="/approvals/$id"
+      params={{ id: approval.id }}
+      search={true}
+      aria-current={isCurrent ? 'true' : undefined}
+      activeProps={{}}
+    >
+      {children}
+    </Link>
+  )
+}
+
+function Waiting({ approval }: { readonly approval: Approval }): ReactNode {
+  const { tool, safety_tier: tier, principal, quorum, decisions, stale } = approval
+  return (
+    <>
+      <span className="row">
+        <span className="clip grow">
+          <ToolName name={tool} />
+        </span>
+        <Tier tier={tier} />
+      </span>
+      <span className="what clip mono">{gistOf(approval.summary)}</span>
+      <span className="row meta dim">
+        <span className="mono clip grow">{visibleText(principal)}</span>
+        {stale && <Tag tone="parked">tool changed</Tag>}
+        {quorum > 1 && (
+          <Tag>
+            {decisions.length} of {quorum}
+          </Tag>
+        )}
+        <TimeLeft expiresAt={approval.expires_at} />
+      </span>
+    </>
+  )
+}
+
+function TimeLeft({ expiresAt }: { readonly expiresAt: string }): ReactNode {
+  const left = leftOf(expiresAt, useNow(10_000))
+  return (
+    <span className={left.isShort ? 'row nowrap is-parked' : 'row nowrap'}>
+      <Icon name="clock" size={12} />
+      <span className="num">{left.isOver ? 'expired' : `${left.rough} left`}</span>
+    </span>
+  )
+}
+
+function Past({ approval }: { readonly approval: Approval }): ReactNode {
+  const { tool, decisions, decided_at: decidedAt, expires_at: expiresAt } = approval
+  const last = decisions.at(-1)
+  const said = last?.reason == null ? (last?.by ?? '') : `${last.by}: ${last.reason}`
+  return (
+    <>
+      <span className="row">
+        <span className="clip grow">
+          <ToolName name={tool} />
+        </span>
+        <Outcome approval={approval} />
+      </span>
+      <span className="row meta dim">
+        <span className="grow clip">{visibleText(said === '' ? 'Nobody decided' : said)}</span>
+        <span className="num nowrap">{formatClock(decidedAt ?? expiresAt)}</span>
+      </span>
+    </>
+  )
+}
+
+/** How a question ended, in a glyph and a word. */
+export function Outcome({ approval }: { readonly approval: Pick<Approval, 'state'> }): ReactNode {
+  const { state, label } = ENDS[approval.state]
+  return <StateMark state={state} label={label} isCalm />
+}
+
+const ENDS = {
+  pending: { state: 'parked', label: 'waiting' },
+  granted: { state: 'succeeded', label: 'approved' },
+  used: { state: 'succeeded', label: 'approved' },
+  rejected: { state: 'rejected', label: 'rejected' },
+  expired: { state: 'expired', label: 'expired' },
+  cancelled: { state: 'expired', label: 'cancelled' },
+} as const satisfies Readonly<Record<Approval['state'], { state: StateName; label: string }>>
+
+/** The first values of an input in one line, for somebody who looks over many. */
+function gistOf(summary: unknown): string {
+  const values = typeof summary === 'object' && summary !== null ? Object.values(summary) : [summary]
+  const words = values.map((value) => {
+    if (Array.isArray(value)) return value.map((part) => wordOf(part)).join(' ')
+    return wordOf(value)
+  })
+  return visibleText(words.join('  ')).replaceAll('\n', ' ').slice(0, 200) || 'no arguments'
+}
+
+function wordOf(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+}

@@ -1,0 +1,120 @@
+import { type ReactNode, useState } from 'react'
+import { Button } from '../../parts/button.tsx'
+import { CodeLine } from '../../parts/code.tsx'
+import { Dialog } from '../../parts/dialog.tsx'
+import { Choices, Field, TextInput } from '../../parts/field.tsx'
+import { formatClock } from '../../parts/format.ts'
+import { Note } from '../../parts/meaning.tsx'
+import { messageOf } from '../../parts/states.tsx'
+import { type MadeLink, makeLink, type WholeApproval } from './approval-data.ts'
+
+const POWERS = [
+  {
+    value: 'decide',
+    label: 'Decide',
+    explanation: 'It opens a page that works on a phone. It decides once.',
+  },
+  { value: 'inspect', label: 'Only look', explanation: 'It shows the call and decides nothing.' },
+] as const
+
+/** Makes a link to this question for somebody who has no account here. */
+export function LinkButton({ approval }: { readonly approval: WholeApproval }): ReactNode {
+  const [isOpen, setOpen] = useState(false)
+  const off = approval.stale
+    ? 'The tool has changed, so there is nothing left to ask.'
+    : approval.hindrance === 'scope'
+      ? 'Only who may approve it can ask somebody else.'
+      : undefined
+  return (
+    <>
+      <Button icon="external" writes off={off} onClick={() => setOpen(true)}>
+        Link…
+      </Button>
+      <Dialog title="A link for somebody" isOpen={isOpen} onClose={() => setOpen(false)}>
+        <LinkForm approval={approval} onDone={() => setOpen(false)} />
+      </Dialog>
+    </>
+  )
+}
+
+interface LinkFormProps {
+  readonly approval: WholeApproval
+  readonly onDone: () => void
+}
+
+function LinkForm({ approval, onDone }: LinkFormProps): ReactNode {
+  const [approver, setApprover] = useState('')
+  const [power, setPower] = useState<'decide' | 'inspect'>('decide')
+  const [made, setMade] = useState<MadeLink>()
+  const [failure, setFailure] = useState<string>()
+  const [isBusy, setBusy] = useState(false)
+  const make = async (): Promise<void> => {
+    if (approver.trim() === '') return setFailure('Say who it is for, such as alice@example.com.')
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      setMade(await makeLink(approval.id, { approver: approver.trim(), power }))
+    } catch (error) {
+      setFailure(messageOf(error))
+    } finally {
+      setBusy(false)
+    }
+  }
+  if (made !== undefined) return <Made link={made} expiresAt={approval.expires_at} onDone={onDone} />
+  return (
+    <form
+      className="dialog"
+      onSubmit={(event) => {
+        event.preventDefault()
+        void make()
+      }}
+    >
+      <Field
+        label="Who it is for"
+        note="the decision is recorded under this name"
+        {...(failure === undefined ? {} : { error: failure })}
+      >
+        {(control) => (
+          <TextInput
+            {...control}
+            value={approver}
+            placeholder="alice@example.com"
+            onChange={(event) => setApprover(event.currentTarget.value)}
+          />
+        )}
+      </Field>
+      <Choices legend="What it allows" name="power" value={power} onChange={setPower} choices={POWERS} />
+      <p className="row end">
+        <Button onClick={onDone}>Cancel</Button>
+        <Button kind="primary" submits writes isBusy={isBusy}>
+          Make link
+        </Button>
+      </p>
+    </form>
+  )
+}
+
+interface MadeProps {
+  readonly link: MadeLink
+  readonly expiresAt: string
+  readonly onDone: () => void
+}
+
+function Made({ link, expiresAt, onDone }: MadeProps): ReactNode {
+  return (
+    <div className="dialog">
+      <p className="soft">
+        Send it to <b>{link.approver}</b> and nobody else: who has it may{' '}
+        {link.power === 'decide' ? 'decide' : 'look'}. It ends with the question, at {formatClock(expiresAt)}.
+      </p>
+      <CodeLine text={link.url} label="link" />
+      {link.needs_sign_in && <Note>They have to sign in as {link.approver} to decide.</Note>}
+      {link.power === 'inspect' && (
+        <Note>It only shows the call. A link alone does not decide this one, or you asked for that.</Note>
+      )}
+      <p className="row end">
+        <Button onClick={onDone}>Done</Button>
+      </p>
+    </div>
+  )
+}

@@ -1,0 +1,65 @@
+import type { ReactNode } from 'react'
+import type { Condition } from '../../api/tools.ts'
+import { formatClock } from '../../parts/format.ts'
+import { Icon, type IconName } from '../../parts/icon.tsx'
+
+/** The worst thing that is true of a tool, in a few words; the pointer shows the rest. Nothing where all is well. */
+export function ConditionMark({ condition }: { readonly condition: Condition | undefined }): ReactNode {
+  if (condition === undefined) return null
+  const { icon, tone, text, more } = wordsFor(condition)
+  return (
+    <span className={`state ${tone}`} title={more}>
+      <Icon name={icon} size={14} />
+      <span className="clip">{text}</span>
+    </span>
+  )
+}
+
+interface Words {
+  readonly icon: IconName
+  readonly tone: 'is-failed' | 'is-parked' | 'is-quiet'
+  readonly text: string
+  readonly more?: string | undefined
+}
+
+function wordsFor(condition: Condition): Words {
+  switch (condition.kind) {
+    case 'unavailable':
+      return {
+        ...{ icon: 'failed', tone: 'is-failed' },
+        text: `Unavailable${since(condition.source.since)}`,
+        more: condition.source.reason ?? undefined,
+      }
+    case 'degraded':
+      return {
+        ...{ icon: 'alert', tone: 'is-parked' },
+        text: `Unsteady${since(condition.source.since)}`,
+        more: condition.source.reason ?? undefined,
+      }
+    case 'held':
+      return {
+        ...{ icon: 'pin', tone: 'is-parked', text: `Change held · ${condition.change.class}` },
+        more: condition.change.suspended ? 'Calls are refused until somebody decides.' : undefined,
+      }
+    case 'missing':
+      return { icon: 'key', tone: 'is-parked', ...missing(condition.requirement) }
+    case 'deprecated':
+      return { icon: 'clock', tone: 'is-quiet', text: 'Deprecated' }
+  }
+}
+
+type Requirement = Extract<Condition, { kind: 'missing' }>['requirement']
+
+function missing({ kind, id, state }: Requirement): Pick<Words, 'text' | 'more'> {
+  if (kind === 'user') return { text: 'Needs a proven user' }
+  if (kind === 'secret') return { text: 'Set a secret', more: id }
+  if (state === 'scopes')
+    return { text: `Connect ${id} again`, more: `What there is of ${id} may do too little.` }
+  if (state === 'spent') return { text: `Connect ${id} again`, more: `${id} refused to renew the access.` }
+  return { text: `Connect ${id}` }
+}
+
+/** Hours and minutes are enough here; the tool's own page has the seconds. */
+function since(moment: string | null): string {
+  return moment === null ? '' : ` since ${formatClock(moment).slice(0, -':00'.length)}`
+}

@@ -1,0 +1,91 @@
+import { useEffect, useMemo, useRef, useState } from 'react'
+import { FILTERS, ORDERS, type Order, type ToolFilters } from '../../api/tools.ts'
+import { useSearchState } from '../../app/search-state.ts'
+
+/** What is asked of the list, in the page's address and as the command that asks the same. */
+export interface Asked {
+  readonly text: string
+  readonly filters: ToolFilters
+  readonly order: Order | undefined
+  /** Whether anything keeps tools away. */
+  readonly isNarrow: boolean
+  readonly command: string
+  setText(text: string): void
+  setFilter(name: FilterName, values: readonly string[]): void
+  setOrder(order: Order | undefined): void
+  clear(): void
+}
+
+export type FilterName = keyof ToolFilters
+
+export const FILTER_NAMES = ['source', ...Object.keys(FILTERS)].filter(isFilterName)
+
+/** Typing counts at once and reaches the address a moment later: a browser takes only so many changes of it. */
+const ADDRESS_LAG_MS = 250
+
+export function useAsked(): Asked {
+  const [search, change] = useSearchState()
+  const written = search.q ?? ''
+  const [text, setText] = useState(written)
+  const lastWritten = useRef(written)
+  useEffect(() => {
+    // Back, forward, or a link: the address is what counts then.
+    if (written === lastWritten.current) return
+    lastWritten.current = written
+    setText(written)
+  }, [written])
+  useEffect(() => {
+    if (text === lastWritten.current) return undefined
+    const timer = setTimeout(() => {
+      lastWritten.current = text
+      change({ q: text })
+    }, ADDRESS_LAG_MS)
+    return () => clearTimeout(timer)
+  }, [text, change])
+
+  // What is set stays the same thing while somebody types.
+  const set = JSON.stringify(FILTER_NAMES.map((name) => search[name] ?? ''))
+  const filters = useMemo(() => readFilters(JSON.parse(set)), [set])
+  const order = ORDERS.find((known) => known === search.sort)
+  const isNarrow = text.trim() !== '' || FILTER_NAMES.some((name) => (filters[name]?.length ?? 0) > 0)
+  return {
+    ...{ text, filters, order, isNarrow },
+    command: commandFor(text, filters, order),
+    setText,
+    setFilter: (name, values) => change({ [name]: values.join(',') }, { isStep: true }),
+    setOrder: (next) => change({ sort: next }, { isStep: true }),
+    clear() {
+      lastWritten.current = ''
+      setText('')
+      change({ q: '', ...Object.fromEntries(FILTER_NAMES.map((name) => [name, ''])) }, { isStep: true })
+    },
+  }
+}
+
+/** From what stands in the address, in the order of the filters. */
+function readFilters(written: readonly string[]): ToolFilters {
+  return Object.fromEntries(
+    FILTER_NAMES.map((name, at) => [name, (written[at] ?? '').split(',').filter((word) => word !== '')]),
+  )
+}
+
+function isFilterName(name: string): name is FilterName {
+  return name === 'source' || name in FILTERS
+}
+
+/** The same in a terminal. */
+export function commandFor(text: string, filters: ToolFilters, order: Order | undefined): string {
+  const words = text.split(/\s+/).filter((word) => word !== '')
+  const options = FILTER_NAMES.flatMap((name) => {
+    const values = filters[name] ?? []
+    return values.length === 0 ? [] : [`--${name}`, quoted(values.join(','))]
+  })
+  const sorted = order === undefined ? [] : ['--sort', order]
+  // What begins with a dash is a word here and would be an option there.
+  const dashed = words.some((word) => word.startsWith('-')) ? ['--'] : []
+  return ['collet tools', ...options, ...sorted, ...dashed, ...words.map(quoted)].join(' ')
+}
+
+function quoted(word: string): string {
+  return /^[\w.,:@/=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,221 @@
+import { useNavigate } from '@tanstack/react-router'
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { memo, type ReactNode, useLayoutEffect, useRef, useState, useSyncExternalStore } from 'react'
+import type { FoundTool } from '../../api/tools.ts'
+import { Icon, type IconName } from '../../parts/icon.tsx'
+import { Tier, type TierName, ToolName } from '../../parts/meaning.tsx'
+import { Menu } from '../../parts/menu.tsx'
+import { type Column, Table, useListKeys } from '../../parts/table.tsx'
+import { ConditionMark } from './condition.tsx'
+
+const COLUMNS: readonly Column[] = [
+  { title: 'Tool' },
+  { title: 'Source', className: 'c-source' },
+  { title: 'Tier', className: 'c-tier' },
+  { title: 'Egress', className: 'c-egress' },
+  { title: 'Approval', className: 'c-appr' },
+  { title: 'Condition', className: 'c-cond' },
+  { title: 'Version', className: 'c-ver', isEnd: true },
+]
+
+/** As high as a row is on a wide page; on a phone rows are measured as they come. */
+const ROW_PX = 48
+const PHONE_ROW_PX = 86
+const OVERSCAN = 4
+
+/** The tools that were found. Only those in view are drawn, whatever their number. */
+export function ToolTable({ found }: { readonly found: readonly FoundTool[] }): ReactNode {
+  const body = useRef<HTMLTableSectionElement>(null)
+  const [above, setAbove] = useState(0)
+  // Search and head stand above the rows in what scrolls.
+  useLayoutEffect(() => {
+    const [scroller, rows] = [scrollerOf(), body.current]
+    if (scroller === null || rows === null) return
+    const top = rows.getBoundingClientRect().top - scroller.getBoundingClientRect().top + scroller.scrollTop
+    setAbove(Math.round(top))
+  }, [])
+  const isPhone = usePhone()
+  const list = useVirtualizer({
+    count: found.length,
+    getScrollElement: scrollerOf,
+    estimateSize: () => (isPhone ? PHONE_ROW_PX : ROW_PX),
+    getItemKey: (index) => found[index]?.tool.id ?? index,
+    overscan: OVERSCAN,
+    scrollMargin: above,
+    // The head stays in view.
+    scrollPaddingStart: above,
+  })
+  const keys = useListKeys({ length: found.length, reveal: (index) => list.scrollToIndex(index) })
+  const drawn = list.getVirtualItems()
+  const [first, last] = [drawn[0], drawn.at(-1)]
+  const before = first === undefined ? 0 : first.start - above
+  const after = last === undefined ? 0 : list.getTotalSize() - (last.end - above)
+  return (
+    <Table className="two catalog" caption="Tools you may see" columns={COLUMNS} rowCount={found.length + 1}>
+      <tbody ref={body} onKeyDown={keys.onKeyDown}>
+        {before > 0 && <Gap height={before} />}
+        {drawn.map(({ index, key }) => {
+          const row = found[index]
+          if (row === undefined) return null
+          return (
+            <tr
+              key={key}
+              ref={isPhone ? list.measureElement : undefined}
+              data-index={index}
+              aria-rowindex={index + 2}
+            >
+              <th scope="row">
+                <ToolLink found={row} row={keys.rowProps(index)} />
+              </th>
+              <ToolCells found={row} />
+            </tr>
+          )
+        })}
+        {after > 0 && <Gap height={after} />}
+      </tbody>
+    </Table>
+  )
+}
+
+function scrollerOf(): HTMLElement | null {
+  return document.getElementById('main')
+}
+
+/** Stands for the rows that are not drawn. */
+function Gap({ height }: { readonly height: number }): ReactNode {
+  return (
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a row takes no focus.
+    <tr className="gap" aria-hidden="true" style={{ height }}>
+      <td colSpan={COLUMNS.length} />
+    </tr>
+  )
+}
+
+const PHONE = '(max-width: 45rem)'
+
+function usePhone(): boolean {
+  return useSyncExternalStore(
+    (listener) => {
+      const media = matchMedia(PHONE)
+      media.addEventListener('change', listener)
+      return () => media.removeEventListener('change', listener)
+    },
+    () => matchMedia(PHONE).matches,
+  )
+}
+
+interface ToolLinkProps {
+  readonly found: FoundTool
+  readonly row: ReturnType<ReturnType<typeof useListKeys>['rowProps']>
+}
+
+/** A plain link that the router follows. Its own kind of link costs more than all the rest of a row, and many rows pass by. */
+function ToolLink({ found: { tool }, row }: ToolLinkProps): ReactNode {
+  const navigate = useNavigate()
+  return (
+    <a
+      className="tool-link"
+      href={`tools/${encodeURIComponent(tool.id)}`}
+      {...row}
+      onClick={(event) => {
+        if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
+        event.preventDefault()
+        void navigate({ to: '/tools/$id', params: { id: tool.id } })
+      }}
+    >
+      <span className="clip" title={tool.title}>
+        <ToolName name={tool.id} />
+      </span>
+      <span className="desc clip" title={tool.description}>
+        {tool.description}
+      </span>
+    </a>
+  )
+}
+
+const ToolCells = memo(function ToolCells({
+  found: { tool, condition },
+}: Pick<ToolLinkProps, 'found'>): ReactNode {
+  const approval = tool.approval ?? 'never'
+  return (
+    <>
+      <td className="m-src">
+        <span className="row soft">
+          <Icon name={KIND_ICONS[tool.kind] ?? 'pack'} size={14} className="dim" />
+          <span className="clip">{tool.kind}</span>
+        </span>
+      </td>
+      <td className="m-tier">{isTier(tool.tier) ? <Tier tier={tool.tier} /> : tool.tier}</td>
+      <td className={tool.egress === undefined || tool.egress === 'none' ? 'm-eg dim' : 'm-eg soft'}>
+        {tool.egress ?? ''}
+      </td>
+      <td
+        className={`m-ap ${APPROVAL_INK[approval]}`}
+        data-l="approval"
+        title={
+          tool.approval_rule === true
+            ? 'A rule of the operator decides which calls are asked about.'
+            : undefined
+        }
+      >
+        {approval}
+      </td>
+      <td className="m-cond">
+        <ConditionMark condition={condition} />
+      </td>
+      <td className="m-ver end">
+        <Version id={tool.id} version={tool.version} versions={tool.versions} />
+      </td>
+    </>
+  )
+})
+
+/** The newest one, and a way to the others. */
+function Version({
+  id,
+  version,
+  versions,
+}: {
+  readonly id: string
+  readonly version: string
+  readonly versions: readonly string[] | undefined
+}): ReactNode {
+  const navigate = useNavigate()
+  if (versions === undefined) return <span className="mono soft one">{version}</span>
+  return (
+    <Menu
+      className="ver mono"
+      label={
+        <>
+          <span className="vh">Version of {id}: </span>
+          {version}
+        </>
+      }
+      items={versions.map((each) => ({
+        label: each === version ? `${each} newest` : each,
+        onChoose: () =>
+          void navigate({
+            to: '/tools/$id',
+            params: { id },
+            search: each === version ? {} : { version: each },
+          }),
+      }))}
+    />
+  )
+}
+
+const KIND_ICONS: Readonly<Record<string, IconName>> = {
+  'node-pack': 'pack',
+  mcp: 'mcp',
+  workflow: 'workflow',
+  connector: 'cloud',
+  'host-extension': 'terminal',
+}
+
+const APPROVAL_INK = { never: 'dim', conditional: 'soft', always: 'strong' } as const
+
+const TIERS: readonly TierName[] = ['pure', 'read', 'write', 'exec']
+
+function isTier(tier: string): tier is TierName {
+  return TIERS.some((known) => known === tier)
+}
