@@ -15,7 +15,7 @@ export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
   const input = useRef<HTMLInputElement>(null)
   const problems = useId()
   const { data } = useQuery({ ...toolsQuery, enabled: word.startsWith('tool:'), retry: false })
-  const suggestions = suggestionsFor(word, { tools: data?.tools.map(({ id }) => id) ?? [] })
+  const suggestions = suggestionsFor(word, { tools: data?.listing.tools.map(({ id }) => id) ?? [] })
   const texts = tokens.map(({ text }) => text)
 
   const put = (done: string): void => {
