@@ -53,7 +53,7 @@ export interface CallDetails extends CallRow {
   readonly late_outcome?: CallOutcome
 }
 
-export interface TimelineFact {
+interface TimelineFact {
   readonly at: string
   readonly event: string
   readonly facts: Readonly<Record<string, unknown>>

@@ -46,7 +46,11 @@ export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
       <dl className="facts">
         <Fact name="Tool">
           <span className="row">
-            <Link to="/tools/$id" params={{ id: call.tool }}>
+            <Link
+              to="/tools/$id"
+              params={{ id: baseOf(call.tool) }}
+              search={{ version: versionOf(call.tool) }}
+            >
               <ToolName name={call.tool} />
             </Link>
             <span className="mono dim">{versionOf(call.tool)}</span>
@@ -104,6 +108,10 @@ function Fact({ name, children }: { readonly name: string; readonly children: Re
   )
 }
 
+function baseOf(tool: string): string {
+  return tool.replace(/@.*$/, '')
+}
+
 export function versionOf(tool: string): string {
   return /@(.*)$/.exec(tool)?.[1] ?? ''
 }
@@ -116,8 +124,11 @@ export function TryIt({ call }: { readonly call: CallDetails }): ReactNode {
     <Link
       className="btn sm"
       to="/tools/$id"
-      params={{ id: call.tool }}
-      search={text === '' || text.length > LONGEST_INPUT ? {} : { input: text }}
+      params={{ id: baseOf(call.tool) }}
+      search={{
+        version: versionOf(call.tool),
+        ...(text === '' || text.length > LONGEST_INPUT ? {} : { input: text }),
+      }}
     >
       <Icon name="play" size={12} />
       Open in Try it

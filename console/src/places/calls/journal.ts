@@ -14,7 +14,7 @@ export interface JournalView {
 }
 
 /** By the server's own place, or by time after rows were let go. */
-export type Older = { readonly before: number } | { readonly until: string }
+type Older = { readonly before: number } | { readonly until: string }
 
 /** A list of more rows is slow to walk through, and nobody reads it. */
 const MOST_ROWS = 2_000

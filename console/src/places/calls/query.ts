@@ -19,7 +19,7 @@ type FilterName = (typeof FILTER_NAMES)[number]
 
 const FILTER_NAMES = ['state', 'tool', 'principal', 'tenant', 'slow', 'quick', 'since', 'until'] as const
 
-export const STATES = ['running', 'parked', 'succeeded', 'failed', 'released', 'ambiguous'] as const
+const STATES = ['running', 'parked', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export type CallStateName = (typeof STATES)[number]
 
 const STATE_WORDS: readonly string[] = ['error', ...STATES]
@@ -148,7 +148,7 @@ export function quoted(value: string): string {
   return /^[\w.:/@,+-]+$/.test(value) ? value : `'${value.replaceAll("'", String.raw`'\''`)}'`
 }
 
-export interface Suggestion {
+interface Suggestion {
   readonly text: string
   readonly about: string
 }
