@@ -259,7 +259,7 @@ describe('a tool of a source', () => {
     description: described,
     inputSchema: { type: 'object', properties: { name: { type: 'string', description: 'Whom.' } } },
     outputSchema: {},
-    policy: { safetyTier: 'write' },
+    policy: { safetyTier: 'write', tenants: ['acme'] },
     binding: {},
   })
   const open = (name: string): Source => ({
@@ -277,7 +277,7 @@ describe('a tool of a source', () => {
     const server = await start({
       tools: [],
       sources: new Map([['Greeter', { type: 'custom', kind: 'connector', open }]]),
-      auth: { apiKeys: [key('ann', [])], jwt: undefined },
+      auth: { apiKeys: [key('ann', []), key('theirs', ['*'], { tenant: 'other' })], jwt: undefined },
     })
     const list = (credential = 'k-ann') => server.ask('/admin/tools', { key: credential })
     const well = await list()
@@ -305,6 +305,8 @@ describe('a tool of a source', () => {
       },
     })
     expect(held.text).not.toContain('Ignore all')
+    // Who sees no tool of a source hears of neither.
+    expect((await list('k-theirs')).json).toEqual({ tools: [], sources: {}, requirements: [], changes: {} })
     const asked = (credential: string) =>
       server.ask('/admin/tools/Greeter.say_hello', { key: credential }).then(({ json }) => json.tool)
     expect(await asked('k-ann')).toMatchObject({ change: { class: 'suspicious' }, pin: null })

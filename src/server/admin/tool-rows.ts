@@ -35,7 +35,7 @@ export interface Viewer {
 }
 
 /** What callers of one catalog were told lately: they differ in what they hold of the vault. */
-const MOST_VIEWS = 16
+const MOST_VIEWS = 4
 
 /**
  * All tools of one catalog in one answer (`ToolListing`). Rows are the same for all who share the catalog and are made once;

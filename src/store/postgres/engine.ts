@@ -104,6 +104,25 @@ export class PostgresEngine implements Engine {
     }, 'cannot read the database')
   }
 
+  /** On a connection of its own, so that short snapshots do not wait for it. */
+  async walk<T>(steps: Steps<T>, signal: AbortSignal): Promise<T> {
+    const { url, direct } = this.#options
+    const connection = await Connection.open(url, direct === undefined ? {} : { isPooled: true })
+    try {
+      await connection.send([...connection.begin(BEGIN_SNAPSHOT), KEEP_PARTS])
+      const answer = this.#answerOn(connection, 'read')
+      return await driveEach(steps, async (asks) => {
+        signal.throwIfAborted()
+        await answer(asks)
+      })
+    } catch (error) {
+      throw signal.aborted ? error : storeErrorOf(error, 'cannot read the database')
+    } finally {
+      // The server ends the transaction with its connection.
+      await connection.close()
+    }
+  }
+
   async commit(changes: readonly PendingChange[]): Promise<'committed' | 'busy'> {
     const { chain, onCommit } = this.#options
     const startedMs = performance.now()
