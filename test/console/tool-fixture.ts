@@ -148,7 +148,7 @@ const TOOLS = [
   tool({
     id: 'Needs.Secret@1.0.0', description: 'Needs a secret.', policy: { safetyTier: 'read' },
     requirements: { secrets: [{ id: 'API_KEY' }] },
-    input: { type: 'object', properties: {} }, output: {}, run: (_, { secret }) => secret('API_KEY').length,
+    input: { type: 'object', properties: {} }, output: {}, run: (_, { secret }) => secret('API_KEY').reveal().length,
   }),
   tool({
     id: 'Needs.Access@1.0.0', description: 'Needs an account.', policy: { safetyTier: 'read' },
