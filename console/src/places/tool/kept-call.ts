@@ -2,7 +2,7 @@
  * The id of a call whose answer nobody has seen yet, kept by this window until somebody has: a page that was loaded anew in between can
  * still say what became of it. Nothing of its input is kept, which may be anybody's business.
  */
-export interface KeptCall {
+interface KeptCall {
   readonly callId: string
   readonly since: Date
 }
