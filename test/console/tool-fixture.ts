@@ -145,5 +145,20 @@ const TOOLS = [
     requirements: { secrets: [{ id: 'API_KEY' }], authorization: [{ id: 'google', oauth2: { scopes: ['mail.read'] } }] },
     input: { type: 'object', properties: {} }, output: {}, run: () => 'done',
   }),
+  tool({
+    id: 'Needs.Secret@1.0.0', description: 'Needs a secret.', policy: { safetyTier: 'read' },
+    requirements: { secrets: [{ id: 'API_KEY' }] },
+    input: { type: 'object', properties: {} }, output: {}, run: (_, { secret }) => secret('API_KEY').reveal().length,
+  }),
+  tool({
+    id: 'Needs.Access@1.0.0', description: 'Needs an account.', policy: { safetyTier: 'read' },
+    requirements: { authorization: [{ id: 'google', oauth2: { scopes: ['mail.read'] } }] },
+    input: { type: 'object', properties: {} }, output: {}, run: () => 'done',
+  }),
+  tool({
+    id: 'Needs.User@1.0.0', description: 'Needs to know for whom.', policy: { safetyTier: 'read' },
+    requirements: { userId: 'claimed' },
+    input: { type: 'object', properties: {} }, output: {}, run: (_, { userId }) => userId,
+  }),
 ]
 `

@@ -72,7 +72,6 @@ describe('the page of a tool', () => {
     expect(new URL(page.url()).search).toBe('?schema=model&model=mcp')
     await page.reload()
     await told.getByText('"inputSchema"').first().waitFor()
-    await checkAxe(page, 'the view of a model')
     await schemas.getByRole('button', { name: 'Readable' }).click()
     await schemas.getByText('integer, 1 to 100').waitFor()
   })
@@ -87,6 +86,8 @@ describe('the page of a tool', () => {
     await result(page).getByText('Succeeded').waitFor()
     await result(page).getByRole('button', { name: 'Request' }).click()
     await result(page).getByText('Gmail.GetEmails@1.1.0').waitFor()
+    await page.getByRole('button', { name: 'OpenTool' }).click()
+    await page.getByText('"method":"Gmail_GetEmails@1.1.0"').waitFor()
     await page.goBack()
     await page.getByRole('checkbox', { name: 'include_body' }).waitFor()
     await page.getByRole('link', { name: 'Changes' }).click()
@@ -287,6 +288,33 @@ describe('a real call', () => {
     expect(await outputOf(page)).toEqual({ rings: 3 })
   })
 
+  it('still knows of a call that was sent before the page was loaded anew', async () => {
+    const page = await open('Door.Ring?input=%7B%22door%22%3A%22back%22%7D', { mayComplain: [/ERR_FAILED/] })
+    await form(page)
+    expect(await inputOf(page)).toEqual({ door: 'back' })
+    let isArriving = true
+    await page.route('**/tools/call', async (route) => {
+      if (isArriving) await route.fetch()
+      await route.abort()
+    })
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('The connection broke').waitFor()
+    await page.reload()
+    await result(page).getByText('Not seen yet').waitFor()
+    await result(page).getByRole('button', { name: 'Look it up' }).click()
+    await result(page).getByText('Replayed.').waitFor()
+    expect(await outputOf(page)).toMatchObject({ rings: expect.any(Number) })
+    await page.reload()
+    await result(page).getByText('What the tool answers comes here.').waitFor()
+    isArriving = false
+    await form(page)
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('The connection broke').waitFor()
+    await page.reload()
+    await result(page).getByRole('button', { name: 'Look it up' }).click()
+    await result(page).getByText('That call never arrived: nothing ran.').waitFor()
+  })
+
   it('waits for approval, and goes on when somebody has given it', async () => {
     const page = await open('Bank.Pay')
     await form(page)
@@ -297,10 +325,8 @@ describe('a real call', () => {
     await shoot(page, 'tool-parked')
     const link = result(page).getByRole('link', { name: 'Open the approval' })
     const id = ((await link.getAttribute('href')) ?? '').split('/').at(-1) ?? ''
-    const approver = await collet.page({ as: 'operator' })
-    const answer = await collet.admin(`/admin/approvals/${id}/approve`, { method: 'POST', body: '{}' })
-    expect(answer.status).toBe(200)
-    await approver.close()
+    const approver = await collet.page({ path: `/approvals/${id}`, as: 'operator' })
+    await approver.getByRole('button', { name: 'Approve once' }).click()
     await result(page).getByText('Succeeded').waitFor()
     expect(await outputOf(page)).toEqual({ paid: 5 })
 
@@ -370,7 +396,6 @@ describe('a real call', () => {
     expect(await page.locator('img').count()).toBe(0)
     expect(await page.locator('main script').count()).toBe(0)
     expect(await page.title()).not.toBe('owned')
-    await checkAxe(page, 'hostile words')
   })
 
   it('fits a phone', async () => {
@@ -382,5 +407,56 @@ describe('a real call', () => {
     await page.getByLabel('Version').waitFor()
     await checkAxe(page, 'a tool on a phone')
     await shoot(page, 'tool-390')
+  })
+})
+
+const KEY = 'a-key-that-is-long-enough-for-a-test'
+
+describe('a server that wants to know who calls', () => {
+  const collet = useConsole({
+    config: `${TOOLS}
+export default { tools: TOOLS, authoring: { describeParameters: false }, auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
+  })
+
+  it('calls as the one who signed in, and copies a place for a key', async () => {
+    const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: { key: KEY } })
+    await form(page)
+    await runButton(page).click()
+    await result(page).getByText('Succeeded').waitFor()
+    await result(page).getByRole('button', { name: 'Request' }).click()
+    await result(page).getByText('authorization: Bearer <your API key>').waitFor()
+    const text = (await page.getByRole('region', { name: 'The call as curl over OTC' }).textContent()) ?? ''
+    expect(text).toContain('$COLLET_API_KEY')
+    expect(await page.content()).not.toContain(KEY)
+    const { stdout } = await run('sh', ['-c', text], { env: { ...process.env, COLLET_API_KEY: KEY } })
+    expect(stdout).toContain('193f0c7a8b1e44d0')
+    await page.getByRole('link', { name: 'Calls' }).first().waitFor()
+  })
+
+  it('says which credential a call uses', async () => {
+    const page = await collet.page({ path: '/tools/Needs.Secret', as: { key: KEY } })
+    await page.getByText('key:ann has none yet.').waitFor()
+    expect(await page.getByRole('link', { name: 'Set secret' }).getAttribute('href')).toContain(
+      '/connections',
+    )
+    const secret = { name: 'API_KEY', value: 'twelve chars', principal: 'key:ann' }
+    const set = await collet.admin('/admin/secrets', { method: 'POST', body: JSON.stringify(secret) })
+    expect(set.status, await set.text()).toBe(200)
+    await page.reload()
+    await page.getByText('the one of key:ann, because the call is made as key:ann.').waitFor()
+    await runButton(page).click()
+    await result(page).getByText('Succeeded').waitFor()
+    expect(await outputOf(page)).toBe(12)
+  })
+
+  it('tells the operator, who calls nothing, what to do', async () => {
+    const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: 'operator' })
+    await form(page)
+    await runButton(page).click()
+    await result(page).getByText('Refused').waitFor()
+    await result(page)
+      .getByText(/Sign in with an API key to call tools/)
+      .first()
+      .waitFor()
   })
 })
