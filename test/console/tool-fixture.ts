@@ -1,3 +1,5 @@
+import type { Page } from 'playwright-core'
+
 /** Tools for the stories about the page of a tool: one of each kind of schema, and one for each thing that can become of a call. */
 
 const EVIL = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>"'`
@@ -162,3 +164,22 @@ const TOOLS = [
   }),
 ]
 `
+
+/** An open server with all of them. */
+export const OPEN = `${TOOLS}
+export default { tools: TOOLS, authoring: { describeParameters: false } }`
+
+export const input = (page: Page) => page.getByRole('textbox', { name: 'Input as JSON' })
+export const result = (page: Page) => page.getByRole('region', { name: 'Result' })
+export const runButton = (page: Page) => page.getByRole('button', { name: /^Run/ })
+/** The form is a file of its own, which comes after the page. */
+export const form = (page: Page) => page.locator('.input-form').waitFor()
+
+export async function inputOf(page: Page): Promise<unknown> {
+  return JSON.parse(await input(page).inputValue())
+}
+
+export async function outputOf(page: Page): Promise<unknown> {
+  const output = result(page).getByRole('region', { name: 'Output' })
+  return JSON.parse((await output.textContent()) ?? '')
+}
