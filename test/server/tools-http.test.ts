@@ -124,7 +124,10 @@ describe('who sees which tools', () => {
       expect([name, json.tool?.id]).toEqual([name, 'Mail.Send@2.0.0'])
     }
     const older = await server.ask('/admin/tools/Mail.Send?version=1.0.0', { key: 'k-root' })
-    expect(older.json.tool).toMatchObject({ id: 'Mail.Send@1.0.0', names: { mcp: 'Mail_Send@1.0.0' } })
+    expect(older.json.tool).toMatchObject({
+      id: 'Mail.Send@1.0.0',
+      names: { mcp: 'Mail_Send@1.0.0', opentool: 'Mail_Send@1.0.0' },
+    })
     const none = await server.ask('/admin/tools/Mail.Send?version=3.0.0', { key: 'k-root' })
     expect([none.status, none.json.message]).toEqual([404, expect.stringContaining('It has 1.0.0, 2.0.0.')])
     const near = await server.ask('/admin/tools/Mail.Snd', { key: 'k-root' })
