@@ -1,3 +1,5 @@
+import type { Page } from 'playwright-core'
+
 /** Tools for the stories about the page of a tool: one of each kind of schema, and one for each thing that can become of a call. */
 
 const EVIL = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>"'`
@@ -145,5 +147,39 @@ const TOOLS = [
     requirements: { secrets: [{ id: 'API_KEY' }], authorization: [{ id: 'google', oauth2: { scopes: ['mail.read'] } }] },
     input: { type: 'object', properties: {} }, output: {}, run: () => 'done',
   }),
+  tool({
+    id: 'Needs.Secret@1.0.0', description: 'Needs a secret.', policy: { safetyTier: 'read' },
+    requirements: { secrets: [{ id: 'API_KEY' }] },
+    input: { type: 'object', properties: {} }, output: {}, run: (_, { secret }) => secret('API_KEY').reveal().length,
+  }),
+  tool({
+    id: 'Needs.Access@1.0.0', description: 'Needs an account.', policy: { safetyTier: 'read' },
+    requirements: { authorization: [{ id: 'google', oauth2: { scopes: ['mail.read'] } }] },
+    input: { type: 'object', properties: {} }, output: {}, run: () => 'done',
+  }),
+  tool({
+    id: 'Needs.User@1.0.0', description: 'Needs to know for whom.', policy: { safetyTier: 'read' },
+    requirements: { userId: 'claimed' },
+    input: { type: 'object', properties: {} }, output: {}, run: (_, { userId }) => userId,
+  }),
 ]
 `
+
+/** An open server with all of them. */
+export const OPEN = `${TOOLS}
+export default { tools: TOOLS, authoring: { describeParameters: false } }`
+
+export const input = (page: Page) => page.getByRole('textbox', { name: 'Input as JSON' })
+export const result = (page: Page) => page.getByRole('region', { name: 'Result' })
+export const runButton = (page: Page) => page.getByRole('button', { name: /^Run/ })
+/** The form is a file of its own, which comes after the page. */
+export const form = (page: Page) => page.locator('.input-form').waitFor()
+
+export async function inputOf(page: Page): Promise<unknown> {
+  return JSON.parse(await input(page).inputValue())
+}
+
+export async function outputOf(page: Page): Promise<unknown> {
+  const output = result(page).getByRole('region', { name: 'Output' })
+  return JSON.parse((await output.textContent()) ?? '')
+}

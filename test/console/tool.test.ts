@@ -1,29 +1,6 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
-import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { checkAxe, shoot, useConsole } from './harness.ts'
-import { TOOLS } from './tool-fixture.ts'
-
-const run = promisify(execFile)
-
-const OPEN = `${TOOLS}
-export default { tools: TOOLS, authoring: { describeParameters: false } }`
-
-const input = (page: Page) => page.getByRole('textbox', { name: 'Input as JSON' })
-const result = (page: Page) => page.getByRole('region', { name: 'Result' })
-const runButton = (page: Page) => page.getByRole('button', { name: /^Run/ })
-/** The form is a file of its own, which comes after the page. */
-const form = (page: Page) => page.locator('.input-form').waitFor()
-
-async function inputOf(page: Page): Promise<unknown> {
-  return JSON.parse(await input(page).inputValue())
-}
-
-async function outputOf(page: Page): Promise<unknown> {
-  const output = result(page).getByRole('region', { name: 'Output' })
-  return JSON.parse((await output.textContent()) ?? '')
-}
+import { form, input, inputOf, OPEN, outputOf, result, runButton } from './tool-fixture.ts'
 
 describe('the page of a tool', () => {
   const collet = useConsole({ config: OPEN })
@@ -72,7 +49,6 @@ describe('the page of a tool', () => {
     expect(new URL(page.url()).search).toBe('?schema=model&model=mcp')
     await page.reload()
     await told.getByText('"inputSchema"').first().waitFor()
-    await checkAxe(page, 'the view of a model')
     await schemas.getByRole('button', { name: 'Readable' }).click()
     await schemas.getByText('integer, 1 to 100').waitFor()
   })
@@ -87,6 +63,8 @@ describe('the page of a tool', () => {
     await result(page).getByText('Succeeded').waitFor()
     await result(page).getByRole('button', { name: 'Request' }).click()
     await result(page).getByText('Gmail.GetEmails@1.1.0').waitFor()
+    await page.getByRole('button', { name: 'OpenTool' }).click()
+    await page.getByText('"method":"Gmail_GetEmails@1.1.0"').waitFor()
     await page.goBack()
     await page.getByRole('checkbox', { name: 'include_body' }).waitFor()
     await page.getByRole('link', { name: 'Changes' }).click()
@@ -205,182 +183,5 @@ describe('the page of a tool', () => {
     await free.keyboard.press('Control+Enter')
     await result(free).getByText('Succeeded').waitFor()
     expect(await outputOf(free)).toEqual({ any: 'thing' })
-  })
-})
-
-describe('a real call', () => {
-  const collet = useConsole({ config: OPEN })
-  const open = (tool: string, options = {}) => collet.page({ path: `/tools/${tool}`, ...options })
-
-  it('shows the exchange without what is the browser’s own, and a text for programs that works', async () => {
-    const page = await open('Gmail.GetEmails', { as: 'operator' })
-    await form(page)
-    await runButton(page).click()
-    await result(page).getByText('Succeeded').waitFor()
-    await result(page)
-      .getByRole('img', { name: /^Where the time went/ })
-      .waitFor()
-    await result(page).getByRole('button', { name: 'Request' }).click()
-    const request = await result(page).getByRole('region', { name: 'Request' }).textContent()
-    expect(request).toContain('POST /tools/call')
-    expect(request).not.toMatch(/cookie|csrf/i)
-    await result(page).getByRole('button', { name: 'Headers' }).click()
-    const headers = await result(page).getByRole('region', { name: 'Headers' }).textContent()
-    expect(headers).toMatch(/collet-call-id: [0-9a-f-]{36}/)
-    expect(headers).not.toMatch(/set-cookie|csrf/i)
-
-    const copied = page.getByRole('region', { name: 'Copy as' })
-    const texts: Record<string, string> = {}
-    for (const language of ['TypeScript', 'Python', 'curl'])
-      for (const protocol of ['OpenTool', 'openwop', 'MCP', 'OTC']) {
-        await copied.getByRole('button', { name: language, exact: true }).click()
-        await copied.getByRole('button', { name: protocol, exact: true }).click()
-        const shown = copied.getByRole('region', { name: `The call as ${language} over ${protocol}` })
-        texts[`${language} ${protocol}`] = (await shown.textContent()) ?? ''
-      }
-    for (const text of Object.values(texts)) expect(text).not.toMatch(/cookie|csrf/i)
-    expect(texts['TypeScript OTC']).toContain("from 'collet/client'")
-    expect(texts['Python MCP']).toContain('ClientSession')
-    for (const protocol of ['OTC', 'OpenTool', 'openwop', 'MCP']) {
-      const { stdout } = await run('sh', ['-c', texts[`curl ${protocol}`] ?? ''])
-      expect(stdout, `curl over ${protocol}`).toContain('193f0c7a8b1e44d0')
-    }
-    await copied.getByRole('button', { name: /^Copy/ }).click()
-    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(texts['curl OTC'])
-  })
-
-  it('puts what the server found beside the fields', async () => {
-    const page = await open('Bank.Pay')
-    await form(page)
-    await input(page).fill('{"amount": "much", "to": {}}')
-    await runButton(page).click()
-    await result(page).getByText('Refused').waitFor()
-    await result(page).getByText('Nothing ran. What does not fit is marked in the form.').waitFor()
-    await page.getByRole('alert').getByText('Must be a number').waitFor()
-    await page.getByRole('group', { name: 'to' }).getByRole('alert').getByText('Is required').waitFor()
-    await checkAxe(page, 'a refused input')
-  })
-
-  it('runs a tool that changes something once, although the answer was lost', async () => {
-    const page = await open('Door.Ring', { mayComplain: [/ERR_FAILED/] })
-    await form(page)
-    await page.getByRole('textbox', { name: /^door/ }).fill('front')
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('Succeeded').waitFor()
-    expect(await outputOf(page)).toEqual({ rings: 1 })
-    let lost = 0
-    await page.route('**/tools/call', async (route) => {
-      if (lost > 0) return route.continue()
-      lost += 1
-      // The server gets it and answers; the page hears nothing.
-      await route.fetch()
-      await route.abort()
-    })
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('The connection broke').waitFor()
-    await checkAxe(page, 'a lost answer')
-    await result(page).getByRole('button', { name: 'Ask again' }).click()
-    await result(page).getByText('Replayed.').waitFor()
-    expect(await outputOf(page)).toEqual({ rings: 2 })
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('Replayed.').waitFor({ state: 'detached' })
-    expect(await outputOf(page)).toEqual({ rings: 3 })
-  })
-
-  it('waits for approval, and goes on when somebody has given it', async () => {
-    const page = await open('Bank.Pay')
-    await form(page)
-    await input(page).fill('{"amount": 5}')
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('Waits for approval').waitFor()
-    await checkAxe(page, 'a call that waits')
-    await shoot(page, 'tool-parked')
-    const link = result(page).getByRole('link', { name: 'Open the approval' })
-    const id = ((await link.getAttribute('href')) ?? '').split('/').at(-1) ?? ''
-    const approver = await collet.page({ as: 'operator' })
-    const answer = await collet.admin(`/admin/approvals/${id}/approve`, { method: 'POST', body: '{}' })
-    expect(answer.status).toBe(200)
-    await approver.close()
-    await result(page).getByText('Succeeded').waitFor()
-    expect(await outputOf(page)).toEqual({ paid: 5 })
-
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('Waits for approval').waitFor()
-    await result(page).getByRole('button', { name: 'Withdraw call' }).click()
-    await result(page).getByText('What the tool answers comes here.').waitFor()
-  })
-
-  it('shows how far a tool is, and stops it', async () => {
-    const page = await open('Slow.Count')
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page)
-      .getByText(/^Counted/)
-      .waitFor()
-    await result(page).getByRole('progressbar').waitFor()
-    await checkAxe(page, 'a call that runs')
-    await result(page).getByRole('button', { name: 'Stop' }).click()
-    await result(page).getByText('Failed', { exact: true }).waitFor()
-    await result(page).getByText('Look at the call before you run it again.').waitFor()
-  })
-
-  it('says what failed and what to do', async () => {
-    const page = await open('Bad.Luck')
-    await runButton(page).click()
-    await result(page).getByText('Failed', { exact: true }).waitFor()
-    expect(await result(page).textContent()).not.toContain('a detail for the log')
-    const needy = await open('Needs.All')
-    await needy.getByText('google account').waitFor()
-    await needy.getByText('Secret API_KEY').waitFor()
-    await needy.getByRole('button', { name: 'Copy command that sets API_KEY' }).click()
-    expect(await needy.evaluate('navigator.clipboard.readText()')).toContain('collet secrets set API_KEY')
-    await runButton(needy).click()
-    await result(needy)
-      .getByText(/Waits for access|Refused/)
-      .waitFor()
-    await checkAxe(needy, 'a tool that lacks something')
-  })
-
-  it('cuts what is long, and shows pictures and nothing that could run', async () => {
-    const big = await open('Big.Text')
-    await runButton(big).click()
-    const output = result(big).getByRole('region', { name: 'Output' })
-    await output.waitFor()
-    expect(await output.textContent()).not.toContain('the very end')
-    await result(big).getByRole('button', { name: 'Show all' }).click()
-    expect(await output.textContent()).toContain('the very end')
-
-    const art = await open('Art.Draw')
-    await runButton(art).click()
-    const blocks = art.getByRole('list', { name: 'Content' })
-    await blocks.getByRole('img').waitFor()
-    expect(await blocks.getByRole('img').count()).toBe(1)
-    expect(await blocks.locator('a[href^="javascript"]').count()).toBe(0)
-    expect(await blocks.getByRole('link', { name: 'Save file' }).count()).toBe(2)
-    expect(await art.title()).not.toContain('owned')
-    await checkAxe(art, 'content')
-    await shoot(art, 'tool-content')
-  })
-
-  it('takes texts of others as texts', async () => {
-    const page = await open('Evil.Words')
-    await form(page)
-    await runButton(page).click()
-    await result(page).getByText('Succeeded').waitFor()
-    for (const view of ['JSON Schema', 'Model']) await page.getByRole('button', { name: view }).click()
-    expect(await page.locator('img').count()).toBe(0)
-    expect(await page.locator('main script').count()).toBe(0)
-    expect(await page.title()).not.toBe('owned')
-    await checkAxe(page, 'hostile words')
-  })
-
-  it('fits a phone', async () => {
-    const page = await open('Gmail.GetEmails', { width: 390, height: 844 })
-    await page.getByRole('link', { name: 'Try it' }).click()
-    await form(page)
-    await runButton(page).click()
-    await result(page).getByText('Succeeded').waitFor()
-    await page.getByLabel('Version').waitFor()
-    await checkAxe(page, 'a tool on a phone')
-    await shoot(page, 'tool-390')
   })
 })

@@ -1,4 +1,5 @@
 import { type ApprovalRules, writtenFor } from '#core/approvals/approvals'
+import { compareVersions } from '#core/ids'
 import type { PinView } from '#core/imports/pin-view'
 import { toolkitOf } from '#core/imports/project'
 import type { SourceView } from '#core/imports/sources'
@@ -10,7 +11,7 @@ import type { Tool } from '#core/tool'
 import type { Catalog } from '#core/tools/catalog'
 import { factsOf } from '#core/tools/facts'
 import type { ListedChange, ListedSource, ListedTool, ListingFacts } from '#core/tools/listing'
-import { isInToolset, TOOLSET_PREFIX, type Toolsets } from '#core/tools/toolsets'
+import { isInToolset, TOOLSET_PREFIX, type Toolset, type Toolsets } from '#core/tools/toolsets'
 import { type PreparedBytes, PreparedViews } from '#protocols/prepared'
 import { isOperator } from './access.ts'
 import { HeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
@@ -35,7 +36,7 @@ export interface Viewer {
 }
 
 /** What callers of one catalog were told lately: they differ in what they hold of the vault. */
-const MOST_VIEWS = 16
+const MOST_VIEWS = 4
 
 /**
  * All tools of one catalog in one answer (`ToolListing`). Rows are the same for all who share the catalog and are made once;
@@ -62,7 +63,7 @@ export class ToolListings {
     if (known?.rules === rules) return known.made
     const made = makeRows(catalog, {
       rules,
-      toolsets: shownToolsets(principal, this.#parts.toolsets()),
+      toolsets: [...shownToolsets(principal, this.#parts.toolsets())],
       tellsTenants: isOperator(principal),
     })
     this.#rows.set(catalog, { rules, made })
@@ -148,7 +149,7 @@ interface Rows {
 
 interface RowParts {
   readonly rules: ApprovalRules
-  readonly toolsets: Toolsets
+  readonly toolsets: readonly (readonly [string, Toolset])[]
   readonly tellsTenants: boolean
 }
 
@@ -164,16 +165,19 @@ async function makeRows(catalog: Catalog, parts: RowParts): Promise<Rows> {
   const texts: string[] = []
   const ids = new Set<string>()
   const toolkits = new Set<string>()
-  for (const tool of catalog.latest()) {
+  for (const [base, versions] of Map.groupBy(catalog.tools, (tool) => tool.parts.base)) {
     if (breather.isDue) await breather.breathe()
-    const versions = catalog.versionsOf(tool.parts.base).map(({ parts: { version } }) => version)
+    if (versions.length > 1)
+      versions.sort((left, right) => compareVersions(right.parts.version, left.parts.version))
+    const [tool] = versions
+    if (tool === undefined) continue
     const row: ListedTool = {
       ...rowOf(tool, parts),
-      versions: versions.length > 1 ? versions.toReversed() : undefined,
-      needs: some(toolNeeds(tool).map(placeOf)),
+      versions: versions.length > 1 ? versions.map((one) => one.parts.version) : undefined,
+      needs: tool.requirements === undefined ? undefined : some(toolNeeds(tool).map(placeOf)),
     }
     texts.push(JSON.stringify(row))
-    ids.add(tool.parts.base)
+    ids.add(base)
     toolkits.add(tool.parts.toolkit)
   }
   return { json: texts.join(','), ids, toolkits, needs: [...needs.values()].map(({ need }) => need) }
@@ -182,7 +186,7 @@ async function makeRows(catalog: Catalog, parts: RowParts): Promise<Rows> {
 function rowOf(tool: Tool, { rules, toolsets, tellsTenants }: RowParts): ListedTool {
   const { parts, name, title, tags = [], policy } = tool
   const { catalogId, source, safetyTier, approval, egress } = factsOf(tool)
-  const within = [...toolsets].flatMap(([set, toolset]) => (isInToolset(toolset, tool) ? [set] : []))
+  const within = toolsets.flatMap(([set, toolset]) => (isInToolset(toolset, tool) ? [set] : []))
   const isDeprecated = DEPRECATED.test(tool.description) || tool.inputSchema.deprecated === true
   return {
     ...{ id: parts.base, version: parts.version, name, catalog_id: catalogId, title },

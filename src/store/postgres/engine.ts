@@ -142,8 +142,9 @@ export class PostgresEngine implements Engine {
   }
 
   obstacle(): string | undefined {
-    // What comes next begins a writer, with a lease of its own.
-    return !this.#options.chain.isStarted || this.#lease.isLost ? undefined : this.#lease.obstacle()
+    // What comes next begins a writer, with a lease of its own; one that is being begun has none yet.
+    const holdsLease = this.#options.chain.isStarted && this.#lease.isBegun && !this.#lease.isLost
+    return holdsLease ? this.#lease.obstacle() : undefined
   }
 
   mayStart(writer: string): boolean {

@@ -10,7 +10,12 @@ import { otcBody } from './snippets.ts'
 import { isRecord } from './tool-data.ts'
 import type { Answer, SentCall } from './use-call.ts'
 
-type View = 'result' | 'request' | 'headers'
+const VIEWS = [
+  { value: 'result', label: 'Result' },
+  { value: 'request', label: 'Request' },
+  { value: 'headers', label: 'Headers' },
+] as const
+type View = (typeof VIEWS)[number]['value']
 
 /** What the server answered: how it ended, where the time went, the value; and the exchange itself, for those who write clients. */
 export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
@@ -33,16 +38,9 @@ export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
             </code>
           ))}
         <span className="grow" />
-        <Segment
-          label="What to show of the answer"
-          value={view}
-          options={[
-            { value: 'result', label: 'Result' },
-            { value: 'request', label: 'Request' },
-            { value: 'headers', label: 'Headers' },
-          ]}
-          onChange={setView}
-        />
+        {sent !== undefined && (
+          <Segment label="What to show of the answer" value={view} options={VIEWS} onChange={setView} />
+        )}
       </div>
       {answer.isReplayed && (
         <Note icon="replayed">
@@ -52,7 +50,7 @@ export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
       )}
       <Timing answer={answer} />
       {view === 'result' && <Result answer={answer} ending={ending} />}
-      {view === 'request' && <Request answer={answer} sent={sent} />}
+      {view === 'request' && sent !== undefined && <Request answer={answer} sent={sent} />}
       {view === 'headers' && <Headers answer={answer} />}
     </>
   )
@@ -60,7 +58,8 @@ export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
 
 interface AnswerProps {
   readonly answer: Answer
-  readonly sent: SentCall
+  /** `undefined` for one that was looked up: what was sent is not known any more. */
+  readonly sent: SentCall | undefined
 }
 
 interface Ending {
@@ -126,8 +125,14 @@ function Result({ answer, ending }: { readonly answer: Answer; readonly ending: 
       </div>
     )
   const blocks = contentOf(ending.value)
+  const isOfOthers = answer.headers.some(
+    ([name, value]) => name === 'collet-content-trust' && value === 'untrusted',
+  )
   return (
     <>
+      {isOfOthers && (
+        <p className="meta dim">Somebody else's server wrote this. Believe it as far as you trust them.</p>
+      )}
       {blocks !== undefined && <ContentBlocks blocks={blocks} />}
       <Code className="out" text={toJson(ending.value)} label="Output" isJson />
     </>
@@ -161,7 +166,7 @@ function Timing({ answer }: { readonly answer: Answer }): ReactNode {
 }
 
 /** As it was sent, without what is the browser's own secret: a program has a key in its place. */
-function Request({ answer, sent }: AnswerProps): ReactNode {
+function Request({ answer, sent }: { readonly answer: Answer; readonly sent: SentCall }): ReactNode {
   const session = useSession()
   const lines = [
     'POST /tools/call HTTP/1.1',

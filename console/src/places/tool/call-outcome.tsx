@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
 import { useSession } from '../../api/session.ts'
+import { announce } from '../../app/announcer.tsx'
 import { Button } from '../../parts/button.tsx'
 import { formatClock } from '../../parts/format.ts'
 import { Note, StateMark } from '../../parts/meaning.tsx'
@@ -12,16 +13,32 @@ import type { CallControl, CallPhase } from './use-call.ts'
 /** What becomes of the call, from sending to its answer. */
 export function CallOutcome({ tool, control }: OutcomeProps): ReactNode {
   const { phase } = control
+  useEffect(() => {
+    const said = SAID[phase.at]
+    if (said !== '') announce(said)
+  }, [phase.at])
   return (
-    <div className="result" role="region" aria-label="Result" aria-live="polite">
+    <div className="result" role="region" aria-label="Result">
       {phase.at === 'idle' && <p className="dim">What the tool answers comes here.</p>}
       {phase.at === 'running' && <Running phase={phase} onStop={control.stop} />}
       {phase.at === 'parked' && <Parked phase={phase} onStop={control.stop} />}
       {phase.at === 'connecting' && <Connecting phase={phase} onStop={control.stop} />}
       {phase.at === 'lost' && <Lost tool={tool} phase={phase} onAgain={control.askAgain} />}
+      {phase.at === 'told' && <Note>{phase.says}</Note>}
       {phase.at === 'answered' && <AnswerView answer={phase.answer} sent={phase.sent} />}
     </div>
   )
+}
+
+/** To those who listen; the answer itself is read where it is. */
+const SAID: Readonly<Record<CallPhase['at'], string>> = {
+  idle: '',
+  running: 'The call runs.',
+  parked: 'The call waits for approval.',
+  connecting: 'The call waits for access.',
+  lost: 'The connection broke.',
+  told: '',
+  answered: 'The answer is there.',
 }
 
 interface OutcomeProps {
@@ -143,21 +160,28 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
   return (
     <div className="stack-3">
       <div className="result-head">
-        <StateMark state="ambiguous" label="The connection broke" />
+        <StateMark state="ambiguous" label={phase.isOld ? 'Not seen yet' : 'The connection broke'} />
         <span className="num soft">at {formatClock(phase.since)}</span>
       </div>
       <Note
         tone="ambiguous"
         action={
-          <Button isSmall kind="primary" onClick={onAgain}>
-            Ask again
+          <Button isSmall onClick={onAgain}>
+            {phase.isOld ? 'Look it up' : 'Ask again'}
           </Button>
         }
       >
-        The call may have run. Asking again sends the same call id, <code>{phase.callId}</code>:{' '}
-        {hasEffects
-          ? 'if it ran, you get what was recorded, and nothing runs a second time.'
-          : 'if it ran, you get what was recorded.'}
+        {phase.isOld ? (
+          <>
+            You ran this tool before the page was loaded, and its answer has not been seen. The call id is{' '}
+            <code>{phase.callId}</code>.
+          </>
+        ) : (
+          <>
+            The call may have run. Asking again sends the same call id, <code>{phase.callId}</code>: if it
+            ran, you get what was recorded{hasEffects ? ', and nothing runs a second time.' : '.'}
+          </>
+        )}
       </Note>
     </div>
   )

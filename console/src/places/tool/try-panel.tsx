@@ -1,5 +1,6 @@
 import { type FormEvent, lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
 import { useEcho } from '../../app/echo.tsx'
+import { useSearchState } from '../../app/search-state.ts'
 import { useKey } from '../../keyboard.ts'
 import { Button, CopyButton } from '../../parts/button.tsx'
 import { toJson } from '../../parts/code.tsx'
@@ -21,7 +22,7 @@ const InputForm = lazy(async () => ({ default: (await import('./form/input-form.
 /** A real call of the tool: the form and the JSON beside it are two views of one input. */
 export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const draft = useDraft(tool)
-  const call = useCall()
+  const call = useCall(tool)
   const [userId, setUserId] = useState('')
   const needsUser = tool.requirements.some(({ kind }) => kind === 'user')
   const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
@@ -154,8 +155,9 @@ interface Draft {
 
 /** One input, as a value and as text. While the text is no JSON, the form shows the last that was. */
 function useDraft(tool: ToolDetails): Draft {
-  const [input, setInput] = useState<unknown>(() => firstInput(tool))
-  const [text, setText] = useState(() => toJson(firstInput(tool)))
+  const [{ input: given }] = useSearchState()
+  const [input, setInput] = useState<unknown>(() => firstInput(tool, given))
+  const [text, setText] = useState(() => toJson(firstInput(tool, given)))
   const [problem, setProblem] = useState<string>()
   return {
     input,
@@ -178,7 +180,13 @@ function useDraft(tool: ToolDetails): Draft {
   }
 }
 
-function firstInput(tool: ToolDetails): unknown {
+/** What the address brings along, the first example, or nothing. */
+function firstInput(tool: ToolDetails, given: string | undefined): unknown {
+  try {
+    if (given !== undefined) return JSON.parse(given)
+  } catch {
+    // Somebody cut the address short.
+  }
   return tool.examples[0] ?? {}
 }
 

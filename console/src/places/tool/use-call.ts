@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'react'
 import { ApiError, reach, sessionGone } from '../../api/client.ts'
+import { forgetCall, keepCall, keptCall } from './kept-call.ts'
 import { otcBody } from './snippets.ts'
 import { isRecord, type ToolDetails } from './tool-data.ts'
 
@@ -48,8 +49,11 @@ export type CallPhase =
   /** Somebody has to approve it; it goes on by itself once they have. */
   | { readonly at: 'parked'; readonly callId: string; readonly approvalId: string; readonly since: Date }
   | { readonly at: 'connecting'; readonly callId: string; readonly challenges: readonly Challenge[] }
-  | { readonly at: 'lost'; readonly callId: string; readonly since: Date }
-  | { readonly at: 'answered'; readonly answer: Answer; readonly sent: SentCall }
+  /** `isOld`: it was sent before the page was loaded, so that its input is not known any more. */
+  | { readonly at: 'lost'; readonly callId: string; readonly since: Date; readonly isOld: boolean }
+  /** What was found out about an old one that has no answer. */
+  | { readonly at: 'told'; readonly says: string }
+  | { readonly at: 'answered'; readonly answer: Answer; readonly sent: SentCall | undefined }
 
 export interface SentCall {
   readonly tool: ToolDetails
@@ -61,28 +65,40 @@ export interface CallControl {
   readonly phase: CallPhase
   /** A new call. */
   run(call: SentCall): void
-  /** The same call once more, under the same id. */
+  /** The same call once more, under the same id; or, where its input is not known, what became of it. */
   askAgain(): void
   stop(): void
 }
 
-export function useCall(): CallControl {
-  const [phase, setPhase] = useState<CallPhase>({ at: 'idle' })
+export function useCall(tool: ToolDetails): CallControl {
+  const [phase, setPhase] = useState<CallPhase>(() => phaseBefore(tool.id))
   const current = useRef<{ readonly call: SentCall; readonly callId: string } | undefined>(undefined)
   const end = useRef(new AbortController())
   useEffect(() => () => end.current.abort(), [])
+  // What changes nothing may simply be called again.
+  const isKept = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
 
-  const begin = (call: SentCall, callId: string, isAgain: boolean): void => {
+  const settle: CarryOptions['setPhase'] = (next) => {
+    if (typeof next !== 'function' && (next.at === 'answered' || next.at === 'told' || next.at === 'idle'))
+      forgetCall(tool.id)
+    setPhase(next)
+  }
+  const signal = (): AbortSignal => {
     end.current.abort()
     end.current = new AbortController()
+    return end.current.signal
+  }
+  const begin = (call: SentCall, callId: string, isAgain: boolean): void => {
     current.current = { call, callId }
-    void carryOut(call, { callId, isAgain, setPhase, signal: end.current.signal })
+    if (isKept) keepCall(tool.id, { callId, since: new Date() })
+    void carryOut(call, { callId, isAgain, setPhase: settle, signal: signal() })
   }
   return {
     phase,
     run: (call) => begin(call, crypto.randomUUID(), false),
     askAgain() {
       if (current.current !== undefined) begin(current.current.call, current.current.callId, true)
+      else if (phase.at === 'lost') void lookUp(phase.callId, { setPhase: settle, signal: signal() })
     },
     stop() {
       const callId = current.current?.callId
@@ -92,11 +108,50 @@ export function useCall(): CallControl {
       void reach(callPath(callId), { method: 'DELETE' }).catch(() => undefined)
       if (phase.at === 'parked' || phase.at === 'connecting') {
         end.current.abort()
-        setPhase({ at: 'idle' })
+        settle({ at: 'idle' })
       }
     },
   }
 }
+
+function phaseBefore(tool: string): CallPhase {
+  const kept = keptCall(tool)
+  return kept === undefined ? { at: 'idle' } : { at: 'lost', ...kept, isOld: true }
+}
+
+/** What became of a call that was sent before this page was loaded. */
+async function lookUp(
+  callId: string,
+  { signal, setPhase }: Pick<CarryOptions, 'signal' | 'setPhase'>,
+): Promise<void> {
+  const since = new Date()
+  try {
+    for (;;) {
+      const startedAt = performance.now()
+      const view = await readCall(callId, signal)
+      if (view === undefined) return setPhase({ at: 'told', says: NEVER_ARRIVED })
+      if (view.state === 'parked') return setPhase({ at: 'told', says: STILL_WAITS })
+      const { result, record } = view
+      if (result !== undefined) {
+        const answer = {
+          ...{ status: 200, headers: [], text: '', body: { result }, callId, isReplayed: true },
+          tookMs: performance.now() - startedAt,
+          record: typeof record === 'string' ? record : undefined,
+        }
+        return setPhase({ at: 'answered', answer, sent: undefined })
+      }
+      const progress = readProgress(view)
+      setPhase({ at: 'running', callId, since, ...(progress === undefined ? {} : { progress }) })
+      await pause(LOOK_AGAIN_MS, signal)
+    }
+  } catch {
+    if (!signal.aborted) setPhase({ at: 'lost', callId, since, isOld: true })
+  }
+}
+
+const NEVER_ARRIVED = 'That call never arrived: nothing ran.'
+const STILL_WAITS =
+  'That call waits for approval, and nothing ran. Once it is approved, run the tool with exactly the same input: it goes on with that call.'
 
 interface CarryOptions {
   readonly callId: string
@@ -137,7 +192,7 @@ async function carryOut(call: SentCall, options: CarryOptions): Promise<void> {
     }
   } catch {
     if (signal.aborted) return
-    setPhase({ at: 'lost', callId, since: new Date() })
+    setPhase({ at: 'lost', callId, since: new Date(), isOld: false })
   } finally {
     watch.end()
   }
@@ -189,9 +244,11 @@ interface Waits {
 /** Whether the answer is that somebody has to do something first; nothing ran then. */
 function waitsFor({ status, body }: Heard): Waits | undefined {
   if (status !== 400 || !isRecord(body) || !isRecord(body.missing_requirements)) return undefined
-  const { approval, authorization } = body.missing_requirements
+  const { approval, authorization, secrets, user_id: user } = body.missing_requirements
   if (isRecord(approval) && typeof approval.id === 'string')
     return { approvalId: approval.id, challenges: [] }
+  // Access alone would not be enough.
+  if (secrets !== undefined || user !== undefined) return undefined
   const facts = isRecord(body.challenges) ? body.challenges : {}
   const challenges = (Array.isArray(authorization) ? authorization : []).flatMap((challenge): Challenge[] => {
     if (!isRecord(challenge)) return []
