@@ -313,6 +313,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         {
           ...{ feed: callFeed, clock, enter: gateway.enterWaiting },
           baseOf: (name) => services.registry.find(name)?.parts.base,
+          present: (headers) =>
+            sessions.present({ headers, isForOperators: true, isClosed: authenticator.isConfigured }),
         },
         access,
       ),
