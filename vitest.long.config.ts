@@ -19,6 +19,7 @@ export default defineConfig({
       'test/faults/faults.test.ts',
       'test/sources/openapi/corpus.test.ts',
       'test/store/{approval-model,budget-processes,postgres-url,store-copy}.test.ts',
+      'test/server/tools-http.test.ts',
       'src/core/calls/call-tool.model.test.ts',
       '**/*.long.test.ts',
     ],

@@ -30,6 +30,8 @@ export interface CallView {
   readonly expired: boolean
   /** A third party wrote what the outcome says. */
   readonly untrusted?: true
+  /** What the tool last said of how far it is, while it runs in this process. */
+  readonly progress?: Progress
 }
 
 export interface CallsQuery {

@@ -4,7 +4,8 @@ import { factsHtml, type Html, html, PAGE_HEADERS, pageReply } from '#protocols/
 import { PROTOCOLS } from '#protocols/list'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { MCP_CLIENTS, type McpClient } from '#server/import/clients'
+import { type ClientSnippet, clientSnippets } from '#server/import/client-snippets'
+import { servedProtocols } from '#server/overview/server-routes'
 
 interface StartPageOptions {
   /** What is served. */
@@ -13,6 +14,8 @@ interface StartPageOptions {
   publicUrl(): string
   /** Whether callers need a key: then the snippets say where it goes. */
   isKeyed(): boolean
+  /** Whether clients that start programs are on the machine of the server. */
+  readonly isOwnMachine: boolean
   /** Whether there is a console to lead people to. */
   hasConsole(): boolean
 }
@@ -49,50 +52,24 @@ function addressesOf({ settings, publicUrl, hasConsole }: StartPageOptions): obj
   const url = publicUrl()
   return {
     name: 'collet',
-    protocols: Object.fromEntries(servedIn(settings).map((name) => [name, `${url}${PROTOCOLS[name].root}`])),
+    protocols: Object.fromEntries(servedProtocols(settings).map(({ name, root }) => [name, `${url}${root}`])),
     ...(hasConsole() ? { console: `${url}/console` } : {}),
   }
 }
 
-const NAMES = {
-  mcp: 'MCP',
-  otc: 'OTC',
-  opentool: 'OpenTool',
-  openwop: 'openwop',
-} as const satisfies Readonly<Record<keyof typeof PROTOCOLS, string>>
-
-function contentOf({ settings, publicUrl, isKeyed }: StartPageOptions): Html {
+function contentOf({ settings, publicUrl, isKeyed, isOwnMachine }: StartPageOptions): Html {
   const url = publicUrl()
   const addresses = factsHtml(
-    servedIn(settings).map((name) => [NAMES[name], html`<code>${url}${PROTOCOLS[name].root}</code>`]),
+    servedProtocols(settings).map(({ title, root }) => [title, html`<code>${url}${root}</code>`]),
   )
-  const snippets = settings.mcp.enabled ? snippetsFor(`${url}${PROTOCOLS.mcp.root}`, isKeyed()) : []
+  const target = { url: `${url}${PROTOCOLS.mcp.root}`, name: 'collet', isKeyed: isKeyed(), isOwnMachine }
+  const snippets = settings.mcp.enabled ? clientSnippets(target).map(renderSnippet) : []
   return html`<p>This server holds tools for agents. Its addresses:</p>
 ${addresses}
 ${snippets}`
 }
 
-const SHOWN = ['mcp', 'otc', 'opentool', 'openwop'] as const
-
-function servedIn(settings: StartPageOptions['settings']): readonly (keyof typeof PROTOCOLS)[] {
-  return SHOWN.filter((name) => isServed(settings[name]))
-}
-
-/** One that cannot be turned off always is. */
-function isServed(settings: object): boolean {
-  return !('enabled' in settings) || settings.enabled === true
-}
-
-function snippetsFor(url: string, isKeyed: boolean): readonly Html[] {
-  return Object.entries<McpClient>(MCP_CLIENTS).map(([name, client]) => {
-    const command = `npx collet connect ${name} --write`
-    const { atAddress, variable, member, title } = client
-    if (atAddress === undefined)
-      return html`<h2>${title}</h2><p>It starts programs itself. In the folder of the config:</p><pre>${command}</pre>`
-    const key = variable?.('COLLET_API_KEY') ?? '<your key>'
-    const entry = atAddress(url, isKeyed ? { headers: { Authorization: `Bearer ${key}` } } : {})
-    const text = JSON.stringify({ [member]: { collet: entry } }, undefined, 2)
-    const file = client.projectFile ?? 'its file of MCP servers'
-    return html`<h2>${title}</h2><p>In ${file}, or with <code>${command}</code>:</p><pre>${text}</pre>`
-  })
+function renderSnippet({ title, place, text, command }: ClientSnippet): Html {
+  const other = command === null || command === text ? html`` : html`, or with <code>${command}</code>`
+  return html`<h2>${title}</h2><p>In ${place}${other}:</p><pre>${text}</pre>`
 }

@@ -50,7 +50,15 @@ import {
   Reloads,
 } from './reload.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import { asKeyed, checkExposure, checkPrincipals, isLoopback, mayHoldKeys, StartRefused } from './safety.ts'
+import {
+  asKeyed,
+  checkExposure,
+  checkPrincipals,
+  isLoopback,
+  isOwnMachine,
+  mayHoldKeys,
+  StartRefused,
+} from './safety.ts'
 import { findConsentWarnings, openServices, type Services } from './services.ts'
 import { createStartPage } from './start-page.ts'
 import { enterToolset } from './toolsets.ts'
@@ -296,6 +304,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         {
           ...{ clock, publicUrl },
           canSignIn: signIn.isConfigured,
+          isKeyed: () => authenticator.isConfigured,
           onUnknownTool: auditRead(gateway, noteDenial),
         },
         access,
@@ -304,6 +313,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         {
           ...{ feed: callFeed, clock, enter: gateway.enterWaiting },
           baseOf: (name) => services.registry.find(name)?.parts.base,
+          present: (headers) =>
+            sessions.present({ headers, isForOperators: true, isClosed: authenticator.isConfigured }),
         },
         access,
       ),
@@ -317,6 +328,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         ...{ settings, publicUrl },
         hasConsole: webConsole.isServed,
         isKeyed: () => authenticator.isConfigured,
+        isOwnMachine: isOwnMachine(settings.server),
       }),
       createMetricsRoute({
         metrics: shownMetrics,

@@ -10,10 +10,14 @@ export function enterToolset(registry: LiveRegistry, principal: Principal, name:
   throw httpFault(404, noSuchToolset(registry, principal, name))
 }
 
+/** Names of the toolsets that a caller may connect to. */
+export function openToolsets(registry: LiveRegistry, principal: Principal): readonly string[] {
+  return [...registry.toolsets.keys()].filter((name) => isOpenTo(registry, principal, name))
+}
+
 /** Says what is open to the caller, and nothing else. */
 function noSuchToolset(registry: LiveRegistry, principal: Principal, name: string): string {
-  const open = [...registry.toolsets.keys()].filter((other) => isOpenTo(registry, principal, other))
-  return `There is no toolset "${name}" here.${didYouMean(name, open)}`
+  return `There is no toolset "${name}" here.${didYouMean(name, openToolsets(registry, principal))}`
 }
 
 /**

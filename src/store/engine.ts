@@ -15,6 +15,8 @@ export interface Engine {
   read<T>(steps: Steps<T>): MaybePromise<T>
   /** Steps that all see the same moment. */
   snapshot<T>(steps: Steps<T>): MaybePromise<T>
+  /** The same for steps that take long: calls have their turn between two statements, and `signal` ends it. */
+  walk<T>(steps: Steps<T>, signal: AbortSignal): Promise<T>
   /**
    * Applies all changes in one transaction and makes them durable, or throws and leaves nothing. `busy` when another
    * process holds the write lock: waiting for it here would block the event loop.

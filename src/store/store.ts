@@ -109,6 +109,8 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     ),
     journalChains: snapshot(journalChains),
     verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
+    verifyInPieces: ({ signal, onGroups }) =>
+      engine.walk(verifyJournal(context, undefined, onGroups), signal),
     reloads: sqlReloads(context),
     takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),
     watch: (tell) => engine.watch(tell),

@@ -16,19 +16,22 @@ import {
 } from './rows.ts'
 import type { QueryName } from './schema.ts'
 
-const PAGE = 1_000
+/** A few milliseconds of work: beside calls, this is how long it keeps the thread. */
+const PAGE = 250
 
 /** Walks every chain from its start, or from its signed checkpoint, to its head (rule 15). */
 export function* verifyJournal(
   { keys, guard }: Pick<StoreContext, 'keys' | 'guard'>,
   kept: JournalHead | undefined,
+  onGroups: (checked: number) => void = () => undefined,
 ): Steps<JournalVerification> {
   yield* keys.load()
   const closings = yield* readClosings(keys)
   const walks: ChainWalk[] = []
   for (const row of yield* all('allWriters')) {
+    const before = walks.reduce((sum, walk) => sum + walk.groups, 0)
     const walk = new ChainWalk(keys, row)
-    yield* walk.toHead()
+    yield* walk.toHead((groups) => onGroups(before + groups))
     walks.push(walk)
   }
   const chains = new Map(walks.map((walk) => [walk.writer, walk]))
@@ -201,7 +204,7 @@ class ChainWalk {
     return row === undefined ? undefined : text(row, 'link')
   }
 
-  *toHead(): Steps<void> {
+  *toHead(onGroups: (checked: number) => void): Steps<void> {
     let { n, link } = yield* this.#start()
     for (;;) {
       const rows = this.bad === undefined ? yield* all('chainAfter', this.no, n, PAGE) : []
@@ -214,6 +217,7 @@ class ChainWalk {
         n += 1
         link = found
       }
+      onGroups(this.groups)
     }
   }
 

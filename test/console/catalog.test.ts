@@ -10,7 +10,6 @@ const EVIL = '<img src=x onerror="window.hurt = 1"><script>window.hurt = 2</scri
 /** Tools in every condition. The source `tracker` is down while there is a file `down`, `github` offers another text while there is `changed`. */
 const CONFIG = `
   import { existsSync } from 'node:fs'
-  const EVIL = ${JSON.stringify(EVIL)}
   const tool = (id, description, policy, more) => ({
     [Symbol.for('collet.tool')]: true, id, description, policy,
     input: { type: 'object', properties: { query: { type: 'string', description: 'What.' } } },
@@ -38,8 +37,7 @@ const CONFIG = `
         { requirements: { authorization: [{ id: 'google', oauth2: { scopes: ['gmail.send'] } }] } }),
       tool('Refunds.Issue@3.0.1', 'Looks up a charge, refunds it and tells the channel.', { safetyTier: 'write', egress: 'safe-fetch', approval: 'always' }),
       tool('SMS.Send@0.1.2', 'Sends one text message.', { safetyTier: 'write', egress: 'safe-fetch' }, { requirements: { secrets: [{ id: 'TWILIO_API_KEY' }] } }),
-      tool('Evil.Tool@1.0.0', EVIL, { safetyTier: 'read' }, { title: EVIL, tags: ['odd'],
-        input: { type: 'object', properties: { '<svg/onload=hurt>': { type: 'string', description: EVIL } } } }),
+      tool('System.Time@1.0.0', 'Tells what time it is.', { safetyTier: 'read', egress: 'none' }),
       tool('Private.Key@1.0.0', 'Only for some.', { safetyTier: 'read', scopes: ['secrets:read'] }),
     ],
     sources: {
@@ -96,19 +94,6 @@ describe('the catalog', () => {
     expect(await page.content()).not.toContain('Ignore all previous')
     await checkAxe(page, 'the catalog')
     await shoot(page, 'catalog')
-  })
-
-  it('takes what others wrote as text', async () => {
-    const page = await open()
-    await rowOf(page, 'Evil.Tool').waitFor()
-    expect(await rowOf(page, 'Evil.Tool').innerText()).toContain('<img src=x')
-    await search(page).fill('<svg/onload')
-    await status(page, /^1 found/).waitFor()
-    await search(page).fill(EVIL)
-    await status(page, /^1 found/).waitFor()
-    await search(page).fill(`${EVIL} no such thing`)
-    await page.getByRole('heading', { name: /No tool with "<img src=x/ }).waitFor()
-    expect(await page.evaluate('window.hurt')).toBeUndefined()
   })
 
   it('searches while one types, keeps it in the address, and says the command', async () => {
@@ -168,7 +153,7 @@ describe('the catalog', () => {
     await page.waitForURL('**/catalog?tier=write')
     await search(page).fill('nothing is called so')
     await page
-      .getByRole('heading', { name: 'No tool with "nothing is called so" in it that is write' })
+      .getByRole('heading', { name: 'No tool with "nothing is called so" in it, tier write' })
       .waitFor()
     await checkAxe(page, 'nothing found')
     await shoot(page, 'catalog-nothing')
@@ -210,12 +195,12 @@ describe('the catalog', () => {
     await page.keyboard.press('j')
     await page.keyboard.press('j')
     const focused = () => page.evaluate('document.activeElement?.querySelector(".tool-name")?.textContent')
-    expect(await focused()).toBe('Evil.Tool')
+    expect(await focused()).toBe('github.create_issue')
     await page.keyboard.press('End')
     await expect.poll(focused).toBe('tracker.create_comment')
     await page.keyboard.press('ArrowUp')
     await page.keyboard.press('Enter')
-    await page.waitForURL('**/console/tools/SMS.Send')
+    await page.waitForURL('**/console/tools/System.Time')
   })
 
   it('says what will appear where there is nothing yet, and leads there', async () => {
@@ -254,11 +239,11 @@ describe('the catalog', () => {
       )
       .toBe(0)
     await page.route('**/admin/tools', (route) =>
-      route.fulfill({ status: 503, json: { message: 'The store is away.' } }),
+      route.fulfill({ status: 403, json: { message: 'This credential is for something else.' } }),
     )
     await page.goto(`${collet.url}/console/catalog`)
-    await page.getByRole('heading', { name: 'The tools could not be listed' }).waitFor({ timeout: 15_000 })
-    await page.getByText('The store is away.').waitFor()
+    await page.getByRole('heading', { name: 'The tools could not be listed' }).waitFor()
+    await page.getByText('This credential is for something else.').waitFor()
     await checkAxe(page, 'the catalog that failed')
     await page.unroute('**/admin/tools')
     await page.getByRole('button', { name: 'Try again' }).click()
@@ -281,14 +266,21 @@ async function slownessOf(page: Page): Promise<number> {
   return Math.max(1, (same.at(-3) ?? 1) / Math.max(1, same[0] ?? 1))
 }
 
-describe('ten thousand tools', () => {
+describe('ten thousand tools, on PostgreSQL', () => {
   const TOOLS = 10_000
   const collet = useConsole({
+    engine: 'postgres',
     config: `
       const verbs = ['Get', 'List', 'Create', 'Delete', 'Send', 'Search', 'Update', 'Archive']
       const nouns = ['Invoice', 'Message', 'Order', 'Customer', 'Report', 'Ticket', 'Refund', 'Shipment']
+      const EVIL = ${JSON.stringify(EVIL)}
+      const evil = {
+        [Symbol.for('collet.tool')]: true, id: 'Evil.Tool@1.0.0', title: EVIL, description: EVIL,
+        input: { type: 'object', properties: { '<svg/onload=hurt>': { type: 'string', description: EVIL } } },
+        output: {}, policy: { safetyTier: 'read' }, run: () => 1,
+      }
       export default {
-        tools: Array.from({ length: ${TOOLS} }, (_, at) => ({
+        tools: Array.from({ length: ${TOOLS} }, (_, at) => at === 7 ? evil : ({
           [Symbol.for('collet.tool')]: true,
           id: 'Kit' + at % 40 + '.' + verbs[at % 8] + nouns[(at >> 3) % 8] + at + '@1.0.0',
           description: verbs[at % 8] + 's one ' + nouns[(at >> 3) % 8].toLowerCase() + ' of the account, number ' + at + '. There is more to it.',
@@ -315,7 +307,9 @@ describe('ten thousand tools', () => {
     await page.mouse.move(700, 400)
     for (let step = 0; step < 60; step += 1) {
       await page.mouse.wheel(0, step % 2 === 0 ? 900 : 2_600)
-      await page.evaluate('new Promise((done) => requestAnimationFrame(() => { work(); done() }))')
+      await page.evaluate(
+        'new Promise((done) => requestAnimationFrame(() => setTimeout(() => { work(); done() })))',
+      )
     }
     const long: readonly number[] = await page.evaluate('window.long')
     const slowness = await slownessOf(page)
@@ -325,11 +319,26 @@ describe('ten thousand tools', () => {
     expect(long.filter((duration) => duration > 50 * slowness).length).toBeLessThanOrEqual(1)
     await page.locator('h1').click()
     await page.keyboard.press('j')
+    await page.locator('.tool-link:focus').waitFor()
     await page.keyboard.press('End')
     const last = rows(page).last()
     await expect.poll(() => last.getAttribute('aria-rowindex')).toBe(String(TOOLS + 1))
+    await page.locator('.tool-link:focus').waitFor()
     await page.keyboard.press('Home')
     await expect.poll(() => rows(page).first().getAttribute('aria-rowindex')).toBe('2')
+  })
+
+  it('takes what others wrote as text', async () => {
+    const page = await collet.page({ path: '/catalog?q=evil' })
+    await rowOf(page, 'Evil.Tool').waitFor()
+    expect(await rowOf(page, 'Evil.Tool').innerText()).toContain('<img src=x')
+    await search(page).fill('<svg/onload')
+    await status(page, /^1 found/).waitFor()
+    await search(page).fill(EVIL)
+    await status(page, /^1 found/).waitFor()
+    await search(page).fill(`${EVIL} no such thing`)
+    await page.getByRole('heading', { name: /No tool with "<img src=x/ }).waitFor()
+    expect(await page.evaluate('window.hurt')).toBeUndefined()
   })
 
   it('are searched within 50 ms of a key', async () => {

@@ -1,6 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, describe, expect, it } from 'vitest'
 import { CLIENT_SECRET, startAuthorizationServer } from '../oauth/authorization-server.ts'
@@ -10,6 +9,7 @@ const XSS = '<img src=x onerror="document.title=`owned`">'
 const AGENT = 'a'.repeat(40)
 const VIEWER = 'b'.repeat(40)
 const CHANGING = 'changing.mjs'
+const PROGRAM = 'node_modules/@modelcontextprotocol/server-everything/dist/index.js'
 const oauth = await startAuthorizationServer()
 
 /** An MCP server of a few lines, whose tools stand in a file beside it. */
@@ -67,7 +67,7 @@ export default {
   oauth: { providers: { mail: { issuer: '${oauth.issuer}', clientId: 'collet', clientSecret: '${CLIENT_SECRET}', alwaysScopes: ['openid', 'offline_access'], parameters: { prompt: 'consent' } } } },
   sources: {
     Tracker: { type: 'mcp', url: 'http://127.0.0.1:9/mcp' },
-    Changing: { type: 'mcp', command: process.execPath, args: ['${CHANGING}'] },
+    Changing: { type: 'mcp', command: 'node', args: ['${CHANGING}'] },
   },
 }
 `
@@ -150,13 +150,9 @@ describe('Connections', () => {
   })
 
   it('adds an MCP server by its command, with a warning first, and its tools are in the catalog', async () => {
-    const main = createRequire(import.meta.url).resolve(
-      '@modelcontextprotocol/server-everything/package.json',
-    )
-    const { bin } = JSON.parse(readFileSync(main, 'utf8'))
-    const program = join(dirname(main), String(Object.values(bin)[0]))
+    symlinkSync(join(import.meta.dirname, '../../node_modules'), join(console_.folder, 'node_modules'))
     const page = await console_.page({ path: '/connections', as: 'operator' })
-    await page.getByLabel('Add a source').fill(`${process.execPath} ${program}`)
+    await page.getByLabel('Add a source').fill(`node ${PROGRAM}`)
     await button(page, 'Add source').click()
     await page.getByText(/the server starts it on its own machine/).waitFor()
     await checkAxe(page, 'a warning before a program')
@@ -206,7 +202,7 @@ describe('Connections', () => {
     await page.getByText('127.0.0.1:9 cannot be reached.').waitFor()
     await button(page, 'Cancel').click()
     const slow = `process.stderr.write('starting slowly\\n'); setInterval(() => {}, 1000)`
-    await page.getByLabel('Add a source').fill(`${process.execPath} -e "${slow}"`)
+    await page.getByLabel('Add a source').fill(`node -e "${slow}"`)
     await button(page, 'Add source').click()
     await button(page, 'Start the program').click()
     await page.getByText('starting slowly').waitFor()

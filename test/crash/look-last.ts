@@ -20,7 +20,7 @@ export async function lookLast(stage: CrashStage): Promise<Map<string, readonly 
       next += 1
       for (const address of inOrder(addresses, call, next).slice(0, stage.pace.looks)) {
         const reply = await sendOften(stage, address, { key, call })
-        seen.push({ reply, state: await readState(address, key) })
+        seen.push({ reply, state: await readStateAgain(stage, address, key) })
       }
       looks.set(key, seen)
     }
@@ -49,16 +49,37 @@ async function sendOften(stage: CrashStage, address: Address, look: Look): Promi
   return reply
 }
 
-/** Nothing is killed any more, so a broken connection is an error; only "come again" is waited for. */
+/**
+ * Nothing is killed any more, so a connection that keeps breaking is an error. One alone may: of a hundred thousand looks on a
+ * busy machine some take longer than an asker waits.
+ */
+const MOST_BREAKS = 5
+
 async function sendOnce(stage: CrashStage, address: Address, { key, call }: Look): Promise<Reply> {
   const { comeAgainMs, mostSendings } = stage.pace
-  let last = ''
+  let [last, breaks] = ['', 0]
   for (let attempt = 0; attempt < mostSendings; attempt += 1) {
     const reply = await sendCall(address, key, call, pickWay(stage))
-    if (reply === undefined) throw new Error(`The connection broke at the last look at ${key}.`)
-    if (!reply.comeAgain && !isParked(reply)) return reply
-    last = reply.body
+    if (reply === undefined) breaks += 1
+    if (breaks === MOST_BREAKS) throw new Error(`The connection keeps breaking at the last look at ${key}.`)
+    if (reply !== undefined && !reply.comeAgain && !isParked(reply)) return reply
+    last = reply?.body ?? 'the connection broke'
     await wait(comeAgainMs)
   }
   throw new Error(`The server still asks to come again for ${key} after ${mostSendings} tries: ${last}`)
+}
+
+async function readStateAgain(
+  { pace }: CrashStage,
+  address: Address,
+  key: string,
+): Promise<string | undefined> {
+  for (let breaks = 1; ; breaks += 1) {
+    try {
+      return await readState(address, key)
+    } catch (error) {
+      if (breaks === MOST_BREAKS) throw error
+      await wait(pace.comeAgainMs)
+    }
+  }
 }

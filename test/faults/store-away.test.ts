@@ -167,6 +167,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /admin/sources/probe': {},
   'POST /admin/providers/:id/connect': {},
   'POST /admin/reload': {},
+  'POST /admin/journal/verify': {},
   'POST /console/session': { key: KEY },
 }
 
@@ -225,6 +226,8 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'POST /admin/providers/:id/connect': 404,
   // It reads a file, and this server has none.
   'POST /admin/reload': 400,
+  // Its addresses and its limits are in its config.
+  ...{ 'GET /admin/server': 200, 'GET /admin/limits': 200 },
   'GET /metrics': 403,
   // Whoever is not signed in learns nothing, and signing in is by what this process signed.
   'GET /approvals': 403,

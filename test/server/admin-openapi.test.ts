@@ -73,7 +73,10 @@ describe('the admin API in /openapi.json', () => {
   })
 
   it('describes what lists answer', async () => {
-    const lists = ['calls', 'audit', 'keys', 'tools', 'toolsets', 'pins', 'secrets', 'sources', 'approvals']
+    const lists = [
+      ...['calls', 'audit', 'keys', 'tools', 'toolsets', 'pins', 'secrets', 'sources', 'approvals'],
+      ...['server', 'server/beginning', 'limits', 'journal'],
+    ]
     const answers = await Promise.all(lists.map((name) => ask('GET', `/admin/${name}`)))
     expect(answers.map(({ status }) => status)).toEqual(lists.map(() => 200))
     expect(answers.flatMap(({ findings }) => findings)).toEqual([])

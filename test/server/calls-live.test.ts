@@ -46,6 +46,7 @@ const AUTH = {
 }
 
 const APPROVALS = z.object({ approvals: z.array(z.object({ id: z.string(), record: z.string() })) })
+const SESSION = z.object({ csrf: z.string() })
 const NEW_KEY = z.object({ key: z.string(), key_id: z.string() })
 const STATS = z.looseObject({
   states: z.record(z.string(), z.number()).optional(),
@@ -184,12 +185,28 @@ describe('GET /admin/calls/events', () => {
         headers: { authorization: startTokenOf(server), 'content-type': 'application/json' },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
+    const browserSession = async (key: string): Promise<Record<string, string>> => {
+      const signedIn = await fetch(`${server.url}/console/session`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ key }),
+      })
+      const [cookie = ''] = signedIn.headers.getSetCookie().map((text) => text.split(';')[0] ?? '')
+      return { cookie, 'collet-csrf': SESSION.parse(await signedIn.json()).csrf }
+    }
     const made = await ask('POST', '/admin/keys', { principal: 'eve', scopes: ['admin:calls'] })
     const { key: secret, key_id: keyId } = NEW_KEY.parse(await made.json())
     const stream = await follow(server.url, { 'x-api-key': secret })
+    const session = await browserSession(secret)
+    const page = await follow(server.url, session)
+    const stays = await follow(server.url, await browserSession(WATCH))
+    // It is asked more than once whether they may still read.
+    await new Promise((resolve) => setTimeout(resolve, 2_500))
+    expect([stream, page, stays].map(({ isOver }) => isOver)).toEqual([false, false, false])
     expect((await ask('DELETE', `/admin/keys/${keyId}`)).ok).toBe(true)
-    await vi.waitFor(() => expect(stream.isOver).toBe(true), PATIENCE)
-    expect(stream.end?.code).toBe('unauthenticated')
+    await vi.waitFor(() => expect([stream.isOver, page.isOver]).toEqual([true, true]), PATIENCE)
+    expect([stream.end?.code, page.end?.code]).toEqual(['unauthenticated', 'unauthenticated'])
+    expect(stays.isOver).toBe(false)
   })
 
   it('ends with the server, with a reason', async () => {

@@ -124,7 +124,10 @@ describe('who sees which tools', () => {
       expect([name, json.tool?.id]).toEqual([name, 'Mail.Send@2.0.0'])
     }
     const older = await server.ask('/admin/tools/Mail.Send?version=1.0.0', { key: 'k-root' })
-    expect(older.json.tool).toMatchObject({ id: 'Mail.Send@1.0.0', names: { mcp: 'Mail_Send@1.0.0' } })
+    expect(older.json.tool).toMatchObject({
+      id: 'Mail.Send@1.0.0',
+      names: { mcp: 'Mail_Send@1.0.0', opentool: 'Mail_Send@1.0.0' },
+    })
     const none = await server.ask('/admin/tools/Mail.Send?version=3.0.0', { key: 'k-root' })
     expect([none.status, none.json.message]).toEqual([404, expect.stringContaining('It has 1.0.0, 2.0.0.')])
     const near = await server.ask('/admin/tools/Mail.Snd', { key: 'k-root' })
@@ -188,6 +191,21 @@ describe('a second look', () => {
     expect(set.status).toBe(200)
     const second = await ask(etag)
     expect([second.status, second.json.requirements[0].state]).toEqual([200, 'met'])
+  })
+})
+
+describe('an approval', () => {
+  it('says whether a rule picks the calls, also after the rule came while the server runs', async () => {
+    const policy = { safetyTier: 'write', approval: 'conditional' }
+    const server = await start({ tools: requireTools([sample('A.B@1.0.0', { policy })]) })
+    const row = async () => rowOf(await server.ask('/admin/tools'), 'A.B')
+    expect(await row()).toMatchObject({ approval: 'conditional' })
+    expect((await row()).approval_rule).toBeUndefined()
+    const { settings } = server
+    await server.reload({ ...settings, approvals: { ...settings.approvals, when: () => false } })
+    expect((await row()).approval_rule).toBe(true)
+    const { policy: shown } = (await server.ask('/admin/tools/A.B')).json.tool
+    expect(shown).toMatchObject({ approval: 'conditional', approval_terms: { by_rule: true, quorum: 1 } })
   })
 })
 
@@ -256,7 +274,7 @@ describe('a tool of a source', () => {
     description: described,
     inputSchema: { type: 'object', properties: { name: { type: 'string', description: 'Whom.' } } },
     outputSchema: {},
-    policy: { safetyTier: 'write' },
+    policy: { safetyTier: 'write', tenants: ['acme'] },
     binding: {},
   })
   const open = (name: string): Source => ({
@@ -274,7 +292,7 @@ describe('a tool of a source', () => {
     const server = await start({
       tools: [],
       sources: new Map([['Greeter', { type: 'custom', kind: 'connector', open }]]),
-      auth: { apiKeys: [key('ann', [])], jwt: undefined },
+      auth: { apiKeys: [key('ann', []), key('theirs', ['*'], { tenant: 'other' })], jwt: undefined },
     })
     const list = (credential = 'k-ann') => server.ask('/admin/tools', { key: credential })
     const well = await list()
@@ -302,6 +320,8 @@ describe('a tool of a source', () => {
       },
     })
     expect(held.text).not.toContain('Ignore all')
+    // Who sees no tool of a source hears of neither.
+    expect((await list('k-theirs')).json).toEqual({ tools: [], sources: {}, requirements: [], changes: {} })
     const asked = (credential: string) =>
       server.ask('/admin/tools/Greeter.say_hello', { key: credential }).then(({ json }) => json.tool)
     expect(await asked('k-ann')).toMatchObject({ change: { class: 'suspicious' }, pin: null })

@@ -91,6 +91,18 @@ describe('rule 18: a writer whose lease ran out', () => {
   })
 })
 
+it('a writer that is being begun holds no lease yet, and hinders nothing', async () => {
+  const proxy = network()
+  const store = await database.open({ url: proxy.url })
+  const said = new Set<string | undefined>()
+  const look = setInterval(() => said.add(store.obstacle()))
+  // Between its row and its lease lie several answers of the database.
+  proxy.delayMs = 50
+  await store.claim(sampleCall())
+  clearInterval(look)
+  expect([...said]).toEqual([undefined])
+})
+
 it('a machine whose clock is not that of the database takes no calls', async () => {
   const [fast, slow] = [
     await database.open({ wallMs: () => Date.now() + 5_000 }),

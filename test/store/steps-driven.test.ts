@@ -4,7 +4,7 @@ import { readSourceFiles, resolveImport } from '../source-files.ts'
 /** Functions of engine.ts that ask the database something without being generators. */
 const STATEMENTS = ['get', 'all', 'write']
 /** Who takes steps, or a function that gives them, and drives them to their end. */
-const DRIVERS = 'drive|driveEach|read|run|snapshot|careful|lane|statementOf|submit'
+const DRIVERS = 'drive|driveEach|read|run|snapshot|walk|careful|lane|statementOf|submit'
 const DRIVEN = new RegExp(
   `(?:\\byield\\*\\s*|\\b(?:${DRIVERS})\\(\\s*|\\b(?:${DRIVERS})\\((?:[^;]*[(,])?\\s*\\([^()]*\\)\\s*=>\\s*|\\bfunction\\*\\s+|\\basync\\s+|^\\s*\\*)$`,
 )

@@ -8,11 +8,12 @@ import { EchoLine } from './echo.tsx'
 import { YouMenu } from './you-menu.tsx'
 
 /** What every place is made of: a bar with its title, what it shows, and the line that says the same for a terminal. */
-export function Page({ title, heading, sub, actions, children }: PageProps): ReactNode {
+export function Page({ title, before, heading, sub, actions, children }: PageProps): ReactNode {
   return (
     <div className="page">
       <title>{`${title} · Collet`}</title>
       <header className="bar">
+        {before}
         <Heading>{heading ?? title}</Heading>
         {sub !== undefined && <span className="sub num">{sub}</span>}
         <span className="grow" />
@@ -31,6 +32,8 @@ export function Page({ title, heading, sub, actions, children }: PageProps): Rea
 interface PageProps {
   /** Of the window, in words. */
   readonly title: string
+  /** Before the title: where the page belongs to. */
+  readonly before?: ReactNode
   /** In the bar, when it is more than the title: the name of a tool in two inks. */
   readonly heading?: ReactNode
   readonly sub?: ReactNode

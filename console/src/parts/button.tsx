@@ -97,7 +97,7 @@ export function CopyButton({ text, label, children }: CopyButtonProps): ReactNod
       kind="quiet"
       isSmall
       icon={icon}
-      aria-label={isCopied ? 'Copied' : label}
+      aria-label={isCopied ? `${label}: copied` : label}
       onClick={() => void copy()}
     >
       {children}

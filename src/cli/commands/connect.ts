@@ -17,6 +17,7 @@ import { hasStore, lacksConfig, loadProjectConfig, STORE_OPTIONS, withStore } fr
 import { findConfig } from '#config/load'
 import type { JsonObject } from '#core/json'
 import { didYouMean } from '#core/nearest-name'
+import { inspectorCommand, KEY_VARIABLE } from '#server/import/client-snippets'
 import { clientFiles, clientPlace, MCP_CLIENTS, type McpClient, mcpClient } from '#server/import/clients'
 import { setJsoncMember } from '#server/import/jsonc'
 import { isLoopback } from '#server/safety'
@@ -34,7 +35,6 @@ type ConnectOption =
 
 const INSPECTOR = 'inspector'
 const NAMES = [...Object.keys(MCP_CLIENTS), INSPECTOR]
-const KEY_VARIABLE = 'COLLET_API_KEY'
 
 const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
   name: 'connect',
@@ -211,8 +211,7 @@ function noteKey({ isKeyed, client }: Snippet, output: CommandContext['output'])
 }
 
 function showInspector({ url, isKeyed }: Target, { output, json }: CommandContext): ExitCode {
-  const header = isKeyed ? ` --header "Authorization: Bearer $${KEY_VARIABLE}"` : ''
-  const command = `npx @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list${header}`
+  const command = inspectorCommand({ url, isKeyed })
   if (json) output.json({ client: INSPECTOR, url, command })
   else {
     output.note(

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { Secret } from '#core/secret'
@@ -74,6 +74,26 @@ describe('a call with a key', () => {
     )
     expect(again.replayed).toBe(true)
     expect(state.runs).toBe(1)
+  })
+
+  it('rule 10: shows its caller how far it is while it runs, and no longer', async () => {
+    const gate = Promise.withResolvers<number>()
+    const { tool } = countingTool((_, { progress }) => {
+      progress(1, 3, 'one of three')
+      return gate.promise
+    })
+    const gateway = openTestGateway([tool])
+    const call = gateway.call(ALICE, callRequest(RING, { key: 'k' }))
+    await vi.waitFor(async () =>
+      expect(await gateway.readCall(ALICE, 'k')).toMatchObject({
+        state: 'running',
+        progress: { done: 1, total: 3, message: 'one of three' },
+      }),
+    )
+    expect(await gateway.readCall({ ...ALICE, id: 'key:carol' }, 'k')).toBeUndefined()
+    gate.resolve(7)
+    await call
+    expect(await gateway.readCall(ALICE, 'k')).not.toHaveProperty('progress')
   })
 
   it('rule 3: is another call for another principal or tenant', async () => {

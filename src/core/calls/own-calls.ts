@@ -28,8 +28,10 @@ export async function readOwnCall(
 ): Promise<CallView | undefined> {
   const record = recordOf(needs.store, principal, callId)
   const found = await needs.store.find({ tenant: principal.tenant, record })
-  if (found !== undefined) return isHidden(needs.registry, principal, found.tool) ? undefined : viewOf(found)
   const running = needs.running.get(record)
+  const progress = running?.progress === undefined ? {} : { progress: running.progress }
+  if (found !== undefined)
+    return isHidden(needs.registry, principal, found.tool) ? undefined : { ...viewOf(found), ...progress }
   if (running === undefined || isHidden(needs.registry, principal, running.tool.id)) return undefined
   return {
     callId,
@@ -45,6 +47,7 @@ export async function readOwnCall(
     finishedAtMs: undefined,
     outcome: undefined,
     expired: false,
+    ...progress,
   }
 }
 

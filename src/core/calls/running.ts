@@ -1,4 +1,4 @@
-import type { CallRequest, Outcome } from '#core/call'
+import type { CallRequest, Outcome, Progress } from '#core/call'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Attempt, Store } from '#core/ports/store'
@@ -121,6 +121,8 @@ export class RunningCall {
   readonly tool: Tool
   readonly scope: CallScope
   interruption: Interruption | undefined
+  /** What the tool last said of how far it is. */
+  progress: Progress | undefined
   #interrupt: ((why: Interruption) => void) | undefined
   #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
   #outcome: Outcome | typeof LOST | undefined
@@ -303,7 +305,8 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   get progress(): ToolContext['progress'] {
     return (done, total, message) => {
       if (this.#aborted !== undefined) return
-      this.#running.call.request.onProgress?.({ done, total, message })
+      this.#running.progress = { done, total, message }
+      this.#running.call.request.onProgress?.(this.#running.progress)
     }
   }
 

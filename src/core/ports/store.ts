@@ -297,6 +297,8 @@ export interface Store extends RunStore, SessionStore, OperatorStore {
   checkWritable(waitMs?: number): MaybePromise<void>
   /** Checks the whole journal and the rows that decide against the key; `head` is one kept elsewhere (rule 15). */
   verify(head?: JournalHead): MaybePromise<JournalVerification>
+  /** The same beside calls, which have their turn all the while. */
+  verifyInPieces(watch: VerificationWatch): Promise<JournalVerification>
   close(): MaybePromise<void>
 }
 
@@ -440,6 +442,13 @@ export interface BadRow {
   /** Its table and what names it. */
   readonly row: string
   readonly reason: string
+}
+
+interface VerificationWatch {
+  /** Ends it: it rejects with the reason. */
+  readonly signal: AbortSignal
+  /** Called now and then with how many groups were checked so far. */
+  onGroups(checked: number): void
 }
 
 export interface JournalVerification {

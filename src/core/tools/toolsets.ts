@@ -4,7 +4,7 @@ import type { Principal } from '#core/principal'
 import { POLICY_FIELDS, type SafetyTier, type Tool } from '#core/tool'
 
 /** A named part of the catalog, as an operator describes it (docs/toolsets.md). */
-interface Toolset {
+export interface Toolset {
   readonly description?: string | undefined
   /** Selectors: a tool is in when one of them selects it. */
   readonly include: readonly string[]

@@ -257,6 +257,7 @@ function membersOf(view: CallView): object {
     created_at: new Date(view.createdAtMs).toISOString(),
     ...(view.finishedAtMs === undefined ? {} : { finished_at: new Date(view.finishedAtMs).toISOString() }),
     expired: view.expired,
+    ...(view.state === 'running' && view.progress !== undefined ? { progress: view.progress } : {}),
   }
 }
 

@@ -1,3 +1,4 @@
+import type { RequestHeaders } from '#auth/authenticator'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { Release } from '#core/limits/limits'
 import type { Principal } from '#core/principal'
@@ -17,6 +18,8 @@ interface CallEventsOptions {
   readonly clock: Clock
   /** For a request that is held open; throws when there are too many. */
   enter?(principal: Principal): Release
+  /** The headers of a browser with the credential of its session, as it is now. */
+  present?(headers: RequestHeaders): Promise<RequestHeaders>
   readonly baseOf?: BaseOf
 }
 
@@ -26,7 +29,13 @@ interface CallEventsOptions {
  * `end` says why there is no more.
  */
 export function createCallEventRoutes(
-  { feed, clock, enter = () => () => undefined, baseOf }: CallEventsOptions,
+  {
+    feed,
+    clock,
+    baseOf,
+    enter = () => () => undefined,
+    present = async (headers) => headers,
+  }: CallEventsOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const follow = async (request: HttpRequest): Promise<HttpReply> => {
@@ -43,7 +52,7 @@ export function createCallEventRoutes(
     const leave = enter(principal)
     try {
       const reader = await feed.open(filter, headers['last-event-id'] ?? query.get('after') ?? undefined)
-      const refused = () => whyRefused(access, request)
+      const refused = async () => await whyRefused(access, principal, () => present(headers))
       return { ...reply, body: (ended) => frames({ reader, leave, refused, ended, clock }) }
     } catch (error) {
       leave()
@@ -56,10 +65,11 @@ export function createCallEventRoutes(
 /** Why the reader would not be let in any more: its key was revoked, its session is over, its scopes are others. */
 async function whyRefused(
   access: OperatorAccess,
-  { headers, principal }: HttpRequest,
+  principal: Principal,
+  present: () => Promise<RequestHeaders>,
 ): Promise<ToolError | undefined> {
   try {
-    const now = await access.authenticate(headers)
+    const now = await access.authenticate(await present())
     access.requireScope(now, SCOPE)
     return tenantWithin(now) === tenantWithin(principal) ? undefined : notTheSame()
   } catch (error) {

@@ -3,8 +3,11 @@ import type { KeyOwner } from '#core/ports/key-store'
 import { NO_ROLES, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { ServerRoute } from '#server/http/router'
+import { createJournalRoutes } from '#server/overview/journal-routes'
+import { createServerRoutes } from '#server/overview/server-routes'
 import type { Services } from '#server/services'
 import { createAuditRoutes } from '#server/telemetry/audit'
+import { openToolsets } from '#server/toolsets'
 import { createWebhookRoutes } from '#server/webhooks/routes'
 import type { OperatorAccess } from './access.ts'
 import { createApprovalRoutes } from './approvals.ts'
@@ -12,8 +15,7 @@ import { createCallRoutes } from './calls.ts'
 import { approverScopes } from './key-grants.ts'
 import { ApiKeys, createKeyRoutes } from './keys.ts'
 import { createPinRoutes } from './pins.ts'
-import { createProviderRoutes } from './providers.ts'
-import { createSecretsRoutes } from './secrets.ts'
+import { createProviderRoutes, createSecretsRoutes } from './secrets.ts'
 import { createSourceRoutes } from './sources.ts'
 import { createToolRoutes } from './tools.ts'
 import { createToolsetRoutes } from './toolsets.ts'
@@ -23,6 +25,8 @@ interface AdminParts {
   readonly clock: Clock
   publicUrl(): string
   readonly canSignIn: boolean
+  /** Whether callers need a credential. */
+  isKeyed(): boolean
   /** Hears of every tool that was looked up and is unknown to its principal. */
   onUnknownTool(principal: Principal, name: string): void
 }
@@ -36,7 +40,7 @@ export function adminRoutes(
 ): readonly ServerRoute[] {
   const { store, approvals } = gateway
   const { sources, pins } = opened
-  const { clock, publicUrl, canSignIn, onUnknownTool } = parts
+  const { clock, publicUrl, canSignIn, isKeyed, onUnknownTool } = parts
   const apiKeys = new ApiKeys({
     store,
     clock,
@@ -112,6 +116,20 @@ export function adminRoutes(
       },
       access,
     ),
+    ...createServerRoutes(
+      {
+        ...{ store, publicUrl, isKeyed },
+        settings: live,
+        running: () => gateway.running.slots,
+        toolsetsOf: (principal) =>
+          openToolsets(registry, principal).map((name) => ({
+            name,
+            description: registry.toolsets.get(name)?.description,
+          })),
+      },
+      access,
+    ),
+    ...createJournalRoutes({ store, clock, enter: gateway.enterWaiting }, access),
     ...createAuditRoutes({ store, configured: () => live().auth.apiKeys.map(ownerOf) }, access),
   ]
 }

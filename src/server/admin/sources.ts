@@ -8,10 +8,10 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { checkSource } from '#server/import/check-source'
+import { probeReply } from '#server/import/source-probe'
 import { type FoundOptions, type OpenSources, overridesOf } from '#server/sources'
 import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
 import { adminRoute, badRequest, momentOf, type OperatorAccess, requireServerScope } from './access.ts'
-import { probeReply } from './source-probe.ts'
 
 const SCOPE = 'admin:sources'
 const KEY = /^[A-Za-z0-9_]{1,64}$/

@@ -1,7 +1,7 @@
 import { canProveUsers, subjectOf, vaultOwner } from '#core/credentials/credentials'
 import type { Store } from '#core/ports/store'
 import type { VaultFacts } from '#core/ports/vault-store'
-import type { Principal } from '#core/principal'
+import { ANONYMOUS, type Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
 import { needsOf } from '#core/tools/facts'
 import type { ListedRequirement } from '#core/tools/listing'
@@ -109,7 +109,7 @@ export function howToConnect(
       command: null,
       says: `Call the tool: the answer has a link to ${id}, where access is given.`,
     }
-  const owner = isOperator(principal) || principal.id === 'anonymous' ? 'key:NAME' : principal.id
+  const owner = isOperator(principal) || principal.id === ANONYMOUS.id ? 'key:NAME' : principal.id
   const words = [
     'collet secrets set',
     id,

@@ -1,4 +1,5 @@
 import { type ApprovalRules, writtenFor } from '#core/approvals/approvals'
+import { compareVersions } from '#core/ids'
 import type { PinView } from '#core/imports/pin-view'
 import { toolkitOf } from '#core/imports/project'
 import type { SourceView } from '#core/imports/sources'
@@ -10,7 +11,7 @@ import type { Tool } from '#core/tool'
 import type { Catalog } from '#core/tools/catalog'
 import { factsOf } from '#core/tools/facts'
 import type { ListedChange, ListedSource, ListedTool, ListingFacts } from '#core/tools/listing'
-import { isInToolset, TOOLSET_PREFIX, type Toolsets } from '#core/tools/toolsets'
+import { isInToolset, TOOLSET_PREFIX, type Toolset, type Toolsets } from '#core/tools/toolsets'
 import { type PreparedBytes, PreparedViews } from '#protocols/prepared'
 import { isOperator } from './access.ts'
 import { HeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
@@ -35,7 +36,7 @@ export interface Viewer {
 }
 
 /** What callers of one catalog were told lately: they differ in what they hold of the vault. */
-const MOST_VIEWS = 16
+const MOST_VIEWS = 4
 
 /**
  * All tools of one catalog in one answer (`ToolListing`). Rows are the same for all who share the catalog and are made once;
@@ -45,6 +46,7 @@ export class ToolListings {
   readonly #parts: ListingParts
   readonly #rows = new WeakMap<Catalog, { readonly rules: ApprovalRules; readonly made: Promise<Rows> }>()
   readonly #views = new PreparedViews(MOST_VIEWS)
+  #made = 0
 
   constructor(parts: ListingParts) {
     this.#parts = parts
@@ -53,16 +55,18 @@ export class ToolListings {
   async of(viewer: Viewer): Promise<PreparedBytes> {
     const rows = await this.#rowsOf(viewer)
     const facts = JSON.stringify(await this.#factsOf(viewer, rows))
-    return this.#views.get(viewer.catalog, facts, () => `{"tools":[${rows.json}],${facts.slice(1)}`)
+    const view = `${rows.no} ${facts}`
+    return this.#views.get(viewer.catalog, view, () => `{"tools":[${rows.json}],${facts.slice(1)}`)
   }
 
   #rowsOf({ catalog, principal }: Viewer): Promise<Rows> {
     const rules = this.#parts.approvals()
     const known = this.#rows.get(catalog)
     if (known?.rules === rules) return known.made
-    const made = makeRows(catalog, {
+    this.#made += 1
+    const made = makeRows(this.#made, catalog, {
       rules,
-      toolsets: shownToolsets(principal, this.#parts.toolsets()),
+      toolsets: [...shownToolsets(principal, this.#parts.toolsets())],
       tellsTenants: isOperator(principal),
     })
     this.#rows.set(catalog, { rules, made })
@@ -138,6 +142,8 @@ export function hasApprovalRule(tool: Tool, { when, whenPerTool }: ApprovalRules
 }
 
 interface Rows {
+  /** Tells them from those that were made before, when the rules were others. */
+  readonly no: number
   /** Joined with commas. */
   readonly json: string
   readonly ids: ReadonlySet<string>
@@ -148,11 +154,11 @@ interface Rows {
 
 interface RowParts {
   readonly rules: ApprovalRules
-  readonly toolsets: Toolsets
+  readonly toolsets: readonly (readonly [string, Toolset])[]
   readonly tellsTenants: boolean
 }
 
-async function makeRows(catalog: Catalog, parts: RowParts): Promise<Rows> {
+async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<Rows> {
   const breather = new Breather()
   const needs = new Map<string, { readonly at: number; readonly need: ToolNeed }>()
   const placeOf = (need: ToolNeed): number => {
@@ -164,25 +170,28 @@ async function makeRows(catalog: Catalog, parts: RowParts): Promise<Rows> {
   const texts: string[] = []
   const ids = new Set<string>()
   const toolkits = new Set<string>()
-  for (const tool of catalog.latest()) {
+  for (const [base, versions] of Map.groupBy(catalog.tools, (tool) => tool.parts.base)) {
     if (breather.isDue) await breather.breathe()
-    const versions = catalog.versionsOf(tool.parts.base).map(({ parts: { version } }) => version)
+    if (versions.length > 1)
+      versions.sort((left, right) => compareVersions(right.parts.version, left.parts.version))
+    const [tool] = versions
+    if (tool === undefined) continue
     const row: ListedTool = {
       ...rowOf(tool, parts),
-      versions: versions.length > 1 ? versions.toReversed() : undefined,
-      needs: some(toolNeeds(tool).map(placeOf)),
+      versions: versions.length > 1 ? versions.map((one) => one.parts.version) : undefined,
+      needs: tool.requirements === undefined ? undefined : some(toolNeeds(tool).map(placeOf)),
     }
     texts.push(JSON.stringify(row))
-    ids.add(tool.parts.base)
+    ids.add(base)
     toolkits.add(tool.parts.toolkit)
   }
-  return { json: texts.join(','), ids, toolkits, needs: [...needs.values()].map(({ need }) => need) }
+  return { no, json: texts.join(','), ids, toolkits, needs: [...needs.values()].map(({ need }) => need) }
 }
 
 function rowOf(tool: Tool, { rules, toolsets, tellsTenants }: RowParts): ListedTool {
   const { parts, name, title, tags = [], policy } = tool
   const { catalogId, source, safetyTier, approval, egress } = factsOf(tool)
-  const within = [...toolsets].flatMap(([set, toolset]) => (isInToolset(toolset, tool) ? [set] : []))
+  const within = toolsets.flatMap(([set, toolset]) => (isInToolset(toolset, tool) ? [set] : []))
   const isDeprecated = DEPRECATED.test(tool.description) || tool.inputSchema.deprecated === true
   return {
     ...{ id: parts.base, version: parts.version, name, catalog_id: catalogId, title },

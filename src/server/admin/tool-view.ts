@@ -78,10 +78,12 @@ export function renderTool(tool: Tool, around: ToolSurroundings) {
 function namesOf(tool: Tool, isNewest: boolean) {
   const { id, name, catalogId, parts } = tool
   const { nameOf, skipped } = documentOf([tool], { title: 'tool', version: parts.version })
+  const openTool = skipped.length > 0 ? undefined : nameOf.get(id)
+  const ofVersion = (known: string): string => (isNewest ? known : `${known}@${parts.version}`)
   return {
     otc: id,
-    mcp: isNewest ? name : `${name}@${parts.version}`,
-    opentool: skipped.length > 0 ? null : (nameOf.get(id) ?? null),
+    mcp: ofVersion(name),
+    opentool: openTool === undefined ? null : ofVersion(openTool),
     openwop: catalogId,
   }
 }

@@ -164,6 +164,14 @@ interface UsageQuestion {
   readonly principal: Principal
 }
 
+interface UsageBucket {
+  readonly at: string
+  readonly calls: number
+  readonly errors: number
+  readonly p50_ms: number | null
+  readonly p95_ms: number | null
+}
+
 /** Calls of one tool hour by hour: as many as there are hours since then, and for a longer time in wider steps. */
 async function usageOf(tool: Tool, { ids, sinceMs, principal }: UsageQuestion, options: ToolRoutesOptions) {
   const { store, clock } = options
@@ -175,9 +183,10 @@ async function usageOf(tool: Tool, { ids, sinceMs, principal }: UsageQuestion, o
   const isMeant = (id: string): boolean =>
     ids === undefined ? id.startsWith(`${tool.parts.base}@`) : ids.includes(id)
   const durations = new Map<number, number>()
-  const buckets: { readonly at: string; calls: number; errors: number }[] = []
+  const buckets: UsageBucket[] = []
   let isWhole = true
   for (let atMs = fromMs; atMs < nowMs; atMs += stepMs) {
+    const inBucket = new Map<number, number>()
     const bucket = { at: new Date(atMs).toISOString(), calls: 0, errors: 0 }
     const time = { sinceMs: atMs, untilMs: Math.min(atMs + stepMs, nowMs) }
     const asked = tenant === undefined ? time : { ...time, tenant }
@@ -187,10 +196,10 @@ async function usageOf(tool: Tool, { ids, sinceMs, principal }: UsageQuestion, o
       if (isError(state)) bucket.errors += calls
       if (tookMs === undefined) return
       const rounded = roundedMs(tookMs)
-      durations.set(rounded, (durations.get(rounded) ?? 0) + calls)
+      for (const counts of [durations, inBucket]) counts.set(rounded, (counts.get(rounded) ?? 0) + calls)
     }
     if (store !== undefined && !(await countUsage(store, asked, add))) isWhole = false
-    buckets.push(bucket)
+    buckets.push({ ...bucket, p50_ms: quantile(inBucket, 0.5), p95_ms: quantile(inBucket, 0.95) })
   }
   const sum = (member: 'calls' | 'errors'): number =>
     buckets.reduce((total, bucket) => total + bucket[member], 0)

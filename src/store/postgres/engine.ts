@@ -104,6 +104,25 @@ export class PostgresEngine implements Engine {
     }, 'cannot read the database')
   }
 
+  /** On a connection of its own, so that short snapshots do not wait for it. */
+  async walk<T>(steps: Steps<T>, signal: AbortSignal): Promise<T> {
+    const { url, direct } = this.#options
+    const connection = await Connection.open(url, direct === undefined ? {} : { isPooled: true })
+    try {
+      await connection.send([...connection.begin(BEGIN_SNAPSHOT), KEEP_PARTS])
+      const answer = this.#answerOn(connection, 'read')
+      return await driveEach(steps, async (asks) => {
+        signal.throwIfAborted()
+        await answer(asks)
+      })
+    } catch (error) {
+      throw signal.aborted ? error : storeErrorOf(error, 'cannot read the database')
+    } finally {
+      // The server ends the transaction with its connection.
+      await connection.close()
+    }
+  }
+
   async commit(changes: readonly PendingChange[]): Promise<'committed' | 'busy'> {
     const { chain, onCommit } = this.#options
     const startedMs = performance.now()
@@ -123,8 +142,9 @@ export class PostgresEngine implements Engine {
   }
 
   obstacle(): string | undefined {
-    // What comes next begins a writer, with a lease of its own.
-    return !this.#options.chain.isStarted || this.#lease.isLost ? undefined : this.#lease.obstacle()
+    // What comes next begins a writer, with a lease of its own; one that is being begun has none yet.
+    const holdsLease = this.#options.chain.isStarted && this.#lease.isBegun && !this.#lease.isLost
+    return holdsLease ? this.#lease.obstacle() : undefined
   }
 
   mayStart(writer: string): boolean {

@@ -112,6 +112,11 @@ export class Lease {
     this.#write('lost', this.#read('writer'))
   }
 
+  /** Whether some writer was given a lease, be it lost since. */
+  get isBegun(): boolean {
+    return this.#read('writer') !== 0
+  }
+
   /** Why no run may start now, although this process holds a lease. */
   obstacle(): string | undefined {
     const { leaseMs, wallMs } = this.#options

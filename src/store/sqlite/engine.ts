@@ -4,19 +4,12 @@ import { DatabaseSync } from 'node:sqlite'
 import { Worker } from 'node:worker_threads'
 import { StoreError } from '#core/errors'
 import type { StoreWatcher, TellChange } from '#core/ports/store'
+import { Breather } from '#core/runtime'
 import type { Chain, ChainHead } from '#store/commit-queue'
 import { type Ask, drive, type Engine, type PendingChange, type Steps } from '#store/engine'
 import { integer, type RowGuard } from '#store/rows'
 import type { SchemaMode } from '#store/schema'
-import {
-  type Database,
-  IN_MEMORY,
-  isBusy,
-  isFull,
-  isStoreWide,
-  openDatabase,
-  storeErrorOf,
-} from './database.ts'
+import { Database, IN_MEMORY, isBusy, isFull, isStoreWide, openDatabase, storeErrorOf } from './database.ts'
 
 interface SqliteEngineOptions {
   readonly path: string
@@ -70,6 +63,24 @@ export class SqliteEngine implements Engine {
       return this.#database.snapshot(() => this.#drive(steps))
     } catch (error) {
       throw storeErrorOf(error, 'cannot read the database')
+    }
+  }
+
+  /** On a connection of its own: one that is inside of a snapshot could not commit. Nobody else reaches a database in memory. */
+  async walk<T>(steps: Steps<T>, signal: AbortSignal): Promise<T> {
+    const { path } = this.#options
+    if (path === IN_MEMORY) return this.snapshot(steps)
+    const database = new Database(path, new DatabaseSync(path, { readOnly: true }))
+    try {
+      database.exec('BEGIN')
+      return await driveInPieces(steps, (ask) => {
+        signal.throwIfAborted()
+        this.#answerFrom(database, ask)
+      })
+    } catch (error) {
+      throw signal.aborted ? error : storeErrorOf(error, 'cannot read the database')
+    } finally {
+      database.close()
     }
   }
 
@@ -236,10 +247,25 @@ export class SqliteEngine implements Engine {
     return drive(steps, this.#answer)
   }
 
-  readonly #answer = (ask: Ask): void => {
-    this.#database.answer(ask)
+  readonly #answer = (ask: Ask): void => this.#answerFrom(this.#database, ask)
+
+  #answerFrom(database: Database, ask: Ask): void {
+    database.answer(ask)
     this.#options.guard.check(ask)
   }
+}
+
+/** Steps on this thread, with pauses in which others go on. */
+async function driveInPieces<T>(steps: Steps<T>, answer: (ask: Ask) => void): Promise<T> {
+  const breather = new Breather()
+  const iterator = steps[Symbol.iterator]()
+  let step = iterator.next()
+  while (step.done !== true) {
+    if (breather.isDue) await breather.breathe()
+    answer(step.value)
+    step = iterator.next()
+  }
+  return step.value
 }
 
 /**

@@ -1,14 +1,138 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link, useParams } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { useLive } from '../../api/live.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
-import { Empty } from '../../parts/states.tsx'
+import { CopyButton } from '../../parts/button.tsx'
+import { Icon } from '../../parts/icon.tsx'
+import { StateMark } from '../../parts/meaning.tsx'
+import { Failed, Loading } from '../../parts/states.tsx'
+import { Timeline } from '../../parts/timeline.tsx'
+import { type CallDetails, callQuery } from './api.ts'
+import { CallFacts, StopCall, TryIt } from './call-facts.tsx'
+import { Contents, JournalRows } from './contents.tsx'
+import { SettleForm } from './settle.tsx'
+import { storyOf, timesOf, titleOf } from './story.tsx'
+import './calls.css'
 import './call.css'
 
+/** One call: what is known, what happened, and what a person can do about it. */
 export function CallPage(): ReactNode {
-  useEcho('collet calls show')
+  const { record = '' } = useParams({ strict: false })
+  const { data: call, error, refetch } = useQuery(callQuery(record))
+  useEcho(`collet calls show ${record}`)
+  // Its own steps change with it.
+  const isOpen = call?.finished_at == null
+  const params = new URLSearchParams(
+    call === undefined ? {} : { principal: call.principal, tenant: call.tenant },
+  )
+  useLive(call === undefined || !isOpen ? null : `/admin/calls/events?${params}`, ({ type, data }) => {
+    const {
+      calls = [],
+    }: { readonly calls?: readonly { readonly record: string; readonly parent: string | null }[] } =
+      JSON.parse(data)
+    if (type === 'calls' && calls.some((other) => other.record === record || other.parent === record))
+      void refetch()
+  })
+  if (call === undefined)
+    return (
+      <Page title="Call" heading={<Heading record={record} />}>
+        {error === null ? (
+          <Loading what="the call" />
+        ) : (
+          <Failed what="The call could not be shown" error={error} onRetry={() => void refetch()}>
+            <Link className="btn sm" to="/calls">
+              All calls
+            </Link>
+          </Failed>
+        )}
+      </Page>
+    )
   return (
-    <Page title="Call">
-      <Empty title="The call comes here" />
+    <Page
+      title={titleOf(call)}
+      heading={<Heading record={record} />}
+      sub={<StateMark state={call.state} />}
+      actions={
+        <>
+          <StopCall call={call} />
+          <TryIt call={call} />
+          {call.trace_id !== '' && (
+            <CopyButton text={call.trace_id} label="Copy trace id">
+              Trace
+            </CopyButton>
+          )}
+        </>
+      }
+    >
+      <div className="split one-call">
+        <div className="one-left">
+          {call.state === 'ambiguous' && <NobodyKnows />}
+          <CallFacts call={call} />
+          <section aria-labelledby="story-title">
+            <h2 id="story-title">Timeline</h2>
+            <p className="meta dim num">{timesOf(call)}</p>
+            <Timeline label="What happened" events={storyOf(call)} isFlush />
+          </section>
+          <section aria-labelledby="rows-title" className="stack-3">
+            <h2 id="rows-title">Journal rows</h2>
+            <JournalRows rows={call.journal} />
+          </section>
+        </div>
+        {call.state === 'ambiguous' ? <Ambiguous call={call} /> : <InAndOut call={call} />}
+      </div>
     </Page>
+  )
+}
+
+function Heading({ record }: { readonly record: string }): ReactNode {
+  return (
+    <>
+      <Link to="/calls" className="crumb">
+        Calls
+      </Link>
+      <span className="crumb" aria-hidden="true">
+        /
+      </span>
+      <span className="mono-h clip" title={record}>
+        {record.slice(0, 12)}
+      </span>
+    </>
+  )
+}
+
+function NobodyKnows(): ReactNode {
+  return (
+    <div className="note ambiguous">
+      <Icon name="ambiguous" />
+      <div>
+        <p>
+          <strong>Nobody can tell yet whether this took effect.</strong>
+        </p>
+        <p>
+          The process that ran it died after the claim was written and before an outcome was. Collet will not
+          run it again. The caller is told the same.
+        </p>
+      </div>
+    </div>
+  )
+}
+
+function Ambiguous({ call }: { readonly call: CallDetails }): ReactNode {
+  return (
+    <div className="aside">
+      <SettleForm call={call} />
+      <InAndOut call={call} />
+    </div>
+  )
+}
+
+function InAndOut({ call }: { readonly call: CallDetails }): ReactNode {
+  return (
+    <section className="settle" aria-labelledby="contents-title">
+      <h2 id="contents-title">Input and output</h2>
+      <Contents call={call} />
+    </section>
   )
 }

@@ -1,14 +1,142 @@
-import type { ReactNode } from 'react'
+import { useNavigate } from '@tanstack/react-router'
+import { type ReactNode, useMemo, useRef } from 'react'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
-import { Empty } from '../../parts/states.tsx'
+import { useSearchState } from '../../app/search-state.ts'
+import { useKey } from '../../keyboard.ts'
+import { Button } from '../../parts/button.tsx'
+import { Note } from '../../parts/meaning.tsx'
+import { Empty, Failed, Loading } from '../../parts/states.tsx'
+import { CallDetail } from './detail.tsx'
+import { JournalTable } from './journal-table.tsx'
+import { type CallQuery, commandOf, readQuery } from './query.ts'
+import { QueryBar } from './query-bar.tsx'
+import { Tally } from './tally.tsx'
+import { type LiveJournal, useJournal } from './use-journal.ts'
 import './calls.css'
 
+/** The journal as it grows. What is asked for, whether it is live and which call is open is all in the address. */
 export function CallsPage(): ReactNode {
-  useEcho('collet calls')
+  const [{ q = '', live: liveWord = 'on', call: selected, tab = 'timeline' }, change] = useSearchState()
+  const query = useMemo(() => readQuery(q), [q])
+  const isLive = liveWord === 'on'
+  const live = useJournal(query.filters, isLive)
+  const list = useRef<HTMLElement>(null)
+  const navigate = useNavigate()
+  useEcho(commandOf(query.filters, isLive))
+
+  const setLive = (isOn: boolean): void => change({ live: isOn ? undefined : 'off' })
+  const open = (record: string): void => change({ call: record }, { isStep: true })
+  const close = (): void => {
+    change({ call: undefined, tab: undefined }, { isStep: true })
+    list.current?.querySelector<HTMLElement>(`[data-record="${CSS.escape(selected ?? '')}"] a`)?.focus()
+  }
+  useKey('l', () => setLive(!isLive))
+  useKey('Escape', close, selected !== undefined)
+  const problems = query.tokens.filter(({ problem }) => problem !== undefined)
   return (
-    <Page title="Calls">
-      <Empty title="The journal comes here" />
+    <Page
+      title="Calls"
+      actions={
+        <>
+          <QueryBar
+            tokens={query.tokens}
+            onChange={(words) => change({ q: words.join(' ') }, { isStep: true })}
+          />
+          <LiveButton live={live} isLive={isLive} onPress={() => setLive(!isLive)} />
+        </>
+      }
+    >
+      <div className="split calls-split" data-detail={selected === undefined ? 'closed' : 'open'}>
+        <section className="calls-list" aria-label="Journal" ref={list}>
+          {problems.map(({ text, problem }) => (
+            <Note key={text} tone="failed">
+              <code>{text}</code> filters nothing. {problem}
+            </Note>
+          ))}
+          <Tally query={query} isLive={isLive} />
+          <List
+            {...{ live, query, selected, list }}
+            onOpen={open}
+            onClear={() => void navigate({ to: '/calls', search: {} })}
+          />
+        </section>
+        {selected !== undefined && (
+          <CallDetail
+            key={selected}
+            record={selected}
+            tab={tab}
+            onTab={(id) => change({ tab: id === 'timeline' ? undefined : id })}
+            onClose={close}
+          />
+        )}
+      </div>
     </Page>
+  )
+}
+
+interface ListProps {
+  readonly live: LiveJournal
+  readonly query: CallQuery
+  readonly selected: string | undefined
+  readonly list: React.RefObject<HTMLElement | null>
+  readonly onOpen: (record: string) => void
+  readonly onClear: () => void
+}
+
+function List({ live, query, selected, list, onOpen, onClear }: ListProps): ReactNode {
+  const { view, error, isLoading, retry } = live
+  if (error !== null && view.rows.length === 0)
+    return (
+      <Failed
+        what="The journal could not be read"
+        error={error}
+        safe="Calls already recorded are safe."
+        onRetry={retry}
+      />
+    )
+  if (isLoading) return <Loading what="calls" rows={12} />
+  if (view.rows.length > 0 || view.waiting > 0)
+    return <JournalTable live={live} scroller={list} selected={selected} onOpen={onOpen} />
+  if (view.older !== null)
+    return (
+      <Empty
+        title="No call among the newest"
+        actions={<Button onClick={live.loadOlder}>Look further back</Button>}
+      >
+        The last ten thousand were looked at.
+      </Empty>
+    )
+  return query.tokens.length > 0 ? (
+    <Empty title="No call matches" actions={<Button onClick={onClear}>Clear the filter</Button>}>
+      Nothing for <code>{query.tokens.map(({ text }) => text).join(' ')}</code>.
+    </Empty>
+  ) : (
+    <Empty title="No calls yet">The first appears here the moment somebody calls a tool.</Empty>
+  )
+}
+
+function LiveButton({
+  live: { live, rate },
+  isLive,
+  onPress,
+}: {
+  readonly live: LiveJournal
+  readonly isLive: boolean
+  readonly onPress: () => void
+}): ReactNode {
+  const isOn = live === 'live'
+  return (
+    <button
+      type="button"
+      className="btn live"
+      aria-pressed={isLive}
+      title="Live on or off (l)"
+      onClick={onPress}
+    >
+      <span className={isOn ? 'beat' : 'beat off'} aria-hidden="true" />
+      {isLive && !isOn ? 'Waiting' : 'Live'}
+      {isOn && <span className="num dim">{rate}/s</span>}
+    </button>
   )
 }

@@ -11,7 +11,7 @@ import { Icon } from '../../parts/icon.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import './catalog.css'
 import { ToolsBar } from './filters.tsx'
-import { type Asked, useAsked } from './question.ts'
+import { type Asked, FILTER_NAMES, useAsked } from './question.ts'
 import { ToolTable } from './tool-table.tsx'
 
 /** Clocks of browsers are no finer. */
@@ -88,13 +88,14 @@ const COUNTING: ReadonlySet<string> = new Set(['*', 'admin:*', 'admin:calls'])
 
 function NothingFound({ asked }: { readonly asked: Asked }): ReactNode {
   const { text, filters } = asked
-  const set = Object.values(filters)
-    .flatMap((values) => values ?? [])
-    .join(', ')
-  const words = text.trim() === '' ? '' : ` with "${text.trim()}" in it`
+  const set = FILTER_NAMES.flatMap((name) => {
+    const values = filters[name] ?? []
+    return values.length === 0 ? [] : [`${name} ${values.join(' or ')}`]
+  })
+  const words = text.trim() === '' ? [] : [`"${text.trim()}" in it`]
   return (
     <Empty
-      title={`No tool${words}${set === '' ? '' : ` that is ${set}`}`}
+      title={`No tool with ${[...words, ...set].join(', ')}`}
       actions={
         <Button isSmall onClick={asked.clear}>
           Clear search and filters

@@ -33,7 +33,7 @@ export interface SourceSettings {
 }
 
 /** Each step to a source, as it went just now. */
-export interface CheckedSource {
+interface CheckedSource {
   readonly key: string
   readonly ok: boolean
   readonly steps: readonly {
@@ -60,7 +60,7 @@ export interface Pin {
   } | null
 }
 
-export interface PinDiff extends Pin {
+interface PinDiff extends Pin {
   readonly next_version: string | null
   readonly differences: readonly Difference[]
 }

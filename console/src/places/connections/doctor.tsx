@@ -25,8 +25,14 @@ const MARKS = {
   not_reached: { icon: 'skipped', className: 'is-quiet' },
 } as const satisfies Readonly<Record<string, { icon: IconName; className: string }>>
 
+interface DoctorProps {
+  readonly source: Source
+  /** In a dialog it stands right below the title of that. */
+  readonly level?: 'h2' | 'h3'
+}
+
 /** Every step to a source, in order: the first that fails, and what to do about it. */
-export function Doctor({ source }: { readonly source: Source }): ReactNode {
+export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNode {
   const { key, state, since } = source
   const checked = useQuery({
     queryKey: ['connections', 'check', key],
@@ -41,7 +47,7 @@ export function Doctor({ source }: { readonly source: Source }): ReactNode {
           name={state === 'ready' ? 'succeeded' : 'failed'}
           className={state === 'ready' ? 'is-quiet' : 'is-failed'}
         />
-        <h3 id={`doc-${key}`}>{key}</h3>
+        <Heading id={`doc-${key}`}>{key}</Heading>
         <span className="dim clip grow">{healthOf(source)}</span>
         <Button isSmall icon="loop" isBusy={checked.isFetching} onClick={() => void checked.refetch()}>
           Check again

@@ -32,7 +32,7 @@ export function ConnectionsPage(): ReactNode {
           {sources.data === undefined ? (
             <NotThere error={sources.error} onRetry={() => void sources.refetch()} />
           ) : (
-            <SourceList sources={sources.data} onChanged={changed} />
+            <SourceList sources={sources.data} pins={pins.data} onChanged={changed} />
           )}
         </section>
         <div className="pair">

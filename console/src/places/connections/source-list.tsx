@@ -7,7 +7,7 @@ import { Menu } from '../../parts/menu.tsx'
 import { Empty } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { refreshSource, removeSource, type Source } from './connection-data.ts'
+import { type Pin, refreshSource, removeSource, type Source } from './connection-data.ts'
 import { Doctor, healthOf } from './doctor.tsx'
 import { SettingsForm } from './source-settings.tsx'
 
@@ -23,11 +23,13 @@ const COLUMNS = [
 
 interface SourceListProps {
   readonly sources: readonly Source[]
+  /** What waits now; absent for who may not see it. */
+  readonly pins: readonly Pin[] | undefined
   readonly onChanged: () => void
 }
 
 /** Where tools come from, and how each of them is. */
-export function SourceList({ sources, onChanged }: SourceListProps): ReactNode {
+export function SourceList({ sources, pins, onChanged }: SourceListProps): ReactNode {
   return (
     <>
       <div className="sec-head">
@@ -43,13 +45,18 @@ export function SourceList({ sources, onChanged }: SourceListProps): ReactNode {
         <Table caption="Sources" columns={COLUMNS} className="src">
           <tbody>
             {sources.map((source) => (
-              <SourceRow key={source.key} source={source} onChanged={onChanged} />
+              <SourceRow key={source.key} source={source} held={heldOf(source, pins)} onChanged={onChanged} />
             ))}
           </tbody>
         </Table>
       )}
     </>
   )
+}
+
+/** A source counts when it is read; a decision since then is known from the pins. */
+function heldOf({ key, waiting }: Source, pins: readonly Pin[] | undefined): number {
+  return pins?.filter((pin) => pin.source === key && pin.waiting?.rejected_by === null).length ?? waiting
 }
 
 const ICONS: Readonly<Record<string, IconName>> = {
@@ -65,11 +72,12 @@ type Open = 'check' | 'settings' | 'remove'
 
 interface SourceRowProps {
   readonly source: Source
+  readonly held: number
   readonly onChanged: () => void
 }
 
-function SourceRow({ source, onChanged }: SourceRowProps): ReactNode {
-  const { key, type, target, tools, waiting, read_at: readAt, configured = false } = source
+function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
+  const { key, type, target, tools, read_at: readAt, configured = false } = source
   const [open, setOpen] = useState<Open>()
   const [isReading, setReading] = useState(false)
   const close = (): void => setOpen(undefined)
@@ -100,10 +108,10 @@ function SourceRow({ source, onChanged }: SourceRowProps): ReactNode {
         {formatCount(tools)}
       </td>
       <td>
-        {waiting > 0 && (
+        {held > 0 && (
           <span className="state is-parked">
             <Icon name="pin" size={14} />
-            <span>{waiting} held</span>
+            <span>{held} held</span>
           </span>
         )}
       </td>
@@ -122,7 +130,7 @@ function SourceRow({ source, onChanged }: SourceRowProps): ReactNode {
           ]}
         />
         <Dialog title={`Check of ${key}`} isOpen={open === 'check'} onClose={close}>
-          <Doctor source={source} />
+          <Doctor source={source} level="h2" />
         </Dialog>
         <Dialog title={`Settings of ${key}`} isOpen={open === 'settings'} onClose={close}>
           <SettingsForm source={source} onDone={close} onChanged={onChanged} />

@@ -1,14 +1,157 @@
-import type { ReactNode } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { Link, useLocation, useParams } from '@tanstack/react-router'
+import { type ReactNode, useEffect } from 'react'
+import { ApiError } from '../../api/client.ts'
+import { useSession } from '../../api/session.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
-import { Empty } from '../../parts/states.tsx'
+import { rememberTool } from '../../app/recent-tools.ts'
+import { useSearchState } from '../../app/search-state.ts'
+import { Select } from '../../parts/field.tsx'
+import { formatCount } from '../../parts/format.ts'
+import { ToolName } from '../../parts/meaning.tsx'
+import { Empty, Failed, Loading, messageOf } from '../../parts/states.tsx'
+import { About } from './about.tsx'
+import { Changes, countChanges } from './changes.tsx'
+import { Needs } from './needs.tsx'
+import { Rules } from './rules.tsx'
+import { Schemas } from './schemas.tsx'
+import { type ToolDetails, toolQuery, usageQuery } from './tool-data.ts'
+import { TryPanel } from './try-panel.tsx'
 import './tool.css'
 
+/** One tool: what it may do in words, and a real call of it beside that. The version is in the address. */
 export function ToolPage(): ReactNode {
-  useEcho('collet tools show')
+  const { id = '' } = useParams({ strict: false })
+  const [{ version = '' }] = useSearchState()
+  const { data: tool, error, refetch } = useQuery(toolQuery(id, version))
+  useEcho(`collet tools show ${id}`)
+  if (tool !== undefined) return <Shown tool={tool} />
   return (
-    <Page title="Tool">
-      <Empty title="The tool comes here" />
+    <Page title={id} heading={<ToolName name={id} />}>
+      {error === null ? (
+        <Loading what={id} />
+      ) : error instanceof ApiError && error.status === 404 ? (
+        <Unknown error={error} />
+      ) : (
+        <Failed what="The tool could not be read" error={error} onRetry={() => void refetch()} />
+      )}
     </Page>
   )
+}
+
+function Unknown({ error }: { readonly error: unknown }): ReactNode {
+  return (
+    <Empty
+      title="There is no such tool"
+      actions={
+        <Link className="btn sm" to="/catalog">
+          Open the catalog
+        </Link>
+      }
+    >
+      {messageOf(error)}
+    </Empty>
+  )
+}
+
+function Shown({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  useEffect(() => rememberTool(tool.base), [tool.base])
+  return (
+    <Page
+      title={tool.base}
+      before={
+        <nav className="crumb" aria-label="Breadcrumb">
+          <Link to="/catalog">Catalog</Link>
+          <span aria-hidden="true">/</span>
+        </nav>
+      }
+      heading={<ToolName name={tool.base} />}
+      sub={<Versions tool={tool} />}
+      actions={<OnThisPage tool={tool} />}
+    >
+      <div className="split tool-split">
+        <article className="docs">
+          <About tool={tool} />
+          <Rules tool={tool} />
+          <Needs tool={tool} />
+          <Schemas tool={tool} />
+          <Changes tool={tool} />
+        </article>
+        <TryPanel key={tool.id} tool={tool} />
+      </div>
+    </Page>
+  )
+}
+
+function Versions({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  const [, setSearch] = useSearchState()
+  const [latest] = tool.versions
+  const label = (version: string): string => (version === latest?.version ? `${version} latest` : version)
+  if (tool.versions.length < 2) return <span className="mono">{label(tool.version)}</span>
+  return (
+    <Select
+      isBare
+      isMono
+      aria-label="Version"
+      value={tool.version}
+      options={tool.versions.map(({ version }) => ({ value: version, label: label(version) }))}
+      onChange={(event) => {
+        const version = event.currentTarget.value
+        setSearch({ version: version === latest?.version ? '' : version }, { isStep: true })
+      }}
+    />
+  )
+}
+
+function OnThisPage({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  const isKnown = useSession()?.principal !== null
+  const { data: usage } = useQuery({ ...usageQuery(tool.base), enabled: isKnown })
+  return (
+    <nav className="tabs in-bar" aria-label="On this page">
+      <Part to="about">About</Part>
+      <Part to="try" className="narrow-only">
+        Try it
+      </Part>
+      <Part to="schemas">Schemas</Part>
+      <Part to="changes">
+        Changes<span className="count">{countChanges(tool)}</span>
+      </Part>
+      {isKnown && (
+        <Link to="/calls" search={{ q: `tool:${tool.base}` }}>
+          Calls
+          {usage !== undefined && <span className="count">{formatCount(usage.calls)}</span>}
+        </Link>
+      )}
+    </nav>
+  )
+}
+
+/** Leads to a part of the page, which scrolls by itself. */
+function Part({ to, children, className }: PartProps): ReactNode {
+  const { hash } = useLocation()
+  useEffect(() => {
+    if (hash === to) document.getElementById(to)?.scrollIntoView()
+  }, [hash, to])
+  const isHere = hash === to || (hash === '' && to === 'about')
+  return (
+    <Link
+      to="."
+      search={true}
+      hash={to}
+      className={className}
+      activeOptions={{ includeHash: true }}
+      activeProps={{ 'aria-current': 'true' }}
+      aria-current={isHere ? 'true' : undefined}
+      onClick={() => document.getElementById(to)?.scrollIntoView()}
+    >
+      {children}
+    </Link>
+  )
+}
+
+interface PartProps {
+  readonly to: 'about' | 'try' | 'schemas' | 'changes'
+  readonly children: ReactNode
+  readonly className?: string
 }

@@ -5,9 +5,9 @@ import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/
 import type { Discovery } from '#core/ports/source'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { type Detection, detectFile, detectUrl, foundCommand, suggestKey } from '#server/import/detect'
-import { createImportFetch, type FoundSource, previewSource, stderrLogger } from '#server/import/probe'
-import { badRequest } from './access.ts'
+import { badRequest } from '#server/admin/access'
+import { type Detection, detectFile, detectUrl, foundCommand, suggestKey } from './detect.ts'
+import { createImportFetch, type FoundSource, previewSource, stderrLogger } from './probe.ts'
 
 interface ProbeOptions {
   readonly clock: Clock

@@ -1,0 +1,172 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import { request } from '../../api/client.ts'
+import { queries } from '../../api/queries.ts'
+import { useSession } from '../../api/session.ts'
+import { Button, CopyButton } from '../../parts/button.tsx'
+import { ConfirmDialog } from '../../parts/dialog.tsx'
+import { shortHash } from '../../parts/format.ts'
+import { Icon } from '../../parts/icon.tsx'
+import { Tier, ToolName } from '../../parts/meaning.tsx'
+import { type CallDetails, contentsQuery } from './api.ts'
+
+const PROTOCOLS: Readonly<Record<string, string>> = {
+  otc: 'OTC',
+  mcp: 'MCP',
+  opentool: 'OpenTool',
+  openwop: 'openwop',
+  embedded: 'this process',
+}
+
+export function protocolName({ protocol }: CallDetails): string {
+  return protocol === null ? 'an unknown way' : (PROTOCOLS[protocol] ?? protocol)
+}
+
+/** A trace id: where spans go is known to the server, where people look at them is not, so it is there to be copied. */
+export function TraceId({ call }: { readonly call: CallDetails }): ReactNode {
+  if (call.trace_id === '') return <span className="dim">none</span>
+  return (
+    <span className="row">
+      <span className="mono clip" title={call.trace_id}>
+        {shortHash(call.trace_id)}
+      </span>
+      <CopyButton text={call.trace_id} label="Copy trace id" />
+    </span>
+  )
+}
+
+/** Who called what, over which protocol, with which key. */
+export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
+  return (
+    <section aria-labelledby="facts-title">
+      <h2 id="facts-title" className="vh">
+        Facts
+      </h2>
+      <dl className="facts">
+        <Fact name="Tool">
+          <span className="row">
+            <Link
+              to="/tools/$id"
+              params={{ id: baseOf(call.tool) }}
+              search={{ version: versionOf(call.tool) }}
+            >
+              <ToolName name={call.tool} />
+            </Link>
+            <span className="mono dim">{versionOf(call.tool)}</span>
+            <Tier tier={call.safety_tier} />
+          </span>
+        </Fact>
+        <Fact name="Caller">
+          <code>{call.principal}</code> over {protocolName(call)}
+          {call.user_id !== null && (
+            <>
+              , for <b>{call.user_id}</b>
+            </>
+          )}
+          , tenant {call.tenant}
+        </Fact>
+        <Fact name="Key">
+          <code>{call.call_id}</code>
+          {call.state === 'ambiguous' && ', held until this is settled'}
+        </Fact>
+        {call.attempt > 1 && <Fact name="Attempts">{call.attempt}</Fact>}
+        {call.parent !== null && (
+          <Fact name="Step of">
+            <Link to="/calls/$record" params={{ record: call.parent }} className="link mono">
+              {shortHash(call.parent)}
+            </Link>
+          </Fact>
+        )}
+        {call.waits_for !== null && call.waits_for !== '' && (
+          <Fact name="Waits for">
+            <Link to="/calls/$record" params={{ record: call.waits_for }} className="link mono">
+              {shortHash(call.waits_for)}
+            </Link>
+          </Fact>
+        )}
+        <Fact name="Run">
+          <code>{call.run_id}</code>
+        </Fact>
+        <Fact name="Trace">
+          <TraceId call={call} />
+        </Fact>
+        <Fact name="Definition">
+          <code title={call.definition_hash}>{shortHash(call.definition_hash)}</code>
+        </Fact>
+      </dl>
+    </section>
+  )
+}
+
+function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }): ReactNode {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  )
+}
+
+function baseOf(tool: string): string {
+  return tool.replace(/@.*$/, '')
+}
+
+export function versionOf(tool: string): string {
+  return /@(.*)$/.exec(tool)?.[1] ?? ''
+}
+
+/** The tool's own page, with the input of this call once somebody has asked to see it. */
+export function TryIt({ call }: { readonly call: CallDetails }): ReactNode {
+  const shown = useQueryClient().getQueryData(contentsQuery(call.record).queryKey)
+  const text = shown?.input === undefined ? '' : JSON.stringify(shown.input)
+  return (
+    <Link
+      className="btn sm"
+      to="/tools/$id"
+      params={{ id: baseOf(call.tool) }}
+      search={{
+        version: versionOf(call.tool),
+        ...(text === '' || text.length > LONGEST_INPUT ? {} : { input: text }),
+      }}
+    >
+      <Icon name="play" size={12} />
+      Open in Try it
+    </Link>
+  )
+}
+
+/** An address that every server and proxy takes. */
+const LONGEST_INPUT = 2_000
+
+/** A running call can be stopped by who called, and by nobody else. */
+export function StopCall({ call }: { readonly call: CallDetails }): ReactNode {
+  const principal = useSession()?.principal
+  const [isAsking, setAsking] = useState(false)
+  const isOwn = principal?.id === call.principal && principal.tenant === call.tenant
+  if (!isOwn || (call.state !== 'running' && call.state !== 'parked')) return null
+  const stop = async (): Promise<void> => {
+    await request(`/calls/${encodeURIComponent(call.call_id)}`, { method: 'DELETE' })
+    await queries.invalidateQueries({ queryKey: ['call', call.record] })
+  }
+  return (
+    <>
+      <Button kind="danger" isSmall writes onClick={() => setAsking(true)}>
+        Stop call…
+      </Button>
+      <ConfirmDialog
+        title="Stop this call?"
+        verb="Stop call"
+        keep="Let it run"
+        isOpen={isAsking}
+        onClose={() => setAsking(false)}
+        onConfirm={stop}
+      >
+        <p>
+          The tool is asked to stop, and the call fails. What a write has done by then stays done: check
+          before you repeat it.
+        </p>
+      </ConfirmDialog>
+    </>
+  )
+}

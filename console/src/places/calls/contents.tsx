@@ -1,0 +1,109 @@
+import { useQuery } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { Button } from '../../parts/button.tsx'
+import { Code, toJson } from '../../parts/code.tsx'
+import { Note } from '../../parts/meaning.tsx'
+import { messageOf } from '../../parts/states.tsx'
+import { Table } from '../../parts/table.tsx'
+import { type CallDetails, type CallOutcome, contentsQuery, type JournalRow } from './api.ts'
+
+/** What went in and what came out: for those allowed, when they ask. */
+export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
+  const asked = useQuery(contentsQuery(call.record))
+  if (call.contents === 'hidden')
+    return (
+      <Note icon="lock">
+        Input and outcome are for people with the scope calls:read. Ask who runs the server.
+      </Note>
+    )
+  if (call.contents === 'gone')
+    return (
+      <Note icon="clock">
+        Input and outcome are gone: results are kept for as long as calls.retentionHours says.
+      </Note>
+    )
+  if (asked.data === undefined)
+    return (
+      <div className="stack-3">
+        <Note
+          icon="eye"
+          action={
+            <Button isSmall writes isBusy={asked.isFetching} onClick={() => void asked.refetch()}>
+              Show input and output
+            </Button>
+          }
+        >
+          That you looked is written to the journal, with your name.
+        </Note>
+        {asked.error !== null && <Note tone="failed">{messageOf(asked.error)}</Note>}
+      </div>
+    )
+  const { input, outcome, late_outcome: late, contents } = asked.data
+  if (contents !== 'shown') return <Note icon="clock">Input and outcome are gone.</Note>
+  return (
+    <div className="stack-3">
+      <Code label="Input" text={toJson(input)} isJson />
+      {outcome === undefined ? (
+        <p className="soft">There is no outcome yet.</p>
+      ) : (
+        <Outcome outcome={outcome} label="Output" />
+      )}
+      {late !== undefined && <Outcome outcome={late} label="Late output, which changes nothing" />}
+    </div>
+  )
+}
+
+function Outcome({ outcome, label }: { readonly outcome: CallOutcome; readonly label: string }): ReactNode {
+  if (outcome.ok) return <Code label={label} text={toJson(outcome.value)} isJson />
+  return (
+    <>
+      <Note tone="failed">{outcome.error.message}</Note>
+      <Code label="Error" text={toJson(outcome.error)} isJson />
+    </>
+  )
+}
+
+/** What the journal has of a call, as it stands there. */
+export function JournalRows({ rows }: { readonly rows: readonly JournalRow[] }): ReactNode {
+  if (rows.length === 0)
+    return <p className="soft pad">The commits of this call are older than the journal is kept.</p>
+  return (
+    <div className="stack-3">
+      <Table
+        caption="Commits that this call names"
+        className="journal-rows"
+        columns={[{ title: 'Commit', className: 'c-commit' }, { title: 'Event' }]}
+      >
+        <tbody>
+          {rows.flatMap(({ writer, group, link, events }) =>
+            events.map((event, index) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: events of a commit keep their order.
+              <tr key={`${writer} ${group} ${index}`}>
+                <td className="mono dim" title={`Writer ${writer}, commit ${group}, link ${link}`}>
+                  {writer.slice(0, 8)}:{group}
+                </td>
+                <th scope="row">
+                  <code>{event.type}</code>
+                  <span className="desc">{factsOf(event)}</span>
+                </th>
+              </tr>
+            )),
+          )}
+        </tbody>
+      </Table>
+      <p className="meta dim pad">
+        The commits that the call and its run name. collet journal prints everything.
+      </p>
+    </div>
+  )
+}
+
+/** What the page shows elsewhere. */
+const SHOWN: ReadonlySet<string> = new Set(['type', 'at', 'record', 'tenant', 'principal', 'tool'])
+
+function factsOf(event: JournalRow['events'][number]): string {
+  return Object.entries(event)
+    .filter(([name]) => !SHOWN.has(name))
+    .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join(' ')
+}

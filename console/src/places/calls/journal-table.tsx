@@ -1,0 +1,232 @@
+import { useVirtualizer } from '@tanstack/react-virtual'
+import {
+  type FocusEvent,
+  memo,
+  type ReactNode,
+  type RefObject,
+  useEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from 'react'
+import { countOf, formatClock } from '../../parts/format.ts'
+import { StateMark, ToolName } from '../../parts/meaning.tsx'
+import { type Column, Table, useListKeys } from '../../parts/table.tsx'
+import { type CallRow, formatTook } from './api.ts'
+import type { LiveJournal } from './use-journal.ts'
+
+const COLUMNS: readonly Column[] = [
+  { title: 'Time', className: 'c-time' },
+  { title: 'State', className: 'c-state' },
+  { title: 'Tool' },
+  { title: 'Principal', className: 'c-who' },
+  { title: 'Took', className: 'c-dur', isEnd: true },
+]
+
+const ROW_PX = 32
+/** A row of a phone has two lines. */
+const PHONE_ROW_PX = 65
+const PHONE = '(max-width: 45rem)'
+/** Rows before the end at which older ones are asked for. */
+const NEAR_END = 20
+
+/** The rows of the journal: only those in view are drawn, and none moves under the pointer. */
+export function JournalTable({ live, scroller, selected, onOpen }: JournalTableProps): ReactNode {
+  const { rows, waiting, older } = live.view
+  const isPhone = useMedia(PHONE)
+  const top = useRef<HTMLDivElement>(null)
+  const rowPx = isPhone ? PHONE_ROW_PX : ROW_PX
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => rowPx,
+    overscan: 12,
+    scrollMargin: (top.current?.offsetTop ?? 0) - (scroller.current?.offsetTop ?? 0),
+    getItemKey: (index) => rows[index]?.record ?? index,
+  })
+  const keys = useListKeys({
+    length: rows.length,
+    reveal: (index) => virtual.scrollToIndex(index, { align: 'auto' }),
+  })
+  const hold = useHold(live, scroller)
+  const drawn = virtual.getVirtualItems()
+  const [first, last] = [drawn[0], drawn.at(-1)]
+  const { loadOlder } = live
+  const isNearEnd = last !== undefined && last.index > rows.length - NEAR_END
+  useEffect(() => {
+    if (older !== null && isNearEnd) loadOlder()
+  }, [older, isNearEnd, loadOlder])
+  const margin = virtual.options.scrollMargin
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: it only holds the rows still; whoever uses the keyboard holds them by the focus.
+    <div ref={top} className="journal" onKeyDown={keys.onKeyDown} {...hold.props}>
+      {waiting > 0 && (
+        <div className="new-calls">
+          <button type="button" className="btn sm" onClick={hold.showNew}>
+            {countOf(waiting, 'new call')}
+          </button>
+        </div>
+      )}
+      <Table caption="Calls, newest first" columns={COLUMNS} className="calls">
+        <tbody>
+          {first !== undefined && first.start > margin && <Space px={first.start - margin} />}
+          {drawn.map(({ index, key }) => {
+            const row = rows[index]
+            if (row === undefined) return null
+            const isStep = row.parent !== null && hasParentBefore(rows, index)
+            return (
+              <JournalRow
+                key={key}
+                row={row}
+                index={index}
+                isSelected={row.record === selected}
+                step={isStep ? (rows[index + 1]?.parent === row.parent ? 'inner' : 'last') : undefined}
+                isTabStop={keys.current === index}
+                link={keys.rowProps(index)}
+                onOpen={onOpen}
+              />
+            )
+          })}
+          {last !== undefined && virtual.getTotalSize() > last.end - margin && (
+            <Space px={virtual.getTotalSize() - (last.end - margin)} />
+          )}
+        </tbody>
+      </Table>
+    </div>
+  )
+}
+
+interface JournalTableProps {
+  readonly live: LiveJournal
+  readonly scroller: RefObject<HTMLElement | null>
+  readonly selected: string | undefined
+  readonly onOpen: (record: string) => void
+}
+
+/** In place of rows that are not drawn. */
+function Space({ px }: { readonly px: number }): ReactNode {
+  return (
+    <tr className="space" style={{ height: px }}>
+      <td colSpan={COLUMNS.length} />
+    </tr>
+  )
+}
+
+interface JournalRowProps {
+  readonly row: CallRow
+  readonly index: number
+  readonly isSelected: boolean
+  readonly step: 'inner' | 'last' | undefined
+  readonly isTabStop: boolean
+  readonly link: ReturnType<ReturnType<typeof useListKeys>['rowProps']>
+  readonly onOpen: (record: string) => void
+}
+
+const JournalRow = memo(
+  function JournalRow({ row, isSelected, step, link, onOpen }: JournalRowProps): ReactNode {
+    const at = formatClock(row.created_at, { withMs: true })
+    const kind = step === undefined ? '' : step === 'last' ? 'step last' : 'step'
+    return (
+      <tr
+        className={kind === '' ? undefined : kind}
+        aria-selected={isSelected}
+        data-record={row.record}
+        onClick={() => onOpen(row.record)}
+      >
+        <td className="num mono dim m-time">
+          <time dateTime={row.created_at}>
+            {at.slice(0, -4)}
+            <i>{at.slice(-4)}</i>
+          </time>
+        </td>
+        <td className="m-state">
+          <StateMark state={row.state} isCalm />
+        </td>
+        <th scope="row" className="m-tool">
+          <a
+            {...link}
+            className="tool-link flat"
+            href={`calls/${encodeURIComponent(row.record)}`}
+            onClick={(event) => {
+              // With a key held, the browser opens the page of the call elsewhere.
+              if (event.metaKey || event.ctrlKey || event.shiftKey) return event.stopPropagation()
+              event.preventDefault()
+            }}
+          >
+            <span className="clip" title={row.tool}>
+              <ToolName name={row.tool} />
+            </span>
+          </a>
+        </th>
+        <td className="m-who">
+          <span className={step === undefined ? 'clip mono dim' : 'clip dim'} title={row.principal}>
+            {step === undefined ? row.principal : 'step'}
+          </span>
+        </td>
+        <td className="end num m-dur soft">{row.took_ms === null ? '—' : formatTook(row.took_ms)}</td>
+      </tr>
+    )
+  },
+  // What links do with focus is the same for every drawing of the same place.
+  (before, after) =>
+    before.row === after.row &&
+    before.index === after.index &&
+    before.isSelected === after.isSelected &&
+    before.step === after.step &&
+    before.isTabStop === after.isTabStop,
+)
+
+/** Rows are held while the pointer is over them, one has the focus, or somebody has scrolled down. */
+function useHold({ journal }: LiveJournal, scroller: RefObject<HTMLElement | null>) {
+  const over = useRef({ isPointed: false, isFocused: false })
+  const look = (): void => {
+    const { isPointed, isFocused } = over.current
+    journal.hold(isPointed || isFocused || (scroller.current?.scrollTop ?? 0) > 0)
+  }
+  const note = (change: Partial<typeof over.current>) => () => {
+    Object.assign(over.current, change)
+    look()
+  }
+  useEffect(() => {
+    const list = scroller.current
+    list?.addEventListener('scroll', look, { passive: true })
+    return () => list?.removeEventListener('scroll', look)
+  })
+  return {
+    props: {
+      onPointerEnter: note({ isPointed: true }),
+      onPointerLeave: note({ isPointed: false }),
+      onFocus: note({ isFocused: true }),
+      onBlur(event: FocusEvent<HTMLElement>): void {
+        // From row to row the list is held on.
+        if (!event.currentTarget.contains(event.relatedTarget)) note({ isFocused: false })()
+      },
+    },
+    showNew(): void {
+      scroller.current?.scrollTo({ top: 0 })
+      journal.hold(false)
+      look()
+    },
+  }
+}
+
+function hasParentBefore(rows: readonly CallRow[], index: number): boolean {
+  const parent = rows[index]?.parent
+  for (let before = index - 1; before >= 0; before -= 1) {
+    const row = rows[before]
+    if (row?.record === parent) return true
+    if (row?.parent == null) return false
+  }
+  return false
+}
+
+function useMedia(query: string): boolean {
+  const [media] = useState(() => matchMedia(query))
+  return useSyncExternalStore(
+    (tell) => {
+      media.addEventListener('change', tell)
+      return () => media.removeEventListener('change', tell)
+    },
+    () => media.matches,
+  )
+}

@@ -1,0 +1,138 @@
+import { createStore, type Store } from '../../store.ts'
+import type { CallChanges, CallPage, CallRow } from './api.ts'
+
+/** What the list shows. */
+export interface JournalView {
+  /** In the order of the list: newest first, steps below the call they belong to. */
+  readonly rows: readonly CallRow[]
+  /** How many came while the list is held; they are shown when it is let go. */
+  readonly waiting: number
+  /** Where older ones are; `null` when there are none. */
+  readonly older: Older | null
+  /** How many calls began, all in all. */
+  readonly begun: number
+}
+
+/** By the server's own place, or by time after rows were let go. */
+type Older = { readonly before: number } | { readonly until: string }
+
+/** A list of more rows is slow to walk through, and nobody reads it. */
+const MOST_ROWS = 2_000
+
+const NOTHING: JournalView = { rows: [], waiting: 0, older: null, begun: 0 }
+
+/**
+ * The rows of the journal. What changes is drawn where it stands; what is new comes on top, unless the list is held: then it waits,
+ * so that no row moves under the pointer.
+ */
+export class Journal {
+  readonly view: Store<JournalView> = createStore(NOTHING)
+  #rows = new Map<string, CallRow>()
+  #waiting = new Map<string, CallRow>()
+  #older: Older | null = null
+  #begun = 0
+  #isHeld = false
+
+  /** The first page of a list, from the server. What is known to be newer stays. */
+  fill({ calls, next }: CallPage): void {
+    const newer = [...this.#rows.values(), ...this.#waiting.values()]
+    this.#rows = new Map(calls.map((call) => [call.record, call]))
+    this.#waiting.clear()
+    this.#older = next === null ? null : { before: next }
+    for (const call of newer) if (this.#rows.has(call.record)) this.#put(this.#rows, call)
+    this.#tell()
+  }
+
+  /** The next older page. */
+  append({ calls, next }: CallPage): void {
+    for (const call of calls) if (!this.#rows.has(call.record)) this.#rows.set(call.record, call)
+    this.#older = next === null ? null : { before: next }
+    this.#tell()
+  }
+
+  take({ calls, left }: CallChanges): void {
+    for (const record of left) {
+      this.#rows.delete(record)
+      this.#waiting.delete(record)
+    }
+    for (const call of calls) {
+      if (this.#rows.has(call.record)) this.#put(this.#rows, call)
+      else if (this.#waiting.has(call.record)) this.#put(this.#waiting, call)
+      else {
+        this.#waiting.set(call.record, call)
+        this.#begun += 1
+      }
+    }
+    if (!this.#isHeld) this.#release()
+    this.#tell()
+  }
+
+  /** While a row is under the pointer, has the focus or is scrolled to, rows stay where they are. */
+  hold(isHeld: boolean): void {
+    this.#isHeld = isHeld
+    if (isHeld || this.#waiting.size === 0) return
+    this.#release()
+    this.#tell()
+  }
+
+  clear(): void {
+    this.#rows.clear()
+    this.#waiting.clear()
+    this.#older = null
+    this.#tell()
+  }
+
+  /** Puts what waits on top, and lets go of what is too much at the end. */
+  #release(): void {
+    if (this.#waiting.size === 0) return
+    const came = [...this.#waiting.values()].toSorted(newestFirst)
+    const all = [...came, ...this.#rows.values()]
+    const kept = all.slice(0, MOST_ROWS)
+    const last = kept.at(-1)
+    // The same millisecond may have more: those that are here already are not taken twice.
+    if (kept.length < all.length && last !== undefined)
+      this.#older = { until: new Date(Date.parse(last.created_at) + 1).toISOString() }
+    this.#rows = new Map(kept.map((call) => [call.record, call]))
+    this.#waiting.clear()
+  }
+
+  /** An answer to an older question does not undo what came since: what has ended does not run again in the same attempt. */
+  #put(rows: Map<string, CallRow>, call: CallRow): void {
+    const known = rows.get(call.record)
+    const isOlder =
+      known !== undefined &&
+      (known.attempt > call.attempt ||
+        (known.attempt === call.attempt && known.finished_at !== null && call.finished_at === null))
+    if (!isOlder)
+      rows.set(call.record, { ...known, ...call, error_code: call.error_code ?? sameCode(known, call) })
+  }
+
+  #tell(): void {
+    this.view.set({
+      rows: withSteps([...this.#rows.values()]),
+      waiting: this.#waiting.size,
+      older: this.#older,
+      begun: this.#begun,
+    })
+  }
+}
+
+function sameCode(known: CallRow | undefined, call: CallRow): string | null {
+  return known?.state === call.state ? known.error_code : null
+}
+
+function newestFirst(one: CallRow, other: CallRow): number {
+  return one.created_at < other.created_at ? 1 : one.created_at > other.created_at ? -1 : 0
+}
+
+/** Steps stand below the call they belong to, if that is here. */
+function withSteps(rows: readonly CallRow[]): readonly CallRow[] {
+  if (!rows.some(({ parent }) => parent !== null)) return rows
+  const here = new Set(rows.map(({ record }) => record))
+  const steps = Map.groupBy(
+    rows.filter(({ parent }) => parent !== null && here.has(parent)),
+    ({ parent }) => parent,
+  )
+  const place = (row: CallRow): readonly CallRow[] => [row, ...(steps.get(row.record) ?? []).flatMap(place)]
+  return rows.filter(({ parent }) => parent === null || !here.has(parent)).flatMap(place)
+}

@@ -1,0 +1,124 @@
+import { Combobox, ComboboxItem, ComboboxPopover, ComboboxProvider } from '@ariakit/react'
+import { useQuery } from '@tanstack/react-query'
+import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from 'react'
+import { toolsQuery } from '../../api/tools.ts'
+import { Icon } from '../../parts/icon.tsx'
+import { finished, suggestionsFor, type Token } from './query.ts'
+
+/**
+ * A line of words, `status:error tool:Gmail.*`. A word that is done is a token with a cross; the last one is being written, with
+ * what may come next below it.
+ */
+export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
+  const [word, setWord] = useState('')
+  const [isOpen, setOpen] = useState(false)
+  const input = useRef<HTMLInputElement>(null)
+  const problems = useId()
+  const { data } = useQuery({ ...toolsQuery, enabled: word.startsWith('tool:'), retry: false })
+  const suggestions = suggestionsFor(word, { tools: data?.listing.tools.map(({ id }) => id) ?? [] })
+  const texts = tokens.map(({ text }) => text)
+
+  const put = (done: string): void => {
+    onChange([
+      ...texts,
+      ...done
+        .split(/\s+/)
+        .map(finished)
+        .filter((each) => each !== ''),
+    ])
+    setWord('')
+  }
+  /** A key wants a value; everything else is done. */
+  const choose = (text: string): void => {
+    if (text.endsWith(':')) setWord(text)
+    else put(text)
+    input.current?.focus()
+  }
+  const onKeyDown = (event: KeyboardEvent<HTMLInputElement>): void => {
+    if (event.key === 'Backspace' && word === '' && texts.length > 0) {
+      // The last token is written again.
+      event.preventDefault()
+      setWord(texts.at(-1) ?? '')
+      onChange(texts.slice(0, -1))
+    } else if (event.key === 'Enter' && !event.currentTarget.hasAttribute('aria-activedescendant')) {
+      // None of the suggestions is meant.
+      event.preventDefault()
+      put(word)
+    } else if (event.key === 'Escape' && !isOpen) {
+      if (word === '') event.currentTarget.blur()
+      setWord('')
+    }
+  }
+  return (
+    <form className="query grow" role="search" onSubmit={(event) => event.preventDefault()}>
+      <Icon name="search" />
+      {tokens.map((token, index) => (
+        <TokenChip
+          // biome-ignore lint/suspicious/noArrayIndexKey: the same word may stand there twice.
+          key={`${index} ${token.text}`}
+          token={token}
+          onRemove={() => {
+            onChange(texts.filter((_, at) => at !== index))
+            input.current?.focus()
+          }}
+        />
+      ))}
+      <ComboboxProvider
+        value={word}
+        setValue={(value) => (/\s$/.test(value) ? put(value) : setWord(value))}
+        open={isOpen && suggestions.length > 0}
+        setOpen={setOpen}
+        setSelectedValue={(value) => {
+          if (typeof value === 'string') choose(value)
+        }}
+      >
+        <Combobox
+          ref={input}
+          aria-label="Filter calls"
+          aria-describedby={problems}
+          placeholder={tokens.length === 0 ? 'status:error tool:Gmail.* duration:>500ms' : ''}
+          spellCheck={false}
+          autoComplete="list"
+          data-page-search=""
+          onKeyDown={onKeyDown}
+        />
+        <ComboboxPopover className="menu suggestions" gutter={8} unmountOnHide>
+          {suggestions.map(({ text, about }) => (
+            <ComboboxItem
+              key={text}
+              className="menu-item"
+              value={text}
+              setValueOnClick={false}
+              hideOnClick={!text.endsWith(':')}
+            >
+              <code>{text}</code>
+              <span className="dim">{about}</span>
+            </ComboboxItem>
+          ))}
+        </ComboboxPopover>
+      </ComboboxProvider>
+      <kbd>/</kbd>
+      <span id={problems} className="vh">
+        {tokens.map(({ problem }) => problem).join(' ')}
+      </span>
+    </form>
+  )
+}
+
+interface QueryBarProps {
+  readonly tokens: readonly Token[]
+  readonly onChange: (words: readonly string[]) => void
+}
+
+function TokenChip({ token, onRemove }: { readonly token: Token; readonly onRemove: () => void }): ReactNode {
+  const { key, value, problem } = token
+  return (
+    <span className={problem === undefined ? 'tok' : 'tok bad'} title={problem}>
+      <b>{key}</b>
+      <span className="clip">{value}</span>
+      <button type="button" aria-label={`Remove ${key} ${value}`} onClick={onRemove}>
+        <Icon name="close" size={12} />
+      </button>
+    </span>
+  )
+}

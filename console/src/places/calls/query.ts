@@ -1,0 +1,201 @@
+/** A word of the query bar: `status:error`, `tool:Gmail.*`, `duration:>500ms`, `since:30m`. */
+export interface Token {
+  readonly text: string
+  readonly key: string
+  readonly value: string
+  /** What is wrong with it, and what would be right. Such a token filters nothing. */
+  readonly problem?: string
+}
+
+/** What a query means: the filters of the admin API, and the options of the command line. */
+export interface CallQuery {
+  readonly tokens: readonly Token[]
+  /** `since` and `until` may be how long ago; `paramsOf` makes times of them. */
+  readonly filters: Filters
+}
+
+export type Filters = Readonly<Partial<Record<FilterName, string>>>
+type FilterName = (typeof FILTER_NAMES)[number]
+
+const FILTER_NAMES = ['state', 'tool', 'principal', 'tenant', 'slow', 'quick', 'since', 'until'] as const
+
+const STATES = ['running', 'parked', 'succeeded', 'failed', 'released', 'ambiguous'] as const
+export type CallStateName = (typeof STATES)[number]
+
+const STATE_WORDS: readonly string[] = ['error', ...STATES]
+
+/** Reads a query. Every word is kept, also one that means nothing: it is shown with what is wrong. */
+export function readQuery(text: string): CallQuery {
+  const filters: Partial<Record<FilterName, string>> = {}
+  const tokens = text
+    .split(/\s+/)
+    .filter((word) => word !== '')
+    .map((word) => readToken(word, filters))
+  return { tokens, filters }
+}
+
+/** What is typed is a word of its own until it is done. A word without a key looks for a tool. */
+export function finished(word: string): string {
+  const bare = word.trim()
+  return bare === '' || bare.includes(':') ? bare : `tool:${bare.includes('*') ? bare : `*${bare}*`}`
+}
+
+function readToken(text: string, filters: Partial<Record<FilterName, string>>): Token {
+  const colon = text.indexOf(':')
+  const [key, value] = colon === -1 ? ['tool', text] : [text.slice(0, colon), text.slice(colon + 1)]
+  const reader = KEYS.get(key)
+  if (reader === undefined) return { text, key, value, problem: unknownKey(key) }
+  if (value === '') return { text, key, value, problem: `Write ${reader.example} after ${key}.` }
+  const read = reader.read(value)
+  if (typeof read === 'string') return { text, key, value, problem: read }
+  const [[name, filter]] = read
+  if (filters[name] !== undefined)
+    return { text, key, value, problem: `There is another ${key}. Remove one.` }
+  filters[name] = filter
+  return { text, key, value }
+}
+
+function unknownKey(key: string): string {
+  const near = [...KEYS.keys()].find((known) => known.startsWith(key.slice(0, 2)))
+  const meant = near === undefined ? `Use ${[...KEYS.keys()].join(', ')}.` : `Did you mean ${near}?`
+  return `There is no filter "${key}". ${meant}`
+}
+
+interface KeyReader {
+  readonly example: string
+  readonly about: string
+  /** The filter that a value stands for, or what is wrong with it. */
+  read(value: string): readonly [readonly [FilterName, string]] | string
+}
+
+const anyText = (name: FilterName) => (value: string) => [[name, value]] as const
+
+const KEYS: ReadonlyMap<string, KeyReader> = new Map<string, KeyReader>([
+  ['status', { example: 'error', about: 'How it stands', read: readStates }],
+  ['tool', { example: 'Gmail.*', about: 'Name or pattern', read: anyText('tool') }],
+  ['principal', { example: 'key:alice', about: 'Who called', read: anyText('principal') }],
+  ['duration', { example: '>500ms', about: 'How long it took', read: readDuration }],
+  ['since', { example: '30m', about: 'Asked for since', read: (value) => readTime('since', value) }],
+  ['until', { example: '5m', about: 'Asked for before', read: (value) => readTime('until', value) }],
+  ['tenant', { example: 'acme', about: 'Of which tenant', read: anyText('tenant') }],
+])
+
+function readStates(value: string): readonly [readonly ['state', string]] | string {
+  const stranger = value.split(',').find((word) => !STATE_WORDS.includes(word))
+  return stranger === undefined
+    ? [['state', value]]
+    : `"${stranger}" is no status. Use ${STATE_WORDS.join(', ')}, or several with commas.`
+}
+
+const DURATION_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000 }
+
+/** Milliseconds are whole, so that "more than" is "at least one more". */
+function readDuration(value: string): readonly [readonly [FilterName, string]] | string {
+  const [, sign = '>', number = '', unit = 'ms'] =
+    /^(>=|<=|>|<)?(\d{1,9}(?:\.\d{1,3})?)(ms|s|m)?$/.exec(value) ?? []
+  if (number === '') return 'Write how long: >500ms, <2s or >=1m.'
+  const ms = Number(number) * (DURATION_MS[unit] ?? 1)
+  if (sign === '>=') return [['slow', String(Math.ceil(ms))]]
+  if (sign === '>') return [['slow', String(Math.floor(ms) + 1)]]
+  return [['quick', String(sign === '<' ? Math.ceil(ms) : Math.floor(ms) + 1)]]
+}
+
+const AGO = /^(\d{1,6})([smhd])$/
+const AGO_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+function readTime(name: 'since' | 'until', value: string): readonly [readonly [FilterName, string]] | string {
+  const isTime = AGO.test(value) || (/^\d{4}-\d{2}-\d{2}/.test(value) && Number.isFinite(Date.parse(value)))
+  return isTime
+    ? [[name, value]]
+    : 'Write how long ago, like 30m, 12h or 7d, or a time like 2026-01-31T10:00Z.'
+}
+
+/** The query of a request to the admin API, at this moment. */
+export function paramsOf(filters: Filters, more: Readonly<Record<string, string>> = {}): URLSearchParams {
+  const params = new URLSearchParams(more)
+  for (const name of FILTER_NAMES) {
+    const value = filters[name]
+    if (value === undefined) continue
+    params.set(name, name === 'since' || name === 'until' ? new Date(timeOf(value)).toISOString() : value)
+  }
+  return params
+}
+
+function timeOf(value: string): number {
+  const [, amount, unit = ''] = AGO.exec(value) ?? []
+  return amount === undefined ? Date.parse(value) : Date.now() - Number(amount) * (AGO_MS[unit] ?? 0)
+}
+
+/** `30 minutes`, for a time that a query names as how long ago. */
+export function spanOf({ since = '30m', until }: Filters): string {
+  const [, amount = '', unit = ''] = AGO.exec(since) ?? []
+  const word = { s: 'second', m: 'minute', h: 'hour', d: 'day' }[unit]
+  if (word === undefined || until !== undefined) return 'this time'
+  return amount === '1' ? `1 ${word}` : `${amount} ${word}s`
+}
+
+/** The same on the command line. */
+export function commandOf(filters: Filters, isLive: boolean): string {
+  const options = FILTER_NAMES.flatMap((name) => {
+    const value = filters[name]
+    return value === undefined ? [] : [`--${name} ${quoted(value)}`]
+  })
+  return ['collet calls', ...options, ...(isLive ? ['--follow'] : [])].join(' ')
+}
+
+/** As a shell takes it. */
+export function quoted(value: string): string {
+  return /^[\w.:/@,+-]+$/.test(value) ? value : `'${value.replaceAll("'", String.raw`'\''`)}'`
+}
+
+interface Suggestion {
+  readonly text: string
+  readonly about: string
+}
+
+/** What may come next: keys, and the values of the key that is being written. */
+export function suggestionsFor(
+  word: string,
+  known: { readonly tools: readonly string[] },
+): readonly Suggestion[] {
+  const colon = word.indexOf(':')
+  if (colon === -1)
+    return [...KEYS]
+      .filter(([key]) => key.startsWith(word.toLowerCase()))
+      .map(([key, { example, about }]) => ({ text: `${key}:`, about: `${about}, like ${key}:${example}` }))
+  const [key, value] = [word.slice(0, colon), word.slice(colon + 1).toLowerCase()]
+  const values = valuesOf(key, known.tools)
+  return values
+    .filter(({ text }) => text.toLowerCase().includes(value))
+    .slice(0, MOST_SUGGESTIONS)
+    .map(({ text, about }) => ({ text: `${key}:${text}`, about }))
+}
+
+const MOST_SUGGESTIONS = 8
+
+const STATE_ABOUT: Readonly<Record<string, string>> = {
+  error: 'failed, released or ambiguous',
+  running: 'The tool is at it',
+  parked: 'Waits for a person',
+  succeeded: 'Gave a value',
+  failed: 'Gave an error',
+  released: 'Nothing took effect; may be tried again',
+  ambiguous: 'Nobody knows whether it took effect',
+}
+
+function valuesOf(key: string, tools: readonly string[]): readonly Suggestion[] {
+  if (key === 'status') return STATE_WORDS.map((text) => ({ text, about: STATE_ABOUT[text] ?? '' }))
+  if (key === 'since' || key === 'until')
+    return ['5m', '30m', '1h', '12h', '7d'].map((text) => ({ text, about: `${spanOf({ since: text })} ago` }))
+  if (key === 'duration')
+    return ['>500ms', '>2s', '>1m', '<10ms'].map((text) => ({
+      text,
+      about: text.startsWith('>') ? 'Slower' : 'Quicker',
+    }))
+  if (key !== 'tool') return []
+  const kits = new Set(tools.map((tool) => tool.replace(/[^.]*$/, '')).filter((kit) => kit !== ''))
+  return [
+    ...[...kits].map((kit) => ({ text: `${kit}*`, about: 'All tools of it' })),
+    ...tools.map((tool) => ({ text: tool, about: '' })),
+  ]
+}

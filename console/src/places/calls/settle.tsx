@@ -1,0 +1,187 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { request } from '../../api/client.ts'
+import { useEcho } from '../../app/echo.tsx'
+import { Button } from '../../parts/button.tsx'
+import { ConfirmDialog } from '../../parts/dialog.tsx'
+import { Choices, Field, TextArea, TextInput } from '../../parts/field.tsx'
+import { formatClock } from '../../parts/format.ts'
+import { Note } from '../../parts/meaning.tsx'
+import { type CallDetails, useMay } from './api.ts'
+import { quoted } from './query.ts'
+
+type Ending = 'succeeded' | 'failed' | 'not-run'
+
+const WORDS: Readonly<Record<Ending, string>> = {
+  succeeded: 'succeeded',
+  failed: 'failed',
+  'not-run': 'never run',
+}
+
+/** For a person who has looked at the other side: says what really happened. Nothing changes before the server has answered. */
+export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode {
+  const client = useQueryClient()
+  const [as, setAs] = useState<Ending>()
+  const [value, setValue] = useState('')
+  const [why, setWhy] = useState('')
+  const [isAsking, setAsking] = useState(false)
+  const [problems, setProblems] = useState<Problems>({})
+  const mayIt = useMay('calls:settle')
+  const hasValue = as === 'succeeded' && value.trim() !== ''
+  useEcho(
+    [
+      `collet calls settle ${call.record} --as ${as ?? 'ENDING'}`,
+      ...(hasValue ? [`--value ${quoted(value.trim())}`] : []),
+      `--why ${quoted(why === '' ? 'WHY' : why)}`,
+    ].join(' '),
+  )
+  const settle = async (): Promise<void> => {
+    const body = { as, why: why.trim(), ...(hasValue ? { value: JSON.parse(value) } : {}) }
+    await request(`/admin/calls/${encodeURIComponent(call.record)}/settle`, { method: 'POST', body })
+    await client.invalidateQueries({ queryKey: ['call', call.record] })
+    void client.invalidateQueries({ queryKey: ['calls'] })
+  }
+  const submit = (): void => {
+    const found = problemsIn({ as, why, value: hasValue ? value : '' })
+    setProblems(found)
+    if (Object.keys(found).length === 0) setAsking(true)
+  }
+  if (!mayIt)
+    return (
+      <section className="settle" aria-label="Settle this call">
+        <Note icon="lock">To settle a call takes the scope calls:settle. Ask who runs the server.</Note>
+      </section>
+    )
+  return (
+    <form
+      className="settle"
+      aria-labelledby="settle-title"
+      onSubmit={(event) => {
+        event.preventDefault()
+        submit()
+      }}
+    >
+      <h2 id="settle-title">Settle this call</h2>
+      <div className="check-it">
+        <h3>Check first</h3>
+        <ol>
+          <li>
+            Open the service that <b>{call.tool.replace(/@.*/, '')}</b> talks to.
+          </li>
+          <li>
+            Look for what this call would have done there, at about{' '}
+            <b className="num">{formatClock(call.created_at)}</b>.
+          </li>
+        </ol>
+      </div>
+      <Choices<Ending>
+        legend="What did you find?"
+        name="as"
+        value={as}
+        onChange={setAs}
+        choices={[
+          {
+            value: 'succeeded',
+            label: 'It took effect',
+            explanation: 'The caller gets "took effect, result unknown", or the value you paste below.',
+          },
+          { value: 'failed', label: 'It failed', explanation: 'Final. The key stays used.' },
+          {
+            value: 'not-run',
+            label: 'It never ran',
+            explanation: 'Frees the key: the next request with it will run.',
+          },
+        ]}
+      />
+      {problems.as !== undefined && <Note tone="failed">{problems.as}</Note>}
+      {as === 'succeeded' && (
+        <Field
+          label="Value"
+          note="JSON, optional"
+          {...(problems.value === undefined ? {} : { error: problems.value })}
+        >
+          {(control) => (
+            <TextArea
+              {...control}
+              isMono
+              rows={2}
+              placeholder='{"id": "…"}'
+              value={value}
+              onChange={(event) => setValue(event.currentTarget.value)}
+            />
+          )}
+        </Field>
+      )}
+      <Field
+        label="Reason"
+        note="kept in the journal"
+        {...(problems.why === undefined ? {} : { error: problems.why })}
+      >
+        {(control) => (
+          <TextInput
+            {...control}
+            value={why}
+            maxLength={1_000}
+            onChange={(event) => setWhy(event.currentTarget.value)}
+          />
+        )}
+      </Field>
+      <div className="row">
+        <Button kind="primary" submits writes>
+          {as === undefined ? 'Settle…' : `Settle as ${WORDS[as]}…`}
+        </Button>
+        <span className="meta dim">Once settled it never changes.</span>
+      </div>
+      <ConfirmDialog
+        title={`Settle as ${WORDS[as ?? 'failed']}?`}
+        verb={`Settle as ${WORDS[as ?? 'failed']}`}
+        keep="Look again"
+        isOpen={isAsking}
+        onClose={() => setAsking(false)}
+        onConfirm={settle}
+      >
+        <p>
+          {as === undefined ? '' : EFFECTS[as]} Your name and your reason go into the journal. It cannot be
+          taken back.
+        </p>
+      </ConfirmDialog>
+    </form>
+  )
+}
+
+const EFFECTS: Readonly<Record<Ending, string>> = {
+  succeeded: 'From now on whoever asks with this key hears that it took effect.',
+  failed: 'From now on whoever asks with this key hears that it failed.',
+  'not-run': 'The next request with this key runs the tool.',
+}
+
+interface Problems {
+  readonly as?: string
+  readonly why?: string
+  readonly value?: string
+}
+
+function problemsIn({
+  as,
+  why,
+  value,
+}: {
+  readonly as: Ending | undefined
+  readonly why: string
+  readonly value: string
+}): Problems {
+  return {
+    ...(as === undefined ? { as: 'Say what you found.' } : {}),
+    ...(why.trim() === '' ? { why: 'Say how you know. It goes into the journal.' } : {}),
+    ...(value === '' || isJson(value) ? {} : { value: 'This is no JSON. Text needs quotes: "sent".' }),
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}

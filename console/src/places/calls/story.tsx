@@ -1,0 +1,224 @@
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { formatClock, formatDuration } from '../../parts/format.ts'
+import type { IconName } from '../../parts/icon.tsx'
+import { StateMark, ToolName } from '../../parts/meaning.tsx'
+import type { TimelineEvent } from '../../parts/timeline.tsx'
+import { type CallDetails, type CallRow, formatTook } from './api.ts'
+
+/** What happened to a call, in order and in words: what its run tells, what the journal adds, and the steps it made. */
+export function storyOf(call: CallDetails): readonly TimelineEvent[] {
+  const told = call.timeline.flatMap(({ at, event, facts }, index) =>
+    inWords(event, facts, call).map((words) => ({ key: `r${index}`, at, ...words })),
+  )
+  const journaled = call.journal.flatMap(({ writer, group, events }) =>
+    events
+      .filter(({ type }) => FROM_JOURNAL.has(type))
+      .flatMap(({ type, at, ...facts }, index) =>
+        inWords(type, { ...facts, writer }, call).map((words) => ({
+          key: `j${group}-${index}`,
+          at,
+          ...words,
+        })),
+      ),
+  )
+  const steps = call.steps.map((step) => ({ key: step.record, at: step.created_at, ...stepWords(step) }))
+  return [...told, ...journaled, ...steps].toSorted(
+    (one, other) => timeOf(one) - timeOf(other) || rank(one) - rank(other),
+  )
+}
+
+/** How long the tool ran, and how long the call waited for people. */
+export function timesOf({ took_ms: took, ran_ms: ran, timeline }: CallDetails): string {
+  if (took === null) return 'not ended'
+  const hasWaited = timeline.some(
+    ({ event }) => event === 'interrupt.requested' || event === 'consent.requested',
+  )
+  if (ran === null) return formatTook(took)
+  return hasWaited && took > ran
+    ? `${formatTook(ran)} run, ${formatDuration(took - ran)} parked`
+    : formatTook(took)
+}
+
+/** What the run of a call does not tell. */
+const FROM_JOURNAL: ReadonlySet<string> = new Set([
+  ...['call.claimed', 'call.ambiguous', 'call.cut', 'call.settled', 'call.late', 'call.cancel_requested'],
+  ...['call.corrected', 'call.suspended', 'call.resumed'],
+])
+
+interface Words {
+  readonly icon: IconName
+  readonly tone?: string
+  readonly title: ReactNode
+  readonly detail?: ReactNode
+}
+
+type Facts = Readonly<Record<string, unknown>>
+
+/** Nothing for what says the same as another event. */
+function inWords(event: string, facts: Facts, call: CallDetails): readonly Words[] {
+  const tell = WORDS[event]
+  if (tell === undefined) return [{ icon: 'dot', title: <code>{event}</code> }]
+  const words = tell(facts, call)
+  return words === undefined ? [] : [words]
+}
+
+const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words | undefined>> = {
+  called: ({ attempt }) => ({
+    icon: 'ring',
+    title: isFirst(attempt) ? 'Requested' : `Requested again, attempt ${attempt}`,
+  }),
+  returned: ({ code, durationMs, attempt }, call) => ended(code, durationMs, attempt, call),
+  'call.claimed': ({ writer, attempt }) => ({
+    icon: 'lock',
+    title: 'Claimed',
+    detail: `Committed before anything ran, by writer ${short(writer)}${isFirst(attempt) ? '' : `, attempt ${attempt}`}.`,
+  }),
+  'interrupt.requested': ({ quorum, requiredScope, timeoutMs }) => ({
+    ...WAITS,
+    title: 'Parked',
+    detail: `Waits for ${quorum === 1 ? 'a yes' : `${text(quorum)} yeses`} of somebody with ${text(requiredScope)}, for ${formatDuration(Number(timeoutMs))} at most.`,
+  }),
+  'node.suspended': () => undefined,
+  'approval.granted': (facts) => decided('Approved', facts),
+  'approval.overridden': (facts) => decided('Approved over the others', facts),
+  'approval.rejected': (facts) => ({ ...decided('Rejected', facts), icon: 'rejected', tone: 'is-failed' }),
+  'interrupt.resolved': ({ action, by }) =>
+    action === 'accept'
+      ? { icon: 'play', title: 'May run' }
+      : { icon: 'clock', title: by === undefined ? 'Nobody decided in time' : 'The question was ended' },
+  'consent.requested': ({ provider }) => ({
+    ...WAITS,
+    title: 'Waits for consent',
+    detail: `A person must allow it at ${text(provider)}.`,
+  }),
+  'consent.suspended': () => undefined,
+  'consent.resolved': ({ action, reason }) => ({
+    icon: action === 'accept' ? 'approvals' : 'rejected',
+    title: action === 'accept' ? 'Consent given' : 'Consent refused',
+    detail: quote(reason),
+  }),
+  'connector.authorized': ({ provider }) => ({ icon: 'key', title: `Connected to ${text(provider)}` }),
+  'connector.auth_expired': ({ provider }) => ({
+    icon: 'clock',
+    title: `The access to ${text(provider)} had expired`,
+  }),
+  'session.opened': () => ({ icon: 'ring', title: 'Session opened' }),
+  'session.closed': ({ outcome }) => ({ icon: 'ring', title: 'Session closed', detail: text(outcome) }),
+  'call.corrected': () => ({ icon: 'replayed', title: 'Asked for with other input' }),
+  'call.suspended': () => ({ ...WAITS, title: 'Suspended', detail: 'One of its steps waits.' }),
+  'call.resumed': () => ({ icon: 'play', title: 'Went on' }),
+  'call.cut': ({ deadWriter }) => ({
+    icon: 'offline',
+    title: 'Cut off',
+    detail: `Writer ${short(deadWriter)} is gone. It may simply run again.`,
+  }),
+  'call.ambiguous': ({ deadWriter, writer }) => ({
+    icon: 'ambiguous',
+    tone: 'is-ambiguous',
+    title: 'Ambiguous',
+    detail: `Writer ${short(deadWriter)} is gone, and no outcome was recorded. Declared by writer ${short(writer)}.`,
+  }),
+  'call.settled': ({ as, who, why }) => ({
+    icon: as === 'succeeded' ? 'succeeded' : as === 'failed' ? 'failed' : 'released',
+    tone: as === 'succeeded' ? 'is-succeeded' : as === 'failed' ? 'is-failed' : 'is-quiet',
+    title: `Settled as ${text(as)} by ${text(who)}`,
+    detail: quote(why),
+  }),
+  'call.late': () => ({
+    icon: 'clock',
+    title: 'A result came late',
+    detail: 'The outcome had been recorded by then, and does not change.',
+  }),
+  'call.cancel_requested': ({ by }) => ({ icon: 'rejected', title: `${text(by)} asked to stop it` }),
+}
+
+const WAITS = { icon: 'parked', tone: 'is-parked' } as const
+
+function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallDetails): Words | undefined {
+  const took = typeof durationMs === 'number' ? ` after ${formatTook(durationMs)}` : ''
+  const isLast = attempt === call.attempt
+  // Somebody said so later, which the journal tells.
+  if (isLast && isJournaled(call, 'call.settled')) return undefined
+  if (code === undefined)
+    return {
+      icon: 'succeeded',
+      tone: 'is-succeeded',
+      title: 'Succeeded',
+      detail: 'The outcome was committed before the reply left.',
+    }
+  if (code === 'ambiguous') return isJournaled(call, 'call.ambiguous') ? undefined : AMBIGUOUS
+  if (!isLast || call.state === 'released')
+    return {
+      icon: 'released',
+      title: `Attempt ${text(attempt)} failed${took}`,
+      detail: `${text(code)}: nothing took effect, so that it may be tried again.`,
+    }
+  return { icon: 'failed', tone: 'is-failed', title: `Failed${took}`, detail: <code>{text(code)}</code> }
+}
+
+const AMBIGUOUS: Words = {
+  icon: 'ambiguous',
+  tone: 'is-ambiguous',
+  title: 'Ambiguous',
+  detail: 'The process that ran it is gone, and no outcome was recorded.',
+}
+
+function isJournaled({ journal }: CallDetails, type: string): boolean {
+  return journal.some(({ events }) => events.some((event) => event.type === type))
+}
+
+function decided(verb: string, { by, reason, granted, required }: Facts): Words {
+  const count = typeof required === 'number' && required > 1 ? ` (${text(granted)} of ${required})` : ''
+  return { icon: 'approvals', title: `${verb} by ${text(by)}${count}`, detail: quote(reason) }
+}
+
+function stepWords(step: CallRow): Omit<TimelineEvent, 'key' | 'at'> {
+  return {
+    icon: step.state === 'succeeded' ? 'succeeded' : step.state === 'released' ? 'released' : step.state,
+    tone: step.state === 'succeeded' ? 'is-quiet' : `is-${step.state}`,
+    title: (
+      <span className="row">
+        <Link to="/calls/$record" params={{ record: step.record }} className="clip grow">
+          <ToolName name={step.tool} />
+        </Link>
+        <span className="num soft">
+          {step.took_ms === null ? <StateMark state={step.state} /> : formatTook(step.took_ms)}
+        </span>
+      </span>
+    ),
+    detail: step.error_code ?? undefined,
+  }
+}
+
+function isFirst(attempt: unknown): boolean {
+  return attempt === undefined || attempt === 1
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+/** Ids of writers are long; their beginning tells them apart. */
+function short(writer: unknown): string {
+  return text(writer).slice(0, 8)
+}
+
+/** What a person wrote. */
+function quote(words: unknown): ReactNode {
+  return typeof words === 'string' && words !== '' ? `“${words}”` : undefined
+}
+
+function timeOf({ at }: TimelineEvent): number {
+  return new Date(at).getTime()
+}
+
+/** Within one millisecond: asked for, claimed, and then the rest. */
+function rank({ icon }: TimelineEvent): number {
+  return icon === 'ring' ? 0 : icon === 'lock' ? 1 : 2
+}
+
+/** The same, for a title: `Call of 12:04:31`. */
+export function titleOf({ created_at: at }: CallRow): string {
+  return `Call of ${formatClock(at)}`
+}

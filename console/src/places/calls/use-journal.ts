@@ -1,0 +1,130 @@
+import { useQuery } from '@tanstack/react-query'
+import { useCallback, useEffect, useRef, useState } from 'react'
+import { request } from '../../api/client.ts'
+import { type LiveState, useLive } from '../../api/live.ts'
+import { queries } from '../../api/queries.ts'
+import { announce } from '../../app/announcer.tsx'
+import { countOf } from '../../parts/format.ts'
+import { useStore } from '../../store.ts'
+import type { CallChanges, CallPage } from './api.ts'
+import { Journal, type JournalView } from './journal.ts'
+import { type Filters, paramsOf } from './query.ts'
+
+export interface LiveJournal {
+  readonly journal: Journal
+  readonly view: JournalView
+  readonly error: Error | null
+  readonly isLoading: boolean
+  readonly live: LiveState
+  /** Calls that begin in a second. */
+  readonly rate: number
+  retry(): void
+  loadOlder(): void
+}
+
+const PAGE = 100
+const ANNOUNCED_MS = 10_000
+
+/**
+ * The calls of a filter, as the list and the stream tell them. The stream is there first, and the list is asked for when it is: so nothing
+ * falls between the two.
+ */
+export function useJournal(filters: Filters, isLive: boolean): LiveJournal {
+  const [journal] = useState(() => new Journal())
+  const view = useStore(journal.view)
+  const asked = JSON.stringify(filters)
+  const list = useQuery({
+    queryKey: ['calls', 'list', filters],
+    queryFn: ({ signal }) =>
+      request<CallPage>(`/admin/calls?${paramsOf(filters, { limit: String(PAGE) })}`, { signal }),
+    gcTime: 0,
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  const { data, refetch } = list
+  useEffect(() => {
+    if (data !== undefined) journal.fill(data)
+  }, [data, journal])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another filter is another list.
+  useEffect(() => () => journal.clear(), [asked, journal])
+
+  const path = useStreamPath(filters, asked, isLive)
+  const live = useLive(path, ({ type, data: text }) => {
+    // What it missed while it was away is in the list.
+    if (type === 'ready') void refetch()
+    if (type !== 'calls') return
+    const changes: CallChanges = JSON.parse(text)
+    journal.take(changes)
+    for (const { record } of changes.calls)
+      void queries.invalidateQueries({ queryKey: ['call', record], exact: true })
+  })
+  useAnnouncement(view.begun, isLive)
+
+  const isAsking = useRef(false)
+  const loadOlder = useCallback(() => {
+    const { older } = journal.view.get()
+    if (older === null || isAsking.current) return
+    isAsking.current = true
+    const from = 'before' in older ? { before: String(older.before) } : {}
+    const params = paramsOf(filters, { limit: String(PAGE), ...from })
+    if ('until' in older) params.set('until', older.until)
+    request<CallPage>(`/admin/calls?${params}`)
+      .then((page) => journal.append(page))
+      .catch(() => undefined)
+      .finally(() => {
+        isAsking.current = false
+      })
+  }, [filters, journal])
+
+  return {
+    ...{ journal, view, live, loadOlder },
+    rate: useRate(view.begun, isLive),
+    error: list.error,
+    isLoading: list.isPending,
+    retry: () => void refetch(),
+  }
+}
+
+/** Where a stream begins is a matter of when it begins: the same filter keeps its stream. */
+function useStreamPath(filters: Filters, asked: string, isLive: boolean): string | null {
+  const kept = useRef({ asked: '', path: '' })
+  if (kept.current.asked !== asked) kept.current = { asked, path: `/admin/calls/events?${paramsOf(filters)}` }
+  return isLive ? kept.current.path : null
+}
+
+const RATE_MS = 5_000
+
+/** How many came in a second, over the last few. */
+function useRate(begun: number, isOn: boolean): number {
+  const [rate, setRate] = useState(0)
+  const latest = useRef(begun)
+  latest.current = begun
+  useEffect(() => {
+    setRate(0)
+    if (!isOn) return undefined
+    const marks = [{ at: performance.now(), begun: latest.current }]
+    const timer = setInterval(() => {
+      marks.push({ at: performance.now(), begun: latest.current })
+      while (marks.length > 2 && performance.now() - (marks[0]?.at ?? 0) > RATE_MS) marks.shift()
+      const [first, last] = [marks[0], marks.at(-1)]
+      if (first === undefined || last === undefined) return
+      setRate(Math.round(((last.begun - first.begun) * 1_000) / Math.max(1, last.at - first.at)))
+    }, 1_000)
+    return () => clearInterval(timer)
+  }, [isOn])
+  return rate
+}
+
+/** A count every ten seconds, not row by row. */
+function useAnnouncement(begun: number, isOn: boolean): void {
+  const latest = useRef(begun)
+  latest.current = begun
+  useEffect(() => {
+    if (!isOn) return undefined
+    let told = latest.current
+    const timer = setInterval(() => {
+      if (latest.current > told) announce(`${countOf(latest.current - told, 'new call')}`)
+      told = latest.current
+    }, ANNOUNCED_MS)
+    return () => clearInterval(timer)
+  }, [isOn])
+}

@@ -1,0 +1,192 @@
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import { useSession } from '../../api/session.ts'
+import { Code, toJson } from '../../parts/code.tsx'
+import { formatDuration, shortHash } from '../../parts/format.ts'
+import { Note, StateMark } from '../../parts/meaning.tsx'
+import { Segment } from '../../parts/tabs.tsx'
+import { ContentBlocks, contentOf } from './content-blocks.tsx'
+import { otcBody } from './snippets.ts'
+import { isRecord } from './tool-data.ts'
+import type { Answer, SentCall } from './use-call.ts'
+
+const VIEWS = [
+  { value: 'result', label: 'Result' },
+  { value: 'request', label: 'Request' },
+  { value: 'headers', label: 'Headers' },
+] as const
+type View = (typeof VIEWS)[number]['value']
+
+/** What the server answered: how it ended, where the time went, the value; and the exchange itself, for those who write clients. */
+export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
+  const [view, setView] = useState<View>('result')
+  const ending = endingOf(answer)
+  const seesCalls = useSession()?.principal !== null
+  return (
+    <>
+      <div className="result-head">
+        <StateMark state={ending.isGood ? 'succeeded' : 'failed'} label={ending.word} />
+        <span className="num soft">{formatDuration(answer.tookMs)}</span>
+        {answer.record !== undefined &&
+          (seesCalls ? (
+            <Link className="link mono clip" to="/calls/$record" params={{ record: answer.record }}>
+              {shortHash(answer.record)}
+            </Link>
+          ) : (
+            <code className="dim clip" title={answer.record}>
+              {shortHash(answer.record)}
+            </code>
+          ))}
+        <span className="grow" />
+        {sent !== undefined && (
+          <Segment label="What to show of the answer" value={view} options={VIEWS} onChange={setView} />
+        )}
+      </div>
+      {answer.isReplayed && (
+        <Note icon="replayed">
+          <b>Replayed.</b> The call had already been recorded, so nothing ran again. This is its recorded
+          answer.
+        </Note>
+      )}
+      <Timing answer={answer} />
+      {view === 'result' && <Result answer={answer} ending={ending} />}
+      {view === 'request' && sent !== undefined && <Request answer={answer} sent={sent} />}
+      {view === 'headers' && <Headers answer={answer} />}
+    </>
+  )
+}
+
+interface AnswerProps {
+  readonly answer: Answer
+  /** `undefined` for one that was looked up: what was sent is not known any more. */
+  readonly sent: SentCall | undefined
+}
+
+interface Ending {
+  readonly isGood: boolean
+  readonly word: string
+  readonly value?: unknown
+  /** For the person and the model. */
+  readonly message?: string
+  readonly developerMessage?: string
+  /** What to do about it. */
+  readonly advice?: string
+  readonly runMs?: number
+}
+
+function endingOf({ status, body, text }: Answer): Ending {
+  const result = isRecord(body) && isRecord(body.result) ? body.result : undefined
+  const runMs = typeof result?.duration === 'number' ? { runMs: result.duration } : {}
+  if (result?.success === true) return { isGood: true, word: 'Succeeded', value: result.value, ...runMs }
+  const error = isRecord(result?.error) ? result.error : isRecord(body) ? body : {}
+  return {
+    isGood: false,
+    word: result === undefined ? 'Refused' : 'Failed',
+    message: textIn(error.message) ?? (text === '' ? `The server answered ${status}.` : text),
+    ...(textIn(error.developer_message) === undefined
+      ? {}
+      : { developerMessage: textIn(error.developer_message) ?? '' }),
+    advice: adviceFor(status, error, result !== undefined),
+    ...runMs,
+  }
+}
+
+function textIn(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+/** What to do next, where the message itself may not say. */
+function adviceFor(status: number, error: Readonly<Record<string, unknown>>, hasRun: boolean): string {
+  if (status === 422) return 'Nothing ran. What does not fit is marked in the form.'
+  if (status === 401) return 'Nothing ran. Sign in again.'
+  if (!hasRun) {
+    const missing = isRecord(error.missing_requirements) ? error.missing_requirements : {}
+    if (missing.secrets !== undefined || missing.authorization !== undefined)
+      return 'Nothing ran. "What it needs" says how to give it.'
+    if (missing.user_id !== undefined) return 'Nothing ran. Fill in the user id.'
+    return 'Nothing ran.'
+  }
+  if (error.can_retry === true) return 'Nothing took effect. It may be run again.'
+  return 'The tool ran, or may have run. Look at the call before you run it again.'
+}
+
+function Result({ answer, ending }: { readonly answer: Answer; readonly ending: Ending }): ReactNode {
+  if (!ending.isGood)
+    return (
+      <div className="stack-3">
+        <Note tone="failed">
+          <b className="said">{ending.message}</b>
+        </Note>
+        <p className="soft">{ending.advice}</p>
+        {ending.developerMessage !== undefined && (
+          <Code text={ending.developerMessage} label="For developers" />
+        )}
+        {answer.body !== undefined && <Code text={toJson(answer.body)} label="The answer" isJson />}
+      </div>
+    )
+  const blocks = contentOf(ending.value)
+  const isOfOthers = answer.headers.some(
+    ([name, value]) => name === 'collet-content-trust' && value === 'untrusted',
+  )
+  return (
+    <>
+      {isOfOthers && (
+        <p className="meta dim">Somebody else's server wrote this. Believe it as far as you trust them.</p>
+      )}
+      {blocks !== undefined && <ContentBlocks blocks={blocks} />}
+      <Code className="out" text={toJson(ending.value)} label="Output" isJson />
+    </>
+  )
+}
+
+/** Time in the tool, and the rest: the way there and back, checking and recording. */
+function Timing({ answer }: { readonly answer: Answer }): ReactNode {
+  const { runMs } = endingOf(answer)
+  if (runMs === undefined || answer.isReplayed) return null
+  const total = Math.max(answer.tookMs, runMs, 0.001)
+  const part = Math.max(0.5, (runMs / total) * 100)
+  const rest = Math.max(0, total - runMs)
+  return (
+    <figure className="timing">
+      <svg
+        role="img"
+        aria-label={`Where the time went: ${formatDuration(runMs)} in the tool of ${formatDuration(total)}`}
+        viewBox="0 0 100 6"
+        preserveAspectRatio="none"
+      >
+        <rect width={part} height="6" rx="0.2" className="t2" />
+        <rect x={part + 0.4} width={Math.max(0, 99.6 - part)} height="6" rx="0.2" className="t1" />
+      </svg>
+      <figcaption className="num">
+        <span>run {formatDuration(runMs)}</span>
+        <span>check, record, there and back {formatDuration(rest)}</span>
+      </figcaption>
+    </figure>
+  )
+}
+
+/** As it was sent, without what is the browser's own secret: a program has a key in its place. */
+function Request({ answer, sent }: { readonly answer: Answer; readonly sent: SentCall }): ReactNode {
+  const session = useSession()
+  const lines = [
+    'POST /tools/call HTTP/1.1',
+    `host: ${new URL(session?.server.url ?? location.origin).host}`,
+    'accept: application/json',
+    'content-type: application/json',
+    ...(session?.server.isOpen === false ? ['authorization: Bearer <your API key>'] : []),
+    '',
+    toJson(otcBody({ ...sent, callId: answer.callId })),
+  ]
+  return <Code className="out" text={lines.join('\n')} label="Request" />
+}
+
+function Headers({ answer }: { readonly answer: Answer }): ReactNode {
+  const lines = answer.headers.map(([name, value]) => `${name}: ${value}`)
+  return (
+    <Code
+      className="out"
+      text={[`HTTP/1.1 ${answer.status}`, ...lines].join('\n')}
+      label="Headers of the answer"
+    />
+  )
+}

@@ -1,0 +1,203 @@
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useEffect, useState } from 'react'
+import { useSession } from '../../api/session.ts'
+import { announce } from '../../app/announcer.tsx'
+import { Button } from '../../parts/button.tsx'
+import { formatClock } from '../../parts/format.ts'
+import { Note, StateMark } from '../../parts/meaning.tsx'
+import { Meter } from '../../parts/states.tsx'
+import { AnswerView } from './answer-view.tsx'
+import type { ToolDetails } from './tool-data.ts'
+import type { CallControl, CallPhase } from './use-call.ts'
+
+/** What becomes of the call, from sending to its answer. */
+export function CallOutcome({ tool, control }: OutcomeProps): ReactNode {
+  const { phase } = control
+  useEffect(() => {
+    const said = SAID[phase.at]
+    if (said !== '') announce(said)
+  }, [phase.at])
+  return (
+    <div className="result" role="region" aria-label="Result">
+      {phase.at === 'idle' && <p className="dim">What the tool answers comes here.</p>}
+      {phase.at === 'running' && <Running phase={phase} onStop={control.stop} />}
+      {phase.at === 'parked' && <Parked phase={phase} onStop={control.stop} />}
+      {phase.at === 'connecting' && <Connecting phase={phase} onStop={control.stop} />}
+      {phase.at === 'lost' && <Lost tool={tool} phase={phase} onAgain={control.askAgain} />}
+      {phase.at === 'told' && <Note>{phase.says}</Note>}
+      {phase.at === 'answered' && <AnswerView answer={phase.answer} sent={phase.sent} />}
+    </div>
+  )
+}
+
+/** To those who listen; the answer itself is read where it is. */
+const SAID: Readonly<Record<CallPhase['at'], string>> = {
+  idle: '',
+  running: 'The call runs.',
+  parked: 'The call waits for approval.',
+  connecting: 'The call waits for access.',
+  lost: 'The connection broke.',
+  told: '',
+  answered: 'The answer is there.',
+}
+
+interface OutcomeProps {
+  readonly tool: ToolDetails
+  readonly control: CallControl
+}
+
+type PhaseOf<At extends CallPhase['at']> = Extract<CallPhase, { readonly at: At }>
+
+function Running({ phase, onStop }: { phase: PhaseOf<'running'>; onStop: () => void }): ReactNode {
+  const seconds = useSecondsSince(phase.since)
+  const { progress } = phase
+  return (
+    <div className="stack-3">
+      <div className="result-head">
+        <StateMark state="running" label={phase.isStopping === true ? 'stopping' : 'running'} />
+        <span className="num soft">{seconds > 0 ? `${seconds} s` : ''}</span>
+        <span className="grow" />
+        <Button
+          isSmall
+          onClick={onStop}
+          off={phase.isStopping === true ? 'It was asked to stop.' : undefined}
+        >
+          Stop
+        </Button>
+      </div>
+      {progress !== undefined && (
+        <div>
+          <p className="row">
+            <span className="grow clip">{progress.message ?? 'Under way'}</span>
+            <span className="num soft">
+              {progress.done}
+              {progress.total !== undefined && ` of ${progress.total}`}
+            </span>
+          </p>
+          {progress.total !== undefined && (
+            <Meter label="How far the tool is" value={progress.done} most={progress.total} isRunning />
+          )}
+        </div>
+      )}
+      {phase.isStopping === true && (
+        <p className="soft">It was asked to stop. What it has done until then stays done.</p>
+      )}
+    </div>
+  )
+}
+
+function Parked({ phase, onStop }: { phase: PhaseOf<'parked'>; onStop: () => void }): ReactNode {
+  const mayOpen = useSession()?.principal !== null
+  const address = `/approvals/${encodeURIComponent(phase.approvalId)}`
+  return (
+    <div className="stack-3">
+      <div className="result-head">
+        <StateMark state="parked" label="Waits for approval" />
+        <span className="num soft">since {formatClock(phase.since)}</span>
+        <span className="grow" />
+        <Button isSmall onClick={onStop}>
+          Withdraw call
+        </Button>
+      </div>
+      <Note
+        tone="parked"
+        action={
+          mayOpen ? (
+            <Link className="btn sm" to={address} target="_blank">
+              Open the approval
+            </Link>
+          ) : (
+            <a
+              className="btn sm"
+              href={`../approvals/${encodeURIComponent(phase.approvalId)}`}
+              target="_blank"
+              rel="noreferrer"
+            >
+              Open the approval
+            </a>
+          )
+        }
+      >
+        Nothing ran yet. Somebody has to approve this call. Leave this page open: it goes on by itself once
+        that is decided. The call id is <code>{phase.callId}</code>.
+      </Note>
+    </div>
+  )
+}
+
+function Connecting({ phase, onStop }: { phase: PhaseOf<'connecting'>; onStop: () => void }): ReactNode {
+  return (
+    <div className="stack-3">
+      <div className="result-head">
+        <StateMark state="parked" label="Waits for access" />
+        <span className="grow" />
+        <Button isSmall onClick={onStop}>
+          Give up
+        </Button>
+      </div>
+      <Note
+        tone="parked"
+        action={phase.challenges.map(({ id, url, provider }) => (
+          <a key={id} className="btn sm" href={safeAddress(url)} target="_blank" rel="noreferrer">
+            Connect {provider ?? 'the account'}
+          </a>
+        ))}
+      >
+        Nothing ran yet. The tool needs access that nobody has given it. Give it on the page that opens; the
+        call goes on by itself then.
+      </Note>
+    </div>
+  )
+}
+
+/** A page of a server or provider, and never a script. */
+function safeAddress(url: string): string | undefined {
+  return /^https?:\/\//i.test(url) ? url : undefined
+}
+
+function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
+  const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
+  return (
+    <div className="stack-3">
+      <div className="result-head">
+        <StateMark state="ambiguous" label={phase.isOld ? 'Not seen yet' : 'The connection broke'} />
+        <span className="num soft">at {formatClock(phase.since)}</span>
+      </div>
+      <Note
+        tone="ambiguous"
+        action={
+          <Button isSmall onClick={onAgain}>
+            {phase.isOld ? 'Look it up' : 'Ask again'}
+          </Button>
+        }
+      >
+        {phase.isOld ? (
+          <>
+            You ran this tool before the page was loaded, and its answer has not been seen. The call id is{' '}
+            <code>{phase.callId}</code>.
+          </>
+        ) : (
+          <>
+            The call may have run. Asking again sends the same call id, <code>{phase.callId}</code>: if it
+            ran, you get what was recorded{hasEffects ? ', and nothing runs a second time.' : '.'}
+          </>
+        )}
+      </Note>
+    </div>
+  )
+}
+
+interface LostProps {
+  readonly tool: ToolDetails
+  readonly phase: PhaseOf<'lost'>
+  readonly onAgain: () => void
+}
+
+function useSecondsSince(since: Date): number {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000)
+    return () => clearInterval(timer)
+  }, [])
+  return Math.max(0, Math.floor((now - since.getTime()) / 1000))
+}

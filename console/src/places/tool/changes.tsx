@@ -1,0 +1,100 @@
+import type { ReactNode } from 'react'
+import { Diff } from '../../parts/code.tsx'
+import { countOf, formatClock, shortHash } from '../../parts/format.ts'
+import { Tag, type Tone } from '../../parts/meaning.tsx'
+import type { Difference, ToolDetails } from './tool-data.ts'
+
+/** What changed about the tool, as far as the server knows: held changes, accepted definitions, and those that calls ran on. */
+export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  const { pin, seen, versions, definition_hash: hash } = tool
+  return (
+    <section id="changes" aria-labelledby="changes-h">
+      <h2 id="changes-h">Changes</h2>
+      <ol className="changes">
+        {pin !== null && pin.waiting !== null && (
+          <>
+            <li>
+              <code className="strong">{pin.next_version ?? 'gone'}</code>
+              <Tag tone={TONES[pin.waiting.class]}>{pin.waiting.class}</Tag>
+              <span className="grow">{pin.waiting.reasons.join(' ') || 'Waits for a decision.'}</span>
+              <When at={pin.waiting.seen_at} />
+            </li>
+            {pin.differences.map((difference) => (
+              <DifferenceItem key={`${difference.where} ${difference.says}`} difference={difference} />
+            ))}
+          </>
+        )}
+        {pin !== null && pin.hash !== null && (
+          <li>
+            <code className="strong">{pin.version ?? ''}</code>
+            <Tag>accepted</Tag>
+            <span className="grow clip dim">
+              {pin.accepted_by === null ? '' : `by ${pin.accepted_by}, `}
+              <span className="mono">{shortHash(pin.hash)}</span>
+            </span>
+            <When at={pin.accepted_at} />
+          </li>
+        )}
+        {versions.map((version) => (
+          <li key={version.version}>
+            <code className="strong">{version.version}</code>
+            <Tag>{version.definition_hash === hash ? 'shown here' : 'served'}</Tag>
+            <span className="grow clip dim mono">{shortHash(version.definition_hash)}</span>
+          </li>
+        ))}
+        {earlierOf(tool).map((one) => (
+          <li key={`${one.tool} ${one.definition_hash}`}>
+            <code className="strong">{one.tool.split('@')[1]}</code>
+            <Tag>earlier</Tag>
+            <span className="grow clip dim">
+              <span className="mono">{shortHash(one.definition_hash)}</span>, {countOf(one.calls, 'call')}
+            </span>
+            <When at={one.last_at} />
+          </li>
+        ))}
+      </ol>
+      {seen === null && pin === null && (
+        <p className="dim">Who may see calls also sees the definitions that earlier calls ran on.</p>
+      )}
+    </section>
+  )
+}
+
+const TONES: Readonly<Record<string, Tone>> = { suspicious: 'failed', breaking: 'parked' }
+
+/** Definitions that calls ran on and that are served no more. */
+function earlierOf({ seen, versions }: ToolDetails): NonNullable<ToolDetails['seen']> {
+  const served = new Set(versions.map(({ definition_hash: hash }) => hash))
+  return (seen ?? []).filter(({ definition_hash: hash }) => !served.has(hash))
+}
+
+/** How many there are to see. */
+export function countChanges(tool: ToolDetails): number {
+  const held = tool.pin === null || tool.pin.waiting === null ? 0 : 1
+  return held + tool.versions.length + earlierOf(tool).length
+}
+
+function DifferenceItem({ difference }: { readonly difference: Difference }): ReactNode {
+  const { says, before, after } = difference
+  return (
+    <li className="code">
+      <Diff
+        label={says}
+        lines={[
+          { kind: 'same', text: says },
+          ...(before === undefined ? [] : [{ kind: 'del', text: before } as const]),
+          ...(after === undefined ? [] : [{ kind: 'add', text: after } as const]),
+        ]}
+      />
+    </li>
+  )
+}
+
+function When({ at }: { readonly at: string | null }): ReactNode {
+  if (at === null) return null
+  return (
+    <time className="dim num nowrap" dateTime={at}>
+      {formatClock(at)}
+    </time>
+  )
+}

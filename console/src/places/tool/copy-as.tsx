@@ -1,0 +1,58 @@
+import { type ReactNode, useMemo, useState } from 'react'
+import { useSession } from '../../api/session.ts'
+import { Code } from '../../parts/code.tsx'
+import { Segment } from '../../parts/tabs.tsx'
+import { type CopiedCall, LANGUAGES, type Language, PROTOCOLS, type Protocol, snippetOf } from './snippets.ts'
+import type { ToolDetails } from './tool-data.ts'
+
+/** The same call for a program, in its language and protocol. It has a place for a key and never a key. */
+export function CopyAs({ tool, input, userId }: CopyAsProps): ReactNode {
+  const [language, setLanguage] = useState<Language>('curl')
+  const [protocol, setProtocol] = useState<Protocol>('OTC')
+  const call = useCopied({ tool, input, userId })
+  const text = snippetOf(language, protocol, call)
+  return (
+    <section className="copy-part" aria-label="Copy as">
+      <div className="copy-as">
+        <Segment
+          label="Language"
+          value={language}
+          options={LANGUAGES.map((value) => ({ value, label: value }))}
+          onChange={setLanguage}
+        />
+        <span className="dim">over</span>
+        <Segment
+          label="Protocol"
+          value={protocol}
+          options={PROTOCOLS.map((value) => ({ value, label: value }))}
+          onChange={setProtocol}
+        />
+      </div>
+      <Code text={text} label={`The call as ${language} over ${protocol}`} />
+    </section>
+  )
+}
+
+interface CopyAsProps {
+  readonly tool: ToolDetails
+  readonly input: unknown
+  readonly userId: string | undefined
+}
+
+/** A tool that changes something gets an id to be called under, another one for each input. */
+function useCopied({ tool, input, userId }: CopyAsProps): CopiedCall {
+  const session = useSession()
+  const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
+  const callId = useMemo(() => {
+    void input
+    return hasEffects ? crypto.randomUUID() : undefined
+  }, [hasEffects, input])
+  return {
+    tool,
+    input,
+    url: (session?.server.url ?? location.origin).replace(/\/$/, ''),
+    needsKey: session?.server.isOpen === false,
+    callId,
+    userId,
+  }
+}

@@ -1,0 +1,60 @@
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { useSession } from '../../api/session.ts'
+import { Icon } from '../../parts/icon.tsx'
+import type { Requirement, ToolDetails } from './tool-data.ts'
+
+/**
+ * Which credential the call will use. There is nothing to choose: the vault holds one of a kind for each caller, and one for each of its
+ * users, and no protocol names another's.
+ */
+export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  const session = useSession()
+  const needed = tool.requirements.filter(({ kind }) => kind !== 'user')
+  if (needed.length === 0) return null
+  const { principal } = session ?? {}
+  const who = principal === null || principal === undefined || principal.isOperator ? undefined : principal.id
+  return (
+    <div className="field">
+      <span className="label">
+        Credential <span className="dim">from the vault</span>
+      </span>
+      <ul className="stack-1">
+        {needed.map((need) => (
+          <li key={`${need.kind} ${need.id}`} className="row top">
+            <Icon
+              name={need.state === 'met' ? 'key' : 'alert'}
+              size={14}
+              className={need.state === 'met' || need.state === 'per_user' ? 'is-quiet' : 'is-parked'}
+            />
+            <span className="soft">
+              <b className="mono">{need.id}</b>: {usedOf(need, who)}
+            </span>
+          </li>
+        ))}
+      </ul>
+      {principal !== null && (
+        <Link className="link meta" to="/connections">
+          Open connections
+        </Link>
+      )}
+    </div>
+  )
+}
+
+function usedOf({ state }: Requirement, who: string | undefined): string {
+  if (state === 'per_user') return 'that of the user whom the call names.'
+  // Nobody signed in, or the operator, who is no caller.
+  if (who === undefined)
+    return 'calls from here are nobody’s, and the vault keeps nothing for nobody. Sign in with a key.'
+  switch (state) {
+    case 'met':
+      return `the one of ${who}, because the call is made as ${who}.`
+    case 'spent':
+      return `the one of ${who} no longer works. Connect it again.`
+    case 'scopes':
+      return `the one of ${who} does not reach far enough. Connect it again.`
+    default:
+      return `${who} has none yet.`
+  }
+}

@@ -1,0 +1,22 @@
+import { isRecord } from './tool-data.ts'
+import type { Answer } from './use-call.ts'
+
+/**
+ * What the server said about fields, by where they are: `address/city`. It names the parameter, and what is deeper in it by a pointer
+ * at the beginning of the sentence.
+ */
+export function fieldErrorsOf(answer: Pick<Answer, 'body'> | undefined): ReadonlyMap<string, string> {
+  const body = answer?.body
+  const told = isRecord(body) && isRecord(body.parameter_errors) ? body.parameter_errors : {}
+  const found = new Map<string, string>()
+  for (const [parameter, says] of Object.entries(told)) {
+    if (typeof says !== 'string') continue
+    for (const sentence of says.split('; ')) {
+      const [, pointer = '', text = sentence] = /^(\/[^:\s]*): (.*)$/s.exec(sentence) ?? []
+      const path = `${parameter}${pointer.replaceAll('~1', '/').replaceAll('~0', '~')}`
+      const before = found.get(path)
+      found.set(path, before === undefined ? text : `${before}; ${text}`)
+    }
+  }
+  return found
+}

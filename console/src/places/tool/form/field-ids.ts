@@ -1,0 +1,33 @@
+import type { RJSFSchema } from '@rjsf/utils'
+
+/** What the form hands down to all its parts. */
+interface FormFacts {
+  readonly errors: ReadonlyMap<string, string>
+}
+
+/** Fields are known by where they are in the input: `in/address/city`. */
+export function errorOf(id: string, facts: FormFacts): string | undefined {
+  return facts.errors.get(id.replace(/^in\/?/, ''))
+}
+
+export function hintId(id: string): string {
+  return `${id}-hint`
+}
+
+export function errorId(id: string): string {
+  return `${id}-error`
+}
+
+/** Joins a control with the texts that stand below it. */
+export function describedBy(
+  id: string,
+  schema: RJSFSchema,
+  facts: FormFacts,
+): { 'aria-describedby'?: string; 'aria-invalid'?: boolean } {
+  const hasError = errorOf(id, facts) !== undefined
+  const ids = [...(schema.description === undefined ? [] : [hintId(id)]), ...(hasError ? [errorId(id)] : [])]
+  return {
+    ...(ids.length === 0 ? {} : { 'aria-describedby': ids.join(' ') }),
+    ...(hasError ? { 'aria-invalid': true } : {}),
+  }
+}

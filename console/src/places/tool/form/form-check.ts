@@ -1,0 +1,80 @@
+import { type Schema as CheckedSchema, Validator } from '@cfworker/json-schema'
+import type { RJSFSchema, ValidatorType } from '@rjsf/utils'
+import { isRecord, type Schema } from '../tool-data.ts'
+
+/** One thing that does not fit. `path` leads to it: names and places. */
+interface Misfit {
+  readonly path: readonly string[]
+  readonly says: string
+}
+
+/**
+ * What of the input does not fit the schema, as far as the page can tell; the server's own check is what counts. It reads the schema and
+ * makes no code of it, which the page's policy forbids. `undefined`: the schema cannot be read here.
+ */
+export function checkInput(schema: Schema, input: unknown): readonly Misfit[] | undefined {
+  try {
+    const { valid, errors } = validatorOf(schema).validate(input)
+    if (valid) return []
+    const leaves = errors.filter(({ keyword }) => !CARRIERS.has(keyword))
+    return (leaves.length > 0 ? leaves : errors).map(({ instanceLocation, error }) =>
+      inWords(pathIn(instanceLocation), error),
+    )
+  } catch {
+    return undefined
+  }
+}
+
+/** The library speaks of instances; people think of fields. */
+function inWords(path: readonly string[], error: string): Misfit {
+  const [, member] = /required property "(.+)"/.exec(error) ?? []
+  if (member !== undefined) return { path: [...path, member], says: 'Is required.' }
+  const [, expected] = /Expected "(.+)"/.exec(error) ?? []
+  if (expected !== undefined) return { path, says: `Has to be ${expected}.` }
+  return { path, says: error.replace(/^Instance /, 'It ').replace(/ instance /g, ' it ') }
+}
+
+/** These only say that something below them does not fit. */
+const CARRIERS = new Set(['properties', 'items', '$ref', 'allOf', 'prefixItems', 'additionalItems'])
+
+const made = new WeakMap<object, Validator>()
+
+function validatorOf(schema: Schema): Validator {
+  const known = made.get(schema)
+  if (known !== undefined) return known
+  const validator = new Validator(isChecked(schema) ? schema : {}, '2020-12', false)
+  made.set(schema, validator)
+  return validator
+}
+
+/** Schemas are of others: whatever is an object may be one. */
+function isChecked(schema: unknown): schema is CheckedSchema {
+  return isRecord(schema)
+}
+
+function pathIn(location: string): readonly string[] {
+  return location
+    .replace(/^#\/?/, '')
+    .split('/')
+    .filter((part) => part !== '')
+    .map((part) => decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~'))
+}
+
+/** Tells the form library which alternative an input is of. Everything else is checked by the server. */
+export const formValidator: ValidatorType = {
+  isValid: (schema, value, root) => fits(schema, value, root),
+  validateFormData: () => ({ errors: [], errorSchema: {} }),
+  rawValidation: () => ({}),
+}
+
+function fits(schema: RJSFSchema, value: unknown, root: RJSFSchema): boolean {
+  const text = JSON.stringify(value)
+  if (text === undefined) return false
+  try {
+    // References in a part of a schema lead to definitions of the whole.
+    const whole = { ...schema, $defs: root.$defs, definitions: root.definitions }
+    return isChecked(whole) && new Validator(whole, '2020-12').validate(JSON.parse(text)).valid
+  } catch {
+    return false
+  }
+}

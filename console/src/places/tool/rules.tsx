@@ -1,0 +1,140 @@
+import type { ReactNode } from 'react'
+import { formatDuration } from '../../parts/format.ts'
+import { Icon, type IconName } from '../../parts/icon.tsx'
+import type { ToolDetails, ToolPolicy } from './tool-data.ts'
+
+/** What it may do, in words; the machine's word stands at the right edge. */
+export function Rules({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  return (
+    <section aria-labelledby="rules-h">
+      <h2 id="rules-h">What it may do</h2>
+      <ul className="rules">
+        {rulesOf(tool).map(({ icon, says, word }) => (
+          <li key={word}>
+            <Icon name={icon} size={14} />
+            <span>{says}</span>
+            <code className="dim">{word}</code>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+interface Rule {
+  readonly icon: IconName
+  readonly says: ReactNode
+  readonly word: string
+}
+
+function rulesOf({ policy, keeps_state: keepsState, steps }: ToolDetails): readonly Rule[] {
+  return [
+    TIERS[policy.tier],
+    egressRule(policy),
+    approvalRule(policy),
+    replayRule(policy),
+    ...(policy.scopes.length === 0 ? [] : [scopeRule(policy)]),
+    {
+      icon: 'clock',
+      says: `A run is ended after ${formatDuration(policy.timeout_ms)}.`,
+      word: 'timeout',
+    },
+    ...(keepsState
+      ? [{ icon: 'pin', says: 'Keeps state between the calls of a session.', word: 'session' } as const]
+      : []),
+    ...(steps.length === 0
+      ? []
+      : [{ icon: 'workflow', says: <>Calls {listed(steps)}.</>, word: 'workflow' } as const]),
+  ]
+}
+
+const TIERS: Readonly<Record<ToolPolicy['tier'], Rule>> = {
+  pure: { icon: 'eye', says: 'Computes. Reads and changes nothing outside.', word: 'pure' },
+  read: { icon: 'eye', says: 'Reads. Changes nothing.', word: 'read' },
+  write: { icon: 'alert', says: 'Changes something outside.', word: 'write' },
+  exec: { icon: 'terminal', says: 'Runs a program on the machine of the server.', word: 'exec' },
+}
+
+function egressRule({ egress, egress_allow: allowed, tier }: ToolPolicy): Rule {
+  const local = allowed ?? []
+  if (egress === 'none') return { icon: 'globe', says: 'Reaches no network.', word: 'none' }
+  if (egress === 'safe-fetch')
+    return {
+      icon: 'globe',
+      says: (
+        <>
+          Reaches the network only through the guarded fetch: public addresses
+          {local.length === 0 ? '' : <> and {listed(local)}</>}.
+        </>
+      ),
+      word: 'safe-fetch',
+    }
+  if (egress !== null) return { icon: 'globe', says: 'Reaches the network as its author says.', word: egress }
+  return {
+    icon: 'globe',
+    says:
+      tier === 'pure' ? 'Says nothing about the network.' : 'May reach the network: its author does not say.',
+    word: 'egress',
+  }
+}
+
+function approvalRule({ approval, approval_terms: terms }: ToolPolicy): Rule {
+  if (approval === 'never' || terms === null)
+    return { icon: 'approvals', says: 'Runs without asking anyone.', word: 'never' }
+  const who = terms.quorum > 1 ? `${terms.quorum} people approve` : 'somebody approves'
+  const when =
+    approval === 'conditional' && terms.by_rule
+      ? `Some calls wait until ${who} them; a rule of the server says which.`
+      : `Each call waits until ${who} it.`
+  return {
+    icon: 'approvals',
+    says: (
+      <>
+        {when} A question is open for {formatDuration(terms.expires_after_ms)}.
+        {terms.required_scope !== null && (
+          <>
+            {' '}
+            Approvers need the scope <b>{terms.required_scope}</b>.
+          </>
+        )}
+        {terms.self_approval && ' Callers may approve their own calls.'}
+      </>
+    ),
+    word: approval,
+  }
+}
+
+function replayRule({ replay, tier, rerun_window_ms: windowMs }: ToolPolicy): Rule {
+  const hasEffects = tier === 'write' || tier === 'exec'
+  const cut = !hasEffects
+    ? 'it may run again.'
+    : replay === 'idempotent'
+      ? `it may run again within ${formatDuration(windowMs)}.`
+      : 'somebody has to look before it runs again.'
+  return {
+    icon: 'loop',
+    says: `Same key: the stored result comes back. Cut short by a crash: ${cut}`,
+    word: replay,
+  }
+}
+
+function scopeRule({ scopes }: ToolPolicy): Rule {
+  return {
+    icon: 'lock',
+    says: (
+      <>
+        Callers need the scope{scopes.length === 1 ? '' : 's'} {listed(scopes)}.
+      </>
+    ),
+    word: 'scopes',
+  }
+}
+
+function listed(words: readonly string[]): ReactNode {
+  return words.map((word, index) => (
+    <span key={word}>
+      {index === 0 ? '' : ', '}
+      <b>{word}</b>
+    </span>
+  ))
+}

@@ -1,0 +1,122 @@
+import { isRecord, type Schema } from './tool-data.ts'
+
+/** One value of an input or output, as a person reads about it. */
+interface SchemaRow {
+  /** `emails[].subject` */
+  readonly path: string
+  readonly type: string
+  readonly isRequired: boolean
+  readonly description: string | undefined
+  /** `20`, when left out */
+  readonly usual: string | undefined
+  readonly choices: readonly string[]
+}
+
+interface SchemaWords {
+  readonly rows: readonly SchemaRow[]
+  /** There is more than is shown: deeper, or simply more. */
+  readonly isCut: boolean
+}
+
+const MOST_ROWS = 400
+const MOST_LEVELS = 5
+const MOST_CHOICES = 12
+
+/** A schema as a list of values, from the outside in. What it does not say, the schema itself does. */
+export function describeSchema(schema: Schema): SchemaWords {
+  const rows: SchemaRow[] = []
+  let isCut = false
+  const walk = (part: Schema, path: string, level: number): void => {
+    const { properties, items, required } = part
+    if (level > MOST_LEVELS) {
+      isCut = true
+      return
+    }
+    for (const [name, found] of Object.entries(isRecord(properties) ? properties : {})) {
+      const below = isRecord(found) ? resolve(found, schema) : {}
+      const isList = isRecord(below.items)
+      const at = `${path}${path === '' ? '' : '.'}${name}${isList ? '[]' : ''}`
+      if (rows.length >= MOST_ROWS) {
+        isCut = true
+        return
+      }
+      rows.push(rowOf(below, at, Array.isArray(required) && required.includes(name)))
+      const inner = isRecord(below.items) ? resolve(below.items, schema) : below
+      for (const branch of [inner, ...branchesOf(inner, schema)]) walk(branch, at, level + 1)
+    }
+    if (path === '' && isRecord(items)) walk(resolve(items, schema), '[]', level + 1)
+  }
+  const whole = resolve(schema, schema)
+  walk(whole, '', 0)
+  for (const branch of branchesOf(whole, schema)) walk(branch, '', 0)
+  return { rows, isCut }
+}
+
+function rowOf(schema: Schema, path: string, isRequired: boolean): SchemaRow {
+  const { description, default: usual } = schema
+  const listed = isRecord(schema.items) && Array.isArray(schema.items.enum) ? schema.items.enum : schema.enum
+  const choices = Array.isArray(listed)
+    ? listed.slice(0, MOST_CHOICES).map((choice) => JSON.stringify(choice))
+    : []
+  return {
+    path,
+    type: typeWords(schema),
+    isRequired,
+    description: typeof description === 'string' ? description : undefined,
+    usual: usual === undefined ? undefined : JSON.stringify(usual),
+    choices,
+  }
+}
+
+/** `integer, 1 to 100` */
+export function typeWords(schema: Schema): string {
+  const { type, items, format, anyOf, oneOf, enum: choices, const: fixed } = schema
+  if (fixed !== undefined) return JSON.stringify(fixed)
+  const branches = Array.isArray(anyOf) ? anyOf : Array.isArray(oneOf) ? oneOf : []
+  const kinds = branches.filter(isRecord).map((branch) => typeWords(branch))
+  const plain = Array.isArray(type) ? type.join(' or ') : typeof type === 'string' ? type : ''
+  const base = kinds.length > 0 ? [...new Set(kinds)].join(' or ') : plain
+  if (type === 'array') return isRecord(items) ? `list of ${typeWords(items)}` : 'list'
+  const name = base !== '' ? base : Array.isArray(choices) ? typeof choices[0] : refName(schema)
+  return [name, ...(typeof format === 'string' ? [format] : []), ...rangeWords(schema)].join(', ')
+}
+
+function refName({ $ref }: Schema): string {
+  return typeof $ref === 'string' ? ($ref.split('/').at(-1) ?? 'any') : 'any'
+}
+
+const RANGES = [
+  ['minimum', 'maximum', ''],
+  ['minLength', 'maxLength', ' characters'],
+  ['minItems', 'maxItems', ' items'],
+] as const
+
+function rangeWords(schema: Schema): readonly string[] {
+  return RANGES.flatMap(([least, most, unit]) => {
+    const [low, high] = [schema[least], schema[most]]
+    if (low === undefined && high === undefined) return []
+    if (low === undefined) return [`at most ${String(high)}${unit}`]
+    return [
+      high === undefined ? `at least ${String(low)}${unit}` : `${String(low)} to ${String(high)}${unit}`,
+    ]
+  })
+}
+
+function branchesOf(schema: Schema, root: Schema): readonly Schema[] {
+  return ['anyOf', 'oneOf', 'allOf'].flatMap((name) => {
+    const listed = schema[name]
+    return Array.isArray(listed) ? listed.filter(isRecord).map((branch) => resolve(branch, root)) : []
+  })
+}
+
+/** What a reference within the schema leads to, with what stands beside it. */
+function resolve(schema: Schema, root: Schema): Schema {
+  const { $ref, ...beside } = schema
+  if (typeof $ref !== 'string' || !$ref.startsWith('#')) return schema
+  let found: unknown = root
+  for (const part of $ref.slice(1).split('/').slice(1)) {
+    const name = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    found = isRecord(found) ? found[name] : undefined
+  }
+  return isRecord(found) ? { ...found, ...beside } : schema
+}

@@ -1,0 +1,105 @@
+import { type ReactNode, useMemo } from 'react'
+import { useSearchState } from '../../app/search-state.ts'
+import { Code, toJson } from '../../parts/code.tsx'
+import { Segment } from '../../parts/tabs.tsx'
+import { describeSchema, typeWords } from './schema-words.ts'
+import type { Schema, ToolDetails } from './tool-data.ts'
+
+const VIEWS = [
+  { value: 'readable', label: 'Readable' },
+  { value: 'raw', label: 'JSON Schema' },
+  { value: 'model', label: 'Model’s view' },
+] as const
+const MODELS = [
+  { value: 'openai', label: 'OpenAI' },
+  { value: 'anthropic', label: 'Anthropic' },
+  { value: 'mcp', label: 'MCP' },
+] as const
+type ViewName = (typeof VIEWS)[number]['value']
+type ModelName = (typeof MODELS)[number]['value']
+
+/** What it takes and gives: for people, as it is checked, and as a model is told. The view is in the address. */
+export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  const [search, setSearch] = useSearchState()
+  const view = VIEWS.find(({ value }) => value === search.schema)?.value ?? 'readable'
+  const model = MODELS.find(({ value }) => value === search.model)?.value ?? 'openai'
+  return (
+    <section id="schemas" className="stack-3" aria-label="Schemas">
+      <div className="sec-head">
+        <h2 className="grow">{view === 'model' ? 'What a model is told' : 'Input'}</h2>
+        <Segment<ViewName>
+          label="View of the schema"
+          value={view}
+          options={VIEWS}
+          onChange={(schema) => setSearch({ schema: schema === 'readable' ? '' : schema })}
+        />
+      </div>
+      {view === 'model' ? (
+        <>
+          <Segment<ModelName>
+            label="Whose words"
+            value={model}
+            options={MODELS}
+            onChange={(next) => setSearch({ model: next === 'openai' ? '' : next })}
+          />
+          <Code text={toJson(tool.model[model])} label="Definition for models" isJson />
+        </>
+      ) : (
+        <>
+          <SchemaView schema={tool.input_schema} label="Input schema" isRaw={view === 'raw'} />
+          <h2>Output</h2>
+          <SchemaView schema={tool.output_schema} label="Output schema" isRaw={view === 'raw'} />
+        </>
+      )}
+    </section>
+  )
+}
+
+function SchemaView({ schema, label, isRaw }: SchemaViewProps): ReactNode {
+  if (isRaw) return <Code text={toJson(schema)} label={label} isJson />
+  return <Readable schema={schema} />
+}
+
+interface SchemaViewProps {
+  readonly schema: Schema
+  readonly label: string
+  readonly isRaw: boolean
+}
+
+function Readable({ schema }: { readonly schema: Schema }): ReactNode {
+  const { rows, isCut } = useMemo(() => describeSchema(schema), [schema])
+  if (rows.length === 0)
+    return (
+      <p className="soft">
+        {Object.keys(schema).length === 0 ? 'Nothing is said about it.' : typeWords(schema)}
+        {typeof schema.description === 'string' && <> · {schema.description}</>}
+      </p>
+    )
+  return (
+    <>
+      <ul className="props">
+        {rows.map((row) => (
+          <li key={row.path}>
+            <div className="row wrap">
+              <code className="strong">{row.path}</code>
+              <span className="dim">{row.type}</span>
+              {row.isRequired && <span className="req">required</span>}
+            </div>
+            {row.description !== undefined && <p className="soft">{row.description}</p>}
+            {row.choices.length > 0 && (
+              <p className="soft">
+                One of <code>{row.choices.join(', ')}</code>
+              </p>
+            )}
+            {row.usual !== undefined && (
+              <p className="soft">
+                <code>{row.usual}</code> when left out.
+              </p>
+            )}
+          </li>
+        ))}
+      </ul>
+      {isCut && <p className="dim">There is more, deeper inside. The JSON Schema has all of it.</p>}
+    </>
+  )
+}

@@ -1,0 +1,267 @@
+import type { ToolDetails } from './tool-data.ts'
+
+/** The languages and protocols that a call can be copied in. */
+export const LANGUAGES = ['curl', 'TypeScript', 'Python'] as const
+export const PROTOCOLS = ['OTC', 'OpenTool', 'openwop', 'MCP'] as const
+export type Language = (typeof LANGUAGES)[number]
+export type Protocol = (typeof PROTOCOLS)[number]
+
+export interface CopiedCall {
+  readonly tool: Pick<ToolDetails, 'id' | 'names'>
+  readonly input: unknown
+  /** Where programs reach the server. */
+  readonly url: string
+  /** Callers need a credential: the text has a place for one, and never a real one. */
+  readonly needsKey: boolean
+  /** Sent with tools that change something, so that a repeated request runs nothing twice. */
+  readonly callId: string | undefined
+  /** For whom it is, where the tool wants to know. */
+  readonly userId?: string | undefined
+}
+
+/**
+ * The call as a program would make it. openwop tells of tools and runs and calls nothing, so that its text makes the call over OTC in a
+ * run and reads what openwop says of it.
+ */
+export function snippetOf(language: Language, protocol: Protocol, call: CopiedCall): string {
+  const { opentool } = call.tool.names
+  if (protocol === 'OpenTool' && opentool === null)
+    return `${language === 'TypeScript' ? '//' : '#'} OpenTool has no words for what this tool takes: it is not among its functions.\n`
+  return SNIPPETS[language][protocol](call)
+}
+
+/** The body of the call over OTC, which is what Try it sends. */
+export function otcBody({ tool, input, callId, userId }: Omit<CopiedCall, 'url' | 'needsKey'>): object {
+  const request = {
+    tool_id: tool.id,
+    ...(callId === undefined ? {} : { call_id: callId }),
+    input,
+    ...(userId === undefined ? {} : { context: { user_id: userId } }),
+  }
+  return { request }
+}
+
+const KEY = 'COLLET_API_KEY'
+const MCP_REVISION = '2026-07-28'
+/** A name for the run that an openwop snippet puts its call in. */
+const RUN = 'my-run'
+
+const SNIPPETS: Readonly<Record<Language, Readonly<Record<Protocol, (call: CopiedCall) => string>>>> = {
+  curl: {
+    OTC: (call) => curl(call, '/tools/call', otcBody(call)),
+    OpenTool: (call) => curl(call, '/opentool/call', openToolBody(call), contextHeaders(call)),
+    openwop: (call) =>
+      [
+        curl(call, `/v1/tools/${encodeURIComponent(call.tool.names.openwop)}`),
+        curl(call, '/tools/call', otcBody(call), { 'collet-run': RUN }),
+        curl(call, `/v1/runs/${RUN}/events/poll`),
+      ].join(''),
+    MCP: (call) =>
+      curl(call, '/mcp', mcpBody(call), {
+        'mcp-protocol-version': MCP_REVISION,
+        'mcp-method': 'tools/call',
+        'mcp-name': call.tool.names.mcp,
+        ...contextHeaders(call),
+      }),
+  },
+  TypeScript: {
+    OTC: (call) => `import { connect } from 'collet/client'
+
+const client = connect(${connectArguments(call)})
+const { value } = await client.call(${callArguments(call)})
+console.log(value)
+`,
+    OpenTool: (call) => `import { connect } from 'collet/client'
+
+const client = connect(${connectArguments(call, { protocol: 'opentool' })})
+const { value } = await client.call(${callArguments(call, call.tool.names.opentool ?? '')})
+console.log(value)
+`,
+    openwop: (call) => `import { connect } from 'collet/client'
+
+const client = connect(${connectArguments(call)})
+console.log(await client.catalog.get(${JSON.stringify(call.tool.names.openwop)}))
+const { value } = await client.call(${callArguments(call, call.tool.id, { runId: RUN })})
+console.log(value)
+await client.runs.end('${RUN}')
+for await (const event of client.runs.events('${RUN}')) console.log(event.type)
+`,
+    MCP: (call) => `import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+
+const client = new Client({ name: 'my-agent', version: '1.0.0' })
+const transport = new StreamableHTTPClientTransport(new URL(${JSON.stringify(`${call.url}/mcp`)})${
+      call.needsKey
+        ? `, {
+  requestInit: { headers: { authorization: \`Bearer \${process.env.${KEY}}\` } },
+}`
+        : ''
+    })
+await client.connect(transport)
+const answer = await client.callTool({
+  name: ${JSON.stringify(call.tool.names.mcp)},
+  arguments: ${script(call.input, 1)},${
+    call.callId === undefined
+      ? ''
+      : `
+  _meta: { 'collet/idempotencyKey': ${JSON.stringify(call.callId)} },`
+  }
+})
+console.log(answer.content)
+await client.close()
+`,
+  },
+  Python: {
+    OTC: (call) => python(call, [pythonPost('/tools/call', otcBody(call)), 'print(answer.json())']),
+    OpenTool: (call) =>
+      python(call, [
+        pythonPost('/opentool/call', openToolBody(call), contextHeaders(call)),
+        'print(answer.json())',
+      ]),
+    openwop: (call) =>
+      python(call, [
+        `print(server.get(${JSON.stringify(`/v1/tools/${encodeURIComponent(call.tool.names.openwop)}`)}).json())`,
+        pythonPost('/tools/call', otcBody(call), { 'collet-run': RUN }),
+        'print(answer.json())',
+        `print(server.get("/v1/runs/${RUN}/events/poll").json())`,
+      ]),
+    MCP: (call) => `import asyncio${call.needsKey ? '\nimport os' : ''}
+
+from mcp import ClientSession
+from mcp.client.streamable_http import streamablehttp_client
+
+
+async def main():
+    ${call.needsKey ? `headers = {"authorization": "Bearer " + os.environ["${KEY}"]}\n    ` : ''}async with streamablehttp_client(${JSON.stringify(`${call.url}/mcp`)}${call.needsKey ? ', headers=headers' : ''}) as (read, write, _):
+        async with ClientSession(read, write) as session:
+            await session.initialize()
+            answer = await session.call_tool(
+                ${JSON.stringify(call.tool.names.mcp)},
+                ${pythonOf(call.input, 4)},
+            )
+            print(answer.content)
+
+
+asyncio.run(main())
+`,
+  },
+}
+
+function openToolBody({ tool, input }: CopiedCall): object {
+  return { jsonrpc: '2.0', method: tool.names.opentool, params: input, id: '1' }
+}
+
+function mcpBody({ tool, input }: CopiedCall): object {
+  return {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: {
+      name: tool.names.mcp,
+      arguments: input,
+      _meta: {
+        'io.modelcontextprotocol/protocolVersion': MCP_REVISION,
+        'io.modelcontextprotocol/clientCapabilities': {},
+      },
+    },
+  }
+}
+
+/** What OTC has in its body and others in headers. */
+function contextHeaders({ callId, userId }: CopiedCall): Readonly<Record<string, string>> {
+  return {
+    ...(callId === undefined ? {} : { 'idempotency-key': callId }),
+    ...(userId === undefined ? {} : { 'collet-user': encodeURIComponent(userId) }),
+  }
+}
+
+function curl(
+  { url, needsKey }: CopiedCall,
+  path: string,
+  body?: object,
+  headers: Readonly<Record<string, string>> = {},
+): string {
+  const all = body === undefined ? headers : { 'content-type': 'application/json', ...headers }
+  const lines = [
+    `curl -s ${quoted(url + path)}`,
+    ...Object.entries(all).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
+    // In double quotes, so that the shell puts the key in.
+    ...(needsKey ? [`-H "authorization: Bearer $${KEY}"`] : []),
+    ...(body === undefined ? [] : [`-d ${quoted(JSON.stringify(body))}`]),
+  ]
+  return `${lines.join(' \\\n  ')}\n`
+}
+
+/** One word to any POSIX shell, whatever is in it. */
+export function quoted(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+function connectArguments(
+  { url, needsKey }: CopiedCall,
+  options: Readonly<Record<string, string>> = {},
+): string {
+  const members = [
+    ...Object.entries(options).map(([name, value]) => `${name}: '${value}'`),
+    ...(needsKey ? [`apiKey: process.env.${KEY}`] : []),
+  ]
+  return `${JSON.stringify(url)}${members.length === 0 ? '' : `, { ${members.join(', ')} }`}`
+}
+
+function callArguments(
+  { tool, input, callId, userId }: CopiedCall,
+  name = tool.id,
+  more: Readonly<Record<string, string>> = {},
+): string {
+  const options = {
+    ...(callId === undefined ? {} : { callId }),
+    ...(userId === undefined ? {} : { userId }),
+    ...more,
+  }
+  const members = Object.entries(options).map(([member, value]) => `${member}: ${JSON.stringify(value)}`)
+  const last = members.length === 0 ? '' : `, { ${members.join(', ')} }`
+  return `${JSON.stringify(name)}, ${script(input, 0)}${last}`
+}
+
+/** A value as a program writes it, at a depth of indents of two. */
+function script(value: unknown, depth: number): string {
+  return (JSON.stringify(value, undefined, 2) ?? 'null').replaceAll('\n', `\n${'  '.repeat(depth)}`)
+}
+
+function python({ url, needsKey }: CopiedCall, lines: readonly string[]): string {
+  const headers = needsKey ? `, headers={"authorization": "Bearer " + os.environ["${KEY}"]}` : ''
+  return `${needsKey ? 'import os\n\n' : ''}import httpx
+
+server = httpx.Client(base_url=${JSON.stringify(url)}${headers})
+${lines.join('\n')}
+`
+}
+
+function pythonPost(path: string, body: object, headers: Readonly<Record<string, string>> = {}): string {
+  const members = Object.entries(headers).map(
+    ([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`,
+  )
+  const last = members.length === 0 ? '' : `, headers={${members.join(', ')}}`
+  return `answer = server.post(${JSON.stringify(path)}, json=${pythonOf(body, 0)}${last})`
+}
+
+const PYTHON_WORDS = new Map<unknown, string>([
+  [true, 'True'],
+  [false, 'False'],
+  [null, 'None'],
+  [undefined, 'None'],
+])
+
+/** A JSON value as Python writes it; its strings are those of JSON. */
+function pythonOf(value: unknown, depth: number): string {
+  const word = PYTHON_WORDS.get(value)
+  if (word !== undefined) return word
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const items = Array.isArray(value)
+    ? value.map((item) => pythonOf(item, depth + 1))
+    : Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}: ${pythonOf(item, depth + 1)}`)
+  const [open, close] = Array.isArray(value) ? ['[', ']'] : ['{', '}']
+  if (items.length === 0) return open + close
+  const indent = '    '.repeat(depth + 1)
+  return `${open}\n${items.map((item) => `${indent}${item},`).join('\n')}\n${'    '.repeat(depth)}${close}`
+}

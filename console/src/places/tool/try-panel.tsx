@@ -1,0 +1,268 @@
+import { type FormEvent, lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
+import { useEcho } from '../../app/echo.tsx'
+import { useSearchState } from '../../app/search-state.ts'
+import { useKey } from '../../keyboard.ts'
+import { Button, CopyButton } from '../../parts/button.tsx'
+import { toJson } from '../../parts/code.tsx'
+import { Field, Select, TextInput } from '../../parts/field.tsx'
+import { Icon } from '../../parts/icon.tsx'
+import { Note } from '../../parts/meaning.tsx'
+import { Loading } from '../../parts/states.tsx'
+import { CallOutcome } from './call-outcome.tsx'
+import { CopyAs } from './copy-as.tsx'
+import { CredentialUsed } from './credential-used.tsx'
+import { fieldErrorsOf } from './field-errors.ts'
+import { quoted } from './snippets.ts'
+import { isRecord, type ToolDetails } from './tool-data.ts'
+import { useCall } from './use-call.ts'
+
+/** The form is a library of its own, loaded when somebody is here to try a tool. */
+const InputForm = lazy(async () => ({ default: (await import('./form/input-form.tsx')).InputForm }))
+
+/** A real call of the tool: the form and the JSON beside it are two views of one input. */
+export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  const draft = useDraft(tool)
+  const call = useCall(tool)
+  const [userId, setUserId] = useState('')
+  const needsUser = tool.requirements.some(({ kind }) => kind === 'user')
+  const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
+  const isUnderWay = call.phase.at === 'running' || call.phase.at === 'parked'
+  const run = (): void => {
+    if (draft.problem !== undefined || isUnderWay) return
+    call.run({ tool, input: draft.input, userId: needsUser && userId !== '' ? userId : undefined })
+  }
+  useKey('mod+enter', run)
+  const answer = call.phase.at === 'answered' ? call.phase.answer : undefined
+  const errors = useMemo(() => fieldErrorsOf(answer), [answer])
+  useEcho(`collet call ${tool.id} ${quoted(JSON.stringify(draft.input))}`)
+  return (
+    <section className="try" aria-labelledby="try-it" id="try">
+      <form
+        className="try-form"
+        onSubmit={(event: FormEvent) => {
+          event.preventDefault()
+          run()
+        }}
+      >
+        <div className="try-head">
+          <h2 id="try-it" className="grow">
+            Try it
+          </h2>
+          <Examples tool={tool} onChoose={draft.setInput} />
+          <Button
+            submits
+            writes
+            kind="primary"
+            icon="play"
+            isBusy={isUnderWay}
+            off={draft.problem === undefined ? undefined : 'The input is not JSON yet.'}
+          >
+            {hasEffects ? 'Run for real' : 'Run'}
+            <kbd>{RUN_KEYS}</kbd>
+          </Button>
+        </div>
+        {hasEffects && <Effects tool={tool} />}
+        <div className="try-cols">
+          <div className="stack-3">
+            {takesFields(tool) ? (
+              <Suspense fallback={<Loading what="the form" rows={3} />}>
+                <InputForm
+                  schema={tool.input_schema}
+                  value={draft.input}
+                  onChange={draft.setInput}
+                  errors={errors}
+                />
+              </Suspense>
+            ) : (
+              <p className="soft">{takesAnything(tool) ? ANYTHING : 'This tool takes no input.'}</p>
+            )}
+            {needsUser && (
+              <Field label="User id" note="for whom the call is">
+                {(control) => (
+                  <TextInput
+                    {...control}
+                    isMono
+                    value={userId}
+                    onChange={(event) => setUserId(event.currentTarget.value)}
+                  />
+                )}
+              </Field>
+            )}
+            <CredentialUsed tool={tool} />
+          </div>
+          <JsonInput draft={draft} schema={tool.input_schema} />
+        </div>
+      </form>
+      <CallOutcome tool={tool} control={call} />
+      <CopyAs tool={tool} input={draft.input} userId={needsUser && userId !== '' ? userId : undefined} />
+    </section>
+  )
+}
+
+const RUN_KEYS = /Mac|iP(hone|ad|od)/.test(navigator.userAgent) ? '⌘↵' : 'Ctrl ↵'
+const ANYTHING = 'This tool says nothing about its input. Write it as JSON.'
+
+function Effects({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  const { tier, approval } = tool.policy
+  const does = tier === 'exec' ? 'runs a program' : 'changes something'
+  if (approval === 'always')
+    return <Note>It {does}. The call waits until somebody approves it, like that of any caller.</Note>
+  return <Note>It {does}, for real. One call runs once, also if the connection breaks.</Note>
+}
+
+function Examples({ tool, onChoose }: ExamplesProps): ReactNode {
+  const [chosen, setChosen] = useState('0')
+  if (tool.examples.length === 0) return null
+  return (
+    <Select
+      isBare
+      aria-label="Example"
+      value={chosen}
+      options={tool.examples.map((example, index) => ({
+        value: String(index),
+        label: `Example: ${nameOfExample(example)}`,
+      }))}
+      onChange={(event) => {
+        setChosen(event.currentTarget.value)
+        onChoose(tool.examples[Number(event.currentTarget.value)])
+      }}
+    />
+  )
+}
+
+interface ExamplesProps {
+  readonly tool: ToolDetails
+  readonly onChoose: (input: unknown) => void
+}
+
+const LONGEST_NAME = 28
+
+/** By the first thing in it. */
+function nameOfExample(example: unknown): string {
+  const first = isRecord(example) ? Object.values(example)[0] : example
+  const text = typeof first === 'string' ? first : (JSON.stringify(first) ?? 'nothing')
+  return text.length > LONGEST_NAME ? `${text.slice(0, LONGEST_NAME)}…` : text
+}
+
+interface Draft {
+  readonly input: unknown
+  readonly text: string
+  /** Why the text is not an input yet. */
+  readonly problem: string | undefined
+  setInput(input: unknown): void
+  setText(text: string): void
+}
+
+/** One input, as a value and as text. While the text is no JSON, the form shows the last that was. */
+function useDraft(tool: ToolDetails): Draft {
+  const [{ input: given }] = useSearchState()
+  const [input, setInput] = useState<unknown>(() => firstInput(tool, given))
+  const [text, setText] = useState(() => toJson(firstInput(tool, given)))
+  const [problem, setProblem] = useState<string>()
+  return {
+    input,
+    text,
+    problem,
+    setInput(next) {
+      setInput(next)
+      setText(toJson(next))
+      setProblem(undefined)
+    },
+    setText(next) {
+      setText(next)
+      try {
+        setInput(JSON.parse(next))
+        setProblem(undefined)
+      } catch (error) {
+        setProblem(error instanceof Error ? error.message : 'This is not JSON.')
+      }
+    },
+  }
+}
+
+/** What the address brings along, the first example, or nothing. */
+function firstInput(tool: ToolDetails, given: string | undefined): unknown {
+  try {
+    if (given !== undefined) return JSON.parse(given)
+  } catch {
+    // Somebody cut the address short.
+  }
+  return tool.examples[0] ?? {}
+}
+
+function takesFields({ input_schema: schema }: ToolDetails): boolean {
+  const { properties } = schema
+  if (isRecord(properties)) return Object.keys(properties).length > 0
+  return (
+    ['$ref', 'oneOf', 'anyOf', 'allOf', 'patternProperties'].some((name) => name in schema) ||
+    isRecord(schema.additionalProperties)
+  )
+}
+
+function takesAnything({ input_schema: { properties, additionalProperties } }: ToolDetails): boolean {
+  const isEmpty = !isRecord(properties) || Object.keys(properties).length === 0
+  return isEmpty && additionalProperties !== false
+}
+
+interface JsonInputProps {
+  readonly draft: Draft
+  readonly schema: ToolDetails['input_schema']
+}
+
+function JsonInput({ draft, schema }: JsonInputProps): ReactNode {
+  const fit = useFit(draft, schema)
+  return (
+    <div className="code json-edit">
+      <div className="code-head">
+        <label className="grow" htmlFor="raw-input">
+          Input as JSON
+        </label>
+        <span className={fit.isGood ? 'row is-succeeded' : 'row is-parked'} title={fit.why}>
+          <Icon name={fit.isGood ? 'succeeded' : 'alert'} size={14} />
+          <span id="raw-fit">{fit.word}</span>
+        </span>
+        <CopyButton text={draft.text} label="Copy input" />
+      </div>
+      <textarea
+        id="raw-input"
+        spellCheck={false}
+        value={draft.text}
+        aria-invalid={draft.problem !== undefined}
+        aria-describedby="raw-fit raw-why"
+        onChange={(event) => draft.setText(event.currentTarget.value)}
+      />
+      {fit.why !== undefined && (
+        <p className="code-cut meta" id="raw-why">
+          {fit.why}
+        </p>
+      )}
+    </div>
+  )
+}
+
+interface Fit {
+  readonly isGood: boolean
+  readonly word: string
+  readonly why?: string
+}
+
+/** As far as the page can tell; the server has the last word when the call comes. */
+function useFit({ input, problem }: Draft, schema: ToolDetails['input_schema']): Fit {
+  const [check, setCheck] = useState<typeof import('./form/form-check.ts').checkInput>()
+  useEffect(() => {
+    let isHere = true
+    void import('./form/form-check.ts').then(({ checkInput }) => {
+      if (isHere) setCheck(() => checkInput)
+    })
+    return () => {
+      isHere = false
+    }
+  }, [])
+  const misfits = useMemo(() => check?.(schema, input), [check, schema, input])
+  if (problem !== undefined) return { isGood: false, word: 'not JSON', why: problem }
+  if (misfits === undefined) return { isGood: true, word: 'JSON' }
+  const [first] = misfits
+  if (first === undefined) return { isGood: true, word: 'valid' }
+  const where = first.path.length === 0 ? '' : `${first.path.join('.')}: `
+  return { isGood: false, word: 'does not fit yet', why: `${where}${first.says}` }
+}

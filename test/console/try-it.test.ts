@@ -1,0 +1,259 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { describe, expect, it } from 'vitest'
+import { checkAxe, shoot, useConsole } from './harness.ts'
+import { form, input, inputOf, OPEN, outputOf, result, runButton, TOOLS } from './tool-fixture.ts'
+
+const run = promisify(execFile)
+
+describe('a real call', () => {
+  const collet = useConsole({ config: OPEN })
+  const open = (tool: string, options = {}) => collet.page({ path: `/tools/${tool}`, ...options })
+
+  it('shows the exchange without what is the browser’s own, and a text for programs that works', async () => {
+    const page = await open('Gmail.GetEmails', { as: 'operator' })
+    await form(page)
+    await runButton(page).click()
+    await result(page).getByText('Succeeded').waitFor()
+    await result(page)
+      .getByRole('img', { name: /^Where the time went/ })
+      .waitFor()
+    await result(page).getByRole('button', { name: 'Request' }).click()
+    const request = await result(page).getByRole('region', { name: 'Request' }).textContent()
+    expect(request).toContain('POST /tools/call')
+    expect(request).not.toMatch(/cookie|csrf/i)
+    await result(page).getByRole('button', { name: 'Headers' }).click()
+    const headers = await result(page).getByRole('region', { name: 'Headers' }).textContent()
+    expect(headers).toMatch(/collet-call-id: [0-9a-f-]{36}/)
+    expect(headers).not.toMatch(/set-cookie|csrf/i)
+
+    const copied = page.getByRole('region', { name: 'Copy as' })
+    const texts: Record<string, string> = {}
+    for (const language of ['TypeScript', 'Python', 'curl'])
+      for (const protocol of ['OpenTool', 'openwop', 'MCP', 'OTC']) {
+        await copied.getByRole('button', { name: language, exact: true }).click()
+        await copied.getByRole('button', { name: protocol, exact: true }).click()
+        const shown = copied.getByRole('region', { name: `The call as ${language} over ${protocol}` })
+        texts[`${language} ${protocol}`] = (await shown.textContent()) ?? ''
+      }
+    for (const text of Object.values(texts)) expect(text).not.toMatch(/cookie|csrf/i)
+    expect(texts['TypeScript OTC']).toContain("from 'collet/client'")
+    expect(texts['Python MCP']).toContain('ClientSession')
+    for (const protocol of ['OTC', 'OpenTool', 'openwop', 'MCP']) {
+      const { stdout } = await run('sh', ['-c', texts[`curl ${protocol}`] ?? ''])
+      expect(stdout, `curl over ${protocol}`).toContain('193f0c7a8b1e44d0')
+    }
+    await copied.getByRole('button', { name: /^Copy/ }).click()
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(texts['curl OTC'])
+  })
+
+  it('puts what the server found beside the fields', async () => {
+    const page = await open('Bank.Pay')
+    await form(page)
+    await input(page).fill('{"amount": "much", "to": {}}')
+    await runButton(page).click()
+    await result(page).getByText('Refused').waitFor()
+    await result(page).getByText('Nothing ran. What does not fit is marked in the form.').waitFor()
+    await page.getByRole('alert').getByText('Must be a number').waitFor()
+    await page.getByRole('group', { name: 'to' }).getByRole('alert').getByText('Is required').waitFor()
+    await checkAxe(page, 'a refused input')
+  })
+
+  it('runs a tool that changes something once, although the answer was lost', async () => {
+    const page = await open('Door.Ring', { mayComplain: [/ERR_FAILED/] })
+    await form(page)
+    await page.getByRole('textbox', { name: /^door/ }).fill('front')
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('Succeeded').waitFor()
+    expect(await outputOf(page)).toEqual({ rings: 1 })
+    let lost = 0
+    await page.route('**/tools/call', async (route) => {
+      if (lost > 0) return route.continue()
+      lost += 1
+      // The server gets it and answers; the page hears nothing.
+      await route.fetch()
+      await route.abort()
+    })
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('The connection broke').waitFor()
+    await checkAxe(page, 'a lost answer')
+    await result(page).getByRole('button', { name: 'Ask again' }).click()
+    await result(page).getByText('Replayed.').waitFor()
+    expect(await outputOf(page)).toEqual({ rings: 2 })
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('Replayed.').waitFor({ state: 'detached' })
+    expect(await outputOf(page)).toEqual({ rings: 3 })
+  })
+
+  it('still knows of a call that was sent before the page was loaded anew', async () => {
+    const page = await open('Door.Ring?input=%7B%22door%22%3A%22back%22%7D', { mayComplain: [/ERR_FAILED/] })
+    await form(page)
+    expect(await inputOf(page)).toEqual({ door: 'back' })
+    let isArriving = true
+    await page.route('**/tools/call', async (route) => {
+      if (isArriving) await route.fetch()
+      await route.abort()
+    })
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('The connection broke').waitFor()
+    await page.reload()
+    await result(page).getByText('Not seen yet').waitFor()
+    await result(page).getByRole('button', { name: 'Look it up' }).click()
+    await result(page).getByText('Replayed.').waitFor()
+    expect(await outputOf(page)).toMatchObject({ rings: expect.any(Number) })
+    await page.reload()
+    await result(page).getByText('What the tool answers comes here.').waitFor()
+    isArriving = false
+    await form(page)
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('The connection broke').waitFor()
+    await page.reload()
+    await result(page).getByRole('button', { name: 'Look it up' }).click()
+    await result(page).getByText('That call never arrived: nothing ran.').waitFor()
+  })
+
+  it('waits for approval, and goes on when somebody has given it', async () => {
+    const page = await open('Bank.Pay')
+    await form(page)
+    await input(page).fill('{"amount": 5}')
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('Waits for approval').waitFor()
+    await checkAxe(page, 'a call that waits')
+    await shoot(page, 'tool-parked')
+    const link = result(page).getByRole('link', { name: 'Open the approval' })
+    const id = ((await link.getAttribute('href')) ?? '').split('/').at(-1) ?? ''
+    const approver = await collet.page({ path: `/approvals/${id}`, as: 'operator' })
+    await approver.getByRole('button', { name: 'Approve once' }).click()
+    await result(page).getByText('Succeeded').waitFor()
+    expect(await outputOf(page)).toEqual({ paid: 5 })
+
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('Waits for approval').waitFor()
+    await result(page).getByRole('button', { name: 'Withdraw call' }).click()
+    await result(page).getByText('What the tool answers comes here.').waitFor()
+  })
+
+  it('shows how far a tool is, and stops it', async () => {
+    const page = await open('Slow.Count')
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page)
+      .getByText(/^Counted/)
+      .waitFor()
+    await result(page).getByRole('progressbar').waitFor()
+    await checkAxe(page, 'a call that runs')
+    await result(page).getByRole('button', { name: 'Stop' }).click()
+    await result(page).getByText('Failed', { exact: true }).waitFor()
+    await result(page).getByText('Look at the call before you run it again.').waitFor()
+  })
+
+  it('says what failed and what to do', async () => {
+    const page = await open('Bad.Luck')
+    await runButton(page).click()
+    await result(page).getByText('Failed', { exact: true }).waitFor()
+    expect(await result(page).textContent()).not.toContain('a detail for the log')
+    const needy = await open('Needs.All')
+    await needy.getByText('google account').waitFor()
+    await needy.getByText('Secret API_KEY').waitFor()
+    await needy.getByRole('button', { name: 'Copy command that sets API_KEY' }).click()
+    expect(await needy.evaluate('navigator.clipboard.readText()')).toContain('collet secrets set API_KEY')
+    await runButton(needy).click()
+    await result(needy)
+      .getByText(/Waits for access|Refused/)
+      .waitFor()
+    await checkAxe(needy, 'a tool that lacks something')
+  })
+
+  it('cuts what is long, and shows pictures and nothing that could run', async () => {
+    const big = await open('Big.Text')
+    await runButton(big).click()
+    const output = result(big).getByRole('region', { name: 'Output' })
+    await output.waitFor()
+    expect(await output.textContent()).not.toContain('the very end')
+    await result(big).getByRole('button', { name: 'Show all' }).click()
+    expect(await output.textContent()).toContain('the very end')
+
+    const art = await open('Art.Draw')
+    await runButton(art).click()
+    const blocks = art.getByRole('list', { name: 'Content' })
+    await blocks.getByRole('img').waitFor()
+    expect(await blocks.getByRole('img').count()).toBe(1)
+    expect(await blocks.locator('a[href^="javascript"]').count()).toBe(0)
+    expect(await blocks.getByRole('link', { name: 'Save file' }).count()).toBe(2)
+    expect(await art.title()).not.toContain('owned')
+    await checkAxe(art, 'content')
+    await shoot(art, 'tool-content')
+  })
+
+  it('takes texts of others as texts', async () => {
+    const page = await open('Evil.Words')
+    await form(page)
+    await runButton(page).click()
+    await result(page).getByText('Succeeded').waitFor()
+    for (const view of ['JSON Schema', 'Model']) await page.getByRole('button', { name: view }).click()
+    expect(await page.locator('img').count()).toBe(0)
+    expect(await page.locator('main script').count()).toBe(0)
+    expect(await page.title()).not.toBe('owned')
+  })
+
+  it('fits a phone', async () => {
+    const page = await open('Gmail.GetEmails', { width: 390, height: 844 })
+    await page.getByRole('link', { name: 'Try it' }).click()
+    await form(page)
+    await runButton(page).click()
+    await result(page).getByText('Succeeded').waitFor()
+    await page.getByLabel('Version').waitFor()
+    await checkAxe(page, 'a tool on a phone')
+    await shoot(page, 'tool-390')
+  })
+})
+
+const KEY = 'a-key-that-is-long-enough-for-a-test'
+
+describe('a server that wants to know who calls', () => {
+  const collet = useConsole({
+    config: `${TOOLS}
+export default { tools: TOOLS, authoring: { describeParameters: false }, auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
+  })
+
+  it('calls as the one who signed in, and copies a place for a key', async () => {
+    const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: { key: KEY } })
+    await form(page)
+    await runButton(page).click()
+    await result(page).getByText('Succeeded').waitFor()
+    await result(page).getByRole('button', { name: 'Request' }).click()
+    await result(page).getByText('authorization: Bearer <your API key>').waitFor()
+    const text = (await page.getByRole('region', { name: 'The call as curl over OTC' }).textContent()) ?? ''
+    expect(text).toContain('$COLLET_API_KEY')
+    expect(await page.content()).not.toContain(KEY)
+    const { stdout } = await run('sh', ['-c', text], { env: { ...process.env, COLLET_API_KEY: KEY } })
+    expect(stdout).toContain('193f0c7a8b1e44d0')
+    await page.getByRole('link', { name: 'Calls' }).first().waitFor()
+  })
+
+  it('says which credential a call uses', async () => {
+    const page = await collet.page({ path: '/tools/Needs.Secret', as: { key: KEY } })
+    await page.getByText('key:ann has none yet.').waitFor()
+    expect(await page.getByRole('link', { name: 'Set secret' }).getAttribute('href')).toContain(
+      '/connections',
+    )
+    const secret = { name: 'API_KEY', value: 'twelve chars', principal: 'key:ann' }
+    const set = await collet.admin('/admin/secrets', { method: 'POST', body: JSON.stringify(secret) })
+    expect(set.status, await set.text()).toBe(200)
+    await page.reload()
+    await page.getByText('the one of key:ann, because the call is made as key:ann.').waitFor()
+    await runButton(page).click()
+    await result(page).getByText('Succeeded').waitFor()
+    expect(await outputOf(page)).toBe(12)
+  })
+
+  it('tells the operator, who calls nothing, what to do', async () => {
+    const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: 'operator' })
+    await form(page)
+    await runButton(page).click()
+    await result(page).getByText('Refused').waitFor()
+    await result(page)
+      .getByText(/Sign in with an API key to call tools/)
+      .first()
+      .waitFor()
+  })
+})
