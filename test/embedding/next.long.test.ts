@@ -16,7 +16,7 @@ import { type ServerProcess, startServerProcess } from '../e2e/server-process.ts
  */
 const NEXT = process.env.COLLET_NEXT
 const KEY = randomBytes(32).toString('base64url')
-const LIMIT_MS = 120_000
+const LIMIT_MS = 300_000
 
 describe.skipIf(NEXT === undefined)('the Next app of docs/embedding.md (COLLET_NEXT names a folder)', () => {
   let project: string
