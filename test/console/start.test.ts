@@ -1,9 +1,15 @@
+import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
+import { sized } from '../size.ts'
 import { checkAxe, shoot, useConsole } from './harness.ts'
 
+const PROGRAM = join(
+  import.meta.dirname,
+  '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
+)
 const MOST_MS = 1_500
 
 const TOOLS = `[
@@ -141,5 +147,49 @@ describe('the first steps, where there is nothing to try', () => {
     await checkAxe(operator, 'Start of the operator')
     await button(operator, 'Skip to the catalog').click()
     await operator.waitForURL('**/console/catalog')
+  })
+})
+
+const ENGINES = ['sqlite', 'postgres'] as const
+
+describe.each(ENGINES.slice(0, sized(1, 2)))('a newcomer on %s', (engine) => {
+  const collet = useConsole({ config: `export default { tools: ${TOOLS} }`, engine })
+
+  it('tries a tool, adds an MCP server by its command, approves a call and finds it all in Calls', async () => {
+    const page = await collet.page({ path: '/' })
+    await button(page, 'Run').click()
+    await step(page, 'Try a tool').getByText('Succeeded').waitFor()
+
+    // The link that was printed where the server was started.
+    await page.goto(await collet.link())
+    await page.goto(`${collet.url}/console`)
+    await page.getByLabel('Address, file or command').fill(`node ${PROGRAM}`)
+    await button(page, 'Look inside').click()
+    await button(page, 'Start the program').click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Add source' }).click()
+    await page.getByRole('link', { name: 'See its tools' }).click()
+    await page.getByRole('link', { name: /echo/ }).first().click()
+    await button(page, 'Run')
+      .or(page.getByRole('button', { name: /^Run/ }))
+      .first()
+      .waitFor()
+
+    await page.goto(`${collet.url}/console/tools/Bank.Pay`)
+    await page.getByRole('button', { name: /^Run for real/ }).click()
+    await page.getByText('waits for approval').first().waitFor()
+    await page
+      .getByRole('navigation', { name: 'Places' })
+      .getByRole('link', { name: /^Approvals/ })
+      .click()
+    await page.getByRole('link', { name: /Bank\.Pay/ }).click()
+    await button(page, 'Approve once').click()
+    await page
+      .getByText(/approved/i)
+      .first()
+      .waitFor()
+
+    await page.goto(`${collet.url}/console/calls`)
+    await page.getByText('Calculator.Add').first().waitFor()
+    await page.getByText('Bank.Pay').first().waitFor()
   })
 })

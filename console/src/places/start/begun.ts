@@ -4,7 +4,7 @@ const KEPT_AS = 'collet-start'
  * How far the first steps are in this browser. `begun`: they stay although there are calls now, which the first step itself makes.
  * `left`: for good.
  */
-export type StartState = 'new' | 'begun' | 'left'
+type StartState = 'new' | 'begun' | 'left'
 
 export function startState(): StartState {
   try {

@@ -5,7 +5,7 @@ import { toolsQuery } from '../../api/tools.ts'
 import { isRecord, type ToolDetails, toolQuery } from '../tool/tool-data.ts'
 
 /** One value that a person can type in a small field. */
-export interface SimpleField {
+interface SimpleField {
   readonly name: string
   readonly kind: 'number' | 'text'
   readonly example: string
