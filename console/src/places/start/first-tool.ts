@@ -1,14 +1,32 @@
 import { queryOptions } from '@tanstack/react-query'
 import { conditionOf, type ToolListing } from '../../../../src/core/tools/listing.ts'
+import { request } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { toolsQuery } from '../../api/tools.ts'
-import { isRecord, type ToolDetails, toolQuery } from '../tool/tool-data.ts'
 
 /** One value that a person can type in a small field. */
 interface SimpleField {
   readonly name: string
   readonly kind: 'number' | 'text'
   readonly example: string
+}
+
+/** What is needed of a tool to run it here. */
+interface ToolDetails {
+  readonly base: string
+  readonly policy: { readonly tier: string }
+  readonly input_schema: {
+    readonly properties?: Readonly<Record<string, Property>>
+    readonly required?: readonly string[]
+  }
+  readonly examples: readonly (Readonly<Record<string, unknown>> | undefined)[]
+}
+
+interface Property {
+  readonly type?: unknown
+  readonly default?: unknown
+  readonly examples?: readonly unknown[]
+  readonly enum?: readonly unknown[]
 }
 
 export interface FirstTool {
@@ -31,11 +49,16 @@ const MOST_FIELDS = 3
 /** A tool that changes nothing, needs nothing and takes a few plain values; `null` when there is none. */
 export const firstToolQuery = queryOptions({
   queryKey: ['start', 'tool'],
-  async queryFn(): Promise<Found> {
+  async queryFn({ signal }): Promise<Found> {
     const { listing } = await queries.ensureQueryData(toolsQuery)
     const facts = { count: listing.tools.length, hasSources: Object.keys(listing.sources).length > 0 }
     for (const id of candidates(listing)) {
-      const tool = await queries.ensureQueryData(toolQuery(id, ''))
+      const { tool } = await request<{ readonly tool: ToolDetails }>(
+        `/admin/tools/${encodeURIComponent(id)}`,
+        {
+          signal,
+        },
+      )
       const fields = fieldsOf(tool)
       if (fields !== undefined) return { first: { tool, fields }, ...facts }
     }
@@ -69,19 +92,15 @@ function awkward(fields: number): number {
 }
 
 /** What has to be given; `undefined` when that is more than a small field takes. */
-function fieldsOf({ input_schema: schema, examples }: ToolDetails): readonly SimpleField[] | undefined {
-  const properties = isRecord(schema.properties) ? schema.properties : {}
-  const required = Array.isArray(schema.required) ? schema.required : []
-  const [example] = examples
-  const fields = Object.entries(properties).flatMap(([name, property]): (SimpleField | undefined)[] => {
-    if (!required.includes(name)) return []
-    const kind = isRecord(property) ? KINDS[String(property.type)] : undefined
-    if (!isRecord(property) || kind === undefined) return [undefined]
-    const given = isRecord(example) ? example[name] : undefined
-    return [{ name, kind, example: exampleOf(property, given, kind) }]
+function fieldsOf({ input_schema, examples: [example] }: ToolDetails): readonly SimpleField[] | undefined {
+  const { properties = {}, required = [] } = input_schema
+  const fields = required.flatMap((name): readonly SimpleField[] => {
+    const property = properties[name]
+    const kind = KINDS[String(property?.type)]
+    if (property === undefined || kind === undefined) return []
+    return [{ name, kind, example: exampleOf(property, example?.[name], kind) }]
   })
-  const simple = fields.filter((field) => field !== undefined)
-  return simple.length === fields.length && simple.length <= MOST_FIELDS ? simple : undefined
+  return fields.length === required.length && fields.length <= MOST_FIELDS ? fields : undefined
 }
 
 const KINDS: Readonly<Record<string, SimpleField['kind']>> = {
@@ -90,14 +109,8 @@ const KINDS: Readonly<Record<string, SimpleField['kind']>> = {
   string: 'text',
 }
 
-function exampleOf(
-  property: Readonly<Record<string, unknown>>,
-  given: unknown,
-  kind: SimpleField['kind'],
-): string {
-  const [first] = Array.isArray(property.examples) ? property.examples : []
-  const [choice] = Array.isArray(property.enum) ? property.enum : []
-  const found = given ?? property.default ?? first ?? choice
+function exampleOf(property: Property, given: unknown, kind: SimpleField['kind']): string {
+  const found = given ?? property.default ?? property.examples?.[0] ?? property.enum?.[0]
   return found === undefined ? (kind === 'number' ? '2' : 'Hello') : String(found)
 }
 

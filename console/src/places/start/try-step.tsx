@@ -5,11 +5,10 @@ import { useSession } from '../../api/session.ts'
 import { Button } from '../../parts/button.tsx'
 import { Field, TextInput } from '../../parts/field.tsx'
 import { formatDuration } from '../../parts/format.ts'
-import { Note, StateMark, ToolName } from '../../parts/meaning.tsx'
+import { StateMark, ToolName } from '../../parts/meaning.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
-import { isRecord } from '../tool/tool-data.ts'
-import { type Answer, useCall } from '../tool/use-call.ts'
 import { type FirstTool, firstToolQuery, inputOf } from './first-tool.ts'
+import { type Outcome, useTryCall } from './try-call.ts'
 
 interface TryStepProps {
   /** It was done before: the next step is what to do now. */
@@ -60,11 +59,11 @@ export function TryStep({ isDone, onEcho, onDone }: TryStepProps): ReactNode {
 
 function TryTool({ tool, fields, isDone, onEcho, onDone }: FirstTool & TryStepProps): ReactNode {
   const [values, setValues] = useState<Readonly<Record<string, string>>>({})
-  const { phase, run } = useCall(tool)
+  const { isRunning, outcome, run } = useTryCall()
   const input = inputOf(fields, values)
   const command = `collet call ${tool.base} '${JSON.stringify(input).replaceAll("'", `'\\''`)}'`
   useEffect(() => onEcho(command), [command, onEcho])
-  const isAnswered = phase.at === 'answered'
+  const isAnswered = outcome !== undefined
   useEffect(() => {
     if (isAnswered) onDone()
   }, [isAnswered, onDone])
@@ -81,7 +80,7 @@ function TryTool({ tool, fields, isDone, onEcho, onDone }: FirstTool & TryStepPr
         className="mini"
         onSubmit={(event) => {
           event.preventDefault()
-          run({ tool, input, userId: undefined })
+          void run(tool.base, input)
         }}
       >
         {fields.map(({ name, kind, example }) => (
@@ -97,47 +96,32 @@ function TryTool({ tool, fields, isDone, onEcho, onDone }: FirstTool & TryStepPr
             )}
           </Field>
         ))}
-        <Button
-          submits
-          writes
-          icon="play"
-          isBusy={phase.at === 'running'}
-          kind={isDone ? 'plain' : 'primary'}
-        >
+        <Button submits writes icon="play" isBusy={isRunning} kind={isDone ? 'plain' : 'primary'}>
           {isAnswered ? 'Run again' : 'Run'}
         </Button>
-        {phase.at === 'answered' && <Outcome answer={phase.answer} />}
+        {outcome !== undefined && <Answer outcome={outcome} />}
       </form>
-      {phase.at === 'lost' && <Note tone="failed">The connection broke. Run it again when it is back.</Note>}
     </>
   )
 }
 
 const LONGEST_VALUE = 40
 
-function Outcome({ answer }: { readonly answer: Answer }): ReactNode {
-  const result = isRecord(answer.body) && isRecord(answer.body.result) ? answer.body.result : undefined
-  const isGood = result?.success === true
-  const value = isGood ? JSON.stringify(result.value) : messageIn(result ?? answer.body)
+function Answer({ outcome: { isGood, text, tookMs, record } }: { readonly outcome: Outcome }): ReactNode {
   return (
     <output className="mini-out">
-      <b className={isGood ? 'num clip' : 'clip said'} title={value}>
-        {value.length > LONGEST_VALUE ? `${value.slice(0, LONGEST_VALUE)}…` : value}
+      <b className={isGood ? 'num clip' : 'clip said'} title={text}>
+        {text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text}
       </b>
       <span className="row meta">
         <StateMark state={isGood ? 'succeeded' : 'failed'} label={isGood ? 'Succeeded' : 'Failed'} />
-        <span className="dim num">{formatDuration(answer.tookMs)}</span>
-        {answer.record !== undefined && (
-          <Link className="link" to="/calls/$record" params={{ record: answer.record }}>
+        <span className="dim num">{formatDuration(tookMs)}</span>
+        {record !== undefined && (
+          <Link className="link" to="/calls/$record" params={{ record }}>
             See it in Calls
           </Link>
         )}
       </span>
     </output>
   )
-}
-
-function messageIn(body: unknown): string {
-  const error = isRecord(body) && isRecord(body.error) ? body.error : body
-  return isRecord(error) && typeof error.message === 'string' ? error.message : 'It was refused.'
 }
