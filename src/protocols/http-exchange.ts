@@ -88,3 +88,8 @@ export function isFromOwnPage({ headers }: Pick<HttpRequest, 'headers'>): boolea
   const site = headers['sec-fetch-site']
   return site === undefined || site === 'same-origin'
 }
+
+/** Whether a person looks: browsers ask for pages by name; programs take anything, or name what they read. */
+export function isForPerson({ headers: { accept = '' } }: Pick<HttpRequest, 'headers'>): boolean {
+  return accept.split(',').some((part) => part.split(';', 1)[0]?.trim().toLowerCase() === 'text/html')
+}

@@ -1,6 +1,7 @@
 import type { Settings } from '#config/settings'
 import { basePath } from '#config/to-settings'
 import { factsHtml, type Html, html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
+import { isForPerson } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
@@ -31,8 +32,8 @@ export function createStartPage(options: StartPageOptions): ServerRoute {
     access: 'open',
     body: 'never',
     refuse: refuseWithMessage,
-    handle: ({ headers }) => {
-      if (!isPerson(headers.accept)) return jsonReply(200, addressesOf(options), VARYING)
+    handle: (request) => {
+      if (!isForPerson(request)) return jsonReply(200, addressesOf(options), VARYING)
       if (!options.hasConsole())
         return pageReply(200, { title: 'Collet', content: contentOf(options) }, VARYING)
       const location = `${basePath(options.publicUrl())}/console`
@@ -42,11 +43,6 @@ export function createStartPage(options: StartPageOptions): ServerRoute {
 }
 
 const VARYING = { vary: 'accept' }
-
-/** Browsers ask for pages by name; programs take anything, or name what they read. */
-function isPerson(accept = ''): boolean {
-  return accept.split(',').some((part) => part.split(';', 1)[0]?.trim().toLowerCase() === 'text/html')
-}
 
 function addressesOf({ settings, publicUrl, hasConsole }: StartPageOptions): object {
   const url = publicUrl()

@@ -266,9 +266,10 @@ async function slownessOf(page: Page): Promise<number> {
   return Math.max(1, (same.at(-3) ?? 1) / Math.max(1, same[0] ?? 1))
 }
 
-describe('ten thousand tools', () => {
+describe('ten thousand tools, on PostgreSQL', () => {
   const TOOLS = 10_000
   const collet = useConsole({
+    engine: 'postgres',
     config: `
       const verbs = ['Get', 'List', 'Create', 'Delete', 'Send', 'Search', 'Update', 'Archive']
       const nouns = ['Invoice', 'Message', 'Order', 'Customer', 'Report', 'Ticket', 'Refund', 'Shipment']
@@ -306,7 +307,9 @@ describe('ten thousand tools', () => {
     await page.mouse.move(700, 400)
     for (let step = 0; step < 60; step += 1) {
       await page.mouse.wheel(0, step % 2 === 0 ? 900 : 2_600)
-      await page.evaluate('new Promise((done) => requestAnimationFrame(() => { work(); done() }))')
+      await page.evaluate(
+        'new Promise((done) => requestAnimationFrame(() => setTimeout(() => { work(); done() })))',
+      )
     }
     const long: readonly number[] = await page.evaluate('window.long')
     const slowness = await slownessOf(page)

@@ -89,12 +89,12 @@ describe('links for approvers', () => {
 
   it('refuses a form of another site, another browser, and without the token of the page', async () => {
     const { id, url, token } = await linkFor('link-3')
-    const { actions, press } = await open(url)
+    const { actions, cookie, press } = await open(url)
     const other = await open(url)
     const tries = [
       await press(actions[0], { cookie: '' }),
       await press(actions[0], { cookie: other.cookie }),
-      await press(actions[0], { cookie: 'collet_approver=guess' }),
+      await press(actions[0], { cookie: `${cookie.split('=', 1)[0]}=guess` }),
       await press(actions[0], { 'sec-fetch-site': 'cross-site' }),
       await press(actions[0], { 'sec-fetch-site': 'same-site' }),
       await press(actions[0], { origin: 'https://evil.example' }),
@@ -106,6 +106,28 @@ describe('links for approvers', () => {
     expect(tries.map(({ status }) => status)).toEqual(Array(tries.length).fill(403))
     expect((await press(`/approve/${token}/delete`)).status).toBe(404)
     expect((await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval.state).toBe('pending')
+  })
+
+  it('works in each of the tabs of one browser, whatever was opened after it', async () => {
+    const [one, two] = [await linkFor('tab-1'), await linkFor('tab-2')]
+    /** By name and path, as a browser keeps them: a later one takes the place of an earlier one. */
+    const jar = new Map<string, { readonly path: string; readonly pair: string }>()
+    const tabs = []
+    for (const { url } of [one, one, two]) {
+      const tab = await open(url)
+      const [, path = ''] = /Path=([^;]+)/.exec(tab.page.headers.get('set-cookie') ?? '') ?? []
+      jar.set(`${tab.cookie.split('=', 1)[0]} ${path}`, { path, pair: tab.cookie })
+      tabs.push(tab)
+    }
+    const sentTo = (action = ''): string =>
+      [...jar.values()].flatMap(({ path, pair }) => (action.startsWith(`${path}/`) ? [pair] : [])).join('; ')
+    const [first, , last] = tabs
+    for (const [tab, { id }] of [[first, one] as const, [last, two] as const]) {
+      const [approve] = tab?.actions ?? []
+      expect((await tab?.press(approve, { cookie: sentTo(approve) }))?.status).toBe(200)
+      const { approval } = (await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json
+      expect(approval.state).toBe('granted')
+    }
   })
 
   it('shows caller text as text', async () => {
@@ -178,7 +200,7 @@ describe('a server below a path of its proxy', () => {
       expect(url).toBe(`${publicUrl}/approve/${token}`)
       const page = await server.ask(`/approve/${token}`)
       expect(page.headers.get('set-cookie')).toContain(
-        'Path=/collet/approve; HttpOnly; SameSite=Strict; Secure',
+        `Path=/collet/approve/${token}; HttpOnly; SameSite=Strict; Secure`,
       )
       expect(page.text).toContain(`action="/collet/approve/${token}/approve?csrf=`)
     } finally {

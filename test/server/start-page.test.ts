@@ -36,3 +36,18 @@ it('names the variable of the key where one is needed, and nobody who has one', 
   expect(page).toContain('COLLET_API_KEY')
   expect(page).not.toMatch(/canary|ann\b/)
 })
+
+it('says what /mcp is for to a person who opens it, and refuses a program as the protocol has it', async () => {
+  const { url } = await open()
+  const page = await fetch(`${url}/mcp`, { headers: { accept: 'text/html,*/*;q=0.8' } })
+  expect([page.status, page.headers.get('allow')]).toEqual([405, 'POST'])
+  expect(await page.text()).toMatch(/for MCP clients.*collet connect CLIENT.*href=".\/"/s)
+  for (const accept of ['text/event-stream', '*/*', 'application/json']) {
+    const reply = await fetch(`${url}/mcp`, { headers: { accept } })
+    expect([reply.status, reply.headers.get('allow')]).toEqual([405, 'POST'])
+    expect(await reply.json()).toMatchObject({
+      jsonrpc: '2.0',
+      error: { message: expect.stringContaining('for MCP clients') },
+    })
+  }
+})

@@ -194,6 +194,21 @@ describe('a second look', () => {
   })
 })
 
+describe('an approval', () => {
+  it('says whether a rule picks the calls, also after the rule came while the server runs', async () => {
+    const policy = { safetyTier: 'write', approval: 'conditional' }
+    const server = await start({ tools: requireTools([sample('A.B@1.0.0', { policy })]) })
+    const row = async () => rowOf(await server.ask('/admin/tools'), 'A.B')
+    expect(await row()).toMatchObject({ approval: 'conditional' })
+    expect((await row()).approval_rule).toBeUndefined()
+    const { settings } = server
+    await server.reload({ ...settings, approvals: { ...settings.approvals, when: () => false } })
+    expect((await row()).approval_rule).toBe(true)
+    const { policy: shown } = (await server.ask('/admin/tools/A.B')).json.tool
+    expect(shown).toMatchObject({ approval: 'conditional', approval_terms: { by_rule: true, quorum: 1 } })
+  })
+})
+
 describe('what a tool needs', () => {
   const tools = requireTools([
     sample('Mail.Read@1.0.0', {

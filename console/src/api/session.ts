@@ -1,5 +1,6 @@
 import { type QueryClient, queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
+import { coversScope } from '../../../src/core/principal.ts'
 import { rememberCsrf, request, sessionGone } from './client.ts'
 
 /** Who looks at the page, and at which server. `GET /console/session` answers everybody. */
@@ -27,6 +28,16 @@ export interface Principal {
   readonly tenant: string
   readonly scopes: readonly string[]
   readonly isOperator: boolean
+}
+
+/** Whether somebody may do what needs a scope. Asked before a request: one that is refused is written down by the server. */
+export function holdsScope(principal: Principal | null | undefined, scope: string): boolean {
+  return principal != null && coversScope(principal.scopes, scope)
+}
+
+/** The same for what concerns the whole server, and not one tenant of several. */
+export function holdsServerScope(principal: Principal | null | undefined, scope: string): boolean {
+  return holdsScope(principal, scope) && (principal?.isOperator === true || principal?.tenant === 'default')
 }
 
 export const sessionQuery = queryOptions({

@@ -1,7 +1,10 @@
+import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useState } from 'react'
 import { connection } from '../api/connection.ts'
+import { journalQuery } from '../api/journal.ts'
 import { useKey } from '../keyboard.ts'
 import { CopyButton } from '../parts/button.tsx'
+import { formatClock } from '../parts/format.ts'
 import { Icon } from '../parts/icon.tsx'
 import { createStore, useStore } from '../store.ts'
 
@@ -29,11 +32,32 @@ export function EchoLine(): ReactNode {
         </>
       )}
       <span className="truth">
+        <Verified />
         <Connected />
       </span>
     </footer>
   )
 }
+
+/** Known once somebody looked at the journal in Settings: nobody else waits for it. */
+function Verified(): ReactNode {
+  const { data } = useQuery({ ...journalQuery, enabled: false })
+  const last = data?.last
+  if (last == null) return null
+  return last.ok ? (
+    <span>
+      <Icon name="check" size={14} className="is-succeeded" />
+      Journal verified {formatClock(last.at).slice(0, -SECONDS.length)}
+    </span>
+  ) : (
+    <span className="is-failed">
+      <Icon name="failed" size={14} />
+      Journal not intact
+    </span>
+  )
+}
+
+const SECONDS = ':00'
 
 function Connected(): ReactNode {
   const state = useStore(connection)

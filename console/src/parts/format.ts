@@ -49,6 +49,18 @@ export function formatClock(time: Date | string | number, { withMs = false, now 
   return Math.abs(now - date.getTime()) < DAY_MS ? whole : `${DATE.format(date)}, ${whole}`
 }
 
+/** `4 s ago`, `3 h ago`, `94 d ago`: how long it is since, in its largest unit. */
+export function formatAgo(time: Date | string | number, now = Date.now()): string {
+  const seconds = Math.max(0, Math.round((now - new Date(time).getTime()) / 1000))
+  const [largest = 'now'] = seconds === 0 ? [] : (/^\d+ [dhms]/.exec(formatLong(seconds)) ?? [])
+  return largest === 'now' ? 'now' : `${largest} ago`
+}
+
+/** `12 Feb 2027` */
+export function formatDate(time: Date | string | number): string {
+  return DATE.format(new Date(time))
+}
+
 function two(part: number): string {
   return String(part).padStart(2, '0')
 }

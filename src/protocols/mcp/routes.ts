@@ -2,7 +2,8 @@ import { isToolError, storeFault } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import { KeyedCounter } from '#core/limits/limits'
 import { unreadCallHeaders } from '#protocols/call-wire'
-import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { html, pageReply } from '#protocols/html-page'
+import { type HttpReply, type HttpRequest, type HttpRoute, isForPerson } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import type { ServedProtocol } from '#protocols/protocol'
 import {
@@ -109,19 +110,30 @@ async function handleDelete(request: HttpRequest, parts: HttpParts): Promise<Htt
 }
 
 async function findStreamSession(
-  { method, headers, principal }: HttpRequest,
+  request: HttpRequest,
   { sessions }: HttpParts,
 ): Promise<LegacySession | HttpReply> {
+  const { method, headers, principal } = request
   const id = headerOf(headers, HEADERS.session)
   const isLegacy = id !== undefined && !isNewVersionHeader(headerOf(headers, HEADERS.version))
-  if (!isLegacy || method === 'HEAD')
-    return refuseSession(405, 'Only sessions of older revisions use this method; POST messages.', {
-      allow: 'POST',
-    })
+  if (!isLegacy || method === 'HEAD') return noStream(request)
   return (
     (await sessions.find(principal, id)) ??
     refuseSession(404, 'There is no such session. Send initialize again.')
   )
+}
+
+const WHAT_FOR = 'This address is for MCP clients, which send it their messages with POST.'
+
+/** A client of today asks whether there is a stream, and goes on without it; a person who opens the address learns what it is for. */
+function noStream(request: HttpRequest): HttpReply {
+  const headers = { allow: 'POST', vary: 'accept' }
+  if (!isForPerson(request))
+    return refuseSession(405, `${WHAT_FOR} Only sessions of older revisions use ${request.method}.`, headers)
+  const content = html`<p>${WHAT_FOR} There is nothing here for a browser.</p>
+<p>To connect a client, give it this address, or run <code>collet connect CLIENT</code> where the server runs: it prints or writes the configuration for Claude, Cursor, VS Code and others.</p>
+<p><a href="${request.params.toolset === undefined ? './' : '../'}">The start page of this server</a> has the addresses of the other protocols.</p>`
+  return pageReply(405, { title: 'An address for MCP clients', content }, headers)
 }
 
 function refuseSession(

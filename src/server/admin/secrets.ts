@@ -174,7 +174,9 @@ function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefi
     throw fault('not_authorized', 'This credential may only write to its own tenant.')
   const principal = readName(body.principal, 'principal')
   if (principal === ANONYMOUS.id)
-    throw badRequest('`anonymous` is shared by all callers, so it has no vault.')
+    throw badRequest(
+      '`anonymous` is shared by all callers, so it has no vault. Make a key for the caller with collet keys create NAME, and store the secret for --principal key:NAME; or send it with the call: collet call TOOL --secret ID=VALUE.',
+    )
   if (!PRINCIPAL.test(principal))
     throw badRequest('`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".')
   if (kind !== 'secret' && kind !== 'token') throw badRequest('`kind` is "secret" or "token".')

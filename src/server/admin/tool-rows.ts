@@ -46,6 +46,7 @@ export class ToolListings {
   readonly #parts: ListingParts
   readonly #rows = new WeakMap<Catalog, { readonly rules: ApprovalRules; readonly made: Promise<Rows> }>()
   readonly #views = new PreparedViews(MOST_VIEWS)
+  #made = 0
 
   constructor(parts: ListingParts) {
     this.#parts = parts
@@ -54,14 +55,16 @@ export class ToolListings {
   async of(viewer: Viewer): Promise<PreparedBytes> {
     const rows = await this.#rowsOf(viewer)
     const facts = JSON.stringify(await this.#factsOf(viewer, rows))
-    return this.#views.get(viewer.catalog, facts, () => `{"tools":[${rows.json}],${facts.slice(1)}`)
+    const view = `${rows.no} ${facts}`
+    return this.#views.get(viewer.catalog, view, () => `{"tools":[${rows.json}],${facts.slice(1)}`)
   }
 
   #rowsOf({ catalog, principal }: Viewer): Promise<Rows> {
     const rules = this.#parts.approvals()
     const known = this.#rows.get(catalog)
     if (known?.rules === rules) return known.made
-    const made = makeRows(catalog, {
+    this.#made += 1
+    const made = makeRows(this.#made, catalog, {
       rules,
       toolsets: [...shownToolsets(principal, this.#parts.toolsets())],
       tellsTenants: isOperator(principal),
@@ -139,6 +142,8 @@ export function hasApprovalRule(tool: Tool, { when, whenPerTool }: ApprovalRules
 }
 
 interface Rows {
+  /** Tells them from those that were made before, when the rules were others. */
+  readonly no: number
   /** Joined with commas. */
   readonly json: string
   readonly ids: ReadonlySet<string>
@@ -153,7 +158,7 @@ interface RowParts {
   readonly tellsTenants: boolean
 }
 
-async function makeRows(catalog: Catalog, parts: RowParts): Promise<Rows> {
+async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<Rows> {
   const breather = new Breather()
   const needs = new Map<string, { readonly at: number; readonly need: ToolNeed }>()
   const placeOf = (need: ToolNeed): number => {
@@ -180,7 +185,7 @@ async function makeRows(catalog: Catalog, parts: RowParts): Promise<Rows> {
     ids.add(base)
     toolkits.add(tool.parts.toolkit)
   }
-  return { json: texts.join(','), ids, toolkits, needs: [...needs.values()].map(({ need }) => need) }
+  return { no, json: texts.join(','), ids, toolkits, needs: [...needs.values()].map(({ need }) => need) }
 }
 
 function rowOf(tool: Tool, { rules, toolsets, tellsTenants }: RowParts): ListedTool {

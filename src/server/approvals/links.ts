@@ -38,7 +38,8 @@ interface ApprovalLinks {
   finishSignIn(arrival: Arrival): Promise<HttpReply>
 }
 
-const COOKIE = 'collet_approver'
+/** Each page has a cookie of its own, or a second tab, of this link or another, would take the first one's. */
+const cookieOf = (csrf: string): string => `collet_approver_${csrf.slice(0, 12)}`
 
 /**
  * The page behind an approver's one-time link (rule 23). `GET` only shows; a decision is a `POST` from that page, in the
@@ -145,15 +146,15 @@ function formPage(
   const { sign, clock, publicUrl } = options
   const { cookie, csrf } = makePass(sign, token, holder, clock.nowMs())
   const secure = publicUrl().startsWith('https:') ? '; Secure' : ''
-  const reply = decidingPage(view.shown, { as: view.link.approver, path: pathOf(options, token), csrf })
-  const set = `${COOKIE}=${cookie}; Path=${pathOf(options)}; HttpOnly; SameSite=Strict${secure}`
+  const path = pathOf(options, token)
+  const reply = decidingPage(view.shown, { as: view.link.approver, path, csrf })
+  const set = `${cookieOf(csrf)}=${cookie}; Path=${path}; HttpOnly; SameSite=Strict${secure}`
   return { ...reply, headers: { ...reply.headers, 'set-cookie': set } }
 }
 
-/** Of a link, or of all: a proxy may serve us below a path of its own, which `publicUrl` then has. */
-function pathOf({ publicUrl }: ApprovalLinkOptions, token?: string): string {
-  const all = `${basePath(publicUrl())}/approve`
-  return token === undefined ? all : `${all}/${token}`
+/** Of a link: a proxy may serve us below a path of its own, which `publicUrl` then has. */
+function pathOf({ publicUrl }: ApprovalLinkOptions, token: string): string {
+  return `${basePath(publicUrl())}/approve/${token}`
 }
 
 async function decideFromPage(request: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
@@ -176,9 +177,10 @@ function holderOf(
   token: string,
 ): PassHolder | undefined {
   if (!isFromOwnPage(request)) return undefined
-  const cookie = readCookie(request.headers.cookie, COOKIE)
   const csrf = request.query.get('csrf')
-  if (cookie === undefined || csrf === null) return undefined
+  if (csrf === null) return undefined
+  const cookie = readCookie(request.headers.cookie, cookieOf(csrf))
+  if (cookie === undefined) return undefined
   return readPass(sign, token, { cookie, csrf }, clock.nowMs())
 }
 

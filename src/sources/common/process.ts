@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { constants } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
-import { delimiter, isAbsolute, relative, resolve } from 'node:path'
+import { delimiter, isAbsolute, relative, resolve, win32 } from 'node:path'
 
 /** What this machine has for keeping programs in bounds. */
 export interface Confinement {
@@ -125,7 +125,8 @@ const DRAIN_MS = 1_000
  */
 export function runProcess(plan: ProcessPlan): Promise<ProcessEnd> {
   return new Promise((resolve, reject) => {
-    const child = spawn(plan.file, plan.args, {
+    const [file = plan.file, ...args] = commandLine([plan.file, ...plan.args], process)
+    const child = spawn(file, args, {
       cwd: plan.cwd,
       env: plan.env,
       // A session and so a group of its own, without a terminal.
@@ -203,12 +204,40 @@ class ProcessGroup {
   }
 
   #signal(signal: NodeJS.Signals): void {
-    const { pid } = this.#child
-    if (pid === undefined) return
-    try {
-      process.kill(-pid, signal)
-    } catch {
-      // ESRCH: nobody is left in the group.
-    }
+    if (this.#child.pid !== undefined) signalGroup(this.#child.pid, signal)
+  }
+}
+
+interface Machine {
+  readonly platform: string
+  /** The Node that runs us. */
+  readonly execPath: string
+}
+
+/**
+ * The program and its arguments. On Windows `npx` is a script of the shell, which cannot be started as a program, and is
+ * not given to a shell that would read its arguments again: started is what it would start itself, a script for Node.
+ */
+export function commandLine(
+  [command = '', ...args]: readonly string[],
+  { platform, execPath }: Machine,
+  exists: (file: string) => boolean = existsSync,
+): readonly string[] {
+  const { dir, base } = win32.parse(command)
+  const [, name] = /^(npx|npm)(?:\.cmd)?$/i.exec(base) ?? []
+  const node = win32.dirname(execPath)
+  // A program of that name elsewhere is somebody's own.
+  const isOfNode = name !== undefined && (dir === '' || win32.relative(dir, node) === '')
+  if (platform !== 'win32' || !isOfNode) return [command, ...args]
+  const script = win32.join(node, 'node_modules', 'npm', 'bin', `${name.toLowerCase()}-cli.js`)
+  return exists(script) ? [execPath, script, ...args] : [command, ...args]
+}
+
+/** To a process and those it started. Windows has no groups: there the program itself is signalled. */
+export function signalGroup(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(process.platform === 'win32' ? pid : -pid, signal)
+  } catch {
+    // ESRCH: nobody is left.
   }
 }

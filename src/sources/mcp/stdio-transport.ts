@@ -1,10 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { win32 } from 'node:path'
 import { type JSONRPCMessage, SdkError, SdkErrorCode, type Transport } from '@modelcontextprotocol/client'
 import { checkLength, type LineCheck, LineReader } from '#core/bytes'
 import { JsonScan } from '#core/json'
 import type { Logger } from '#core/runtime'
+import { commandLine, signalGroup } from '#sources/common/process'
 import { CALL_BOUNDS, type MessageBounds, MOST_IN_A_BATCH, NoticeGate, PAGE_BOUNDS } from './answer-bounds.ts'
 import { isWireArray, isWireObject } from './connection.ts'
 
@@ -288,40 +287,4 @@ function startGroup({ command, args, cwd, env }: ChildCommand): ChildProcess {
     LIVING.delete(pid)
   })
   return child
-}
-
-interface Machine {
-  readonly platform: string
-  /** The Node that runs us. */
-  readonly execPath: string
-}
-
-/**
- * The program and its arguments. On Windows `npx` is a script of the shell, which cannot be started as a program, and is
- * not given to a shell that would read its arguments again: started is what it would start itself, a script for Node.
- */
-export function commandLine(
-  [command = '', ...args]: readonly string[],
-  { platform, execPath }: Machine,
-  exists: (file: string) => boolean = existsSync,
-): readonly string[] {
-  const [, name] = /^(npx|npm)(?:\.cmd)?$/i.exec(command) ?? []
-  if (platform !== 'win32' || name === undefined) return [command, ...args]
-  const script = win32.join(
-    win32.dirname(execPath),
-    'node_modules',
-    'npm',
-    'bin',
-    `${name.toLowerCase()}-cli.js`,
-  )
-  return exists(script) ? [execPath, script, ...args] : [command, ...args]
-}
-
-/** Windows has no process groups: there the program itself is signalled. */
-function signalGroup(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
-  try {
-    process.kill(process.platform === 'win32' ? pid : -pid, signal)
-  } catch {
-    // Nobody is left in the group.
-  }
 }

@@ -1,14 +1,66 @@
-import type { ReactNode } from 'react'
+import { type ReactNode, useState } from 'react'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
-import { Empty } from '../../parts/states.tsx'
+import { Clients } from './clients.tsx'
+import { Journal } from './journal.tsx'
+import { Keys } from './keys.tsx'
+import { Limits, Usage } from './limits.tsx'
+import { Config, Refusals, Server } from './server.tsx'
 import './settings.css'
 
+const PARTS = [
+  ['keys', 'Keys'],
+  ['limits', 'Limits'],
+  ['journal', 'Journal'],
+  ['clients', 'Clients'],
+  ['use', 'Use'],
+  ['refusals', 'Refusals'],
+  ['server', 'Server'],
+] as const
+
+/** Who may call, how much, what was recorded, and how clients connect. The line under the page follows where one works. */
 export function SettingsPage(): ReactNode {
-  useEcho('collet doctor')
+  const [command, setCommand] = useState('collet keys list')
+  const [current, setCurrent] = useState<string>('keys')
+  useEcho(command)
+  const go = (id: string): void => {
+    setCurrent(id)
+    const part = document.getElementById(id)
+    part?.scrollIntoView({ block: 'start' })
+    part?.focus({ preventScroll: true })
+  }
   return (
-    <Page title="Settings">
-      <Empty title="Settings come here" />
+    <Page
+      title="Settings"
+      actions={
+        <nav className="tabs in-bar" aria-label="On this page">
+          {PARTS.map(([id, name]) => (
+            <button
+              key={id}
+              type="button"
+              aria-current={id === current ? 'true' : undefined}
+              onClick={() => go(id)}
+            >
+              {name}
+            </button>
+          ))}
+        </nav>
+      }
+    >
+      <div className="sections">
+        <Keys onEcho={setCommand} />
+        <div className="pair">
+          <Limits onEcho={setCommand} />
+          <Journal onEcho={setCommand} />
+        </div>
+        <Clients onEcho={setCommand} />
+        <Usage onEcho={setCommand} />
+        <Refusals onEcho={setCommand} />
+        <div className="pair">
+          <Server onEcho={setCommand} />
+          <Config onEcho={setCommand} />
+        </div>
+      </div>
     </Page>
   )
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { commandLine } from './stdio-transport.ts'
+import { commandLine } from './process.ts'
 
 const NODE = 'C:\\Program Files\\nodejs\\node.exe'
 const SCRIPT = 'C:\\Program Files\\nodejs\\node_modules\\npm\\bin\\npx-cli.js'
@@ -7,9 +7,10 @@ const windows = { platform: 'win32', execPath: NODE }
 const hasNpm = (file: string): boolean => file === SCRIPT
 
 it('on Windows npx is started as the script for Node that it is, and no shell reads its arguments', () => {
-  for (const name of ['npx', 'npx.cmd', 'NPX'])
+  for (const name of ['npx', 'npx.cmd', 'NPX', 'C:\\Program Files\\nodejs\\npx.cmd'])
     expect(commandLine([name, '-y', 'a & b'], windows, hasNpm)).toEqual([NODE, SCRIPT, '-y', 'a & b'])
   expect(commandLine(['npx', '-y'], windows, () => false)).toEqual(['npx', '-y'])
+  expect(commandLine(['D:\\own\\npx'], windows, hasNpm)).toEqual(['D:\\own\\npx'])
   expect(commandLine(['uvx', 'npx'], windows, hasNpm)).toEqual(['uvx', 'npx'])
 })
 

@@ -1,0 +1,69 @@
+import type { ReactNode } from 'react'
+import type { ClientConfig, Door } from '../api/server.ts'
+import { CopyButton } from './button.tsx'
+import { Code } from './code.tsx'
+import { Segment } from './tabs.tsx'
+
+/** Addresses of the same tools, each with a button to copy it. `isShort`: without what is the same in all of them. */
+export function Doors({ doors, isShort = false }: DoorsProps): ReactNode {
+  return (
+    <ul className="doors">
+      {doors.map(({ name, title, url }) => (
+        <li key={name}>
+          <span className="strong">{title}</span>
+          <code className="grow clip" title={url}>
+            {isShort ? new URL(url).pathname : url}
+          </code>
+          <CopyButton text={url} label={`Copy ${title} address`} />
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+interface DoorsProps {
+  readonly doors: readonly Door[]
+  readonly isShort?: boolean
+}
+
+/** Which client somebody wants to connect. */
+export function ClientChoice({ clients, value, onChange }: ClientChoiceProps): ReactNode {
+  const options = clients.map(({ name, title }) => ({ value: name, label: title }))
+  return <Segment label="Client" value={value} options={options} onChange={onChange} />
+}
+
+interface ClientChoiceProps {
+  readonly clients: readonly ClientConfig[]
+  readonly value: string
+  readonly onChange: (name: string) => void
+}
+
+/** What to paste into the client, where, and what to do then. */
+export function ClientText({ client }: { readonly client: ClientConfig }): ReactNode {
+  const { title, kind, place, text, command, after } = client
+  return (
+    <div className="stack-3">
+      <Code
+        key={title}
+        text={text}
+        label={`Configuration for ${title}`}
+        head={`In ${place}`}
+        isJson={kind === 'json'}
+      />
+      <p className="meta dim">
+        {command !== null && command !== text && (
+          <>
+            Or run <code>{command}</code>.{' '}
+          </>
+        )}
+        {kind === 'code' ? (
+          <>
+            Before: <code>{after}</code>
+          </>
+        ) : (
+          after
+        )}
+      </p>
+    </div>
+  )
+}

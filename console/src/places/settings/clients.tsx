@@ -1,0 +1,93 @@
+import { useQuery } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { serverQuery } from '../../api/server.ts'
+import { ClientChoice, ClientText, Doors } from '../../parts/clients.tsx'
+import { Field, Select } from '../../parts/field.tsx'
+import { Note } from '../../parts/meaning.tsx'
+import { Empty } from '../../parts/states.tsx'
+import { Found, Section } from './section.tsx'
+
+const EVERYTHING = { value: '', label: 'everything' }
+
+/** Where each protocol is, and what to paste into which client, for all tools or those of a toolset. */
+export function Clients({ onEcho }: { readonly onEcho: (command: string) => void }): ReactNode {
+  const [chosen, setChosen] = useState('claude-code')
+  const [toolset, setToolset] = useState('')
+  const server = useQuery(serverQuery(toolset))
+  const echo = (client: string, set: string): void => onEcho(connectCommand(client, set))
+  return (
+    <Section
+      id="clients"
+      title="Connect a client"
+      onEnter={() => echo(chosen, toolset)}
+      actions={
+        server.data !== undefined &&
+        server.data.clients.length > 0 && (
+          <ClientChoice
+            clients={server.data.clients}
+            value={chosen}
+            onChange={(name) => {
+              setChosen(name)
+              echo(name, toolset)
+            }}
+          />
+        )
+      }
+    >
+      <Found query={server} what="The addresses">
+        {({ protocols, toolsets, clients, needs_key }) => {
+          const client = clients.find(({ name }) => name === chosen) ?? clients[0]
+          return (
+            <div className="pair">
+              <div className="stack-3">
+                <Doors doors={protocols} />
+                {toolsets.length > 0 && (
+                  <>
+                    <h3 className="label">Toolsets, over MCP</h3>
+                    <Doors doors={toolsets.map(({ name, url }) => ({ name, title: name, url }))} />
+                  </>
+                )}
+              </div>
+              <div className="stack-3">
+                {toolsets.length > 0 && (
+                  <Field label="Connect it to">
+                    {(control) => (
+                      <Select
+                        {...control}
+                        options={[EVERYTHING, ...toolsets.map(({ name }) => ({ value: name }))]}
+                        value={toolset}
+                        onChange={(event) => {
+                          setToolset(event.currentTarget.value)
+                          echo(chosen, event.currentTarget.value)
+                        }}
+                      />
+                    )}
+                  </Field>
+                )}
+                {client === undefined ? (
+                  <Empty title="MCP is turned off">Clients connect over MCP. Turn it on in the config.</Empty>
+                ) : (
+                  <ClientText client={client} />
+                )}
+                {needs_key && client !== undefined && (
+                  <Note icon="key">
+                    Callers need a key here. Create one for the client, and set it as COLLET_API_KEY where the
+                    client starts.
+                  </Note>
+                )}
+              </div>
+            </div>
+          )
+        }}
+      </Found>
+    </Section>
+  )
+}
+
+const LIBRARIES: ReadonlySet<string> = new Set(['ai-sdk', 'langchain'])
+
+/** Libraries have no file that a command could write: they are told the address. */
+function connectCommand(client: string, toolset: string): string {
+  const known = LIBRARIES.has(client) ? 'inspector' : client
+  return `collet connect ${known}${toolset === '' ? '' : ` --toolset ${toolset}`}`
+}

@@ -1,0 +1,301 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { type ReactNode, useEffect, useState } from 'react'
+import { sessionQuery, useSession } from '../../api/session.ts'
+import { Button } from '../../parts/button.tsx'
+import { CodeLine } from '../../parts/code.tsx'
+import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
+import { Checkbox, Choices, Field, Select, TextInput } from '../../parts/field.tsx'
+import { formatDate } from '../../parts/format.ts'
+import { Note } from '../../parts/meaning.tsx'
+import { messageOf } from '../../parts/states.tsx'
+import { commandOf, EMPTY_FORM, EXPIRIES, type KeyForm, termsOf } from './key-form.ts'
+import {
+  type ApiKey,
+  createKey,
+  endPrincipal,
+  keysQuery,
+  type NewKey,
+  revokeKey,
+  rotateKey,
+  toolsetsQuery,
+} from './settings-data.ts'
+
+/** Makes a principal with its first key. The line under the page follows the form. */
+export function CreateKeyDialog({ isOpen, onClose, onEcho }: CreateProps): ReactNode {
+  return (
+    <Dialog title="Create key" isOpen={isOpen} onClose={onClose}>
+      <CreateForm onClose={onClose} onEcho={onEcho} />
+    </Dialog>
+  )
+}
+
+interface CreateProps {
+  readonly isOpen: boolean
+  readonly onClose: () => void
+  readonly onEcho: (command: string) => void
+}
+
+function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode {
+  const session = useSession()
+  const { data: toolsets = [] } = useQuery(toolsetsQuery)
+  const [form, setForm] = useState<KeyForm>(EMPTY_FORM)
+  const making = useMaking(() => createKey(termsOf(form)))
+  const command = commandOf(form)
+  useEffect(() => onEcho(command), [command, onEcho])
+  if (making.made !== undefined) return <ShownOnce made={making.made} onClose={onClose} />
+
+  const set = (patch: Partial<KeyForm>): void => setForm({ ...form, ...patch })
+  const text =
+    (member: 'principal' | 'scopes' | 'roles' | 'tools' | 'tenant' | 'label', isMono = true) =>
+    (control: object): ReactNode => (
+      <TextInput
+        {...control}
+        isMono={isMono}
+        value={form[member]}
+        onChange={(event) => set({ [member]: event.currentTarget.value })}
+      />
+    )
+  return (
+    <form
+      className="dialog"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (form.principal.trim() === '') making.fail('Give it a name first, such as ci or support-bot.')
+        else void making.make()
+      }}
+    >
+      {session?.server.isOpen === true && (
+        <Note tone="parked">
+          This server takes calls without a key now. With the first key, every caller needs one.
+        </Note>
+      )}
+      <Field label="Name" hint="Who calls with it. A name is never used again." {...making.said}>
+        {text('principal')}
+      </Field>
+      <Field label="Scopes" note="optional" hint="With spaces between: mail:read crm:*">
+        {text('scopes')}
+      </Field>
+      <Field label="Roles" note="optional" hint="Of the config, with spaces between.">
+        {text('roles')}
+      </Field>
+      {toolsets.length > 0 && (
+        <fieldset className="choices">
+          <legend className="label">Only these toolsets</legend>
+          {toolsets.map((name) => (
+            <Checkbox
+              key={name}
+              label={name}
+              checked={form.toolsets.includes(name)}
+              onChange={(event) =>
+                set({
+                  toolsets: event.currentTarget.checked
+                    ? [...form.toolsets, name]
+                    : form.toolsets.filter((other) => other !== name),
+                })
+              }
+            />
+          ))}
+        </fieldset>
+      )}
+      <Field label="Only these tools" note="optional" hint="Names or patterns: Mail.* Calendar.List">
+        {text('tools')}
+      </Field>
+      {session?.principal?.isOperator === true && (
+        <Field label="Tenant" note="default">
+          {text('tenant')}
+        </Field>
+      )}
+      <Field label="Label" note="optional">
+        {text('label', false)}
+      </Field>
+      <Field label="Expires">
+        {(control) => (
+          <Select
+            {...control}
+            options={EXPIRIES}
+            value={form.expires}
+            onChange={(event) => set({ expires: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      <p className="row end">
+        <Button onClick={onClose}>Cancel</Button>
+        <Button kind="primary" submits writes isBusy={making.isBusy}>
+          Create key
+        </Button>
+      </p>
+    </form>
+  )
+}
+
+/** The only time that a key is seen. */
+function ShownOnce({ made, onClose }: { readonly made: NewKey; readonly onClose: () => void }): ReactNode {
+  return (
+    <div className="stack-3">
+      <p>
+        The key of <b>{made.principal}</b>
+        {made.expires_at !== null && <>, until {formatDate(made.expires_at)}</>}. Copy it now: it is shown
+        this once.
+      </p>
+      <CodeLine text={made.key} label="key" />
+      {made.warnings.map((warning) => (
+        <Note key={warning} tone="parked">
+          {warning}
+        </Note>
+      ))}
+      <p className="row end">
+        <Button kind="primary" onClick={onClose}>
+          I have copied it
+        </Button>
+      </p>
+    </div>
+  )
+}
+
+const OVERLAPS = [
+  { value: '0', label: 'now' },
+  { value: '3600', label: 'in 1 hour' },
+  { value: '86400', label: 'in 24 hours' },
+  { value: '604800', label: 'in 7 days' },
+  { value: '', label: 'when they expire or are revoked' },
+] as const
+
+/** Another key with the same rights; the ones before end after an overlap. */
+export function RotateDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
+  return (
+    <Dialog
+      title={`Rotate the key of ${apiKey?.principal ?? ''}`}
+      isOpen={apiKey !== undefined}
+      onClose={onClose}
+    >
+      {apiKey !== undefined && <RotateForm apiKey={apiKey} onClose={onClose} />}
+    </Dialog>
+  )
+}
+
+interface OfKeyProps {
+  /** Left out: closed. */
+  readonly apiKey: ApiKey | undefined
+  readonly onClose: () => void
+}
+
+function RotateForm({
+  apiKey,
+  onClose,
+}: {
+  readonly apiKey: ApiKey
+  readonly onClose: () => void
+}): ReactNode {
+  const [seconds, setSeconds] = useState('86400')
+  const making = useMaking(() => rotateKey(apiKey, seconds === '' ? null : Number(seconds)))
+  if (making.made !== undefined) return <ShownOnce made={making.made} onClose={onClose} />
+  return (
+    <form
+      className="dialog"
+      onSubmit={(event) => {
+        event.preventDefault()
+        void making.make()
+      }}
+    >
+      <p className="soft">
+        It gets another key with the same rights. Put the new one where the old one is used.
+      </p>
+      <Field label="Its other keys end" {...making.said}>
+        {(control) => (
+          <Select
+            {...control}
+            options={OVERLAPS}
+            value={seconds}
+            onChange={(event) => setSeconds(event.currentTarget.value)}
+          />
+        )}
+      </Field>
+      <p className="row end">
+        <Button onClick={onClose}>Cancel</Button>
+        <Button kind="primary" submits writes isBusy={making.isBusy}>
+          Make the new key
+        </Button>
+      </p>
+    </form>
+  )
+}
+
+/** One key, or its principal with all keys: that cannot be taken back. */
+export function RevokeDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
+  const client = useQueryClient()
+  const [what, setWhat] = useState<'key' | 'principal'>('key')
+  const close = (): void => {
+    setWhat('key')
+    onClose()
+  }
+  return (
+    <ConfirmDialog
+      title={`Revoke a key of ${apiKey?.principal ?? ''}`}
+      typed={apiKey?.principal ?? ''}
+      verb={what === 'key' ? 'Revoke key' : 'End principal'}
+      isOpen={apiKey !== undefined}
+      onClose={close}
+      onConfirm={async () => {
+        if (apiKey === undefined) return
+        await (what === 'key' ? revokeKey(apiKey) : endPrincipal(apiKey))
+        await client.invalidateQueries({ queryKey: keysQuery.queryKey })
+      }}
+    >
+      <Choices
+        legend="What ends"
+        name="revoke"
+        value={what}
+        onChange={setWhat}
+        choices={[
+          {
+            value: 'key',
+            label: 'This key',
+            explanation: 'Calls with it are refused within a second. Its other keys stay.',
+          },
+          {
+            value: 'principal',
+            label: 'The principal, with all its keys',
+            explanation: 'For good: its name is never used again. Its calls stay in the journal.',
+          },
+        ]}
+      />
+    </ConfirmDialog>
+  )
+}
+
+interface Making {
+  readonly made: NewKey | undefined
+  readonly isBusy: boolean
+  /** What is to be said at the field. */
+  readonly said: { readonly error?: string }
+  fail(why: string): void
+  make(): Promise<void>
+}
+
+/** Asks for a key once, and says what the server says. */
+function useMaking(ask: () => Promise<NewKey>): Making {
+  const client = useQueryClient()
+  const [made, setMade] = useState<NewKey>()
+  const [failure, setFailure] = useState<string>()
+  const [isBusy, setBusy] = useState(false)
+  return {
+    made,
+    isBusy,
+    said: failure === undefined ? {} : { error: failure },
+    fail: setFailure,
+    async make() {
+      setBusy(true)
+      setFailure(undefined)
+      try {
+        setMade(await ask())
+        await client.invalidateQueries({ queryKey: keysQuery.queryKey })
+        // The first key closes an open server.
+        await client.invalidateQueries({ queryKey: sessionQuery.queryKey })
+      } catch (error) {
+        setFailure(messageOf(error))
+      } finally {
+        setBusy(false)
+      }
+    },
+  }
+}

@@ -1,0 +1,83 @@
+import type { NewKeyTerms } from './settings-data.ts'
+
+/** What somebody wrote about a new key, as written. */
+export interface KeyForm {
+  readonly principal: string
+  readonly scopes: string
+  readonly roles: string
+  readonly tools: string
+  readonly toolsets: readonly string[]
+  readonly tenant: string
+  readonly label: string
+  /** Days from now; empty: it does not expire. */
+  readonly expires: string
+}
+
+export const EMPTY_FORM: KeyForm = {
+  principal: '',
+  scopes: '',
+  roles: '',
+  tools: '',
+  toolsets: [],
+  tenant: '',
+  label: '',
+  expires: '90',
+}
+
+export const EXPIRIES = [
+  { value: '7', label: 'in 7 days' },
+  { value: '30', label: 'in 30 days' },
+  { value: '90', label: 'in 90 days' },
+  { value: '365', label: 'in a year' },
+  { value: '', label: 'never' },
+] as const
+
+const DAY_MS = 86_400_000
+
+/** As the server takes it. What was left empty is left out: an empty list of tools would open none. */
+export function termsOf(form: KeyForm, now = Date.now()): NewKeyTerms {
+  const [tenant, label] = [form.tenant.trim(), form.label.trim()]
+  const tools = words(form.tools)
+  return {
+    principal: form.principal.trim(),
+    scopes: words(form.scopes),
+    roles: words(form.roles),
+    ...(tenant === '' ? {} : { tenant }),
+    ...(label === '' ? {} : { label }),
+    ...(tools.length === 0 ? {} : { tools }),
+    ...(form.toolsets.length === 0 ? {} : { toolsets: form.toolsets }),
+    ...(form.expires === ''
+      ? {}
+      : { expires_at: new Date(now + Number(form.expires) * DAY_MS).toISOString() }),
+  }
+}
+
+/** The same in a terminal. */
+export function commandOf(form: KeyForm): string {
+  const option = (name: string, values: readonly string[]): readonly string[] =>
+    values.flatMap((value) => [`--${name}`, quoted(value)])
+  return [
+    'collet keys create',
+    quoted(form.principal.trim() === '' ? 'NAME' : form.principal.trim()),
+    ...option('scope', words(form.scopes)),
+    ...option('role', words(form.roles)),
+    ...option('toolset', form.toolsets),
+    ...option('tool', words(form.tools)),
+    ...option('tenant', one(form.tenant)),
+    ...option('label', one(form.label)),
+    ...option('expires', form.expires === '' ? [] : [`${form.expires}d`]),
+  ].join(' ')
+}
+
+function words(text: string): readonly string[] {
+  return text.split(/[\s,]+/).filter((word) => word !== '')
+}
+
+function one(text: string): readonly string[] {
+  return text.trim() === '' ? [] : [text.trim()]
+}
+
+/** As a shell takes it as one word. */
+function quoted(word: string): string {
+  return /^[\w.:@/-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+}

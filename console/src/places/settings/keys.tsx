@@ -1,0 +1,165 @@
+import { useQuery } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { useSession } from '../../api/session.ts'
+import { Button } from '../../parts/button.tsx'
+import { countOf, formatAgo, formatDate } from '../../parts/format.ts'
+import { Tag } from '../../parts/meaning.tsx'
+import { Empty } from '../../parts/states.tsx'
+import { Table } from '../../parts/table.tsx'
+import { CreateKeyDialog, RevokeDialog, RotateDialog } from './key-dialogs.tsx'
+import { Found, Section } from './section.tsx'
+import { type ApiKey, keysQuery } from './settings-data.ts'
+
+const COLUMNS = [
+  { title: 'Principal', className: 'c-k1' },
+  { title: 'Key', className: 'c-k2' },
+  { title: 'May' },
+  { title: 'Last used', className: 'c-k3' },
+  { title: 'Expires', className: 'c-k3' },
+  { title: 'Actions', className: 'c-k4', isHidden: true },
+] as const
+
+/** Who has keys, what they open, and when they were used last. Keys themselves are shown once, when they are made. */
+export function Keys({ onEcho }: { readonly onEcho: (command: string) => void }): ReactNode {
+  const [isCreating, setCreating] = useState(false)
+  const close = (): void => {
+    setCreating(false)
+    onEcho('collet keys list')
+  }
+  return (
+    <Section
+      id="keys"
+      title="Keys"
+      scope="admin:keys"
+      onEnter={() => onEcho('collet keys list')}
+      actions={
+        <Button kind="primary" isSmall icon="plus" writes onClick={() => setCreating(true)}>
+          Create key
+        </Button>
+      }
+    >
+      <KeyList />
+      <CreateKeyDialog isOpen={isCreating} onClose={close} onEcho={onEcho} />
+    </Section>
+  )
+}
+
+function KeyList(): ReactNode {
+  const keys = useQuery(keysQuery)
+  const [showsEnded, setShowsEnded] = useState(false)
+  const [rotating, setRotating] = useState<ApiKey>()
+  const [revoking, setRevoking] = useState<ApiKey>()
+  return (
+    <Found query={keys} what="The keys">
+      {(all) => {
+        const ended = all.filter(hasEnded)
+        const shown = showsEnded ? all : all.filter((key) => !hasEnded(key))
+        return (
+          <>
+            {shown.length === 0 ? (
+              <Empty title="There are no keys in use">
+                Keys that are written in the config are not listed here. The first key that you create closes
+                the server: from then on every caller needs one.
+              </Empty>
+            ) : (
+              <Table caption="Keys" columns={COLUMNS} className="keys">
+                <tbody>
+                  {shown.map((key) => (
+                    <KeyRow
+                      key={key.key_id}
+                      apiKey={key}
+                      onRotate={() => setRotating(key)}
+                      onRevoke={() => setRevoking(key)}
+                    />
+                  ))}
+                </tbody>
+              </Table>
+            )}
+            {ended.length > 0 && (
+              <p className="after-table">
+                <Button kind="quiet" isSmall onClick={() => setShowsEnded(!showsEnded)}>
+                  {showsEnded ? 'Hide ended keys' : `Show ${countOf(ended.length, 'ended key')}`}
+                </Button>
+              </p>
+            )}
+            <RotateDialog apiKey={rotating} onClose={() => setRotating(undefined)} />
+            <RevokeDialog apiKey={revoking} onClose={() => setRevoking(undefined)} />
+          </>
+        )
+      }}
+    </Found>
+  )
+}
+
+function hasEnded({ revoked_at, expires_at }: ApiKey): boolean {
+  return revoked_at !== null || (expires_at !== null && Date.parse(expires_at) <= Date.now())
+}
+
+interface KeyRowProps {
+  readonly apiKey: ApiKey
+  readonly onRotate: () => void
+  readonly onRevoke: () => void
+}
+
+const LONG_UNUSED_MS = 60 * 86_400_000
+
+function KeyRow({ apiKey, onRotate, onRevoke }: KeyRowProps): ReactNode {
+  const { principal, tenant, label, key_id, last_used_at, expires_at, revoked_at, created_at } = apiKey
+  const isOperator = useSession()?.principal?.isOperator === true
+  const isIdle = Date.now() - Date.parse(last_used_at ?? created_at) > LONG_UNUSED_MS
+  const aside = [label, isOperator && tenant !== 'default' ? `tenant ${tenant}` : null].filter(Boolean)
+  return (
+    <tr>
+      <th scope="row" className="strong clip" title={[principal, ...aside].join(', ')}>
+        {principal}
+        {aside.length > 0 && <span className="dim"> {aside.join(', ')}</span>}
+      </th>
+      <td className="mono dim clip" title={key_id}>
+        {key_id}
+      </td>
+      <td>
+        <Rights apiKey={apiKey} />
+      </td>
+      <td data-l="used" className={isIdle ? 'num is-parked' : 'num soft'}>
+        {last_used_at === null ? 'never' : formatAgo(last_used_at)}
+      </td>
+      <td data-l="expires" className="num soft">
+        {revoked_at !== null ? 'revoked' : expires_at === null ? 'never' : formatDate(expires_at)}
+      </td>
+      <td className="end">
+        {revoked_at === null && (
+          <>
+            <Button kind="quiet" isSmall writes onClick={onRotate} aria-label={`Rotate ${principal}`}>
+              Rotate…
+            </Button>
+            <Button kind="quiet" isSmall writes onClick={onRevoke} aria-label={`Revoke ${key_id}`}>
+              Revoke…
+            </Button>
+          </>
+        )}
+      </td>
+    </tr>
+  )
+}
+
+const MOST_TAGS = 4
+
+/** Scopes and roles open tools; toolsets and tools narrow that. What opens everything stands out. */
+function Rights({ apiKey: { scopes, roles, tools, toolsets } }: { readonly apiKey: ApiKey }): ReactNode {
+  const narrowed = [...toolsets.map((name) => `toolset ${name}`), ...(tools ?? [])]
+  const words = [
+    ...scopes.filter((scope) => scope !== '*'),
+    ...roles.map((role) => `role ${role}`),
+    ...narrowed,
+  ]
+  return (
+    <span className="row" title={words.join(', ')}>
+      {scopes.includes('*') && <Tag tone="parked">everything</Tag>}
+      {words.slice(0, MOST_TAGS).map((word) => (
+        <Tag key={word}>{word}</Tag>
+      ))}
+      {words.length > MOST_TAGS && <span className="meta dim">and {words.length - MOST_TAGS} more</span>}
+      {words.length === 0 && scopes.length === 0 && <span className="dim">tools without scopes</span>}
+    </span>
+  )
+}

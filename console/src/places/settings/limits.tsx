@@ -1,0 +1,226 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import { formatClock, formatCount, formatDuration } from '../../parts/format.ts'
+import { Empty, Meter } from '../../parts/states.tsx'
+import { Table } from '../../parts/table.tsx'
+import { Segment } from '../../parts/tabs.tsx'
+import { Found, Section } from './section.tsx'
+import {
+  type Budget,
+  budgetsQuery,
+  type LimitRule,
+  limitsQuery,
+  type Span,
+  type TeamUse,
+  usageQuery,
+} from './settings-data.ts'
+
+interface OfSection {
+  readonly onEcho: (command: string) => void
+}
+
+/** What is limited, and how much of it is used. It is written in the config: nothing is changed from here. */
+export function Limits({ onEcho }: OfSection): ReactNode {
+  return (
+    <Section
+      id="limits"
+      title="Limits and budgets"
+      scope="admin:calls"
+      onEnter={() => onEcho('collet budgets')}
+    >
+      <Meters />
+    </Section>
+  )
+}
+
+function Meters(): ReactNode {
+  const limits = useQuery(limitsQuery)
+  const budgets = useQuery(budgetsQuery)
+  return (
+    <Found query={limits} what="The limits">
+      {({ now, rules }) => (
+        <Found query={budgets} what="The budgets">
+          {(open) => {
+            const meters = [...now.flatMap(loadMeter), ...open.flatMap(budgetMeters)]
+            return meters.length === 0 && rules.length === 0 ? (
+              <Empty title="Nothing is limited">
+                Write limits and budgets into the config, and reload it. Budgets appear here once somebody has
+                spent from them.
+              </Empty>
+            ) : (
+              <ul className="meters">
+                {meters.map((meter) => (
+                  <Used key={meter.name} {...meter} />
+                ))}
+                {rules.map((rule) => (
+                  <li key={`${rule.of} ${rule.name}`} className="row">
+                    <span className="grow">{subjectOf(rule)}</span>
+                    <span className="num soft">{termsOf(rule)}</span>
+                  </li>
+                ))}
+              </ul>
+            )
+          }}
+        </Found>
+      )}
+    </Found>
+  )
+}
+
+interface MeterFacts {
+  readonly name: string
+  readonly used: number
+  readonly limit: number
+  readonly resetsAt?: string
+}
+
+function Used({ name, used, limit, resetsAt }: MeterFacts): ReactNode {
+  const isNear = used >= limit * 0.9
+  return (
+    <li>
+      <div className="row">
+        <span className="grow clip" title={resetsAt && `Starts anew at ${formatClock(resetsAt)}`}>
+          {name}
+        </span>
+        <span className={isNear ? 'num is-parked' : 'num soft'}>
+          <b>{shown(used)}</b> of {shown(limit)}
+        </span>
+      </div>
+      <Meter label={`${name}: ${Math.round((100 * used) / limit)} % used`} value={used} most={limit} />
+    </li>
+  )
+}
+
+function shown(amount: number): string {
+  return formatCount(Math.round(amount * 100) / 100)
+}
+
+function loadMeter(load: { what: string; used: number; limit: number | null }): readonly MeterFacts[] {
+  if (load.limit === null) return []
+  const name = load.what === 'running' ? 'Running at once' : 'Changes that wait for the store'
+  return [{ name, used: load.used, limit: load.limit }]
+}
+
+function budgetMeters({
+  tenant,
+  principal,
+  window_seconds,
+  resets_at,
+  units,
+}: Budget): readonly MeterFacts[] {
+  const who = principal === null ? `tenant ${tenant}` : principal.replace(/^key:/, '')
+  const each = formatDuration(window_seconds * 1000)
+  return units.flatMap(({ unit, used, limit }) =>
+    limit === null
+      ? []
+      : [{ name: `${UNITS[unit] ?? unit} in ${each}, ${who}`, used, limit, resetsAt: resets_at }],
+  )
+}
+
+const UNITS: Readonly<Record<string, string>> = { calls: 'Calls', cost: 'Cost units', seconds: 'Seconds' }
+
+function subjectOf({ of, name }: LimitRule): string {
+  if (of === 'server') return 'The whole server'
+  if (name === null) return `Each ${of}`
+  return name.replace(/^key:/, '')
+}
+
+function termsOf({ rate, at_once }: LimitRule): string {
+  const parts = [
+    rate === null ? '' : `${shown(rate.per_minute)} calls a minute`,
+    at_once === null ? '' : `${shown(at_once)} at once`,
+  ]
+  return parts.filter((part) => part !== '').join(', ')
+}
+
+const SPANS = [
+  { value: '24h', label: '24 hours' },
+  { value: '7d', label: '7 days' },
+  { value: '30d', label: '30 days' },
+] as const
+
+const COLUMNS = [
+  { title: 'Team' },
+  { title: 'Calls', className: 'c-u', isEnd: true },
+  { title: 'Errors', className: 'c-u', isEnd: true },
+  { title: 'Ran for', className: 'c-u', isEnd: true },
+  { title: 'Cost', className: 'c-u', isEnd: true },
+] as const
+
+/** Who used how much. Each row leads to its calls. */
+export function Usage({ onEcho }: OfSection): ReactNode {
+  const [span, setSpan] = useState<Span>('24h')
+  const echo = (next: Span): void => onEcho(`collet usage --since ${next}`)
+  return (
+    <Section
+      id="use"
+      title="Use by team"
+      scope="admin:calls"
+      onEnter={() => echo(span)}
+      actions={
+        <Segment
+          label="Time"
+          value={span}
+          options={SPANS}
+          onChange={(next) => {
+            setSpan(next)
+            echo(next)
+          }}
+        />
+      }
+    >
+      <Teams span={span} />
+    </Section>
+  )
+}
+
+function Teams({ span }: { readonly span: Span }): ReactNode {
+  const usage = useQuery(usageQuery(span))
+  return (
+    <Found query={usage} what="The use">
+      {({ teams, whole }) =>
+        teams.length === 0 ? (
+          <Empty title="Nobody has called in this time">Teams appear here with their first call.</Empty>
+        ) : (
+          <>
+            <Table caption="Use by team" columns={COLUMNS} className="use">
+              <tbody>
+                {teams.map((team) => (
+                  <TeamRow key={team.key} team={team} span={span} />
+                ))}
+              </tbody>
+            </Table>
+            {!whole && <p className="meta dim after-table">There are more calls than were counted.</p>}
+          </>
+        )
+      }
+    </Found>
+  )
+}
+
+function TeamRow({ team, span }: { readonly team: TeamUse; readonly span: Span }): ReactNode {
+  const { principal, tenant, calls, errors, seconds, cost } = team
+  return (
+    <tr>
+      <th scope="row" className="strong clip" title={principal}>
+        <Link className="link" to="/calls" search={{ q: `principal:${principal} since:${span}` }}>
+          {principal.replace(/^key:/, '')}
+        </Link>
+        {tenant !== 'default' && <span className="dim"> tenant {tenant}</span>}
+      </th>
+      <td data-l="calls" className="num end">
+        {formatCount(calls)}
+      </td>
+      <td data-l="errors" className={errors === 0 ? 'num end soft' : 'num end is-failed'}>
+        {formatCount(errors)}
+      </td>
+      <td data-l="ran for" className="num end soft">
+        {formatDuration(seconds * 1000)}
+      </td>
+      <td data-l="cost" className="num end soft">
+        {formatCount(Math.round(cost * 100) / 100)}
+      </td>
+    </tr>
+  )
+}

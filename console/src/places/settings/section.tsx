@@ -1,0 +1,65 @@
+import type { UseQueryResult } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { holdsScope, holdsServerScope, useSession } from '../../api/session.ts'
+import { Empty, Failed, Loading } from '../../parts/states.tsx'
+
+/** One part of the page. Whoever lacks the scope sees which one it is; nothing is asked of the server for them. */
+export function Section(props: SectionProps): ReactNode {
+  const { id, title, scope, isOfServer = false, actions, onEnter, children } = props
+  const principal = useSession()?.principal
+  const may = isOfServer ? holdsServerScope : holdsScope
+  const isAllowed = scope === undefined || may(principal, scope)
+  return (
+    <section id={id} aria-labelledby={`${id}-h`} tabIndex={-1} onFocusCapture={onEnter}>
+      <div className="sec-head">
+        <h2 id={`${id}-h`} className="grow">
+          {title}
+        </h2>
+        {isAllowed && actions}
+      </div>
+      {isAllowed ? (
+        children
+      ) : holdsScope(principal, scope ?? '') ? (
+        <Empty title="This is for the whole server">
+          Your credential is for the tenant {principal?.tenant}. Ask whoever runs the server.
+        </Empty>
+      ) : (
+        <Empty title={<>This needs the scope {scope}</>}>
+          You are {principal?.name ?? principal?.id}, and hold{' '}
+          {principal?.scopes.length === 0 ? 'no scopes' : principal?.scopes.join(', ')}. Ask whoever manages
+          keys here for a key with the scope.
+        </Empty>
+      )}
+    </section>
+  )
+}
+
+interface SectionProps {
+  readonly id: string
+  readonly title: string
+  /** What it takes to see it; left out: nothing. */
+  readonly scope?: string
+  /** It concerns all tenants. */
+  readonly isOfServer?: boolean
+  readonly actions?: ReactNode
+  /** Somebody works in it now: the line under the page names its command. */
+  readonly onEnter: () => void
+  readonly children: ReactNode
+}
+
+/** What a query found, or that it looks, or why it did not. */
+export function Found<Data>({ query, what, children }: FoundProps<Data>): ReactNode {
+  if (query.data !== undefined) return children(query.data)
+  if (query.error !== null)
+    return (
+      <Failed what={`${what} could not be read`} error={query.error} onRetry={() => void query.refetch()} />
+    )
+  return <Loading what={what} rows={3} />
+}
+
+interface FoundProps<Data> {
+  readonly query: UseQueryResult<Data>
+  /** "The keys" */
+  readonly what: string
+  readonly children: (data: Data) => ReactNode
+}

@@ -1,0 +1,187 @@
+import { useQuery } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { serverQuery } from '../../api/server.ts'
+import { Button } from '../../parts/button.tsx'
+import { countOf, formatClock } from '../../parts/format.ts'
+import { Note } from '../../parts/meaning.tsx'
+import { Empty, messageOf } from '../../parts/states.tsx'
+import { Table } from '../../parts/table.tsx'
+import { Found, Section } from './section.tsx'
+import { type Refusal, type Reloaded, refusalsQuery, reloadConfig } from './settings-data.ts'
+
+interface OfSection {
+  readonly onEcho: (command: string) => void
+}
+
+/** What runs here, and its config: it is read again without a restart, and what came of it is said. */
+export function Server({ onEcho }: OfSection): ReactNode {
+  const server = useQuery(serverQuery())
+  return (
+    <Section id="server" title="Server" onEnter={() => onEcho('collet version')}>
+      <div className="stack-3">
+        <Found query={server} what="The server">
+          {({ version, url, store, needs_key }) => (
+            <dl className="kv">
+              <dt>Version</dt>
+              <dd>{version}</dd>
+              <dt>Address</dt>
+              <dd className="mono clip">{url}</dd>
+              <dt>Store</dt>
+              <dd>{store}</dd>
+              <dt>Callers</dt>
+              <dd>{needs_key ? 'need a credential' : 'need no credential'}</dd>
+            </dl>
+          )}
+        </Found>
+      </div>
+    </Section>
+  )
+}
+
+/** Reads the config again, on all servers of the store. */
+export function Config({ onEcho }: OfSection): ReactNode {
+  const [isBusy, setBusy] = useState(false)
+  const [answer, setAnswer] = useState<Reloaded>()
+  const [failure, setFailure] = useState<string>()
+  const reload = async (): Promise<void> => {
+    setBusy(true)
+    setAnswer(undefined)
+    setFailure(undefined)
+    try {
+      setAnswer(await reloadConfig())
+    } catch (error) {
+      setFailure(messageOf(error))
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <Section
+      id="config"
+      title="Config"
+      scope="admin:reload"
+      isOfServer
+      onEnter={() => onEcho('collet reload')}
+      actions={
+        <Button isSmall icon="loop" writes isBusy={isBusy} onClick={() => void reload()}>
+          Reload config
+        </Button>
+      }
+    >
+      <div className="stack-3" role="status">
+        {answer === undefined && failure === undefined && (
+          <p className="soft">
+            The server reads its file again. Calls that run go on. A file with a mistake changes nothing.
+          </p>
+        )}
+        {failure !== undefined && (
+          <Note tone="failed">
+            <span className="as-written">{failure}</span>
+          </Note>
+        )}
+        {answer !== undefined && <WhatChanged answer={answer} />}
+      </div>
+    </Section>
+  )
+}
+
+function WhatChanged({ answer }: { readonly answer: Reloaded }): ReactNode {
+  const { applied, needs_restart = [], refused = [] } = answer
+  const isNothing = applied?.length === 0 && needs_restart.length === 0 && refused.length === 0
+  return (
+    <dl className="kv">
+      {isNothing && (
+        <>
+          <dt>Changed</dt>
+          <dd>nothing</dd>
+        </>
+      )}
+      {applied !== null && applied.length > 0 && (
+        <>
+          <dt>In force now</dt>
+          <dd className="mono">{applied.join(', ')}</dd>
+        </>
+      )}
+      {needs_restart.length > 0 && (
+        <>
+          <dt>Needs a restart</dt>
+          <dd className="mono is-parked">{needs_restart.join(', ')}</dd>
+        </>
+      )}
+      {refused.length > 0 && (
+        <>
+          <dt>Left as it was</dt>
+          <dd className="is-failed">{refused.join(' ')}</dd>
+        </>
+      )}
+    </dl>
+  )
+}
+
+const COLUMNS = [
+  { title: 'When', className: 'c-when' },
+  { title: 'Who', className: 'c-who' },
+  { title: 'What' },
+  { title: 'Why', className: 'c-why' },
+  { title: 'Times', className: 'c-times', isEnd: true },
+] as const
+
+/** Who was refused what. */
+export function Refusals({ onEcho }: OfSection): ReactNode {
+  return (
+    <Section id="refusals" title="Refusals" scope="audit:read" onEnter={() => onEcho('collet audit')}>
+      <RefusalList />
+    </Section>
+  )
+}
+
+function RefusalList(): ReactNode {
+  const found = useQuery(refusalsQuery)
+  return (
+    <Found query={found} what="The audit log">
+      {({ refusals, isWhole }) =>
+        refusals.length === 0 ? (
+          <Empty title="Nobody was refused anything">
+            Calls of tools that are not theirs, approvals and administration that was not allowed appear here.
+          </Empty>
+        ) : (
+          <>
+            <Table caption="Refusals" columns={COLUMNS} className="refusals">
+              <tbody>
+                {refusals.map((refusal) => (
+                  <RefusalRow key={refusal.no} refusal={refusal} />
+                ))}
+              </tbody>
+            </Table>
+            <p className="meta dim after-table">
+              The newest {countOf(refusals.length, 'refusal')}
+              {isWhole ? '.' : ' of the beginning of a long log. Run collet audit for its end.'}
+            </p>
+          </>
+        )
+      }
+    </Found>
+  )
+}
+
+function RefusalRow({ refusal }: { readonly refusal: Refusal }): ReactNode {
+  const { at, principal, principal_id, tenant, action, resource, reason, count } = refusal
+  const who = (principal_id ?? principal).replace(/^key:/, '')
+  return (
+    <tr>
+      <td className="num soft">{formatClock(at)}</td>
+      <th scope="row" className="clip" title={`${who}, tenant ${tenant}`}>
+        {who}
+      </th>
+      <td className="clip" title={resource}>
+        {action} <code>{resource}</code>
+      </td>
+      <td data-l="why" className="soft">
+        {reason}
+      </td>
+      <td data-l="times" className="num end soft">
+        {count}
+      </td>
+    </tr>
+  )
+}
