@@ -1,4 +1,5 @@
-import { isIPv6, type LookupFunction } from 'node:net'
+import { connect, isIPv6, type LookupFunction, type Socket } from 'node:net'
+import { connect as secure } from 'node:tls'
 import { Agent, buildConnector } from 'undici'
 import { isSameAddress, parseAddress } from './addresses.ts'
 import {
@@ -82,6 +83,43 @@ export class EgressAgent {
       }
     })
   }
+}
+
+/**
+ * The way to a server, one step after the other, for a person who wants to know where it ends: the name, the connection, and the
+ * certificate. Guarded like a request; nothing is sent.
+ */
+export async function* reachTarget(
+  url: URL,
+  { addresses, port }: CheckedTarget,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const [address = ''] = addresses
+  const socket = connect({ host: address, port })
+  const leave = (): void => void socket.destroy()
+  signal.addEventListener('abort', leave)
+  try {
+    await happens(socket, 'connect')
+    yield `Port ${port} of ${address} is open`
+    if (url.protocol !== 'https:') return
+    const servername =
+      isIPv6(url.hostname) || parseAddress(url.hostname) !== undefined ? {} : { servername: url.hostname }
+    const tls = secure({ socket, ...servername })
+    await happens(tls, 'secureConnect')
+    yield `The certificate is good until ${new Date(tls.getPeerCertificate().valid_to).toISOString().slice(0, 10)}`
+  } finally {
+    signal.removeEventListener('abort', leave)
+    socket.destroy()
+  }
+}
+
+function happens(socket: Socket, event: 'connect' | 'secureConnect'): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.once(event, resolve)
+    socket.once('error', reject)
+    socket.once('close', () => reject(new Error('the connection was closed')))
+    socket.setTimeout(LONGEST_CONNECT_MS, () => socket.destroy(new Error('no answer in 10 s')))
+  })
 }
 
 function pinKey(host: string, port: number): string {

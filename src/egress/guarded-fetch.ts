@@ -30,6 +30,11 @@ export interface GuardedFetch {
   (input: FetchInput, init?: FetchInit): Promise<Response>
   /** The same guard without the objects of `fetch`. */
   readonly send: SendRequest
+  /**
+   * The way to an address, step by step: what each found, in words. Throws where it ends, as a request would be refused or as the
+   * network says it.
+   */
+  reach(url: URL, signal: AbortSignal): AsyncGenerator<string>
   /** Cuts every connection. */
   close(): Promise<void>
 }
@@ -73,11 +78,16 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
       throw toFailure(error, signal, exchange)
     }
   }
+  const reach = async function* (url: URL, signal: AbortSignal): AsyncGenerator<string> {
+    const target = await checkTarget(url, rules)
+    yield `${url.hostname} is ${target.addresses.join(', ')}`
+    yield* (await import('./agent.ts')).reachTarget(url, target, signal)
+  }
   const close = async (): Promise<void> => {
     isClosed = true
     await (await opened)?.close()
   }
-  return Object.assign(guardedFetch, { send: sendPlain, close })
+  return Object.assign(guardedFetch, { send: sendPlain, reach, close })
 }
 
 type Answer = Dispatcher.ResponseData<unknown>

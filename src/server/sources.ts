@@ -14,7 +14,7 @@ import { boundLogger, type Clock, type Logger } from '#core/runtime'
 import { isSecretName, Secret } from '#core/secret'
 import { LONGEST_TIMER_MS, type Tool } from '#core/tool'
 import type { LiveRegistry } from '#core/tools/catalog'
-import { createGuardedFetch } from '#egress/guarded-fetch'
+import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 import { isSame } from './reload.ts'
@@ -32,8 +32,20 @@ interface OpenSourcesOptions {
 export interface OpenSources {
   readonly sources: Sources
   readonly pins: Pins
+  /** What is known of a source: its options, and whether the configuration has it; `undefined` where there is none. */
+  find(key: string): FoundOptions | undefined
+  /** A source opened anew beside the one that is served, as the server would, and the way out that it has. */
+  openBeside(
+    key: string,
+    options: SourceOptions,
+  ): Promise<{ readonly source: Source; readonly wayOut: GuardedFetch }>
   /** What the configuration says of sources from now on: those of which it says something else are opened anew. */
   govern(next: Pick<Settings, 'sources' | 'approvals'>): Promise<void>
+}
+
+export interface FoundOptions {
+  readonly options: SourceOptions
+  readonly isConfigured: boolean
 }
 
 /** The sources of the configuration and of the store. A key in both means the configuration's. */
@@ -42,6 +54,8 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
   let settings = given
   /** How often the options of a configured source have changed. */
   const changes = new Map<string, number>()
+  /** Those of the store, as they were last read. */
+  let stored: ReadonlyMap<string, SourceOptions> = new Map()
   const pins = new Pins({ store, clock, log })
   const sources = new Sources({
     ...{ registry, pins, clock, log },
@@ -50,22 +64,34 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
       projectTools(source, pinned, { defaultTimeoutMs: settings.calls.defaultTimeoutMs }),
     // Together: one round trip, where the database is far away.
     epoch: async () => (await Promise.all([store.sources.epoch(), store.pins.epoch()])).join(' '),
-    wanted: async () => [
-      ...[...settings.sources].map(([key, source]) =>
-        wantedOf(key, source, `configuration ${changes.get(key) ?? 0}`),
-      ),
-      ...(await store.sources.list())
-        .filter(({ key }) => !settings.sources.has(key))
-        .map(({ key, options: written, addedMs }) => {
-          const revision = hash('sha256', JSON.stringify([written, addedMs]))
-          const parsed = SOURCE_OPTIONS.safeParse(written)
-          return parsed.success ? wantedOf(key, parsed.data, revision) : unreadable(key, revision)
-        }),
-    ],
+    wanted: async () => {
+      const imported = (await store.sources.list()).map(({ key, options: written, addedMs }) => ({
+        key,
+        revision: hash('sha256', JSON.stringify([written, addedMs])),
+        parsed: SOURCE_OPTIONS.safeParse(written),
+      }))
+      stored = new Map(imported.flatMap(({ key, parsed }) => (parsed.success ? [[key, parsed.data]] : [])))
+      return [
+        ...[...settings.sources].map(([key, source]) =>
+          wantedOf(key, source, `configuration ${changes.get(key) ?? 0}`),
+        ),
+        ...imported
+          .filter(({ key }) => !settings.sources.has(key))
+          .map(({ key, revision, parsed }) =>
+            parsed.success ? wantedOf(key, parsed.data, revision) : unreadable(key, revision),
+          ),
+      ]
+    },
   })
   return {
     sources,
     pins,
+    openBeside: (key, source) => open(key, source),
+    find(key) {
+      const configured = settings.sources.get(key)
+      const found = configured ?? stored.get(key)
+      return found === undefined ? undefined : { options: found, isConfigured: configured !== undefined }
+    },
     async govern({ sources: wanted, approvals }) {
       const before = settings.sources
       for (const key of new Set([...before.keys(), ...wanted.keys()]))
@@ -80,12 +106,15 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
       ...{ key, revision, type: source.type, kind: sourceKind(source) },
       ...(source.description === undefined ? {} : { description: source.description }),
       overrides: overridesOf(key, source, { ...settings, sourceKeys: settings.sources.keys() }),
-      open: () => open(key, source),
+      open: async () => (await open(key, source)).source,
     }
   }
 
   /** Each has a way out of its own: the operator wrote down where its upstream is, and that opens nothing to others (rule 33). */
-  async function open(key: string, source: SourceOptions): Promise<Source> {
+  async function open(
+    key: string,
+    source: SourceOptions,
+  ): Promise<{ readonly source: Source; readonly wayOut: GuardedFetch }> {
     const wayOut = (maxResponseBytes: number) =>
       createGuardedFetch({
         ...settings.egress,
@@ -107,9 +136,10 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
       folder: settings.folder,
       ...(settings.variables === undefined ? {} : { environment: settings.variables() }),
     })
-    return closingWith(redactSource(opened, source), async () => {
+    const closing = closingWith(redactSource(opened, source), async () => {
       await Promise.all([calls.close(), descriptions.close()])
     })
+    return { source: closing, wayOut: calls }
   }
 }
 

@@ -211,6 +211,7 @@ const KEY = 'a-key-that-is-long-enough-for-a-test'
 
 describe('a server that wants to know who calls', () => {
   const collet = useConsole({
+    engine: 'postgres',
     config: `${TOOLS}
 export default { tools: TOOLS, authoring: { describeParameters: false }, auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
   })

@@ -163,6 +163,9 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /admin/sources/find': { options: [] },
   'POST /admin/sources/:key/set': { changes: {} },
   'POST /admin/sources/:key/refresh': {},
+  'POST /admin/sources/:key/check': {},
+  'POST /admin/sources/probe': {},
+  'POST /admin/providers/:id/connect': {},
   'POST /admin/reload': {},
   'POST /admin/journal/verify': {},
   'POST /console/session': { key: KEY },
@@ -217,6 +220,10 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /admin/tools/:tool': 404,
   'GET /admin/tools/:tool/usage': 404,
   'POST /admin/sources/:key/refresh': 400,
+  'POST /admin/sources/:key/check': 400,
+  'POST /admin/sources/probe': 400,
+  // This server has no providers, which its config says.
+  'POST /admin/providers/:id/connect': 404,
   // It reads a file, and this server has none.
   'POST /admin/reload': 400,
   // Its addresses and its limits are in its config.

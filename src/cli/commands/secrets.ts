@@ -145,6 +145,43 @@ const secretsRemove = defineCommand<AdminOption>({
   },
 })
 
+const secretsConnect = defineCommand<AdminOption | 'principal' | 'scope'>({
+  name: 'secrets connect',
+  summary: 'Prints a link where a person grants a caller access at an OAuth provider.',
+  details: [
+    'Nobody has to call a tool first: the token goes into the vault for every tool that needs it. The link works for ten minutes.',
+    'The running server makes it, because the way back from the provider ends there.',
+  ],
+  positionals: [{ name: 'PROVIDER', help: 'As oauth.providers of the config names it.' }],
+  options: {
+    principal: { value: 'P', help: 'Whose access it is to be: key:<id> or jwt:<issuer>#<sub>.' },
+    scope: { value: 'S', many: true, help: 'Ask for this. Default: what the tools need. May be repeated.' },
+    ...SECRETS_OPTIONS,
+  },
+  examples: ['collet secrets connect github --principal key:agent'],
+  async run(args, context) {
+    const [provider = ''] = args.positionals
+    const [principal, scopes] = [args.text('principal'), args.texts('scope')]
+    const made = await new AdminClient(args, context).request<{
+      readonly url: string
+      readonly expires_at: string
+    }>(
+      {
+        method: 'POST',
+        path: `/admin/providers/${encodeURIComponent(provider)}/connect`,
+        body: {
+          ...(principal === undefined ? {} : { principal }),
+          ...(scopes.length === 0 ? {} : { scopes: [...scopes] }),
+        },
+      },
+      'url',
+    )
+    if (context.json) context.output.json(made)
+    else context.output.data(made.url)
+    return EXIT.ok
+  },
+})
+
 /** The providers of the config, at which tokens can be revoked. */
 async function brokerOf(args: Arguments<AdminOption>, context: CommandContext): Promise<TokenBroker> {
   if (isServerNamed(args) || isStoreAlone(args)) return NO_BROKER
@@ -191,4 +228,10 @@ function clientOf(
   })
 }
 
-export const COMMANDS: readonly Command[] = [secretsSet, secretsList, secretsRemove, vaultRotate]
+export const COMMANDS: readonly Command[] = [
+  secretsSet,
+  secretsList,
+  secretsConnect,
+  secretsRemove,
+  vaultRotate,
+]

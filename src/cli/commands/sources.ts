@@ -12,6 +12,7 @@ import { SourceShelf } from '#cli/import/shelf'
 import { counted, renderTable } from '#cli/output'
 import { cleanText, type JsonObject } from '#core/json'
 import type { RenderedSource } from '#server/admin/sources'
+import type { CheckedSource } from '#server/import/check-source'
 
 /** Sources live in a running server: only that knows how they are. */
 const SOURCE_OPTIONS = {
@@ -108,6 +109,41 @@ const sourcesRefresh = defineCommand<AdminOption>({
     return source.state === 'down' ? EXIT.toolFailed : EXIT.ok
   },
 })
+
+const sourcesCheck = defineCommand<AdminOption>({
+  name: 'sources check',
+  summary: 'Takes every step to a source, says which one fails, and what to do.',
+  details: [
+    'The running server takes them, one after the other: the name, the connection, the certificate, the handshake, the list of tools.',
+    'It opens the source anew, beside the one that is served; a program is started a second time for it.',
+  ],
+  positionals: [KEY],
+  options: SOURCE_OPTIONS,
+  examples: ['collet sources check GitHub'],
+  async run(args, context) {
+    const client = new AdminClient(args, context)
+    const key = await sourceMeant(args, client)
+    const path = `/admin/sources/${encodeURIComponent(key)}/check`
+    const looking = client.request<CheckedSource>(
+      { method: 'POST', path, body: {}, isQuestion: true },
+      'steps',
+    )
+    const checked = await context.output.during(`Checking ${key}`, looking)
+    if (context.json) context.output.json(checked)
+    else {
+      for (const line of renderTable(STEP_HEADINGS, checked.steps.map(stepCells), context.output.width))
+        context.output.data(line)
+      context.output.data(`What to do: ${cleanText(checked.advice)}`)
+    }
+    return checked.ok ? EXIT.ok : EXIT.toolFailed
+  },
+})
+
+const STEP_HEADINGS = ['STEP', 'RESULT', 'TOOK', 'FOUND'] as const
+
+function stepCells({ step, state, says, took_ms: took }: CheckedSource['steps'][number]): readonly string[] {
+  return [step, state.replace('_', ' '), took === null ? '' : `${took} ms`, cleanText(says)]
+}
 
 const MEANT = { noun: 'source', listedBy: 'collet sources' } as const
 
@@ -262,4 +298,4 @@ function shown({ oddities: _tolerated, ...source }: RenderedSource): object {
   return source
 }
 
-export const COMMANDS: readonly Command[] = [sources, sourcesRefresh, sourcesSet, sourcesRemove]
+export const COMMANDS: readonly Command[] = [sources, sourcesRefresh, sourcesCheck, sourcesSet, sourcesRemove]

@@ -1,9 +1,8 @@
 import type { CommandContext } from '#cli/command'
 import { idleOverrides } from '#core/imports/overrides'
 import { suspicionsOf } from '#core/imports/suspicions'
-import { cleanText, type JsonObject } from '#core/json'
+import type { JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
-import { type Logger, SILENT_LOGGER } from '#core/runtime'
 
 /** What is seen of a source before it is added. */
 type Preview =
@@ -24,7 +23,7 @@ export async function previewSource(
   { send, signal, onLine }: PreviewOptions,
   { clock, workingFolder, environment }: CommandContext,
 ): Promise<Preview> {
-  const { previewSource: look } = await import('#server/import/probe')
+  const { previewSource: look, stderrLogger } = await import('#server/import/probe')
   const services = {
     fetch: send,
     clock,
@@ -39,17 +38,6 @@ export async function previewSource(
   const isUsage = preview.kind === 'refused'
   const why = preview.kind === 'refused' ? preview.problems.join('; ') : preview.why
   return { kind: 'failed', why, isUsage }
-}
-
-/** Sources log what their program writes to stderr, secrets taken out; the rest of their log is not for the screen. */
-function stderrLogger(onLine: (line: string) => void): Logger {
-  return {
-    ...SILENT_LOGGER,
-    debug(said: object | string) {
-      if (typeof said !== 'object' || !('stderr' in said) || typeof said.stderr !== 'string') return
-      for (const line of said.stderr.split('\n')) if (line.trim() !== '') onLine(cleanText(line.trimEnd()))
-    },
-  }
 }
 
 /** More than this many confuse most models. */

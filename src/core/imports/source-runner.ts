@@ -26,6 +26,8 @@ export interface SourceStatus extends SourceHealth {
   readonly sinceMs: number
   /** When its tools were last read in full; absent = never in this process. */
   readonly readAtMs?: number
+  /** When they are read next by themselves; absent while they are. */
+  readonly nextReadAtMs?: number
   /** How many tools it offers, as of then. */
   readonly offered?: number
   /** Changes that wait for an operator. */
@@ -46,6 +48,7 @@ export class SourceRunner {
   readonly #log: Logger
   readonly #closed = new AbortController()
   #timer: NodeJS.Timeout | undefined
+  #nextMs: number | undefined
   #reading: Promise<void> | undefined
   #isAsked = false
   #failures = 0
@@ -72,6 +75,7 @@ export class SourceRunner {
       ...health,
       sinceMs: this.#seen.sinceMs,
       ...(last === undefined ? {} : { readAtMs: last.atMs, offered: last.offered }),
+      ...(this.#reading === undefined && this.#nextMs !== undefined ? { nextReadAtMs: this.#nextMs } : {}),
       waiting: this.#waiting,
       warnings: last?.warnings ?? [],
     }
@@ -186,6 +190,7 @@ export class SourceRunner {
   #schedule(delayMs: number): void {
     if (this.#closed.signal.aborted) return
     clearTimeout(this.#timer)
+    this.#nextMs = this.#options.clock.nowMs() + delayMs
     this.#timer = setTimeout(() => this.refresh(), delayMs).unref()
   }
 }

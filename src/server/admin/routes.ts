@@ -15,7 +15,7 @@ import { createCallRoutes } from './calls.ts'
 import { approverScopes } from './key-grants.ts'
 import { ApiKeys, createKeyRoutes } from './keys.ts'
 import { createPinRoutes } from './pins.ts'
-import { createSecretsRoutes } from './secrets.ts'
+import { createProviderRoutes, createSecretsRoutes } from './secrets.ts'
 import { createSourceRoutes } from './sources.ts'
 import { createToolRoutes } from './tools.ts'
 import { createToolsetRoutes } from './toolsets.ts'
@@ -34,11 +34,12 @@ interface AdminParts {
 /** What operators look after, below `/admin`. */
 export function adminRoutes(
   live: () => Settings,
-  { gateway, registry, sources: { sources, pins }, broker, fetch: toConfigured }: Services,
+  { gateway, registry, sources: opened, broker, fetch: toConfigured }: Services,
   parts: AdminParts,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const { store, approvals } = gateway
+  const { sources, pins } = opened
   const { clock, publicUrl, canSignIn, isKeyed, onUnknownTool } = parts
   const apiKeys = new ApiKeys({
     store,
@@ -88,7 +89,26 @@ export function adminRoutes(
     ),
     ...createPinRoutes(pins, access),
     ...createSecretsRoutes({ store, broker, clock }, access),
-    ...createSourceRoutes({ sources, store: store.sources, pins: store.pins, clock, isConfigured }, access),
+    ...createProviderRoutes(
+      {
+        ...{ store, broker, clock, publicUrl },
+        providers: () => live().oauth.providers,
+        tools: () => registry.tools,
+      },
+      access,
+    ),
+    ...createSourceRoutes(
+      {
+        ...{ sources, store: store.sources, pins: store.pins, clock, isConfigured },
+        looking: {
+          find: opened.find,
+          openBeside: opened.openBeside,
+          folder: () => live().folder,
+          environment: () => live().variables?.() ?? {},
+        },
+      },
+      access,
+    ),
     ...createWebhookRoutes(
       {
         ...{ notices: store.notices, fetch: toConfigured, clock, publicUrl },

@@ -7,9 +7,11 @@ import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { overridesOf } from '#server/sources'
+import { checkSource } from '#server/import/check-source'
+import { probeReply } from '#server/import/source-probe'
+import { type FoundOptions, type OpenSources, overridesOf } from '#server/sources'
 import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
-import { adminRoute, badRequest, type OperatorAccess, requireServerScope } from './access.ts'
+import { adminRoute, badRequest, momentOf, type OperatorAccess, requireServerScope } from './access.ts'
 
 const SCOPE = 'admin:sources'
 const KEY = /^[A-Za-z0-9_]{1,64}$/
@@ -22,11 +24,19 @@ interface SourceRoutesOptions {
   readonly clock: Clock
   /** Whether the configuration has this key: it wins, so the store's would never be used. */
   isConfigured(key: string): boolean
+  /** What only a running server can do: look at sources, also at new ones. */
+  readonly looking?: SourceLooking
+}
+
+interface SourceLooking extends Pick<OpenSources, 'find' | 'openBeside'> {
+  /** Relative files and programs are looked for from here. */
+  folder(): string
+  environment(): Readonly<Record<string, string | undefined>>
 }
 
 /** Sources over HTTP, for the start token and the scope `admin:sources` (rule 29). Options are never shown: they may hold secrets. */
 export function createSourceRoutes(
-  { sources, store, pins, clock, isConfigured }: SourceRoutesOptions,
+  { sources, store, pins, clock, isConfigured, looking }: SourceRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const route = (
@@ -38,7 +48,11 @@ export function createSourceRoutes(
       requireServerScope(request.principal, SCOPE, access)
       return handle(request)
     })
-  const status = () => (sources?.status() ?? []).map(renderSource)
+  const status = () =>
+    (sources?.status() ?? []).map((source) => ({
+      ...renderSource(source),
+      ...describe(looking?.find(source.key)),
+    }))
   const one = (key: string) => ({ source: status().find((source) => source.key === key) ?? null })
   return [
     route('GET', '/admin/sources', async () => jsonReply(200, { sources: status() })),
@@ -94,12 +108,33 @@ export function createSourceRoutes(
       await sources?.sync()
       return jsonReply(200, { key, removed: true })
     }),
+    ...(looking === undefined ? [] : lookingRoutes(looking)),
     route('POST', '/admin/sources/:key/refresh', async ({ params }) => {
       const key = params.key ?? ''
       if ((await sources?.refresh(key)) !== true) throw badRequest(`There is no source "${key}".`)
       return jsonReply(200, one(key))
     }),
   ]
+
+  function lookingRoutes({ find, openBeside, folder, environment }: SourceLooking): readonly ServerRoute[] {
+    return [
+      route('POST', '/admin/sources/probe', (request) =>
+        probeReply(request, { clock, folder: folder(), environment: environment() }),
+      ),
+      route('POST', '/admin/sources/:key/check', async ({ params }) => {
+        const key = params.key ?? ''
+        const found = find(key)
+        if (found === undefined) throw badRequest(`There is no source "${key}".`)
+        const checked = await checkSource(key, found.options, {
+          ...{ clock, folder: folder(), path: environment().PATH },
+          signal: AbortSignal.timeout(LONGEST_CHECK_MS),
+          view: sources?.status().find((source) => source.key === key),
+          open: () => openBeside(key, found.options),
+        })
+        return jsonReply(200, checked)
+      }),
+    ]
+  }
 
   /** What names no tool that was ever seen; a server that reads the source knows better. */
   async function idleIn(key: string, options: SourceOptions): Promise<readonly string[]> {
@@ -165,6 +200,39 @@ function readOptions(options: JsonObject): SourceOptions {
   throw badRequest(`"options" cannot be used: ${said.join('; ')}`)
 }
 
+const LONGEST_CHECK_MS = 90_000
+
+/** Of its options what says where it is and what is done with its tools; the rest may hold secrets. */
+function describe(found: FoundOptions | undefined) {
+  if (found === undefined) return {}
+  const { options, isConfigured } = found
+  const shared = { target: targetOf(options), configured: isConfigured }
+  if (options.type === 'custom') return shared
+  const { include, exclude, policy } = options
+  return {
+    ...shared,
+    settings: {
+      ...(options.type === 'mcp' ? { trust: options.trust, connectTimeoutMs: options.connectTimeoutMs } : {}),
+      include: include ?? null,
+      exclude,
+      approval: policy?.approval ?? null,
+      tier: policy?.safetyTier ?? null,
+    },
+  }
+}
+
+/** Where a source is, without what may be a secret: queries of addresses, and all words of a command but the first that are no options. */
+function targetOf(options: SourceOptions): string | null {
+  if ('url' in options && typeof options.url === 'string') {
+    const { origin, pathname } = new URL(options.url)
+    return `${origin}${pathname === '/' ? '' : pathname}`
+  }
+  if ('file' in options && typeof options.file === 'string') return options.file
+  if (options.type !== 'mcp' || options.command === undefined) return null
+  const program = options.args.find((word) => !word.startsWith('-'))
+  return [options.command, ...(program === undefined ? [] : [program])].join(' ')
+}
+
 /** A source as operators see it. */
 export type RenderedSource = ReturnType<typeof renderSource>
 
@@ -179,7 +247,8 @@ function renderSource(source: SourceView) {
     tools: source.tools,
     offered: source.offered ?? null,
     waiting: source.waiting,
-    read_at: source.readAtMs === undefined ? null : new Date(source.readAtMs).toISOString(),
+    read_at: momentOf(source.readAtMs),
+    next_read_at: momentOf(source.nextReadAtMs),
     warnings: source.warnings,
     oddities: source.oddities.map(({ toolId, problem }) => ({ tool: toolId, problem })),
     left_out: source.findings.map(({ toolId, problem, fix }) => ({ tool: toolId, problem, fix })),

@@ -4,8 +4,9 @@ import { OpenToolClient } from '#client/opentool'
 import { readOptions } from '#client/options'
 import { ToolDirectory } from '#client/tool-directory'
 import { isToolError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
+import { cleanText, isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import type { Discovery, SourceServices } from '#core/ports/source'
+import { type Logger, SILENT_LOGGER } from '#core/runtime'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import { serverBaseUrl } from '#protocols/opentool/codec-document'
 import { VERSION } from '#server/version'
@@ -373,4 +374,15 @@ function reasonOf(error: unknown): string {
   const { message, developerMessage, canRetry } = error
   if (developerMessage === undefined || developerMessage === message) return message
   return canRetry ? developerMessage : `${message} (${developerMessage})`
+}
+
+/** Sources log what their program writes to stderr, secrets taken out; the rest of their log is not for the screen. */
+export function stderrLogger(onLine: (line: string) => void): Logger {
+  return {
+    ...SILENT_LOGGER,
+    debug(said: object | string) {
+      if (typeof said !== 'object' || !('stderr' in said) || typeof said.stderr !== 'string') return
+      for (const line of said.stderr.split('\n')) if (line.trim() !== '') onLine(cleanText(line.trimEnd()))
+    },
+  }
 }

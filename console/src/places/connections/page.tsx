@@ -1,14 +1,67 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
+import { ApiError } from '../../api/client.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
-import { Empty } from '../../parts/states.tsx'
+import { Empty, Failed, Loading } from '../../parts/states.tsx'
+import { AddSource } from './add-source.tsx'
+import { type Pin, pinsQuery, type Source, sourcesQuery } from './connection-data.ts'
+import { NeedsYou } from './needs-you.tsx'
+import { Providers } from './providers.tsx'
+import { Secrets } from './secrets.tsx'
+import { SourceList } from './source-list.tsx'
 import './connections.css'
 
+/** Where tools come from and what they are handed: what needs a person first, then sources, providers and secrets. */
 export function ConnectionsPage(): ReactNode {
-  useEcho('collet sources')
+  const client = useQueryClient()
+  const sources = useQuery(sourcesQuery)
+  const pins = useQuery(pinsQuery)
+  useEcho(echoOf(sources.data ?? [], pins.data ?? []))
+  const changed = (): void => {
+    void client.invalidateQueries({ queryKey: ['connections'] })
+    void client.invalidateQueries({ queryKey: ['due'] })
+  }
   return (
-    <Page title="Connections">
-      <Empty title="Sources come here" />
+    <Page title="Connections" actions={<AddSource known={sources.data ?? []} onAdded={changed} />}>
+      <div className="conn">
+        {sources.data !== undefined && (
+          <NeedsYou sources={sources.data} pins={pins.data ?? []} onChanged={changed} />
+        )}
+        <section aria-labelledby="src">
+          {sources.data === undefined ? (
+            <NotThere error={sources.error} onRetry={() => void sources.refetch()} />
+          ) : (
+            <SourceList sources={sources.data} pins={pins.data} onChanged={changed} />
+          )}
+        </section>
+        <div className="pair">
+          <Providers onChanged={changed} />
+          <Secrets onChanged={changed} />
+        </div>
+      </div>
     </Page>
+  )
+}
+
+/** The command about what is first on the page. */
+function echoOf(sources: readonly Source[], pins: readonly Pin[]): string {
+  const ill = sources.find(({ state }) => state === 'down')
+  if (ill !== undefined) return `collet sources check ${ill.key}`
+  const held = pins.find(({ waiting }) => waiting?.rejected_by === null)
+  return held === undefined ? 'collet sources' : `collet pins diff ${held.tool}`
+}
+
+function NotThere({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }): ReactNode {
+  if (error === null) return <Loading what="sources" />
+  if (error instanceof ApiError && error.status === 403)
+    return (
+      <>
+        <h2 id="src">Sources</h2>
+        <Empty title="Sources are for others">{error.message}</Empty>
+      </>
+    )
+  return (
+    <Failed what="Sources could not be read" error={error} safe="They go on as they are." onRetry={onRetry} />
   )
 }

@@ -7,6 +7,7 @@ import { formatClock, formatCount, formatDuration, shortHash } from '../../parts
 import type { IconName } from '../../parts/icon.tsx'
 import { Note, Tag, Tier } from '../../parts/meaning.tsx'
 import { Bars, Line } from '../../parts/plot.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { type ToolDetails, type Usage, usageQuery } from './tool-data.ts'
 
 /** What the tool does and where it is from; what is wrong with it now; how it has been used. */
@@ -14,8 +15,8 @@ export function About({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
     <>
       <section id="about" className="stack-3">
-        {tool.title !== null && <p className="strong">{tool.title}</p>}
-        <p className="lead">{tool.description}</p>
+        {tool.title !== null && <p className="strong">{visibleText(tool.title)}</p>}
+        <p className="lead">{visibleText(tool.description)}</p>
         <div className="row tags">
           <Tier tier={tool.policy.tier} isChip />
           <Tag icon={ICONS[tool.kind] ?? 'pack'}>{tool.source?.key ?? tool.kind}</Tag>
@@ -26,7 +27,7 @@ export function About({ tool }: { readonly tool: ToolDetails }): ReactNode {
           </Tag>
           <CopyButton text={tool.definition_hash} label="Copy definition hash" />
           {[...tool.tags, ...tool.toolsets.map((name) => `toolset ${name}`)].map((tag) => (
-            <Tag key={tag}>{tag}</Tag>
+            <Tag key={tag}>{visibleText(tag)}</Tag>
           ))}
         </div>
         <Trouble tool={tool} />
@@ -43,13 +44,19 @@ const ICONS: Readonly<Record<string, IconName>> = {
   'host-extension': 'terminal',
 }
 
+const TO_CONNECTIONS = (
+  <Link className="btn sm" to="/connections">
+    Open connections
+  </Link>
+)
+
 /** The worst thing true of it, before anything else is said. */
 function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): ReactNode {
   const isDown = source !== null && source.state !== 'ready'
   return (
     <>
       {isDown && (
-        <Note tone="failed" action={<Link to="/connections">Open connections</Link>}>
+        <Note tone="failed" action={TO_CONNECTIONS}>
           <b>
             {source.key} is {source.state} since {formatClock(source.since)}.
           </b>{' '}
@@ -57,7 +64,7 @@ function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): 
         </Note>
       )}
       {change !== null && (
-        <Note tone="parked" action={<Link to="/connections">Open connections</Link>}>
+        <Note tone="parked" action={TO_CONNECTIONS}>
           <b>
             Its source changed it at {formatClock(change.since)} ({change.class}).
           </b>{' '}

@@ -5,6 +5,7 @@ import { Code, toJson } from '../../parts/code.tsx'
 import { formatDuration, shortHash } from '../../parts/format.ts'
 import { Note, StateMark } from '../../parts/meaning.tsx'
 import { Segment } from '../../parts/tabs.tsx'
+import { visibleJson, visibleText } from '../../parts/visible-text.ts'
 import { ContentBlocks, contentOf } from './content-blocks.tsx'
 import { otcBody } from './snippets.ts'
 import { isRecord } from './tool-data.ts'
@@ -115,13 +116,13 @@ function Result({ answer, ending }: { readonly answer: Answer; readonly ending: 
     return (
       <div className="stack-3">
         <Note tone="failed">
-          <b className="said">{ending.message}</b>
+          <b className="said">{visibleText(ending.message ?? '')}</b>
         </Note>
         <p className="soft">{ending.advice}</p>
         {ending.developerMessage !== undefined && (
           <Code text={ending.developerMessage} label="For developers" />
         )}
-        {answer.body !== undefined && <Code text={toJson(answer.body)} label="The answer" isJson />}
+        {answer.body !== undefined && <Code text={visibleJson(answer.body)} label="The answer" isJson />}
       </div>
     )
   const blocks = contentOf(ending.value)
@@ -134,7 +135,7 @@ function Result({ answer, ending }: { readonly answer: Answer; readonly ending: 
         <p className="meta dim">Somebody else's server wrote this. Believe it as far as you trust them.</p>
       )}
       {blocks !== undefined && <ContentBlocks blocks={blocks} />}
-      <Code className="out" text={toJson(ending.value)} label="Output" isJson />
+      <Code className="out" text={visibleJson(ending.value)} label="Output" isJson />
     </>
   )
 }

@@ -1,8 +1,9 @@
 import type { ReactNode } from 'react'
-import { Diff } from '../../parts/code.tsx'
+import { Differences } from '../../parts/differences.tsx'
 import { countOf, formatClock, shortHash } from '../../parts/format.ts'
 import { Tag, type Tone } from '../../parts/meaning.tsx'
-import type { Difference, ToolDetails } from './tool-data.ts'
+import { visibleText } from '../../parts/visible-text.ts'
+import type { ToolDetails } from './tool-data.ts'
 
 /** What changed about the tool, as far as the server knows: held changes, accepted definitions, and those that calls ran on. */
 export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
@@ -16,12 +17,14 @@ export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
             <li>
               <code className="strong">{pin.next_version ?? 'gone'}</code>
               <Tag tone={TONES[pin.waiting.class]}>{pin.waiting.class}</Tag>
-              <span className="grow">{pin.waiting.reasons.join(' ') || 'Waits for a decision.'}</span>
+              <span className="grow">
+                {visibleText(pin.waiting.reasons.join(' ')) || 'Waits for a decision.'}
+              </span>
               <When at={pin.waiting.seen_at} />
             </li>
-            {pin.differences.map((difference) => (
-              <DifferenceItem key={`${difference.where} ${difference.says}`} difference={difference} />
-            ))}
+            <li className="code">
+              <Differences differences={pin.differences} />
+            </li>
           </>
         )}
         {pin !== null && pin.hash !== null && (
@@ -72,22 +75,6 @@ function earlierOf({ seen, versions }: ToolDetails): NonNullable<ToolDetails['se
 export function countChanges(tool: ToolDetails): number {
   const held = tool.pin === null || tool.pin.waiting === null ? 0 : 1
   return held + tool.versions.length + earlierOf(tool).length
-}
-
-function DifferenceItem({ difference }: { readonly difference: Difference }): ReactNode {
-  const { says, before, after } = difference
-  return (
-    <li className="code">
-      <Diff
-        label={says}
-        lines={[
-          { kind: 'same', text: says },
-          ...(before === undefined ? [] : [{ kind: 'del', text: before } as const]),
-          ...(after === undefined ? [] : [{ kind: 'add', text: after } as const]),
-        ]}
-      />
-    </li>
-  )
 }
 
 function When({ at }: { readonly at: string | null }): ReactNode {

@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react'
 import { formatBytes } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { isRecord } from './tool-data.ts'
 
 type Block = Readonly<Record<string, unknown>>
@@ -36,14 +37,14 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 
 function Shown({ block }: { readonly block: Block }): ReactNode {
   const { type, text, data, mimeType, resource, uri, name } = block
-  if (type === 'text') return <p className="content-text">{String(text ?? '')}</p>
+  if (type === 'text') return <p className="content-text">{visibleText(String(text ?? ''))}</p>
   if (type === 'resource_link')
     return <Named icon="external" name={String(name ?? '')} about={String(uri ?? '')} />
   if (type === 'resource' && isRecord(resource))
     return typeof resource.text === 'string' ? (
       <>
         <Named icon="pack" name={String(resource.uri ?? '')} about={String(resource.mimeType ?? 'text')} />
-        <p className="content-text">{resource.text}</p>
+        <p className="content-text">{visibleText(resource.text)}</p>
       </>
     ) : (
       <File name={String(resource.uri ?? 'file')} kind={resource.mimeType} data={resource.blob} />
@@ -64,8 +65,8 @@ function Named({ icon, name, about }: NamedProps): ReactNode {
   return (
     <p className="row">
       <Icon name={icon} size={14} className="is-quiet" />
-      <span className="clip strong">{name}</span>
-      <code className="dim clip">{about}</code>
+      <span className="clip strong">{visibleText(name)}</span>
+      <code className="dim clip">{visibleText(about)}</code>
     </p>
   )
 }
@@ -81,7 +82,7 @@ function File({ name, kind, data }: { name: string; kind: unknown; data: unknown
   return (
     <p className="row">
       <Icon name="pack" size={14} className="is-quiet" />
-      <span className="clip strong">{name}</span>
+      <span className="clip strong">{visibleText(name)}</span>
       <span className="dim">
         {String(kind ?? 'of no known kind')}, {formatBytes(bytes)}
       </span>

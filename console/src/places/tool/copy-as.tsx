@@ -43,16 +43,17 @@ interface CopyAsProps {
 function useCopied({ tool, input, userId }: CopyAsProps): CopiedCall {
   const session = useSession()
   const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
-  const callId = useMemo(() => {
+  const { callId, runId } = useMemo(() => {
     void input
-    return hasEffects ? crypto.randomUUID() : undefined
-  }, [hasEffects, input])
+    return { callId: crypto.randomUUID(), runId: `run-${crypto.randomUUID().slice(0, 8)}` }
+  }, [input])
   return {
     tool,
     input,
     url: (session?.server.url ?? location.origin).replace(/\/$/, ''),
     needsKey: session?.server.isOpen === false,
-    callId,
+    callId: hasEffects ? callId : undefined,
+    runId,
     userId,
   }
 }

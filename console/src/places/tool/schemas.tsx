@@ -1,7 +1,8 @@
 import { type ReactNode, useMemo } from 'react'
 import { useSearchState } from '../../app/search-state.ts'
-import { Code, toJson } from '../../parts/code.tsx'
+import { Code } from '../../parts/code.tsx'
 import { Segment } from '../../parts/tabs.tsx'
+import { visibleJson, visibleText } from '../../parts/visible-text.ts'
 import { describeSchema, typeWords } from './schema-words.ts'
 import type { Schema, ToolDetails } from './tool-data.ts'
 
@@ -42,7 +43,7 @@ export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
             options={MODELS}
             onChange={(next) => setSearch({ model: next === 'openai' ? '' : next })}
           />
-          <Code text={toJson(tool.model[model])} label="Definition for models" isJson />
+          <Code text={visibleJson(tool.model[model])} label="Definition for models" isJson />
         </>
       ) : (
         <>
@@ -56,7 +57,7 @@ export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
 }
 
 function SchemaView({ schema, label, isRaw }: SchemaViewProps): ReactNode {
-  if (isRaw) return <Code text={toJson(schema)} label={label} isJson />
+  if (isRaw) return <Code text={visibleJson(schema)} label={label} isJson />
   return <Readable schema={schema} />
 }
 
@@ -81,11 +82,11 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
         {rows.map((row) => (
           <li key={row.path}>
             <div className="row wrap">
-              <code className="strong">{row.path}</code>
+              <code className="strong">{visibleText(row.path)}</code>
               <span className="dim">{row.type}</span>
               {row.isRequired && <span className="req">required</span>}
             </div>
-            {row.description !== undefined && <p className="soft">{row.description}</p>}
+            {row.description !== undefined && <p className="soft">{visibleText(row.description)}</p>}
             {row.choices.length > 0 && (
               <p className="soft">
                 One of <code>{row.choices.join(', ')}</code>

@@ -17,6 +17,8 @@ export interface CopiedCall {
   readonly callId: string | undefined
   /** For whom it is, where the tool wants to know. */
   readonly userId?: string | undefined
+  /** A name for the run that an openwop text puts its call in; a run that has ended takes no other call. */
+  readonly runId: string
 }
 
 /**
@@ -31,7 +33,12 @@ export function snippetOf(language: Language, protocol: Protocol, call: CopiedCa
 }
 
 /** The body of the call over OTC, which is what Try it sends. */
-export function otcBody({ tool, input, callId, userId }: Omit<CopiedCall, 'url' | 'needsKey'>): object {
+export function otcBody({
+  tool,
+  input,
+  callId,
+  userId,
+}: Pick<CopiedCall, 'tool' | 'input' | 'callId' | 'userId'>): object {
   const request = {
     tool_id: tool.id,
     ...(callId === undefined ? {} : { call_id: callId }),
@@ -43,8 +50,6 @@ export function otcBody({ tool, input, callId, userId }: Omit<CopiedCall, 'url' 
 
 const KEY = 'COLLET_API_KEY'
 const MCP_REVISION = '2026-07-28'
-/** A name for the run that an openwop snippet puts its call in. */
-const RUN = 'my-run'
 
 const SNIPPETS: Readonly<Record<Language, Readonly<Record<Protocol, (call: CopiedCall) => string>>>> = {
   curl: {
@@ -53,8 +58,8 @@ const SNIPPETS: Readonly<Record<Language, Readonly<Record<Protocol, (call: Copie
     openwop: (call) =>
       [
         curl(call, `/v1/tools/${encodeURIComponent(call.tool.names.openwop)}`),
-        curl(call, '/tools/call', otcBody(call), { 'collet-run': RUN }),
-        curl(call, `/v1/runs/${RUN}/events/poll`),
+        curl(call, '/tools/call', otcBody(call), { 'collet-run': call.runId }),
+        curl(call, `/v1/runs/${call.runId}/events/poll`),
       ].join(''),
     MCP: (call) =>
       curl(call, '/mcp', mcpBody(call), {
@@ -81,22 +86,16 @@ console.log(value)
 
 const client = connect(${connectArguments(call)})
 console.log(await client.catalog.get(${JSON.stringify(call.tool.names.openwop)}))
-const { value } = await client.call(${callArguments(call, call.tool.id, { runId: RUN })})
+const { value } = await client.call(${callArguments(call, call.tool.id, { runId: call.runId })})
 console.log(value)
-await client.runs.end('${RUN}')
-for await (const event of client.runs.events('${RUN}')) console.log(event.type)
+await client.runs.end('${call.runId}')
+for await (const event of client.runs.events('${call.runId}')) console.log(event.type)
 `,
     MCP: (call) => `import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 
 const client = new Client({ name: 'my-agent', version: '1.0.0' })
-const transport = new StreamableHTTPClientTransport(new URL(${JSON.stringify(`${call.url}/mcp`)})${
-      call.needsKey
-        ? `, {
-  requestInit: { headers: { authorization: \`Bearer \${process.env.${KEY}}\` } },
-}`
-        : ''
-    })
+const transport = new StreamableHTTPClientTransport(new URL(${JSON.stringify(`${call.url}/mcp`)})${scriptHeaders(call)})
 await client.connect(transport)
 const answer = await client.callTool({
   name: ${JSON.stringify(call.tool.names.mcp)},
@@ -121,9 +120,9 @@ await client.close()
     openwop: (call) =>
       python(call, [
         `print(server.get(${JSON.stringify(`/v1/tools/${encodeURIComponent(call.tool.names.openwop)}`)}).json())`,
-        pythonPost('/tools/call', otcBody(call), { 'collet-run': RUN }),
+        pythonPost('/tools/call', otcBody(call), { 'collet-run': call.runId }),
         'print(answer.json())',
-        `print(server.get("/v1/runs/${RUN}/events/poll").json())`,
+        `print(server.get("/v1/runs/${call.runId}/events/poll").json())`,
       ]),
     MCP: (call) => `import asyncio${call.needsKey ? '\nimport os' : ''}
 
@@ -132,7 +131,8 @@ from mcp.client.streamable_http import streamablehttp_client
 
 
 async def main():
-    ${call.needsKey ? `headers = {"authorization": "Bearer " + os.environ["${KEY}"]}\n    ` : ''}async with streamablehttp_client(${JSON.stringify(`${call.url}/mcp`)}${call.needsKey ? ', headers=headers' : ''}) as (read, write, _):
+    headers = ${pythonHeaders(call)}
+    async with streamablehttp_client(${JSON.stringify(`${call.url}/mcp`)}, headers=headers) as (read, write, _):
         async with ClientSession(read, write) as session:
             await session.initialize()
             answer = await session.call_tool(
@@ -145,6 +145,23 @@ async def main():
 asyncio.run(main())
 `,
   },
+}
+
+/** The client of MCP sends the same headers with each of its requests. */
+function scriptHeaders({ needsKey, userId }: CopiedCall): string {
+  const members = [
+    ...(needsKey ? [`authorization: \`Bearer \${process.env.${KEY}}\``] : []),
+    ...(userId === undefined ? [] : [`'collet-user': ${JSON.stringify(encodeURIComponent(userId))}`]),
+  ]
+  return members.length === 0 ? '' : `, {\n  requestInit: { headers: { ${members.join(', ')} } },\n}`
+}
+
+function pythonHeaders(call: CopiedCall): string {
+  const members = [
+    ...(call.needsKey ? [`"authorization": "Bearer " + os.environ["${KEY}"]`] : []),
+    ...Object.entries(contextHeaders(call)).map(([name, value]) => `"${name}": ${JSON.stringify(value)}`),
+  ]
+  return `{${members.join(', ')}}`
 }
 
 function openToolBody({ tool, input }: CopiedCall): object {

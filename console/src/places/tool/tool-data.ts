@@ -1,5 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
 import { request } from '../../api/client.ts'
+import type { Difference } from '../../parts/differences.tsx'
 import type { TierName } from '../../parts/meaning.tsx'
 
 /** A JSON Schema, of which nothing is known beforehand. */
@@ -104,14 +105,6 @@ interface Pin {
   } | null
   readonly next_version: string | null
   readonly differences: readonly Difference[]
-}
-
-export interface Difference {
-  readonly where: string
-  readonly class: string
-  readonly says: string
-  readonly before?: string
-  readonly after?: string
 }
 
 interface SeenDefinition {

@@ -14,6 +14,7 @@ import { Button, IconButton } from '../../../parts/button.tsx'
 import { TextInput } from '../../../parts/field.tsx'
 import { countOf } from '../../../parts/format.ts'
 import { Icon } from '../../../parts/icon.tsx'
+import { visibleText } from '../../../parts/visible-text.ts'
 import { isRecord } from '../tool-data.ts'
 import { errorId, errorOf, hintId } from './field-ids.ts'
 import { BRANCH } from './form-schema.ts'
@@ -43,7 +44,7 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
       <Extra {...props}>{children}</Extra>
       {rawDescription !== undefined && rawDescription !== '' && !isGroup && !isBranch && (
         <span className="hint" id={hintId(id)}>
-          {rawDescription}
+          {visibleText(rawDescription)}
         </span>
       )}
       {error !== undefined && !isBranch && (
@@ -188,7 +189,7 @@ function Group({ name, schema, required, children }: GroupProps): ReactNode {
         <code>{name}</code>
         {required === true && !/^\d/.test(name) && <span className="dim"> required</span>}
       </legend>
-      {schema.description !== undefined && <p className="hint">{schema.description}</p>}
+      {schema.description !== undefined && <p className="hint">{visibleText(schema.description)}</p>}
       {children}
     </fieldset>
   )

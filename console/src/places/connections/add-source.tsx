@@ -1,0 +1,178 @@
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import { Button } from '../../parts/button.tsx'
+import { Dialog } from '../../parts/dialog.tsx'
+import { Field, TextInput } from '../../parts/field.tsx'
+import { Icon } from '../../parts/icon.tsx'
+import { Note } from '../../parts/meaning.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
+import type { Source } from './connection-data.ts'
+import { FoundSource } from './found-source.tsx'
+import { isCommand, type Probing, useProbe } from './probe.ts'
+
+interface AddSourceProps {
+  readonly known: readonly Source[]
+  readonly onAdded: () => void
+}
+
+/** Paste an address, a file or a command: what it is is looked at first, and added then. */
+export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
+  const [target, setTarget] = useState('')
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <form
+      className="row add grow"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (target.trim() !== '') setOpen(true)
+      }}
+    >
+      <label className="vh" htmlFor="add">
+        Add a source
+      </label>
+      <input
+        id="add"
+        className="input mono"
+        autoComplete="off"
+        spellCheck={false}
+        data-page-search=""
+        placeholder="Paste a URL, a file or a command: MCP, OpenAPI, OTC, OpenTool"
+        value={target}
+        onChange={(event) => setTarget(event.currentTarget.value)}
+      />
+      <Button
+        submits
+        writes
+        icon="plus"
+        off={target.trim() === '' ? 'Paste a URL, a file or a command first.' : undefined}
+      >
+        Add source
+      </Button>
+      <Dialog title="Add a source" isOpen={isOpen} onClose={() => setOpen(false)}>
+        <Adding
+          target={target.trim()}
+          known={known}
+          onAdded={() => {
+            setTarget('')
+            onAdded()
+          }}
+          onDone={() => setOpen(false)}
+        />
+      </Dialog>
+    </form>
+  )
+}
+
+interface AddingProps extends AddSourceProps {
+  readonly target: string
+  readonly onDone: () => void
+}
+
+function Adding({ target, known, onAdded, onDone }: AddingProps): ReactNode {
+  const probe = useProbe()
+  const [apiKey, setApiKey] = useState('')
+  const [added, setAdded] = useState<string>()
+  const { state } = probe
+  if (added !== undefined)
+    return (
+      <div className="dialog">
+        <p className="row">
+          <Icon name="check" size={14} />
+          <span>
+            <b>{added}</b> is added, and agents see its tools.
+          </span>
+        </p>
+        <p className="row end">
+          <Button onClick={onDone}>Close</Button>
+          <Link className="btn primary" to="/catalog" search={{ source: added }}>
+            See its tools
+          </Link>
+        </p>
+      </div>
+    )
+  if (state.kind === 'found')
+    return (
+      <FoundSource
+        found={state.found}
+        known={known}
+        onCancel={onDone}
+        onAdded={(key) => {
+          setAdded(key)
+          onAdded()
+        }}
+      />
+    )
+  if (state.kind === 'looking') return <Looking state={state} onStop={probe.stop} />
+  return (
+    <div className="dialog">
+      <code className="target">{visibleText(target)}</code>
+      {isCommand(target) ? (
+        <Note tone="parked">
+          This is a command. To look at its tools the server starts it on its own machine, as the user it runs
+          as, and again for each call later. Start only what you trust.
+        </Note>
+      ) : (
+        <Field label="Key or token" note="if it wants one; kept encrypted">
+          {(control) => (
+            <TextInput
+              {...control}
+              isMono
+              type="password"
+              value={apiKey}
+              onChange={(event) => setApiKey(event.currentTarget.value)}
+            />
+          )}
+        </Field>
+      )}
+      {state.kind === 'failed' && (
+        <>
+          <Note tone="failed">{visibleText(state.message)} Nothing was added.</Note>
+          <Lines lines={[...state.seen, ...state.lines]} />
+        </>
+      )}
+      <p className="meta dim mono">collet import {isCommand(target) ? `-- ${target}` : target}</p>
+      <p className="row end">
+        <Button onClick={onDone}>Cancel</Button>
+        <Button
+          kind={isCommand(target) ? 'danger' : 'primary'}
+          writes
+          onClick={() => void probe.start(target, apiKey)}
+        >
+          {isCommand(target) ? 'Start the program' : 'Look at it'}
+        </Button>
+      </p>
+    </div>
+  )
+}
+
+interface LookingProps {
+  readonly state: Extract<Probing, { kind: 'looking' }>
+  readonly onStop: () => void
+}
+
+function Looking({ state, onStop }: LookingProps): ReactNode {
+  return (
+    <div className="dialog work" role="status">
+      <p className="row">
+        <Icon name="running" size={14} className="is-running spin" />
+        <span className="grow">{visibleText(state.step)}</span>
+        <span className="num soft">{state.seconds} s</span>
+      </p>
+      <Lines lines={state.lines} />
+      <p className="row end">
+        <Button onClick={onStop}>Stop</Button>
+      </p>
+    </div>
+  )
+}
+
+/** What the program wrote to its stderr, or what was seen on the way. */
+function Lines({ lines }: { readonly lines: readonly string[] }): ReactNode {
+  if (lines.length === 0) return null
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard.
+    <pre className="code lines" tabIndex={0} role="region" aria-label="What it wrote">
+      {lines.map(visibleText).join('\n')}
+    </pre>
+  )
+}

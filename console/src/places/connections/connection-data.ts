@@ -1,0 +1,191 @@
+import { queryOptions } from '@tanstack/react-query'
+import { request } from '../../api/client.ts'
+import type { Difference } from '../../parts/differences.tsx'
+
+/** A source as `/admin/sources` has it. */
+export interface Source {
+  readonly key: string
+  readonly type: string
+  readonly kind: string
+  readonly state: 'starting' | 'ready' | 'degraded' | 'down'
+  readonly reason: string | null
+  readonly since: string
+  readonly tools: number
+  readonly offered: number | null
+  readonly waiting: number
+  readonly read_at: string | null
+  readonly next_read_at: string | null
+  readonly warnings: readonly string[]
+  readonly left_out: readonly { readonly tool: string; readonly problem: string; readonly fix: string }[]
+  readonly target?: string | null
+  /** The config has it, and has to be changed to change it. */
+  readonly configured?: boolean
+  readonly settings?: SourceSettings
+}
+
+export interface SourceSettings {
+  readonly trust?: 'nothing' | 'annotations'
+  readonly connectTimeoutMs?: number
+  readonly include: readonly string[] | null
+  readonly exclude: readonly string[]
+  readonly approval: 'never' | 'conditional' | 'always' | null
+  readonly tier: 'pure' | 'read' | 'write' | 'exec' | null
+}
+
+/** Each step to a source, as it went just now. */
+interface CheckedSource {
+  readonly key: string
+  readonly ok: boolean
+  readonly steps: readonly {
+    readonly step: string
+    readonly state: 'done' | 'failed' | 'not_reached'
+    readonly says: string
+    readonly took_ms: number | null
+  }[]
+  readonly advice: string
+}
+
+/** A definition that waits for somebody. */
+export interface Pin {
+  readonly source: string
+  readonly tool: string
+  readonly state: 'served' | 'suspended' | 'held' | 'removed'
+  readonly version: string | null
+  readonly waiting: {
+    readonly kind: 'addition' | 'change' | 'removal'
+    readonly class: string
+    readonly hash: string
+    readonly seen_at: string
+    readonly rejected_by: string | null
+  } | null
+}
+
+interface PinDiff extends Pin {
+  readonly next_version: string | null
+  readonly differences: readonly Difference[]
+}
+
+export interface Credential {
+  readonly ref: string
+  readonly kind: 'secret' | 'token'
+  readonly name: string
+  readonly tenant: string
+  readonly principal: string
+  readonly user: string | null
+  readonly scopes: readonly string[]
+  readonly state: 'live' | 'spent'
+  readonly updated_at: string
+}
+
+export interface Provider {
+  readonly id: string
+  readonly at: string
+  readonly scopes: readonly string[]
+  readonly tools: number
+  readonly can_connect: boolean
+  readonly connections: readonly Omit<Credential, 'kind' | 'name'>[]
+}
+
+const LOOK_AGAIN_MS = 5000
+
+export const sourcesQuery = queryOptions({
+  queryKey: ['connections', 'sources'],
+  queryFn: async ({ signal }) =>
+    (await request<{ readonly sources: readonly Source[] }>('/admin/sources', { signal })).sources,
+  refetchInterval: LOOK_AGAIN_MS,
+})
+
+export const pinsQuery = queryOptions({
+  queryKey: ['connections', 'pins'],
+  queryFn: async ({ signal }) =>
+    (await request<{ readonly pins: readonly Pin[] }>('/admin/pins?waiting=true', { signal })).pins,
+  refetchInterval: LOOK_AGAIN_MS,
+})
+
+export function pinQuery({ tool, waiting }: Pin) {
+  return queryOptions({
+    queryKey: ['connections', 'pin', tool, waiting?.hash],
+    queryFn: ({ signal }) => request<PinDiff>(`/admin/pins/${encodeURIComponent(tool)}`, { signal }),
+  })
+}
+
+export const secretsQuery = queryOptions({
+  queryKey: ['connections', 'secrets'],
+  queryFn: async ({ signal }) =>
+    (await request<{ readonly secrets: readonly Credential[] }>('/admin/secrets', { signal })).secrets,
+})
+
+export const providersQuery = queryOptions({
+  queryKey: ['connections', 'providers'],
+  queryFn: async ({ signal }) =>
+    (await request<{ readonly providers: readonly Provider[] }>('/admin/providers', { signal })).providers,
+  refetchInterval: LOOK_AGAIN_MS,
+})
+
+/** What tools of the catalog need besides their input, and which of them. */
+export const needsQuery = queryOptions({
+  queryKey: ['connections', 'needs'],
+  queryFn: async ({ signal }) => {
+    const { tools, requirements } = await request<Listing>('/admin/tools', { signal })
+    const secrets = new Map<string, string[]>()
+    for (const { id, needs = [] } of tools)
+      for (const position of needs) {
+        const need = requirements[position]
+        if (need?.kind === 'secret') secrets.set(need.id, [...(secrets.get(need.id) ?? []), id])
+      }
+    return secrets
+  },
+})
+
+interface Listing {
+  readonly tools: readonly { readonly id: string; readonly needs?: readonly number[] }[]
+  readonly requirements: readonly { readonly kind: string; readonly id: string }[]
+}
+
+export function checkSource(key: string): Promise<CheckedSource> {
+  return request(`/admin/sources/${encodeURIComponent(key)}/check`, { method: 'POST', body: {} })
+}
+
+export function refreshSource(key: string): Promise<unknown> {
+  return request(`/admin/sources/${encodeURIComponent(key)}/refresh`, { method: 'POST', body: {} })
+}
+
+export function removeSource(key: string): Promise<unknown> {
+  return request(`/admin/sources/${encodeURIComponent(key)}`, { method: 'DELETE' })
+}
+
+export function changeSource(
+  key: string,
+  changes: object,
+): Promise<{ readonly warnings: readonly string[] }> {
+  return request(`/admin/sources/${encodeURIComponent(key)}/set`, { method: 'POST', body: { changes } })
+}
+
+export function addSource(key: string, options: object): Promise<unknown> {
+  return request('/admin/sources', { method: 'POST', body: { key, options } })
+}
+
+/** `hash`: what was looked at, so that nothing else is decided. */
+export function decidePin({ tool, waiting }: Pin, verb: 'accept' | 'reject'): Promise<unknown> {
+  const body = { hash: waiting?.hash }
+  return request(`/admin/pins/${encodeURIComponent(tool)}/${verb}`, { method: 'POST', body })
+}
+
+export function acceptAllOf(source: string): Promise<{ readonly accepted: readonly unknown[] | number }> {
+  return request('/admin/pins/accept', { method: 'POST', body: { source } })
+}
+
+export function setSecret(body: object): Promise<unknown> {
+  return request('/admin/secrets', { method: 'POST', body })
+}
+
+export function forget(ref: string): Promise<{ readonly revoked: boolean }> {
+  return request(`/admin/secrets/${encodeURIComponent(ref)}`, { method: 'DELETE' })
+}
+
+export function connectProvider(
+  id: string,
+  body: object,
+): Promise<{ readonly url: string; readonly principal: string }> {
+  return request(`/admin/providers/${encodeURIComponent(id)}/connect`, { method: 'POST', body })
+}

@@ -1,0 +1,106 @@
+import { useQuery } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { Button } from '../../parts/button.tsx'
+import { formatClock, formatDuration } from '../../parts/format.ts'
+import { Icon, type IconName } from '../../parts/icon.tsx'
+import { Note } from '../../parts/meaning.tsx'
+import { messageOf } from '../../parts/states.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
+import { checkSource, type Source } from './connection-data.ts'
+
+const NAMES: Readonly<Record<string, string>> = {
+  resolve: 'Name',
+  connect: 'Connection',
+  tls: 'Certificate',
+  program: 'Program',
+  file: 'File',
+  handshake: 'Handshake',
+  list: 'Tools',
+  definitions: 'Definitions',
+}
+
+const MARKS = {
+  done: { icon: 'succeeded', className: 'is-quiet' },
+  failed: { icon: 'failed', className: 'is-failed' },
+  not_reached: { icon: 'skipped', className: 'is-quiet' },
+} as const satisfies Readonly<Record<string, { icon: IconName; className: string }>>
+
+interface DoctorProps {
+  readonly source: Source
+  /** In a dialog it stands right below the title of that. */
+  readonly level?: 'h2' | 'h3'
+}
+
+/** Every step to a source, in order: the first that fails, and what to do about it. */
+export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNode {
+  const { key, state, since } = source
+  const checked = useQuery({
+    queryKey: ['connections', 'check', key],
+    queryFn: () => checkSource(key),
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  })
+  return (
+    <article className="card doctor" aria-labelledby={`doc-${key}`}>
+      <header className="card-head">
+        <Icon
+          name={state === 'ready' ? 'succeeded' : 'failed'}
+          className={state === 'ready' ? 'is-quiet' : 'is-failed'}
+        />
+        <Heading id={`doc-${key}`}>{key}</Heading>
+        <span className="dim clip grow">{healthOf(source)}</span>
+        <Button isSmall icon="loop" isBusy={checked.isFetching} onClick={() => void checked.refetch()}>
+          Check again
+        </Button>
+      </header>
+      {checked.data === undefined ? (
+        <p className="advice soft">
+          {checked.error === null ? `Checking. ${source.reason ?? ''}` : messageOf(checked.error)}
+        </p>
+      ) : (
+        <>
+          <ol className="steps" aria-label={`Steps to ${key}`}>
+            {checked.data.steps.map(({ step, state: result, says, took_ms: took }) => (
+              <li key={step} className={result === 'not_reached' ? 'dim' : undefined}>
+                <Icon name={MARKS[result].icon} className={MARKS[result].className} />
+                <span className="st">{NAMES[step] ?? step}</span>
+                <span className={result === 'failed' ? 'grow strong' : 'grow clip'}>{visibleText(says)}</span>
+                <span className="num dim">{took === null ? '' : formatDuration(took)}</span>
+              </li>
+            ))}
+          </ol>
+          <p className="advice">
+            <b>What to do.</b> {visibleText(checked.data.advice)} {laterOf(source)}
+          </p>
+        </>
+      )}
+      {checked.data?.ok === true && state === 'down' && (
+        <Note>
+          It answered this time. The server looks again by itself, since {formatClock(since)} it could not.
+        </Note>
+      )}
+    </article>
+  )
+}
+
+/** The truth, with a time. */
+export function healthOf({ state, since }: Source): string {
+  switch (state) {
+    case 'ready':
+      return 'Reachable'
+    case 'starting':
+      return 'Starting'
+    case 'degraded':
+      return `Degraded since ${formatClock(since)}`
+    case 'down':
+      return `Unavailable since ${formatClock(since)}`
+  }
+}
+
+function laterOf({ state, next_read_at: next, tools }: Source): string {
+  if (state === 'ready') return ''
+  const when = next === null ? '' : `Collet tries again at ${formatClock(next)}. `
+  return tools === 0
+    ? when
+    : `${when}Until then agents see its ${tools} tools as they were accepted, marked unavailable.`
+}

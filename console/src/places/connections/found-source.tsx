@@ -1,0 +1,105 @@
+import { type ReactNode, useState } from 'react'
+import { Button } from '../../parts/button.tsx'
+import { Checkbox, Field, TextInput } from '../../parts/field.tsx'
+import { countOf } from '../../parts/format.ts'
+import { Note } from '../../parts/meaning.tsx'
+import { messageOf } from '../../parts/states.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
+import { addSource, type Source } from './connection-data.ts'
+import type { Found } from './probe.ts'
+
+interface FoundSourceProps {
+  readonly found: Found
+  readonly known: readonly Source[]
+  readonly onAdded: (key: string) => void
+  readonly onCancel: () => void
+}
+
+const MOST_SHOWN = 50
+
+/** What was found, before it is added: its tools, what they promise, and under which name they come. */
+export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProps): ReactNode {
+  const [key, setKey] = useState(() => freeKey(found.key, known))
+  const [isTrusted, setTrusted] = useState(false)
+  const [isBusy, setBusy] = useState(false)
+  const [failure, setFailure] = useState<string>()
+  const promises = found.tools.filter(({ read_only: reads, idempotent }) => reads || idempotent).length
+  const add = async (): Promise<void> => {
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      await addSource(key.trim(), { ...found.options, ...(isTrusted ? { trust: 'annotations' } : {}) })
+      onAdded(key.trim())
+    } catch (error) {
+      setFailure(messageOf(error))
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <form
+      className="dialog"
+      onSubmit={(event) => {
+        event.preventDefault()
+        void add()
+      }}
+    >
+      <p>
+        It is <b>{visibleText(found.what)}</b> with {countOf(found.tool_count, 'tool')}.
+      </p>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
+      <ul className="found" tabIndex={0} aria-label="Its tools">
+        {found.tools.slice(0, MOST_SHOWN).map(({ name, description, read_only: reads }) => (
+          <li key={name}>
+            <span className="row">
+              <b className="mono grow">{visibleText(name)}</b>
+              {reads && <span className="meta dim">says it only reads</span>}
+            </span>
+            <span className="meta soft clip">{visibleText(description)}</span>
+          </li>
+        ))}
+        {found.tool_count > MOST_SHOWN && <li className="dim">and {found.tool_count - MOST_SHOWN} more</li>}
+      </ul>
+      {found.warnings.map((warning) => (
+        <Note key={warning} tone="parked">
+          {visibleText(warning)}
+        </Note>
+      ))}
+      <Field
+        label="Name"
+        note="its tools are called Name.tool"
+        {...(failure === undefined ? {} : { error: failure })}
+      >
+        {(control) => (
+          <TextInput
+            {...control}
+            isMono
+            value={key}
+            onChange={(event) => setKey(event.currentTarget.value)}
+          />
+        )}
+      </Field>
+      {found.type === 'mcp' && promises > 0 && (
+        <Checkbox
+          checked={isTrusted}
+          onChange={(event) => setTrusted(event.currentTarget.checked)}
+          label={`Believe what ${promises} of them say about their effects. Else all count as writing.`}
+        />
+      )}
+      <p className="row end">
+        <Button onClick={onCancel}>Cancel</Button>
+        <Button kind="primary" submits writes isBusy={isBusy}>
+          Add source
+        </Button>
+      </p>
+    </form>
+  )
+}
+
+/** The name itself, or with the first number that makes it free. */
+function freeKey(wanted: string, known: readonly Source[]): string {
+  const taken = new Set(known.map(({ key }) => key))
+  let key = wanted
+  for (let number = 2; taken.has(key); number += 1) key = `${wanted}${number}`
+  return key
+}

@@ -1,0 +1,169 @@
+import { useQuery } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { Button } from '../../parts/button.tsx'
+import { ConfirmDialog } from '../../parts/dialog.tsx'
+import { Differences } from '../../parts/differences.tsx'
+import { countOf, formatClock } from '../../parts/format.ts'
+import { Icon } from '../../parts/icon.tsx'
+import { Note, ToolName } from '../../parts/meaning.tsx'
+import { messageOf } from '../../parts/states.tsx'
+import { acceptAllOf, decidePin, type Pin, pinQuery, type Source } from './connection-data.ts'
+import { Doctor } from './doctor.tsx'
+
+interface NeedsYouProps {
+  readonly sources: readonly Source[]
+  readonly pins: readonly Pin[]
+  readonly onChanged: () => void
+}
+
+const MOST_SHOWN = 12
+
+/** What waits for a person: sources that do not answer, and definitions that changed. Nothing of it where there is none. */
+export function NeedsYou({ sources, pins, onChanged }: NeedsYouProps): ReactNode {
+  const ill = sources.filter(({ state }) => state === 'down')
+  const held = pins.filter(({ waiting }) => waiting !== null && waiting.rejected_by === null)
+  if (ill.length + held.length === 0) return null
+  const many = [...Map.groupBy(held, ({ source }) => source)].filter(([, group]) => group.length > 1)
+  return (
+    <section aria-labelledby="att">
+      <h2 id="att">Needs you</h2>
+      <div className="pair">
+        {ill.map((source) => (
+          <Doctor key={source.key} source={source} />
+        ))}
+        {held.slice(0, MOST_SHOWN).map((pin) => (
+          <HeldPin key={`${pin.tool} ${pin.waiting?.hash}`} pin={pin} onChanged={onChanged} />
+        ))}
+      </div>
+      {many.map(([source, group]) => (
+        <AcceptAll key={source} source={source} pins={group} onChanged={onChanged} />
+      ))}
+    </section>
+  )
+}
+
+const WHAT = {
+  addition: 'New, not served yet',
+  change: 'Changed',
+  removal: 'Gone upstream',
+} as const
+
+interface HeldPinProps {
+  readonly pin: Pin
+  readonly onChanged: () => void
+}
+
+/** One definition that changed: accepting is the danger side. */
+function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
+  const diff = useQuery(pinQuery(pin))
+  const [isAsking, setAsking] = useState(false)
+  const [busy, setBusy] = useState(false)
+  const [failure, setFailure] = useState<string>()
+  const next = diff.data?.next_version
+  const since = pin.waiting === null ? '' : formatClock(pin.waiting.seen_at)
+  const state = pin.state === 'suspended' ? 'Suspended' : WHAT[pin.waiting?.kind ?? 'change']
+  const accept = next == null ? 'Accept that it is gone…' : `Accept as ${next}…`
+  const reject = async (): Promise<void> => {
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      await decidePin(pin, 'reject')
+      onChanged()
+    } catch (error) {
+      setFailure(messageOf(error))
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <article className="card held" aria-labelledby={`held-${pin.tool}`}>
+      <header className="card-head">
+        <Icon name="pin" className="is-parked" />
+        <h3 id={`held-${pin.tool}`}>
+          <ToolName name={pin.tool} />
+        </h3>
+        <span className="dim clip grow">
+          {state} since {since}
+        </span>
+        {pin.version !== null && next != null && (
+          <span className="mono dim nowrap">
+            {pin.version} → {next}
+          </span>
+        )}
+      </header>
+      {diff.data !== undefined && <Differences differences={diff.data.differences} />}
+      {diff.error !== null && <Note tone="failed">{messageOf(diff.error)}</Note>}
+      {failure !== undefined && <Note tone="failed">{failure}</Note>}
+      <footer className="card-foot">
+        <span className="grow">{effectOf(pin)}</span>
+        <Button isSmall kind="danger" writes onClick={() => setAsking(true)}>
+          {accept}
+        </Button>
+        <Button isSmall kind="primary" writes isBusy={busy} onClick={() => void reject()}>
+          Reject change
+        </Button>
+      </footer>
+      <ConfirmDialog
+        title={`Accept the change of ${pin.tool}?`}
+        verb="Accept change"
+        keep="Keep it as it is"
+        isOpen={isAsking}
+        onClose={() => setAsking(false)}
+        onConfirm={async () => {
+          await decidePin(pin, 'accept')
+          onChanged()
+        }}
+      >
+        Agents see the new definition at once, and calls go where it says. Read the differences first: a text
+        of an upstream is read by models.
+      </ConfirmDialog>
+    </article>
+  )
+}
+
+function effectOf({ state, waiting }: Pin): string {
+  if (state === 'suspended') return 'Agents cannot call it until you decide.'
+  if (waiting?.kind === 'addition') return 'Agents do not see it until you decide.'
+  return 'Agents go on with the definition from before.'
+}
+
+interface AcceptAllProps {
+  readonly source: string
+  readonly pins: readonly Pin[]
+  readonly onChanged: () => void
+}
+
+function AcceptAll({ source, pins, onChanged }: AcceptAllProps): ReactNode {
+  const [isAsking, setAsking] = useState(false)
+  const count = pins.filter(({ waiting }) => waiting?.class !== 'suspicious').length
+  return (
+    <p className="row accept-all">
+      <span className="soft grow">
+        {countOf(pins.length, 'change')} of {source} wait.
+      </span>
+      <Button
+        isSmall
+        kind="danger"
+        writes
+        off={count === 0 ? 'All of them are suspicious: decide one by one.' : undefined}
+        onClick={() => setAsking(true)}
+      >
+        {`Accept all of ${source}…`}
+      </Button>
+      <ConfirmDialog
+        title={`Accept ${countOf(count, 'change')} of ${source}?`}
+        typed={source}
+        verb="Accept all"
+        keep="Keep them as they are"
+        isOpen={isAsking}
+        onClose={() => setAsking(false)}
+        onConfirm={async () => {
+          await acceptAllOf(source)
+          onChanged()
+        }}
+      >
+        Suspicious ones stay and wait for a decision each. The others are served at once.
+      </ConfirmDialog>
+    </p>
+  )
+}

@@ -1,0 +1,115 @@
+import { useEffect, useRef, useState } from 'react'
+import { send } from '../../api/client.ts'
+import { type LiveEvent, readEvents } from '../../api/live.ts'
+import { messageOf } from '../../parts/states.tsx'
+
+/** What an address, a file or a command turned out to be. */
+export interface Found {
+  readonly key: string
+  readonly type: string
+  readonly what: string
+  readonly options: Readonly<Record<string, unknown>>
+  readonly tools: readonly {
+    readonly name: string
+    readonly description: string
+    readonly read_only: boolean
+    readonly idempotent: boolean
+  }[]
+  readonly tool_count: number
+  readonly warnings: readonly string[]
+}
+
+/** How far a look is. */
+export type Probing =
+  | { readonly kind: 'idle' }
+  | {
+      readonly kind: 'looking'
+      readonly step: string
+      readonly lines: readonly string[]
+      readonly seconds: number
+    }
+  | { readonly kind: 'found'; readonly found: Found }
+  | {
+      readonly kind: 'failed'
+      readonly message: string
+      readonly seen: readonly string[]
+      readonly lines: readonly string[]
+    }
+
+/** Words that are no address and no file are a program with its arguments. */
+export function isCommand(target: string): boolean {
+  return !/^https?:\/\//i.test(target) && !/^\S+\.(?:json|ya?ml)$/i.test(target)
+}
+
+/** One look at something that may be added. Whoever leaves stops it, and the program that was started for it. */
+export function useProbe(): {
+  readonly state: Probing
+  start(target: string, apiKey: string): Promise<void>
+  stop(): void
+} {
+  const [state, setState] = useState<Probing>({ kind: 'idle' })
+  const ending = useRef<AbortController>(undefined)
+  useEffect(() => () => ending.current?.abort(), [])
+  const isLooking = state.kind === 'looking'
+  useEffect(() => {
+    if (!isLooking) return undefined
+    const timer = setInterval(
+      () =>
+        setState((before) =>
+          before.kind === 'looking' ? { ...before, seconds: before.seconds + 1 } : before,
+        ),
+      1000,
+    )
+    return () => clearInterval(timer)
+  }, [isLooking])
+  return {
+    state,
+    stop() {
+      ending.current?.abort()
+      setState({ kind: 'idle' })
+    },
+    async start(target, apiKey) {
+      const ends = new AbortController()
+      ending.current = ends
+      const { signal } = ends
+      setState({ kind: 'looking', step: 'Asking the server', lines: [], seconds: 0 })
+      try {
+        const body = { target, ...(apiKey === '' ? {} : { api_key: apiKey }) }
+        const headers = { accept: 'text/event-stream' }
+        const answer = await send('/admin/sources/probe', { method: 'POST', body, headers, signal })
+        for await (const event of readEvents(answer.body)) setState((before) => after(before, event))
+        setState((before) => (before.kind === 'looking' ? { ...FAILED, lines: before.lines } : before))
+      } catch (error) {
+        if (!signal.aborted) setState({ ...FAILED, message: messageOf(error) })
+      }
+    },
+  }
+}
+
+const FAILED = { kind: 'failed', message: 'The server stopped looking.', seen: [], lines: [] } as const
+
+function after(before: Probing, { type, data }: LiveEvent): Probing {
+  const lines = before.kind === 'looking' ? before.lines : []
+  const seconds = before.kind === 'looking' ? before.seconds : 0
+  switch (type) {
+    case 'step':
+      return { kind: 'looking', step: textIn(data), lines, seconds }
+    case 'line':
+      return before.kind === 'looking' ? { ...before, lines: [...lines, textIn(data)] } : before
+    case 'found': {
+      const found: Found = JSON.parse(data)
+      return { kind: 'found', found }
+    }
+    case 'failed': {
+      const { message, seen }: { message: string; seen: readonly string[] } = JSON.parse(data)
+      return { kind: 'failed', message, seen, lines }
+    }
+    default:
+      return before
+  }
+}
+
+function textIn(data: string): string {
+  const { text }: { readonly text: string } = JSON.parse(data)
+  return text
+}

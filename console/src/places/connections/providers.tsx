@@ -1,0 +1,185 @@
+import { useQuery } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { useSession } from '../../api/session.ts'
+import { Button } from '../../parts/button.tsx'
+import { CodeLine } from '../../parts/code.tsx'
+import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
+import { Field, TextInput } from '../../parts/field.tsx'
+import { countOf, formatClock } from '../../parts/format.ts'
+import { Icon } from '../../parts/icon.tsx'
+import { Note } from '../../parts/meaning.tsx'
+import { messageOf } from '../../parts/states.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
+import { connectProvider, forget, type Provider, providersQuery } from './connection-data.ts'
+
+/** OAuth providers of the config, who is connected, and a way to connect. */
+export function Providers({ onChanged }: { readonly onChanged: () => void }): ReactNode {
+  const found = useQuery(providersQuery)
+  const providers = found.data ?? []
+  return (
+    <section aria-labelledby="prov">
+      <div className="sec-head">
+        <h2 id="prov" className="grow">
+          OAuth providers
+        </h2>
+      </div>
+      {found.error !== null && <Note tone="failed">{messageOf(found.error)}</Note>}
+      {found.data?.length === 0 && (
+        <p className="soft">
+          None. Providers are written into the config, under <code>oauth.providers</code>.
+        </p>
+      )}
+      <ul className="needs">
+        {providers.map((provider) => (
+          <ProviderItem key={provider.id} provider={provider} onChanged={onChanged} />
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+interface ProviderItemProps {
+  readonly provider: Provider
+  readonly onChanged: () => void
+}
+
+function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
+  const { id, at, tools, connections, can_connect: canConnect } = provider
+  const [isOpen, setOpen] = useState(false)
+  const [leaving, setLeaving] = useState<Provider['connections'][number]>()
+  return (
+    <li>
+      <Icon name={connections.length > 0 ? 'succeeded' : 'ring'} className="is-quiet" />
+      <div className="grow">
+        <p className="strong">{id}</p>
+        <p className="meta dim clip">
+          {at} · {countOf(tools, 'tool needs it', 'tools need it')} ·{' '}
+          {countOf(connections.length, 'connection')}
+        </p>
+        <ul>
+          {connections.map((connection) => (
+            <li key={connection.ref} className="row meta">
+              <span className="mono clip grow">
+                {visibleText(connection.principal)}
+                {connection.user !== null && ' for one of its users'}
+              </span>
+              {connection.state === 'spent' ? (
+                <span className="is-parked">has to consent again</span>
+              ) : (
+                <span className="dim">{formatClock(connection.updated_at)}</span>
+              )}
+              <Button isSmall kind="danger" writes onClick={() => setLeaving(connection)}>
+                Disconnect…
+              </Button>
+            </li>
+          ))}
+        </ul>
+      </div>
+      <Button
+        isSmall
+        writes
+        off={canConnect ? undefined : 'Others reach this server: set oauth.signIn in the config first.'}
+        onClick={() => setOpen(true)}
+      >
+        Connect
+      </Button>
+      <Dialog title={`Connect ${id}`} isOpen={isOpen} onClose={() => setOpen(false)}>
+        <ConnectForm provider={provider} onDone={() => setOpen(false)} />
+      </Dialog>
+      <ConfirmDialog
+        title={`Disconnect ${leaving?.principal ?? ''} from ${id}?`}
+        verb="Disconnect"
+        isOpen={leaving !== undefined}
+        onClose={() => setLeaving(undefined)}
+        onConfirm={async () => {
+          await forget(leaving?.ref ?? '')
+          onChanged()
+        }}
+      >
+        The token is forgotten at once, and revoked at {id} if it offers that. The next call that needs it
+        asks for consent again.
+      </ConfirmDialog>
+    </li>
+  )
+}
+
+function ConnectForm({
+  provider,
+  onDone,
+}: {
+  readonly provider: Provider
+  readonly onDone: () => void
+}): ReactNode {
+  const session = useSession()
+  const isOperator = session?.principal?.isOperator === true && session.principal.id === 'operator'
+  const [principal, setPrincipal] = useState(isOperator ? 'key:' : (session?.principal?.id ?? ''))
+  const [url, setUrl] = useState<string>()
+  const [failure, setFailure] = useState<string>()
+  const [isBusy, setBusy] = useState(false)
+  const make = async (): Promise<void> => {
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      const own = principal === session?.principal?.id
+      setUrl((await connectProvider(provider.id, own ? {} : { principal: principal.trim() })).url)
+    } catch (error) {
+      setFailure(messageOf(error))
+    } finally {
+      setBusy(false)
+    }
+  }
+  if (url !== undefined)
+    return (
+      <div className="dialog">
+        <p className="soft">
+          Open it and agree at {provider.id}. It works for ten minutes; this page sees by itself when you
+          have.
+        </p>
+        <CodeLine text={url} label="link" />
+        <p className="row end">
+          <Button onClick={onDone}>Close</Button>
+          <a className="btn primary" href={url} target="_blank" rel="noreferrer">
+            Go to {provider.id}
+          </a>
+        </p>
+      </div>
+    )
+  return (
+    <form
+      className="dialog"
+      onSubmit={(event) => {
+        event.preventDefault()
+        void make()
+      }}
+    >
+      <p className="soft">
+        {provider.scopes.length === 0
+          ? 'No tool asks for anything by name yet.'
+          : `Its tools need: ${provider.scopes.join(', ')}.`}
+      </p>
+      <Field
+        label="Whose access"
+        note="the caller that may use it"
+        {...(failure === undefined ? {} : { error: failure })}
+      >
+        {(control) => (
+          <TextInput
+            {...control}
+            isMono
+            value={principal}
+            onChange={(event) => setPrincipal(event.currentTarget.value)}
+          />
+        )}
+      </Field>
+      <p className="meta dim mono">
+        collet secrets connect {provider.id} --principal {principal}
+      </p>
+      <p className="row end">
+        <Button onClick={onDone}>Cancel</Button>
+        <Button kind="primary" submits writes isBusy={isBusy}>
+          Make link
+        </Button>
+      </p>
+    </form>
+  )
+}

@@ -1,0 +1,179 @@
+import { type ReactNode, useState } from 'react'
+import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
+import { formatClock, formatCount } from '../../parts/format.ts'
+import { Icon, type IconName } from '../../parts/icon.tsx'
+import { StateMark } from '../../parts/meaning.tsx'
+import { Menu } from '../../parts/menu.tsx'
+import { Empty } from '../../parts/states.tsx'
+import { Table } from '../../parts/table.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
+import { type Pin, refreshSource, removeSource, type Source } from './connection-data.ts'
+import { Doctor, healthOf } from './doctor.tsx'
+import { SettingsForm } from './source-settings.tsx'
+
+const COLUMNS = [
+  { title: 'Source' },
+  { title: 'Type', className: 'c-type' },
+  { title: 'Health', className: 'c-health' },
+  { title: 'Tools', className: 'c-tools', isEnd: true },
+  { title: 'Changes', className: 'c-held' },
+  { title: 'Read', className: 'c-seen', isEnd: true },
+  { title: 'What can be done', className: 'c-acts', isHidden: true },
+] as const
+
+interface SourceListProps {
+  readonly sources: readonly Source[]
+  /** What waits now; absent for who may not see it. */
+  readonly pins: readonly Pin[] | undefined
+  readonly onChanged: () => void
+}
+
+/** Where tools come from, and how each of them is. */
+export function SourceList({ sources, pins, onChanged }: SourceListProps): ReactNode {
+  return (
+    <>
+      <div className="sec-head">
+        <h2 id="src">Sources</h2>
+        <span className="count">{formatCount(sources.length)}</span>
+      </div>
+      {sources.length === 0 ? (
+        <Empty title="No source yet">
+          Paste the address or the command of an MCP server, or an OpenAPI document, above. Its tools come
+          into the catalog.
+        </Empty>
+      ) : (
+        <Table caption="Sources" columns={COLUMNS} className="src">
+          <tbody>
+            {sources.map((source) => (
+              <SourceRow key={source.key} source={source} held={heldOf(source, pins)} onChanged={onChanged} />
+            ))}
+          </tbody>
+        </Table>
+      )}
+    </>
+  )
+}
+
+/** A source counts when it is read; a decision since then is known from the pins. */
+function heldOf({ key, waiting }: Source, pins: readonly Pin[] | undefined): number {
+  return pins?.filter((pin) => pin.source === key && pin.waiting?.rejected_by === null).length ?? waiting
+}
+
+const ICONS: Readonly<Record<string, IconName>> = {
+  mcp: 'mcp',
+  openapi: 'cloud',
+  otc: 'cloud',
+  opentool: 'cloud',
+  command: 'terminal',
+  pack: 'pack',
+}
+
+type Open = 'check' | 'settings' | 'remove'
+
+interface SourceRowProps {
+  readonly source: Source
+  readonly held: number
+  readonly onChanged: () => void
+}
+
+function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
+  const { key, type, target, tools, read_at: readAt, configured = false } = source
+  const [open, setOpen] = useState<Open>()
+  const [isReading, setReading] = useState(false)
+  const close = (): void => setOpen(undefined)
+  const refresh = async (): Promise<void> => {
+    setReading(true)
+    await refreshSource(key).catch(() => undefined)
+    setReading(false)
+    onChanged()
+  }
+  return (
+    <tr>
+      <th scope="row">
+        <span className="row nowrap">
+          <b className="strong">{key}</b>
+          <span className="mono dim clip">{visibleText(target ?? '')}</span>
+        </span>
+      </th>
+      <td>
+        <span className="row soft">
+          <Icon name={ICONS[type] ?? 'workflow'} size={14} className="dim" />
+          {type}
+        </span>
+      </td>
+      <td>
+        <Health source={source} isReading={isReading} />
+      </td>
+      <td data-l="tools" className="end num soft">
+        {formatCount(tools)}
+      </td>
+      <td>
+        {held > 0 && (
+          <span className="state is-parked">
+            <Icon name="pin" size={14} />
+            <span>{held} held</span>
+          </span>
+        )}
+      </td>
+      <td data-l="read" className="end num dim">
+        {readAt === null ? 'never' : formatClock(readAt)}
+      </td>
+      <td className="end">
+        <Menu
+          className="btn quiet sm"
+          label={<span className="vh">What can be done with {key}</span>}
+          items={[
+            { label: 'Check', icon: 'eye', onChoose: () => setOpen('check') },
+            { label: 'Read again', icon: 'loop', onChoose: () => void refresh() },
+            { label: 'Settings…', icon: 'settings', onChoose: () => setOpen('settings') },
+            { label: 'Remove…', icon: 'close', onChoose: () => setOpen('remove') },
+          ]}
+        />
+        <Dialog title={`Check of ${key}`} isOpen={open === 'check'} onClose={close}>
+          <Doctor source={source} level="h2" />
+        </Dialog>
+        <Dialog title={`Settings of ${key}`} isOpen={open === 'settings'} onClose={close}>
+          <SettingsForm source={source} onDone={close} onChanged={onChanged} />
+        </Dialog>
+        <ConfirmDialog
+          title={`Remove ${key}?`}
+          typed={key}
+          verb="Remove source"
+          isOpen={open === 'remove'}
+          onClose={close}
+          onConfirm={async () => {
+            await removeSource(key)
+            onChanged()
+          }}
+        >
+          {configured
+            ? 'It is in the config: remove it there. The server refuses to do it here.'
+            : 'Agents lose its tools within a second. What was accepted of it is kept, so that adding it again accepts nothing new.'}
+        </ConfirmDialog>
+      </td>
+    </tr>
+  )
+}
+
+function Health({ source, isReading }: { readonly source: Source; readonly isReading: boolean }): ReactNode {
+  if (isReading) return <StateMark state="running" label="Reading" />
+  const label = healthOf(source)
+  switch (source.state) {
+    case 'ready':
+      return <StateMark state="succeeded" label={label} isCalm />
+    case 'starting':
+      return <StateMark state="running" label={label} />
+    case 'degraded':
+      return (
+        <span title={source.reason ?? undefined}>
+          <StateMark state="parked" label={label} />
+        </span>
+      )
+    case 'down':
+      return (
+        <span title={source.reason ?? undefined}>
+          <StateMark state="unavailable" label={label} />
+        </span>
+      )
+  }
+}

@@ -1,0 +1,185 @@
+import { type ReactNode, useState } from 'react'
+import { Button } from '../../parts/button.tsx'
+import { CodeLine } from '../../parts/code.tsx'
+import { Field, Select, TextInput } from '../../parts/field.tsx'
+import { Note } from '../../parts/meaning.tsx'
+import { Empty, messageOf } from '../../parts/states.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
+import { changeSource, type Source, type SourceSettings } from './connection-data.ts'
+
+interface SettingsFormProps {
+  readonly source: Source
+  readonly onDone: () => void
+  readonly onChanged: () => void
+}
+
+const APPROVALS = ['default', 'never', 'conditional', 'always'].map((value) => ({ value }))
+const TIERS = ['default', 'pure', 'read', 'write'].map((value) => ({ value }))
+const TRUST = [
+  { value: 'nothing', label: 'nothing: all its tools count as writing' },
+  { value: 'annotations', label: 'annotations: what it says of their effects' },
+]
+
+/** What is done with the tools of a source; where it is, is changed by adding it again. */
+export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): ReactNode {
+  const { settings, configured, key } = source
+  const [form, setForm] = useState(() => formOf(settings))
+  const [isBusy, setBusy] = useState(false)
+  const [failure, setFailure] = useState<string>()
+  const [warnings, setWarnings] = useState<readonly string[]>([])
+  if (settings === undefined || configured === true)
+    return (
+      <>
+        <Empty title="It is in the config">Change it there; the server takes it up when you reload it.</Empty>
+        <CodeLine text="collet reload" label="command" />
+      </>
+    )
+  const set = (change: Partial<Form>): void => setForm({ ...form, ...change })
+  const save = async (): Promise<void> => {
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      const { warnings: said } = await changeSource(key, changesOf(form, settings))
+      onChanged()
+      setWarnings(said)
+      if (said.length === 0) onDone()
+    } catch (error) {
+      setFailure(messageOf(error))
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <form
+      className="dialog"
+      onSubmit={(event) => {
+        event.preventDefault()
+        void save()
+      }}
+    >
+      {settings.trust !== undefined && (
+        <Field label="Believe">
+          {(control) => (
+            <Select
+              {...control}
+              options={TRUST}
+              value={form.trust}
+              onChange={(event) => set({ trust: event.currentTarget.value })}
+            />
+          )}
+        </Field>
+      )}
+      <Field label="Only these tools" note="names with commas; * stands for any characters; empty for all">
+        {(control) => (
+          <TextInput
+            {...control}
+            isMono
+            value={form.include}
+            onChange={(event) => set({ include: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      <Field label="Not these tools">
+        {(control) => (
+          <TextInput
+            {...control}
+            isMono
+            value={form.exclude}
+            onChange={(event) => set({ exclude: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      <Field label="Approval" note="of all its tools">
+        {(control) => (
+          <Select
+            {...control}
+            options={APPROVALS}
+            value={form.approval}
+            onChange={(event) => set({ approval: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      <Field label="Safety tier" note="of all its tools">
+        {(control) => (
+          <Select
+            {...control}
+            options={TIERS}
+            value={form.tier}
+            onChange={(event) => set({ tier: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      {warnings.map((warning) => (
+        <Note key={warning} tone="parked">
+          {visibleText(warning)}
+        </Note>
+      ))}
+      {failure !== undefined && <Note tone="failed">{failure}</Note>}
+      <p className="meta dim mono">{echoOf(key, form, settings)}</p>
+      <p className="row end">
+        <Button onClick={onDone}>{warnings.length > 0 ? 'Close' : 'Cancel'}</Button>
+        <Button kind="primary" submits writes isBusy={isBusy}>
+          Save settings
+        </Button>
+      </p>
+    </form>
+  )
+}
+
+interface Form {
+  readonly trust: string
+  readonly include: string
+  readonly exclude: string
+  readonly approval: string
+  readonly tier: string
+}
+
+function formOf(settings: SourceSettings | undefined): Form {
+  return {
+    trust: settings?.trust ?? 'nothing',
+    include: (settings?.include ?? []).join(', '),
+    exclude: (settings?.exclude ?? []).join(', '),
+    approval: settings?.approval ?? 'default',
+    tier: settings?.tier ?? 'default',
+  }
+}
+
+function namesIn(text: string): readonly string[] {
+  return text.split(',').flatMap((name) => (name.trim() === '' ? [] : [name.trim()]))
+}
+
+/** What differs from how it is, as the server takes it; `null` takes something back. */
+function changesOf(form: Form, settings: SourceSettings): object {
+  const before = formOf(settings)
+  const [include, exclude] = [namesIn(form.include), namesIn(form.exclude)]
+  const policy = {
+    ...(form.approval === before.approval ? {} : { approval: orNull(form.approval) }),
+    ...(form.tier === before.tier ? {} : { safetyTier: orNull(form.tier) }),
+  }
+  return {
+    ...(form.trust === before.trust ? {} : { trust: form.trust }),
+    ...(form.include === before.include ? {} : { include: include.length === 0 ? null : include }),
+    ...(form.exclude === before.exclude ? {} : { exclude }),
+    ...(Object.keys(policy).length === 0 ? {} : { policy }),
+  }
+}
+
+function orNull(text: string): string | null {
+  return text === 'default' ? null : text
+}
+
+/** The same in a terminal. */
+function echoOf(key: string, form: Form, settings: SourceSettings): string {
+  const before = formOf(settings)
+  const include = namesIn(form.include)
+  const words = [
+    ...(form.trust === before.trust ? [] : [`--trust ${form.trust}`]),
+    ...(form.include === before.include
+      ? []
+      : (include.length === 0 ? ['*'] : include).map((name) => `--include '${name}'`)),
+    ...(form.exclude === before.exclude ? [] : namesIn(form.exclude).map((name) => `--exclude '${name}'`)),
+    ...(form.approval === before.approval ? [] : [`--approval ${form.approval}`]),
+    ...(form.tier === before.tier ? [] : [`--tier ${form.tier}`]),
+  ]
+  return `collet sources set ${key}${words.length === 0 ? '' : ` ${words.join(' ')}`}`
+}

@@ -1,0 +1,189 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { suspicionsOf } from '#core/imports/suspicions'
+import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Discovery } from '#core/ports/source'
+import type { Clock } from '#core/runtime'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { badRequest } from '#server/admin/access'
+import { type Detection, detectFile, detectUrl, foundCommand, suggestKey } from './detect.ts'
+import { createImportFetch, type FoundSource, previewSource, stderrLogger } from './probe.ts'
+
+interface ProbeOptions {
+  readonly clock: Clock
+  readonly folder: string
+  readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+const LONGEST_TARGET = 8_192
+const LONGEST_MS = 120_000
+/** At the first start a launcher may have to download the program. */
+const FIRST_START = { connectTimeoutMs: 60_000, discoverTimeoutMs: 60_000 }
+const MOST_LINES = 500
+const MOST_SHOWN = 500
+
+/**
+ * `POST /admin/sources/probe` `{ target, api_key? }`: what a URL, a file or a command is, and which tools it has, before it is added.
+ * The answer is a stream of events: `step` and `line` (of the program's stderr) as they come, then `found` or `failed`. A reader
+ * who leaves stops it.
+ */
+export async function probeReply({ body }: HttpRequest, options: ProbeOptions): Promise<HttpReply> {
+  const asked = readAsked(body)
+  return {
+    status: 200,
+    headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
+    body: (ended) => frames(asked, options, ended),
+  }
+}
+
+interface Asked {
+  readonly target: string
+  readonly apiKey: string | undefined
+}
+
+function readAsked(body: JsonValue | undefined): Asked {
+  const { target, api_key: apiKey } = isJsonObject(body) ? body : {}
+  if (typeof target !== 'string' || target.trim() === '' || target.length > LONGEST_TARGET)
+    throw badRequest('Send { "target": "https://… or a file or a command" }.')
+  if (apiKey !== undefined && typeof apiKey !== 'string') throw badRequest('`api_key` is a text.')
+  return { target: target.trim(), apiKey: apiKey === '' ? undefined : apiKey }
+}
+
+type Told = readonly [event: 'step' | 'line' | 'found' | 'failed', data: object]
+
+async function* frames(asked: Asked, options: ProbeOptions, ended: AbortSignal): AsyncGenerator<string> {
+  const told = new Queue<Told>()
+  const signal = AbortSignal.any([ended, AbortSignal.timeout(LONGEST_MS)])
+  const looking = look(asked, options, { signal, tell: (...each) => told.push(each) })
+    .catch((error: unknown) => {
+      const late = signal.aborted ? `No answer in ${LONGEST_MS / 1_000} s.` : undefined
+      const message = late ?? (error instanceof Error ? error.message : String(error))
+      told.push(['failed', { message, seen: [] }])
+    })
+    .finally(() => told.end())
+  for await (const [event, data] of told) yield `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+  await looking
+}
+
+interface Looking {
+  readonly signal: AbortSignal
+  tell(...told: Told): void
+}
+
+async function look(
+  { target, apiKey }: Asked,
+  { clock, folder, environment }: ProbeOptions,
+  { signal, tell }: Looking,
+): Promise<void> {
+  const url = URL.parse(target)
+  const isUrl = url !== null && /^https?:$/.test(url.protocol)
+  const send = createImportFetch(isUrl ? target : undefined)
+  try {
+    const { found, seen } = isUrl
+      ? await detectUrl(target, { send, signal, apiKey, onStep: (text) => tell('step', { text }) })
+      : await detectHere(target, folder, tell)
+    if (found === undefined) {
+      const message = `${cleanText(target)} is not MCP, OpenAPI, OTC or OpenTool.`
+      return tell('failed', { message, seen: seen.map(cleanText) })
+    }
+    tell('step', { text: `It is ${found.what}. Reading its tools` })
+    let lines = 0
+    const log = stderrLogger((text) => {
+      lines += 1
+      if (lines <= MOST_LINES) tell('line', { text })
+    })
+    const preview = await previewSource(suggestKey(found), firstLook(found.options), {
+      services: { fetch: send, clock, log, folder, environment },
+      signal,
+    })
+    if (preview.kind !== 'seen') {
+      const why = preview.kind === 'refused' ? preview.problems.join('; ') : preview.why
+      return tell('failed', {
+        message: `It is ${found.what}, but its tools cannot be read: ${why}`,
+        seen: [],
+      })
+    }
+    tell('found', renderFound(found, preview.discovery))
+  } finally {
+    await send.close()
+  }
+}
+
+async function detectHere(target: string, folder: string, tell: Looking['tell']): Promise<Detection> {
+  const file = resolve(folder, target)
+  if (/\.(?:json|ya?ml)$/i.test(target) && existsSync(file)) {
+    tell('step', { text: `Reading ${cleanText(file)}` })
+    return await detectFile(file)
+  }
+  const words = wordsOf(target)
+  tell('step', { text: `Starting ${cleanText(words.join(' '))}` })
+  return { found: foundCommand(words, folder), seen: [] }
+}
+
+/** As a shell would cut it, quotes and all; nothing of it is run by a shell. */
+function wordsOf(text: string): readonly string[] {
+  const found = text.matchAll(/(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|((?:[^\s"'\\]|\\.)+))+/gs)
+  return [...found].map(([word]) =>
+    word.replace(
+      /"((?:[^"\\]|\\.)*)"|'([^']*)'|\\(.)/gs,
+      (_whole, double: string | undefined, single: string | undefined, escaped: string | undefined) =>
+        double?.replace(/\\(["\\$`])/g, '$1') ?? single ?? escaped ?? '',
+    ),
+  )
+}
+
+/** With what an MCP server says of its tools, so that its reader can choose to believe it. */
+function firstLook(options: JsonObject): JsonObject {
+  return options.type === 'mcp' ? { ...FIRST_START, ...options, trust: 'annotations' } : options
+}
+
+/** What was found, as the one who asked sees it. */
+function renderFound(found: FoundSource, { tools, warnings, name }: Discovery) {
+  const suspicious = tools.flatMap((tool) =>
+    suspicionsOf(tool).map(({ where, says }) => `Suspicious: ${tool.nativeName}, ${where}: ${says}`),
+  )
+  return {
+    key: suggestKey(name === undefined ? found : { ...found, name }),
+    type: found.type,
+    what: found.what,
+    options: found.options,
+    tools: tools.slice(0, MOST_SHOWN).map(({ nativeName, description, hints }) => ({
+      name: nativeName,
+      description,
+      read_only: hints?.readOnly === true,
+      idempotent: hints?.idempotent === true,
+    })),
+    tool_count: tools.length,
+    warnings: [...found.notes, ...warnings, ...suspicious],
+  }
+}
+
+/** Hands on what one part tells to another that takes it one by one. */
+class Queue<Item> implements AsyncIterable<Item> {
+  readonly #items: Item[] = []
+  #isEnded = false
+  #wake: (() => void) | undefined
+
+  push(item: Item): void {
+    this.#items.push(item)
+    this.#wake?.()
+  }
+
+  end(): void {
+    this.#isEnded = true
+    this.#wake?.()
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Item> {
+    for (;;) {
+      const item = this.#items.shift()
+      if (item !== undefined) yield item
+      else if (this.#isEnded) return
+      else {
+        const { promise, resolve: wake } = Promise.withResolvers<void>()
+        this.#wake = wake
+        await promise
+      }
+    }
+  }
+}
