@@ -103,6 +103,60 @@ describe('collet import --from', () => {
     expect((await stored()).map(({ key }) => key)).toEqual(['A', 'B'])
   })
 
+  it('a credential that was renewed updates its source and nothing else of it; another account stays another', async () => {
+    const entry = (token: string) => ({ ...server('Mail', 'read_a', 'send_b'), env: { TOKEN: token } })
+    const tokens = async () => (await stored()).map(({ key, options }) => [key, options.env])
+    write('list.json', { mcpServers: { mail: entry('t-1') } })
+    await run(['--from', 'list.json', '--yes', '--trust', 'annotations'])
+    write('list.json', { mcpServers: { mail: entry('t-2') } })
+    const stdin = Object.assign(chunks('n\n'), { isTTY: true })
+    const asked = await run(['--from', 'list.json'], { stdin })
+    expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining('Update env.TOKEN of Mail?')])
+    const renewed = await run(['--from', 'list.json', '--yes', '--json'])
+    expect(JSON.parse(renewed.stdout)).toMatchObject({
+      added: [],
+      updated: [{ name: 'mail', key: 'Mail', changed: ['env.TOKEN'] }],
+    })
+    expect(await stored()).toMatchObject([
+      { key: 'Mail', options: { env: { TOKEN: 't-2' }, trust: 'annotations' } },
+    ])
+    // The file has both: the second is an account of its own.
+    write('list.json', { mcpServers: { mail: entry('t-2'), home: entry('h-1') } })
+    await run(['--from', 'list.json', '--yes'])
+    expect(await tokens()).toEqual([
+      ['Home', { TOKEN: 'h-1' }],
+      ['Mail', { TOKEN: 't-2' }],
+    ])
+    write('list.json', { mcpServers: { mail: entry('t-3'), home: entry('h-1') } })
+    const one = await run(['--from', 'list.json', '--yes'])
+    expect(one.stderr).toContain('Mail is updated: env.TOKEN has a new value.')
+    expect(one.stderr).not.toMatch(/t-[23]/)
+    expect((await tokens())[1]).toEqual(['Mail', { TOKEN: 't-3' }])
+    write('list.json', { mcpServers: { mail: entry('t-4'), home: entry('h-4') } })
+    const both = await run(['--from', 'list.json', '--yes'])
+    expect([both.code, both.stderr]).toEqual([
+      3,
+      expect.stringContaining('mail was not added: it is Home or Mail'),
+    ])
+
+    const alone = (...argv: string[]) =>
+      run([...argv, '--yes', '--', process.execPath, SERVER, 'Mail', 'read_a', 'send_b'])
+    const unclear = await alone('--env', 'TOKEN=t-5')
+    expect([unclear.code, unclear.stderr]).toEqual([2, expect.stringContaining('Say which one gets these')])
+    const told = await alone('--env', 'TOKEN=t-5', '--key', 'Mail')
+    expect([told.code, told.stderr]).toEqual([0, expect.stringContaining('Mail is updated: env.TOKEN')])
+    expect((await alone('--env', 'TOKEN=w-1', '--key', 'Work')).stderr).toContain('Work is added')
+    expect((await alone('--env', 'TOKEN=w-1')).stderr).toContain('imported already, as "Work"')
+    // Another variable is another way to start it.
+    await alone('--env', 'OTHER=x')
+    expect(await tokens()).toEqual([
+      ['Home', { TOKEN: 'h-1' }],
+      ['Mail', { TOKEN: 't-5' }],
+      ['Mail2', { OTHER: 'x' }],
+      ['Work', { TOKEN: 'w-1' }],
+    ])
+  })
+
   it('adds no source that --read-only leaves nothing of', async () => {
     write('list.json', { servers: { a: server('A', 'read_x'), b: server('B', 'write_x') } })
     const { stderr } = await run(['list.json', '--yes', '--read-only'])

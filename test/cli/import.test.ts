@@ -175,7 +175,7 @@ describe('collet import', () => {
     const send: typeof fetch = async (input, init) => {
       const authorization = new Headers(init?.headers).get('authorization')
       requests.push({ url: String(input), authorization, body: JSON.parse(String(init?.body)) })
-      return new Response('{"source":null,"found":[null],"taken":[]}', { status: 201 })
+      return new Response('{"source":null,"found":[[]],"taken":[]}', { status: 201 })
     }
     const io = new FakeIo({ ...REAL_SERVICES, fetch: send }, { workingFolder: folder, environment })
     const server = 'http://127.0.0.1:9'

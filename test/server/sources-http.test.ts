@@ -160,4 +160,28 @@ describe('sources on a server', () => {
     })
     expect((await admin(server, 'POST', 'sources/Nobody/refresh', {})).status).toBe(400)
   })
+
+  it('a source can get a new credential, and cannot become another upstream by it', async () => {
+    const server = await start(new Upstream())
+    const options = { type: 'otc', url: 'http://127.0.0.1:9', apiKey: 'k-1' }
+    await admin(server, 'POST', 'sources', { key: 'Other', options })
+    const asked = {
+      options: [
+        { ...options, apiKey: 'k-2' },
+        { type: 'otc', url: options.url },
+      ],
+    }
+    expect((await admin(server, 'POST', 'sources/find', asked)).body).toMatchObject({
+      found: [[{ key: 'Other', changed: ['apiKey'] }], []],
+    })
+    const set = (changes: object) => admin(server, 'POST', 'sources/Other/set', { changes })
+    expect((await set({ url: 'http://127.0.0.1:8' })).body).toMatchObject({
+      message: expect.stringContaining('another upstream'),
+    })
+    expect((await set({ apiKey: null })).status).toBe(400)
+    expect((await set({ apiKey: 'k-2' })).status).toBe(200)
+    expect((await admin(server, 'POST', 'sources/find', asked)).body).toMatchObject({
+      found: [[{ key: 'Other', changed: [] }], []],
+    })
+  })
 })

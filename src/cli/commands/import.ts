@@ -12,8 +12,9 @@ import {
 } from '#cli/command'
 import { CHOICE_OPTIONS, type ChoiceOption, ImportChoices } from '#cli/import/choices'
 import { FROM_NAMES, importFrom, isServerList, withAdvice } from '#cli/import/from'
+import { choosePlace, endKnown, refuseConfigured } from '#cli/import/place'
 import { previewSource, warningsOf } from '#cli/import/preview'
-import { freeKey, SourceShelf } from '#cli/import/shelf'
+import { SourceShelf } from '#cli/import/shelf'
 import { confirm, readHidden } from '#cli/input'
 import { counted } from '#cli/output'
 import { STORE_OPTIONS } from '#cli/store-access'
@@ -45,7 +46,8 @@ const importSource = defineCommand<ImportOption>({
   name: 'import',
   summary: 'Imports tools: all MCP servers of a client (--from), or one server, description or program.',
   details: [
-    'With --from, every MCP server that the client lists becomes a source; those that are there already stay as they are.',
+    'With --from, every MCP server that the client lists becomes a source. One that is there already stays as it is, and',
+    'gets the new values of its credentials where they were changed. For another account at it, choose another --key.',
     'An address is probed for MCP, OpenAPI, OTC, OpenTool and openwop. A file is an OpenAPI, Swagger or OpenTool',
     'document. Words after -- are a program that speaks MCP on its standard input and output.',
     'Config and database are made when there are none. Servers on the same store notice within a second.',
@@ -186,13 +188,14 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   const offered = choices.narrow(discovery.tools, wanted)
   if (offered.length === 0 && args.flag('read-only'))
     throw new UsageError('None of its tools says that it only reads. Leave out --read-only.')
-  const key = await chooseKey(
+  const place = await choosePlace(
     suggestKey(discovery.name === undefined ? found : { ...found, name: discovery.name }),
     wanted,
     work,
     context,
   )
-  if (key === undefined) return EXIT.ok
+  if (place.kind !== 'new') return await endKnown(place.known, wanted, work, context)
+  const { key } = place
   const seen = { ...discovery, tools: offered }
   if (!context.json) show(key, found, seen, wanted, context)
   const trust = await choices.decideTrust(offered, context)
@@ -236,43 +239,6 @@ async function checkKey({ args, shelf }: Import): Promise<void> {
   if (key === undefined) return
   if (!isSourceKey(key)) throw new UsageError(`--key expects 1 to 64 letters, digits and "_"; got "${key}".`)
   if (!args.flag('print')) await refuseConfigured(key, shelf)
-}
-
-async function refuseConfigured(key: string, shelf: SourceShelf): Promise<void> {
-  if (!(await shelf.configuredKeys()).has(key)) return
-  throw new UsageError(
-    `"${key}" is a source in the config, which takes precedence: what you import under this key would never be used. Choose another --key.`,
-  )
-}
-
-/** The key to use; `undefined` when this upstream is there already, under the key that was asked for or any other. */
-async function chooseKey(
-  suggested: string,
-  options: JsonObject,
-  { args, shelf }: Import,
-  { output, json }: CommandContext,
-): Promise<string | undefined> {
-  const given = args.text('key')
-  const wanted = given ?? suggested
-  if (args.flag('print')) return wanted
-  if (given === undefined) await refuseConfigured(wanted, shelf)
-  if (args.flag('replace')) return wanted
-  const { found, taken } = await shelf.find([options])
-  const [same = null] = found
-  if (same !== null && (given === undefined || given === same)) {
-    if (json) output.json({ key: same, isKnown: true })
-    else
-      output.note(
-        `This is imported already, as "${same}". To read its tools again: collet sources refresh ${same}. To change what is imported: collet sources set ${same}, or --replace.`,
-      )
-    return undefined
-  }
-  const key = freeKey(wanted, new Set(taken))
-  if (key !== wanted)
-    output.note(
-      `"${wanted}" is another source already, so this one is "${key}". --replace replaces that one.`,
-    )
-  return key
 }
 
 async function readApiKey(

@@ -17,7 +17,7 @@ import { keyFrom } from '#server/import/detect'
 import { isLoopback } from '#server/safety'
 import type { ImportChoices } from './choices.ts'
 import { previewSource, warningsOf } from './preview.ts'
-import { freeKey, type SourceShelf } from './shelf.ts'
+import { freeKey, type KnownSource, renewedText, type SourceShelf } from './shelf.ts'
 
 /** The clients that `--from` knows. */
 export const FROM_NAMES = Object.keys(MCP_CLIENTS).join(', ')
@@ -46,19 +46,25 @@ export async function importFrom(work: FromWork, context: CommandContext): Promi
   const seen = looked.filter((row): row is Seen => 'discovery' in row)
   const broken = [...failed, ...looked.filter((row): row is Failed => 'why' in row)]
   const taken = new Set((await shelf.find([])).taken)
-  const rows = seen.map((row) => ({ ...row, key: keyFor(row, taken) }))
+  const rows = seen.flatMap((row) => (row.renews === undefined ? [{ ...row, key: keyFor(row, taken) }] : []))
+  const renewed = seen.flatMap(({ renews, ...row }) => (renews === undefined ? [] : [{ ...row, ...renews }]))
   for (const row of rows) showSeen(row, context)
   const trust = await choices.decideTrust(
     rows.flatMap(({ discovery }) => discovery.tools),
     context,
   )
-  const names = rows.map(({ key }) => key).join(', ')
-  if (rows.length > 0 && !work.isSure && !(await confirm(context, `Add ${names}?`)))
+  const asked = [
+    ...(rows.length === 0 ? [] : [`Add ${rows.map(({ key }) => key).join(', ')}?`]),
+    ...renewed.map(({ key, changed }) => `Update ${changed.join(', ')} of ${key}?`),
+  ].join(' ')
+  if (asked !== '' && !work.isSure && !(await confirm(context, asked)))
     throw new UsageError('Nothing was added. Use --yes to add them without being asked.')
   for (const { key, options, discovery } of rows)
     await shelf.add({ key, options: choices.stored(options, discovery.tools, trust), replace: false })
+  for (const { key, options } of renewed) await shelf.renew(key, options)
   const added = rows.map(({ name, key, discovery }) => ({ name, key, tools: discovery.tools.length }))
-  summarize({ added, known, skipped, failed: broken }, work, context)
+  const updated = renewed.map(({ name, key, changed }) => ({ name, key, changed }))
+  summarize({ added, updated, known, skipped, failed: broken }, work, context)
   return broken.length === 0 ? EXIT.ok : EXIT.server
 }
 
@@ -135,6 +141,8 @@ function readIfThere(file: string): string | undefined {
 interface Fresh {
   readonly name: string
   readonly options: JsonObject
+  /** It is there already, with older credentials. */
+  readonly renews?: KnownSource
 }
 interface Known {
   readonly name: string
@@ -170,17 +178,34 @@ async function sortServers(
     ),
   )
   const { found } = await shelf.find(usable.map(({ options }) => options))
+  const exact = found.map((sources) => sources.find(({ changed }) => changed.length === 0)?.key)
+  // An entry with other credentials is another account where its fellow has the old ones; else they were renewed.
+  const older = found.map((sources) => sources.filter(({ key }) => !exact.includes(key)))
   const rest = (kind: 'skipped' | 'unusable'): readonly Failed[] =>
     readings.flatMap(({ name, reading }) => (reading.kind === kind ? [{ name, why: reading.why }] : []))
   return {
-    fresh: usable.filter((_, index) => found[index] === null),
+    fresh: usable.flatMap((server, index) => {
+      const [renews, ...others] = exact[index] === undefined ? (older[index] ?? []) : []
+      if (exact[index] !== undefined || others.length > 0) return []
+      return [renews === undefined ? server : { ...server, renews }]
+    }),
     known: usable.flatMap(({ name }, index) => {
-      const key = found[index] ?? null
-      return key === null ? [] : [{ name, key }]
+      const key = exact[index]
+      return key === undefined ? [] : [{ name, key }]
     }),
     skipped: rest('skipped'),
-    failed: rest('unusable'),
+    failed: [
+      ...rest('unusable'),
+      ...usable.flatMap(({ name }, index) => {
+        const keys = older[index]?.map(({ key }) => key) ?? []
+        return exact[index] === undefined && keys.length > 1 ? [{ name, why: oneOf(keys) }] : []
+      }),
+    ],
   }
+}
+
+function oneOf(keys: readonly string[]): string {
+  return `it is ${keys.join(' or ')} with other credentials. Import it alone, and say which with --key: collet import --key ${keys[0]} -- PROGRAM.`
 }
 
 /** A server that is listed twice under two names is one. */
@@ -250,11 +275,12 @@ async function lookAtAll(
 }
 
 async function lookAt(
-  { name, options }: Fresh,
+  server: Fresh,
   { choices, signal }: FromWork,
   context: CommandContext,
 ): Promise<Seen | Failed> {
   const { output } = context
+  const { name, options } = server
   const shown = cleanText(name)
   const { createImportFetch } = await import('#server/import/probe')
   const send = createImportFetch(typeof options.url === 'string' ? options.url : undefined)
@@ -284,7 +310,7 @@ async function lookAt(
     if (tools.length === 0 && discovery.tools.length > 0)
       return { name, why: 'none of its tools says that it only reads. Import it without --read-only.' }
     output.done(`${shown}: ${counted(tools.length, 'tool')} in ${(tookMs / 1000).toFixed(1)} s`)
-    return { name, options, discovery: { ...discovery, tools } }
+    return { ...server, discovery: { ...discovery, tools } }
   } finally {
     await send.close()
   }
@@ -314,6 +340,7 @@ function showSeen({ name, key, discovery, options }: Seen & Known, { output }: C
 
 interface Summary {
   readonly added: readonly (Known & { readonly tools: number })[]
+  readonly updated: readonly (Known & KnownSource)[]
   readonly known: readonly Known[]
   readonly skipped: readonly Failed[]
   readonly failed: readonly Failed[]
@@ -324,13 +351,14 @@ function summarize(
   { from }: FromWork,
   { output, json, workingFolder }: CommandContext,
 ): void {
-  const { added, known, skipped, failed } = summary
+  const { added, updated, known, skipped, failed } = summary
   if (json) {
     output.json(summary)
     return
   }
   output.note('')
   for (const { key, tools } of added) output.done(`${key} is added, ${counted(tools, 'tool')}.`)
+  for (const source of updated) output.done(renewedText(source))
   for (const { name, key } of known) output.note(`${cleanText(name)} is there already, as ${key}.`)
   for (const { name, why } of skipped) output.note(`${cleanText(name)} is left out: ${why}.`)
   for (const { name, why } of failed) output.error(`${cleanText(name)} was not added: ${cleanText(why)}`)

@@ -15,9 +15,16 @@ interface Shelf {
   readonly config: string | undefined
 }
 
+/** A source that has an upstream already. */
+export interface KnownSource {
+  readonly key: string
+  /** Which of its credentials have another value than those that were asked about: `env.TOKEN`, `headers.Authorization`. */
+  readonly changed: readonly string[]
+}
+
 interface Found {
-  /** The key of the source that has this upstream already, for each that was asked about. */
-  readonly found: readonly (string | null)[]
+  /** The sources that have this upstream already, for each that was asked about. */
+  readonly found: readonly (readonly KnownSource[])[]
   readonly taken: readonly string[]
 }
 
@@ -66,7 +73,7 @@ export class SourceShelf {
   async find(options: readonly JsonObject[]): Promise<Found> {
     const configured = await this.configuredKeys()
     if (!this.#isServer && !(await hasStore(this.#args, this.#context)))
-      return { found: options.map(() => null), taken: [...configured] }
+      return { found: options.map(() => []), taken: [...configured] }
     const { found, taken } = await this.#client.request<Found>(
       { method: 'POST', path: '/admin/sources/find', body: { options: [...options] }, isQuestion: true },
       'found',
@@ -86,6 +93,14 @@ export class SourceShelf {
     )
   }
 
+  /** Gives a source the credentials that these options of the same upstream have; the rest of it stays. */
+  async renew(key: string, { env, headers, apiKey, token, url }: JsonObject): Promise<void> {
+    const given = Object.entries({ env, headers, apiKey, token, url }).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, value] as const],
+    )
+    await this.change(key, Object.fromEntries(given))
+  }
+
   /** Changes what is done with the tools of a source that is there; gives what to warn of. */
   async change(key: string, changes: JsonObject): Promise<readonly string[]> {
     if ((await this.configuredKeys()).has(key))
@@ -97,6 +112,11 @@ export class SourceShelf {
     )
     return warnings
   }
+}
+
+/** What was renewed, for people. */
+export function renewedText({ key, changed }: KnownSource): string {
+  return `${key} is updated: ${changed.join(', ')} ${changed.length === 1 ? 'has a new value' : 'have new values'}.`
 }
 
 /** The key itself, or with the first number that makes it free: `Files`, `Files2`. */

@@ -72,12 +72,15 @@ export function createSourceRoutes(
     route('POST', '/admin/sources/find', async ({ body }) => {
       const wanted = readWanted(body)
       const stored = await store.list()
-      const known = new Map(stored.map((source) => [upstreamOf(source.options), source.key]))
+      const known = Map.groupBy(stored, ({ options }) => upstreamOf(options))
       const taken = new Set([...stored.map(({ key }) => key), ...status().map(({ key }) => key)])
-      return jsonReply(200, {
-        found: wanted.map((options) => known.get(upstreamOf(options)) ?? null),
-        taken: [...taken],
-      })
+      const found = wanted.map((options) =>
+        (known.get(upstreamOf(options)) ?? []).map((source) => ({
+          key: source.key,
+          changed: changedCredentials(source.options, options),
+        })),
+      )
+      return jsonReply(200, { found, taken: [...taken] })
     }),
     route('POST', '/admin/sources/:key/set', async ({ params, body, principal }) => {
       const key = params.key ?? ''
@@ -92,6 +95,10 @@ export function createSourceRoutes(
         throw badRequest(`There is no imported source "${key}".${meant}`)
       }
       const options = changedOptions(known.options, readChanges(body))
+      if (upstreamOf(options) !== upstreamOf(known.options))
+        throw badRequest(
+          'This would make it another upstream: only new values of its credentials can be set. Import the other one with collet import, and --replace to put it in the place of this one.',
+        )
       const parsed = readOptions(options)
       await store.put({ key, options, replace: true, addedBy: principal.id, addedMs: clock.nowMs() })
       await sources?.sync()
@@ -152,23 +159,49 @@ function readWanted(body: JsonValue | undefined): readonly JsonObject[] {
   throw badRequest('Send { "options": [{ "type": … }] }.')
 }
 
-/** Options that say what an upstream is and as whom it is asked; the others say what is done with its tools. */
-const OF_UPSTREAM = new Set([
-  ...['type', 'command', 'args', 'env', 'cwd', 'url', 'headers', 'file', 'document', 'baseUrl'],
-  ...['apiKey', 'token'],
-])
+/** Options that say what an upstream is; the others say what is done with its tools. */
+const OF_UPSTREAM = ['type', 'command', 'args', 'cwd', 'file', 'document', 'baseUrl'] as const
+const QUERY_SECRET = /key|token|secret|password|auth|sig/i
 
-/** The same text for the same upstream. */
+/**
+ * The same text for the same upstream: a credential that was renewed does not make it another one. So of credentials only the names
+ * count, and two accounts at one upstream are two sources only if an operator gives them two keys.
+ */
 function upstreamOf(options: JsonObject): string {
-  return canonicalJson(Object.fromEntries(Object.entries(options).filter(([name]) => OF_UPSTREAM.has(name))))
+  const { url } = options
+  const address = typeof url === 'string' ? URL.parse(url) : null
+  for (const name of [...(address?.searchParams.keys() ?? [])])
+    if (QUERY_SECRET.test(name)) address?.searchParams.set(name, '')
+  return canonicalJson({
+    ...Object.fromEntries(OF_UPSTREAM.map((name) => [name, options[name] ?? null])),
+    url: address?.href ?? null,
+    credentials: [...credentialsOf(options).keys()].sort(),
+  })
+}
+
+/** What is sent or given to an upstream, by name. */
+function credentialsOf({ env, headers, apiKey, token }: JsonObject): ReadonlyMap<string, JsonValue> {
+  const named = (where: string, values: JsonValue | undefined): readonly (readonly [string, JsonValue])[] =>
+    Object.entries(isJsonObject(values) ? values : {}).map(([name, value]) => [`${where}.${name}`, value])
+  return new Map([
+    ...named('env', env),
+    ...named('headers', headers),
+    ...(apiKey === undefined ? [] : [['apiKey', apiKey] as const]),
+    ...(token === undefined ? [] : [['token', token] as const]),
+  ])
+}
+
+/** Which credentials of the same upstream have another value, by name. */
+function changedCredentials(before: JsonObject, after: JsonObject): readonly string[] {
+  const old = credentialsOf(before)
+  const changed = [...credentialsOf(after)].filter(([name, value]) => old.get(name) !== value)
+  return [...changed.map(([name]) => name), ...(before.url === after.url ? [] : ['url'])]
 }
 
 function readChanges(body: JsonValue | undefined): JsonObject {
   const changes = isJsonObject(body) ? body.changes : undefined
   if (!isJsonObject(changes)) throw badRequest('Send { "changes": { "trust": "annotations" } }.')
-  const upstream = Object.keys(changes).find((name) => OF_UPSTREAM.has(name))
-  if (upstream === undefined) return changes
-  throw badRequest(`"${upstream}" says what the upstream is: import it again with collet import --replace.`)
+  return changes
 }
 
 /** Members that are objects are changed member by member; `null` takes one away, and what is empty then goes too. */

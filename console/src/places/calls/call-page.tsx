@@ -9,7 +9,7 @@ import { Icon } from '../../parts/icon.tsx'
 import { StateMark } from '../../parts/meaning.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { Timeline } from '../../parts/timeline.tsx'
-import { type CallDetails, callQuery } from './api.ts'
+import { type CallDetails, callQuery, useMay } from './api.ts'
 import { CallFacts, StopCall, TryIt } from './call-facts.tsx'
 import { Contents, JournalRows } from './contents.tsx'
 import { SettleForm } from './settle.tsx'
@@ -21,7 +21,7 @@ import './call.css'
 export function CallPage(): ReactNode {
   const { record = '' } = useParams({ strict: false })
   const { data: call, error, refetch } = useQuery(callQuery(record))
-  useEcho(`collet calls show ${record}`)
+  const canSettle = useMay('calls:settle') && call?.state === 'ambiguous'
   // Its own steps change with it.
   const isOpen = call?.finished_at == null
   const params = new URLSearchParams(
@@ -66,6 +66,8 @@ export function CallPage(): ReactNode {
         </>
       }
     >
+      {/* The form has a command of its own. */}
+      {!canSettle && <ShowEcho record={record} />}
       <div className="split one-call">
         <div className="one-left">
           {call.state === 'ambiguous' && <NobodyKnows />}
@@ -84,6 +86,11 @@ export function CallPage(): ReactNode {
       </div>
     </Page>
   )
+}
+
+function ShowEcho({ record }: { readonly record: string }): ReactNode {
+  useEcho(`collet calls show ${record}`)
+  return null
 }
 
 function Heading({ record }: { readonly record: string }): ReactNode {

@@ -33,13 +33,18 @@ export class Journal {
   #begun = 0
   #isHeld = false
 
-  /** The first page of a list, from the server. What is known to be newer stays. */
+  /** The first page of a list, from the server. What the stream told meanwhile is newer than it. */
   fill({ calls, next }: CallPage): void {
-    const newer = [...this.#rows.values(), ...this.#waiting.values()]
+    const known = [...this.#rows.values(), ...this.#waiting.values()]
+    const newest = calls[0]?.created_at ?? ''
     this.#rows = new Map(calls.map((call) => [call.record, call]))
     this.#waiting.clear()
     this.#older = next === null ? null : { before: next }
-    for (const call of newer) if (this.#rows.has(call.record)) this.#put(this.#rows, call)
+    for (const call of known) {
+      if (this.#rows.has(call.record)) this.#put(this.#rows, call)
+      else if (call.created_at > newest) this.#waiting.set(call.record, call)
+    }
+    if (!this.#isHeld) this.#release()
     this.#tell()
   }
 

@@ -27,6 +27,7 @@ export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
         .filter((each) => each !== ''),
     ])
     setWord('')
+    setOpen(false)
   }
   /** A key wants a value; everything else is done. */
   const choose = (text: string): void => {

@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest'
+import type { CallRow } from './api.ts'
+import { Journal } from './journal.ts'
+
+function row(
+  record: string,
+  changes: Partial<CallRow> = {},
+): CallRow & { readonly events: readonly string[] } {
+  return {
+    ...{ record, tenant: 'acme', principal: 'key:ann', tool: 'Mail.Send@1.0.0', safety_tier: 'write' },
+    ...{ state: 'succeeded', attempt: 1, parent: null, took_ms: 5, error_code: null, events: [] },
+    created_at: `2026-01-01T00:00:00.${record.padStart(3, '0')}Z`,
+    finished_at: '2026-01-01T00:00:01.000Z',
+    ...changes,
+  }
+}
+
+const shown = (journal: Journal): readonly string[] => journal.view.get().rows.map(({ record }) => record)
+const take = (journal: Journal, ...calls: readonly ReturnType<typeof row>[]) =>
+  journal.take({ calls, left: [] })
+
+describe('the rows of the journal', () => {
+  it('has what is new on top, and what is old at the end', () => {
+    const journal = new Journal()
+    journal.fill({ calls: [row('3'), row('2')], next: 2 })
+    take(journal, row('4'), row('5'))
+    journal.append({ calls: [row('2'), row('1')], next: null })
+    expect(shown(journal)).toEqual(['5', '4', '3', '2', '1'])
+    expect(journal.view.get().older).toBe(null)
+  })
+
+  it('holds rows still, draws changes where they stand, and lets go of what left', () => {
+    const journal = new Journal()
+    journal.fill({ calls: [row('2', { state: 'running', finished_at: null }), row('1')], next: null })
+    journal.hold(true)
+    take(journal, row('3'), row('2', { state: 'failed', error_code: 'tool_failed' }))
+    expect(shown(journal)).toEqual(['2', '1'])
+    expect(journal.view.get()).toMatchObject({ waiting: 1, rows: [{ state: 'failed' }, {}] })
+    journal.take({ calls: [], left: ['1'] })
+    expect(shown(journal)).toEqual(['2'])
+    journal.hold(false)
+    expect(shown(journal)).toEqual(['3', '2'])
+  })
+
+  it('believes no older answer', () => {
+    const journal = new Journal()
+    take(journal, row('1'))
+    take(journal, row('1', { state: 'running', finished_at: null }))
+    expect(journal.view.get().rows).toMatchObject([{ state: 'succeeded' }])
+    // The next attempt is newer than the end of the one before.
+    take(journal, row('1', { state: 'running', finished_at: null, attempt: 2 }))
+    expect(journal.view.get().rows).toMatchObject([{ state: 'running' }])
+    // What came while the list was on its way is kept.
+    take(journal, row('1', { attempt: 2 }))
+    journal.fill({ calls: [row('1', { state: 'running', finished_at: null, attempt: 2 })], next: null })
+    expect(journal.view.get().rows).toMatchObject([{ state: 'succeeded' }])
+  })
+
+  it('keeps what came before the list did', () => {
+    const journal = new Journal()
+    take(journal, row('9'))
+    journal.fill({ calls: [row('2')], next: null })
+    expect(shown(journal)).toEqual(['9', '2'])
+  })
+
+  it('puts steps below the call they belong to', () => {
+    const journal = new Journal()
+    const calls = [
+      row('5'),
+      row('4', { parent: '2' }),
+      row('3', { parent: '2' }),
+      row('2'),
+      row('1', { parent: '0' }),
+    ]
+    journal.fill({ calls, next: null })
+    expect(shown(journal)).toEqual(['5', '2', '4', '3', '1'])
+  })
+
+  it('has an end, from where older ones are found by their time', () => {
+    const journal = new Journal()
+    for (let n = 0; n < 30; n += 1)
+      take(
+        journal,
+        ...Array.from({ length: 100 }, (_, i) => row(String(n * 100 + i), { created_at: at(n * 100 + i) })),
+      )
+    const { rows, older, begun } = journal.view.get()
+    expect([rows.length, begun, rows[0]?.record, rows.at(-1)?.record]).toEqual([2_000, 3_000, '2999', '1000'])
+    expect(older).toEqual({ until: at(1_001) })
+  })
+})
+
+function at(ms: number): string {
+  return new Date(Date.UTC(2026, 0, 1) + ms).toISOString()
+}

@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest'
+import { commandOf, finished, paramsOf, readQuery, spanOf, suggestionsFor } from './query.ts'
+
+const filtersOf = (text: string) => readQuery(text).filters
+const problemsOf = (text: string) => readQuery(text).tokens.map(({ problem }) => problem)
+
+describe('a query of calls', () => {
+  it('becomes the filters of the list', () => {
+    expect(filtersOf('status:error tool:Gmail.* duration:>500ms since:30m')).toEqual({
+      state: 'error',
+      tool: 'Gmail.*',
+      slow: '501',
+      since: '30m',
+    })
+    expect(filtersOf(' principal:key:ann  tenant:acme until:2026-01-31T10:00Z ')).toEqual({
+      principal: 'key:ann',
+      tenant: 'acme',
+      until: '2026-01-31T10:00Z',
+    })
+    expect(filtersOf('status:failed,parked')).toEqual({ state: 'failed,parked' })
+  })
+
+  it('knows how long from every side', () => {
+    expect(filtersOf('duration:>=500ms duration:<2s')).toEqual({ slow: '500', quick: '2000' })
+    expect(filtersOf('duration:<=1.5s')).toEqual({ quick: '1501' })
+    expect(filtersOf('duration:>1m')).toEqual({ slow: '60001' })
+    expect(filtersOf('duration:250')).toEqual({ slow: '251' })
+  })
+
+  it('keeps what it cannot read, with what would be right, and filters nothing by it', () => {
+    const text = 'status:lost duration:quick since:yesterday stat:x tool: tool:A tool:B'
+    expect(filtersOf(text)).toEqual({ tool: 'A' })
+    expect(problemsOf(text)).toEqual([
+      '"lost" is no status. Use error, running, parked, succeeded, failed, released, ambiguous, or several with commas.',
+      'Write how long: >500ms, <2s or >=1m.',
+      'Write how long ago, like 30m, 12h or 7d, or a time like 2026-01-31T10:00Z.',
+      'There is no filter "stat". Did you mean status?',
+      'Write Gmail.* after tool.',
+      undefined,
+      'There is another tool. Remove one.',
+    ])
+  })
+
+  it('takes a word without a key for a part of the name of a tool', () => {
+    expect([finished('gmail'), finished('Gmail.*'), finished('status:error'), finished(' ')]).toEqual([
+      ...['tool:*gmail*', 'tool:Gmail.*', 'status:error', ''],
+    ])
+  })
+
+  it('says the same on the command line, as a shell takes it', () => {
+    const filters = filtersOf("status:error tool:Gmail.* principal:key:o'hara since:30m")
+    expect(commandOf(filters, true)).toBe(
+      String.raw`collet calls --state error --tool 'Gmail.*' --principal 'key:o'\''hara' --since 30m --follow`,
+    )
+    expect(commandOf({}, false)).toBe('collet calls')
+  })
+
+  it('makes times of what is how long ago, when it is asked', () => {
+    const since = Date.parse(paramsOf(filtersOf('since:1h'), { limit: '5' }).get('since') ?? '')
+    expect(Math.abs(Date.now() - 3_600_000 - since)).toBeLessThan(1_000)
+    expect([
+      spanOf({}),
+      spanOf({ since: '1h' }),
+      spanOf({ since: '7d' }),
+      spanOf({ since: '2026-01-31' }),
+    ]).toEqual([...['30 minutes', '1 hour', '7 days', 'this time']])
+  })
+
+  it('proposes keys, and then what fits them', () => {
+    const known = { tools: ['Gmail.GetEmails', 'Gmail.SendEmail', 'github.add_labels'] }
+    const texts = (word: string) => suggestionsFor(word, known).map(({ text }) => text)
+    expect(texts('s')).toEqual(['status:', 'since:'])
+    expect(texts('status:f')).toEqual(['status:failed'])
+    expect(texts('tool:gm')).toEqual(['tool:Gmail.*', 'tool:Gmail.GetEmails', 'tool:Gmail.SendEmail'])
+    expect(texts('nonsense:x')).toEqual([])
+  })
+})

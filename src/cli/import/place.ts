@@ -1,0 +1,77 @@
+import { type Arguments, type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
+import { confirm } from '#cli/input'
+import type { JsonObject } from '#core/json'
+import { freeKey, type KnownSource, renewedText, type SourceShelf } from './shelf.ts'
+
+interface Placing {
+  readonly args: Arguments<'key' | 'print' | 'replace' | 'yes'>
+  readonly shelf: SourceShelf
+}
+
+/** Where an import goes. */
+type Place =
+  | { readonly kind: 'new'; readonly key: string }
+  /** This upstream is there already, with these credentials or with older ones. */
+  | { readonly kind: 'same' | 'renewed'; readonly known: KnownSource }
+
+/** Where it goes: `--key` says that it is the source of that name, or another account at the same upstream. */
+export async function choosePlace(
+  suggested: string,
+  options: JsonObject,
+  { args, shelf }: Placing,
+  { output }: CommandContext,
+): Promise<Place> {
+  const given = args.text('key')
+  const wanted = given ?? suggested
+  if (args.flag('print')) return { kind: 'new', key: wanted }
+  if (given === undefined) await refuseConfigured(wanted, shelf)
+  if (args.flag('replace')) return { kind: 'new', key: wanted }
+  const { found, taken } = await shelf.find([options])
+  const [all = []] = found
+  const known = given === undefined ? all : all.filter(({ key }) => key === given)
+  const [one = known[0]] = known.filter(({ changed }) => changed.length === 0)
+  if (one !== undefined && one.changed.length === 0) return { kind: 'same', known: one }
+  if (known.length > 1)
+    throw new UsageError(
+      `Several sources have this upstream, each with credentials of its own: ${known.map(({ key }) => key).join(', ')}. Say which one gets these with --key, or choose a new --key for another account.`,
+    )
+  if (one !== undefined) return { kind: 'renewed', known: one }
+  const key = freeKey(wanted, new Set(taken))
+  if (key !== wanted)
+    output.note(
+      `"${wanted}" is another source already, so this one is "${key}". --replace replaces that one.`,
+    )
+  return { kind: 'new', key }
+}
+
+/** Nothing is added: it is known, and gets its new credentials if it has any; all else of it stays. */
+export async function endKnown(
+  known: KnownSource,
+  options: JsonObject,
+  { args, shelf }: Placing,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { output, json } = context
+  const { key, changed } = known
+  if (changed.length > 0) {
+    const question = `"${key}" is imported already. Update ${changed.join(', ')}?`
+    if (!args.flag('yes') && !(await confirm(context, question)))
+      throw new UsageError('Nothing was updated. Use --yes to do it without being asked.')
+    await shelf.renew(key, options)
+  }
+  if (json) output.json({ key, isKnown: true, changed })
+  else if (changed.length > 0) output.done(`${renewedText(known)} For another account, choose another --key.`)
+  else
+    output.note(
+      `This is imported already, as "${key}". To read its tools again: collet sources refresh ${key}. To change what is imported: collet sources set ${key}, or --replace.`,
+    )
+  return EXIT.ok
+}
+
+/** What is imported under a key of the config would never be used. */
+export async function refuseConfigured(key: string, shelf: SourceShelf): Promise<void> {
+  if (!(await shelf.configuredKeys()).has(key)) return
+  throw new UsageError(
+    `"${key}" is a source in the config, which takes precedence: what you import under this key would never be used. Choose another --key.`,
+  )
+}
