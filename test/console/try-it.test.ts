@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
+import { CLIENT_SECRET, startAuthorizationServer } from '../oauth/authorization-server.ts'
 import { checkAxe, shoot, useConsole } from './harness.ts'
 import { form, input, inputOf, OPEN, outputOf, result, runButton, TOOLS } from './tool-fixture.ts'
 
@@ -209,11 +210,15 @@ describe('a real call', () => {
 
 const KEY = 'a-key-that-is-long-enough-for-a-test'
 
+const oauth = await startAuthorizationServer()
+const GOOGLE = `{ issuer: '${oauth.issuer}', clientId: 'collet', clientSecret: '${CLIENT_SECRET}', alwaysScopes: ['openid', 'offline_access'], parameters: { prompt: 'consent' } }`
+
 describe('a server that wants to know who calls', () => {
+  afterAll(() => oauth[Symbol.asyncDispose]())
   const collet = useConsole({
     engine: 'postgres',
     config: `${TOOLS}
-export default { tools: TOOLS, authoring: { describeParameters: false }, auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
+export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: { providers: { google: ${GOOGLE} } }, auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
   })
 
   it('calls as the one who signed in, and copies a place for a key', async () => {
@@ -245,6 +250,29 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, auth: {
     await runButton(page).click()
     await result(page).getByText('Succeeded').waitFor()
     expect(await outputOf(page)).toBe(12)
+  })
+
+  it('leads to the provider for access, and goes on when it was given', async () => {
+    const page = await collet.page({ path: '/tools/Needs.Access', as: { key: KEY } })
+    await page.getByText('key:ann has none yet.').waitFor()
+    await runButton(page).click()
+    await result(page).getByText('Waits for access').waitFor()
+    const popup = page.waitForEvent('popup')
+    await result(page).getByRole('link', { name: 'Connect google' }).click()
+    const consent = await popup
+    await consent.getByRole('link', { name: 'Continue to google' }).click()
+    await consent.locator('input[name=login]').fill('ann')
+    await consent.locator('input[name=password]').fill('any')
+    await consent.locator('button[type=submit]').click()
+    await consent.getByRole('button', { name: /continue/i }).click()
+    await consent.getByText('Access has been granted.').waitFor()
+    await result(page).getByText('Succeeded').waitFor()
+    await page.reload()
+    await page.getByText('mail.read · in the vault').waitFor()
+    await page.getByRole('button', { name: 'Connect another' }).click()
+    const link = page.getByRole('link', { name: 'Go to google' })
+    expect(await link.getAttribute('href')).toContain(`${collet.url}/challenges/`)
+    await checkAxe(page, 'an account to connect')
   })
 
   it('tells the operator, who calls nothing, what to do', async () => {

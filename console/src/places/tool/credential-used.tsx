@@ -28,7 +28,7 @@ export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactN
               className={need.state === 'met' || need.state === 'per_user' ? 'is-quiet' : 'is-parked'}
             />
             <span className="soft">
-              <b className="mono">{need.id}</b>: {usedOf(need, who)}
+              <b className="mono">{need.id}</b>: {who === undefined ? NOBODYS : usedOf(need, who)}
             </span>
           </li>
         ))}
@@ -42,11 +42,11 @@ export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactN
   )
 }
 
-function usedOf({ state }: Requirement, who: string | undefined): string {
+/** Nobody is signed in, or the operator is, who is no caller. */
+const NOBODYS = 'none. Calls without a key of their own have no vault.'
+
+function usedOf({ state }: Requirement, who: string): string {
   if (state === 'per_user') return 'that of the user whom the call names.'
-  // Nobody signed in, or the operator, who is no caller.
-  if (who === undefined)
-    return 'calls from here are nobody’s, and the vault keeps nothing for nobody. Sign in with a key.'
   switch (state) {
     case 'met':
       return `the one of ${who}, because the call is made as ${who}.`

@@ -1,8 +1,11 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect } from 'react'
+import { request } from '../../api/client.ts'
 import { useSession } from '../../api/session.ts'
-import { CopyButton } from '../../parts/button.tsx'
+import { Button, CopyButton } from '../../parts/button.tsx'
 import { Icon, type IconName } from '../../parts/icon.tsx'
+import { messageOf } from '../../parts/states.tsx'
 import type { Requirement, ToolDetails } from './tool-data.ts'
 
 /** What it needs besides its input, whether that is there, and how to give it. */
@@ -55,24 +58,24 @@ function stateOf({ kind, state }: Requirement): string {
   }[state]
 }
 
-/** Secrets and accounts are given in Connections. A command does the same for those who are not signed in. */
+/**
+ * A caller gives access to its own account right here. Everything else is given in Connections; a command does the same for those who
+ * are not signed in.
+ */
 function Connect({ need }: { readonly need: Requirement }): ReactNode {
-  const isKnown = useSession()?.principal !== null
+  const principal = useSession()?.principal ?? null
   if (need.kind === 'user') return null
-  if (isKnown)
+  if (
+    principal !== null &&
+    !principal.isOperator &&
+    need.connect.how === 'consent' &&
+    need.state !== 'per_user'
+  )
+    return <ConnectAccount need={need} />
+  if (principal !== null)
     return (
-      <Link
-        className="btn sm"
-        to="/connections"
-        search={{ [need.kind === 'oauth' ? 'connect' : 'secret']: need.id }}
-      >
-        {need.kind === 'oauth'
-          ? need.state === 'met'
-            ? 'Connect another'
-            : 'Connect'
-          : need.state === 'met'
-            ? 'Replace secret'
-            : 'Set secret'}
+      <Link className="btn sm" to="/connections">
+        {need.kind === 'oauth' ? 'Connect' : need.state === 'met' ? 'Replace secret' : 'Set secret'}
       </Link>
     )
   if (need.connect.command === null) return null
@@ -80,5 +83,44 @@ function Connect({ need }: { readonly need: Requirement }): ReactNode {
     <CopyButton text={need.connect.command} label={`Copy command that sets ${need.id}`}>
       Copy command
     </CopyButton>
+  )
+}
+
+const LOOK_AGAIN_MS = 2000
+
+/** Makes a link to the provider, and notices when access was given there. */
+function ConnectAccount({ need }: { readonly need: Requirement }): ReactNode {
+  const client = useQueryClient()
+  const link = useMutation({
+    mutationFn: () =>
+      request<{ readonly url: string }>(`/admin/providers/${encodeURIComponent(need.id)}/connect`, {
+        method: 'POST',
+        body: { scopes: need.scopes },
+      }),
+  })
+  const url = link.data?.url
+  const challenge = url?.split('/').at(-1) ?? ''
+  const { data } = useQuery({
+    queryKey: ['challenge', challenge],
+    queryFn: ({ signal }) =>
+      request<{ readonly status: string }>(`/challenges/${challenge}/status`, { signal }),
+    enabled: url !== undefined,
+    refetchInterval: ({ state }) => (state.data?.status === 'completed' ? false : LOOK_AGAIN_MS),
+  })
+  const isGiven = data?.status === 'completed'
+  useEffect(() => {
+    if (isGiven) void client.invalidateQueries({ queryKey: ['tool'] })
+  }, [isGiven, client])
+  if (link.error !== null) return <span className="is-failed meta">{messageOf(link.error)}</span>
+  if (url !== undefined && !isGiven)
+    return (
+      <a className="btn sm primary" href={url} target="_blank" rel="noreferrer">
+        Go to {need.id}
+      </a>
+    )
+  return (
+    <Button isSmall writes isBusy={link.isPending} onClick={() => link.mutate()}>
+      {need.state === 'met' || isGiven ? 'Connect another' : 'Connect'}
+    </Button>
   )
 }
