@@ -194,8 +194,8 @@ const approvalsLink = defineCommand<'for' | AdminOption>({
   name: 'approvals link',
   summary: 'Creates a link, for chat or mail, with which one approver can decide once.',
   details: [
-    'Anyone who has the link decides as that approver, so send it to nobody else. It opens a page; only a button there decides.',
-    'Calls that need several approvers, and commands, can be decided only after signing in as NAME (oauth.signIn); without a sign-in the link only shows the call.',
+    'It opens a page; only a button there decides. With oauth.signIn in the config, whoever opens it has to sign in as NAME.',
+    'Without it anyone who has the link decides as NAME, so send it to nobody else; calls that need several approvers, and commands, are then only shown.',
   ],
   positionals: [ID],
   options: {

@@ -198,7 +198,7 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
   summary: 'Shows who was refused what: calls of tools that are not theirs, approvals and administration.',
   details: [
     'Reads the store directly, even while a server uses it; with --url it asks the server.',
-    'The log has no names in it. Whoever has a key, and whoever has called lately, is shown by name to those who may manage keys; others as prn_…, which --principal finds by their name.',
+    'The log holds no names: a caller is prn_…. Those with a key, and those who called lately, are shown by name to whoever may manage keys. --principal finds every caller by its name.',
     'What one caller is refused again within the same minute is counted, and is one more line.',
   ],
   positionals: [],

@@ -14,7 +14,7 @@ const reload = defineCommand<AdminOption>({
   details: [
     'It asks the server of the config, or of --url, which answers what changed; all other servers on the same store follow within a second or two,',
     'each with its own file. With --store alone all of them are asked through the store, and their logs say what came of it.',
-    'Credentials, roles, limits, budgets, approvals, sources and log.level change at once, and a new certificate is taken; the rest is named.',
+    'Credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once, and a new certificate is taken; the rest is named.',
   ],
   positionals: [],
   options: {

@@ -30,7 +30,7 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   summary: 'Serves the tools of a config to one MCP client, on stdin and stdout.',
   details: [
     'MCP clients start it themselves. Messages go to stdout; logs, and what tools print, go to stderr.',
-    'It ends when stdin closes. Once the config has auth, COLLET_API_KEY says who is calling.',
+    'It ends when stdin closes. Once there are keys, in the config or in the store, COLLET_API_KEY says who is calling.',
     'When a call first needs approval, it serves the page of the approval on a free port of 127.0.0.1; collet sign-in lets your browser decide there.',
   ],
   positionals: [],
@@ -95,7 +95,7 @@ const serve = defineCommand<ServeOption>({
   summary: 'Starts the server with the tools of a config.',
   details: [
     'Ctrl-C stops it: running calls get some time to finish, then they are cancelled. A second Ctrl-C stops it at once.',
-    'SIGHUP, where there is no terminal, and "collet reload" make it read the config again: credentials, roles, limits, budgets, approvals, sources and log.level change at once; the rest is named.',
+    'SIGHUP, where there is no terminal, and "collet reload" make it read the config again: credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once; the rest is named.',
   ],
   positionals: [],
   options: {

@@ -48,6 +48,8 @@ const HEADINGS = [
 /** The other names. */
 const FIRST_TO_GO = new Set(['NAME', 'CATALOG ID'])
 const CALLED_SINCE_MS = 86_400_000
+const NO_TOOLS =
+  'There are no tools. Write one (collet init) or import some (collet import); those of a new source are there once "collet serve" has read them.'
 
 const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'toolset' | 'sort'>({
   name: 'tools',
@@ -99,8 +101,7 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
     }
     const found = new SearchableTools(listing).find(question)
     if (json) output.json(found.map((each) => forMachines(each, listing)))
-    else if (found.length === 0)
-      output.note(listing.tools.length === 0 ? 'There are no tools.' : 'No tool is like that.')
+    else if (found.length === 0) output.note(listing.tools.length === 0 ? NO_TOOLS : 'No tool is like that.')
     else
       for (const line of renderTools(
         found.map((each) => toolCells(each, listing)),
