@@ -117,6 +117,13 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect(metrics).toContain('collet_source_up{source="Greet",type="openapi"} 1')
     expect(metrics).toContain('collet_source_tools{source="Greet",type="openapi"} 1')
 
+    const checked = await run('sources', 'check', 'Gre')
+    expect([checked.code, checked.stdout]).toEqual([
+      0,
+      expect.stringMatching(/handshake +done.*OpenAPI 3\.1\.0/),
+    ])
+    expect(checked.stdout).toContain('What to do: Nothing')
+
     text = 'Greets somebody, and more.'
     expect((await run('sources', 'refresh', 'Gre')).stdout).toContain('1 waiting for a decision')
     expect(await listed()).toEqual(['Greet.hello@1.0.0 Greets somebody.'])
@@ -125,6 +132,12 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect(diff.stdout).toContain('and more')
     expect((await run('pins', 'accept', 'Greet.hello')).code).toBe(0)
     await expect.poll(listed, { timeout: 3_000 }).toEqual(['Greet.hello@1.0.1 Greets somebody, and more.'])
+
+    service.server.closeAllConnections()
+    await new Promise((resolve) => service.server.close(resolve))
+    const down = await run('sources', 'check', 'Greet')
+    expect([down.code, down.stdout]).toEqual([1, expect.stringMatching(/connect +failed/)])
+    expect(down.stdout).toMatch(/list +not reached/)
 
     expect((await run('sources', 'remove', 'Greet')).code).toBe(0)
     expect(await listed()).toEqual([])

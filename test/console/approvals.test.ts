@@ -256,6 +256,8 @@ describe('Approvals', () => {
       await shoot(phone, 'approval-phone')
       expect(await phone.title()).not.toBe('owned')
       await phone.getByLabel('Reason').fill('From the train.')
+      // Enter in the field decides nothing.
+      await phone.getByLabel('Reason').press('Enter')
       await button(phone, 'Approve once').click()
       await phone.getByRole('heading', { name: 'You approved this call' }).waitFor()
       await checkAxe(phone, 'what became of it')

@@ -134,6 +134,7 @@ describe('Connections', () => {
     expect(await button(page, /^Accept all of Changing/).getAttribute('aria-disabled')).toBe('true')
     await held.getByRole('button', { name: 'Reject change' }).click()
     await held.waitFor({ state: 'detached' })
+    await row(page, 'Changing').getByText('1 held').waitFor()
     const other = card(page, 'Changing.close_issue')
     await other.getByRole('button', { name: /^Accept as/ }).click()
     await button(page, 'Keep it as it is').click()

@@ -78,19 +78,33 @@ type DueCounts = Readonly<Partial<Record<string, { readonly count?: number; read
 function useDue(session: Session | undefined): DueCounts {
   const isKnown = session !== undefined && session.principal !== null
   const approvals = useCount('approvals', '/admin/approvals?state=pending&limit=100', isKnown)
-  const pins = useCount('pins', '/admin/pins?waiting=true', isKnown)
+  const pins = useCount('pins', '/admin/pins?waiting=true', isKnown, isUndecided)
   return {
     '/approvals': { ...approvals, what: 'waiting' },
     '/connections': { ...pins, what: 'need attention' },
   }
 }
 
-function useCount(name: string, path: string, isOn: boolean): { readonly count?: number } {
+/** One that was rejected waits upstream, and for nobody here. */
+function isUndecided(pin: Row): boolean {
+  return pin.waiting?.rejected_by === null
+}
+
+interface Row {
+  readonly waiting?: { readonly rejected_by: string | null } | null
+}
+
+function useCount(
+  name: string,
+  path: string,
+  isOn: boolean,
+  counts: (row: Row) => boolean = () => true,
+): { readonly count?: number } {
   const { data } = useQuery({
     queryKey: ['due', name],
     queryFn: async ({ signal }) => {
-      const answer = await request<Readonly<Record<string, readonly unknown[]>>>(path, { signal })
-      return answer[name]?.length ?? 0
+      const answer = await request<Readonly<Record<string, readonly Row[]>>>(path, { signal })
+      return answer[name]?.filter(counts).length ?? 0
     },
     enabled: isOn,
     refetchInterval: LOOK_AGAIN_MS,

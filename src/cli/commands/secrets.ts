@@ -145,7 +145,7 @@ const secretsRemove = defineCommand<AdminOption>({
   },
 })
 
-const secretsConnect = defineCommand<AdminOption | 'principal' | 'scope'>({
+const secretsConnect = defineCommand<AdminOption | 'principal' | 'scope' | 'tenant'>({
   name: 'secrets connect',
   summary: 'Prints a link where a person grants a caller access at an OAuth provider.',
   details: [
@@ -156,12 +156,14 @@ const secretsConnect = defineCommand<AdminOption | 'principal' | 'scope'>({
   options: {
     principal: { value: 'P', help: 'Whose access it is to be: key:<id> or jwt:<issuer>#<sub>.' },
     scope: { value: 'S', many: true, help: 'Ask for this. Default: what the tools need. May be repeated.' },
+    tenant: { value: 'T', help: 'Of that caller. Default: your own.' },
     ...SECRETS_OPTIONS,
   },
   examples: ['collet secrets connect github --principal key:agent'],
   async run(args, context) {
     const [provider = ''] = args.positionals
-    const [principal, scopes] = [args.text('principal'), args.texts('scope')]
+    const [principal, tenant] = [args.text('principal'), args.text('tenant')]
+    const scopes = args.texts('scope')
     const made = await new AdminClient(args, context).request<{
       readonly url: string
       readonly expires_at: string
@@ -171,6 +173,7 @@ const secretsConnect = defineCommand<AdminOption | 'principal' | 'scope'>({
         path: `/admin/providers/${encodeURIComponent(provider)}/connect`,
         body: {
           ...(principal === undefined ? {} : { principal }),
+          ...(tenant === undefined ? {} : { tenant }),
           ...(scopes.length === 0 ? {} : { scopes: [...scopes] }),
         },
       },

@@ -249,7 +249,7 @@ export function createProviderRoutes(
   const connect = async ({ principal, params, body }: HttpRequest): Promise<HttpReply> => {
     const id = params.id ?? ''
     const settings = findProvider(id, options.providers())
-    const wanted = readWanted(body)
+    const wanted = readWanted(body, principal)
     const whose = wanted.principal ?? principal.id
     if (wanted.principal !== undefined && wanted.principal !== principal.id)
       access.requireScope(principal, SCOPE)
@@ -260,7 +260,7 @@ export function createProviderRoutes(
     const atMs = options.clock.nowMs()
     const challenge = await options.store.openChallenge({
       id: randomBytes(LINK_BYTES).toString('base64url').replace(/^-/, '_'),
-      ...{ tenant: principal.tenant, principal: whose, user: '', provider: id, scopes },
+      ...{ tenant: wanted.tenant, principal: whose, user: '', provider: id, scopes },
       tool: 'every tool that needs it',
       atMs,
       expiresAtMs: atMs + LINK_LIFETIME_MS,
@@ -331,13 +331,16 @@ function renderConnection(facts: VaultFacts) {
   }
 }
 
-/** `{ principal?, scopes? }` */
-function readWanted(body: JsonValue | undefined) {
-  const { principal, scopes } = isJsonObject(body) ? body : {}
+/** `{ principal?, tenant?, scopes? }` */
+function readWanted(body: JsonValue | undefined, sender: Principal) {
+  const { principal, tenant: named, scopes } = isJsonObject(body) ? body : {}
+  const tenant = named === undefined ? sender.tenant : readName(named, 'tenant')
+  if (!isOperator(sender) && tenant !== sender.tenant)
+    throw fault('not_authorized', 'This credential may only write to its own tenant.')
   if (principal !== undefined && (typeof principal !== 'string' || !PRINCIPAL.test(principal)))
     throw badRequest('`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".')
   const isList = Array.isArray(scopes) && scopes.every((scope) => typeof scope === 'string' && scope !== '')
   if (scopes !== undefined && !isList) throw badRequest('`scopes` is a list of texts.')
   const asked = Array.isArray(scopes) ? scopes.filter((scope) => typeof scope === 'string') : undefined
-  return { principal, scopes: asked }
+  return { principal, tenant, scopes: asked }
 }

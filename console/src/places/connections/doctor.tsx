@@ -74,12 +74,34 @@ export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNod
           </p>
         </>
       )}
+      {checked.data?.ok === true && <Said source={source} />}
       {checked.data?.ok === true && state === 'down' && (
         <Note>
           It answered this time. The server looks again by itself, since {formatClock(since)} it could not.
         </Note>
       )}
     </article>
+  )
+}
+
+const MOST_SAID = 8
+
+/** What else there is to know of one that answers: why it is not well all the same, and what it leaves out. */
+function Said({ source: { reason, warnings, left_out: leftOut } }: { readonly source: Source }): ReactNode {
+  const said = [
+    ...(reason === null ? [] : [reason]),
+    ...warnings,
+    ...leftOut.map(({ tool, problem, fix }) => `${tool}: ${problem} ${fix}`),
+  ]
+  const different = [...new Set(said)]
+  if (different.length === 0) return null
+  return (
+    <ul className="said-of">
+      {different.slice(0, MOST_SAID).map((text) => (
+        <li key={text}>{visibleText(text)}</li>
+      ))}
+      {different.length > MOST_SAID && <li>and {different.length - MOST_SAID} more</li>}
+    </ul>
   )
 }
 

@@ -20,7 +20,7 @@ const MOST_SHOWN = 12
 
 /** What waits for a person: sources that do not answer, and definitions that changed. Nothing of it where there is none. */
 export function NeedsYou({ sources, pins, onChanged }: NeedsYouProps): ReactNode {
-  const ill = sources.filter(({ state }) => state === 'down')
+  const ill = sources.filter(({ state }) => state === 'down' || state === 'degraded')
   const held = pins.filter(({ waiting }) => waiting !== null && waiting.rejected_by === null)
   if (ill.length + held.length === 0) return null
   const many = [...Map.groupBy(held, ({ source }) => source)].filter(([, group]) => group.length > 1)

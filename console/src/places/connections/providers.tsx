@@ -113,6 +113,7 @@ function ConnectForm({
   const session = useSession()
   const isOperator = session?.principal?.isOperator === true && session.principal.id === 'operator'
   const [principal, setPrincipal] = useState(isOperator ? 'key:' : (session?.principal?.id ?? ''))
+  const [tenant, setTenant] = useState(session?.principal?.tenant ?? '')
   const [url, setUrl] = useState<string>()
   const [failure, setFailure] = useState<string>()
   const [isBusy, setBusy] = useState(false)
@@ -121,7 +122,14 @@ function ConnectForm({
     setFailure(undefined)
     try {
       const own = principal === session?.principal?.id
-      setUrl((await connectProvider(provider.id, own ? {} : { principal: principal.trim() })).url)
+      setUrl(
+        (
+          await connectProvider(
+            provider.id,
+            own ? {} : { principal: principal.trim(), tenant: tenant.trim() },
+          )
+        ).url,
+      )
     } catch (error) {
       setFailure(messageOf(error))
     } finally {
@@ -171,6 +179,18 @@ function ConnectForm({
           />
         )}
       </Field>
+      {isOperator && (
+        <Field label="Tenant" note="of that caller">
+          {(control) => (
+            <TextInput
+              {...control}
+              isMono
+              value={tenant}
+              onChange={(event) => setTenant(event.currentTarget.value)}
+            />
+          )}
+        </Field>
+      )}
       <p className="meta dim mono">
         collet secrets connect {provider.id} --principal {principal}
       </p>

@@ -27,7 +27,12 @@ export function Secrets({ onChanged }: { readonly onChanged: () => void }): Reac
         <h2 id="sec" className="grow">
           Secrets
         </h2>
-        <Button isSmall icon="plus" writes onClick={() => setSetting({ name: '', principal: '' })}>
+        <Button
+          isSmall
+          icon="plus"
+          writes
+          onClick={() => setSetting({ name: '', principal: '', tenant: undefined })}
+        >
           Secret
         </Button>
       </div>
@@ -44,7 +49,7 @@ export function Secrets({ onChanged }: { readonly onChanged: () => void }): Reac
               <p className="mono strong">{visibleText(name)}</p>
               <p className="meta is-parked clip">Set for nobody · {tools.join(', ')} needs it</p>
             </div>
-            <Button isSmall writes onClick={() => setSetting({ name, principal: '' })}>
+            <Button isSmall writes onClick={() => setSetting({ name, principal: '', tenant: undefined })}>
               Set
             </Button>
           </li>
@@ -64,7 +69,9 @@ export function Secrets({ onChanged }: { readonly onChanged: () => void }): Reac
               isSmall
               writes
               off={secret.user === null ? undefined : 'Of a user: replace it with collet secrets set --user.'}
-              onClick={() => setSetting({ name: secret.name, principal: secret.principal })}
+              onClick={() =>
+                setSetting({ name: secret.name, principal: secret.principal, tenant: secret.tenant })
+              }
             >
               Replace
             </Button>
@@ -99,6 +106,8 @@ export function Secrets({ onChanged }: { readonly onChanged: () => void }): Reac
 interface Setting {
   readonly name: string
   readonly principal: string
+  /** Of one that is replaced. */
+  readonly tenant: string | undefined
 }
 
 interface SecretFormProps {
@@ -109,9 +118,11 @@ interface SecretFormProps {
 
 function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode {
   const own = useSession()?.principal
-  const mine = own === null || own === undefined || own.id === 'operator' ? 'key:' : own.id
+  const isOperator = own?.isOperator === true && own.id === 'operator'
+  const mine = own === null || own === undefined || isOperator ? 'key:' : own.id
   const [name, setName] = useState(setting.name)
   const [principal, setPrincipal] = useState(setting.principal === '' ? mine : setting.principal)
+  const [tenant, setTenant] = useState(setting.tenant ?? own?.tenant ?? '')
   const [value, setValue] = useState('')
   const [failure, setFailure] = useState<string>()
   const [isBusy, setBusy] = useState(false)
@@ -119,7 +130,7 @@ function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode 
     setBusy(true)
     setFailure(undefined)
     try {
-      await setSecret({ name: name.trim(), principal: principal.trim(), value })
+      await setSecret({ name: name.trim(), principal: principal.trim(), tenant: tenant.trim(), value })
       onChanged()
       onDone()
     } catch (error) {
@@ -156,6 +167,18 @@ function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode 
           />
         )}
       </Field>
+      {isOperator && (
+        <Field label="Tenant" note="of that caller">
+          {(control) => (
+            <TextInput
+              {...control}
+              isMono
+              value={tenant}
+              onChange={(event) => setTenant(event.currentTarget.value)}
+            />
+          )}
+        </Field>
+      )}
       <Field label="Value" note="kept encrypted; it cannot be read back">
         {(control) => (
           <TextInput
