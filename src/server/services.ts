@@ -31,6 +31,8 @@ interface ServicesOptions {
   readonly log: Logger
   /** Base of the URLs we hand out (OTC/T-16). */
   publicUrl(): string
+  /** Where the console is, if this server has one. */
+  consoleUrl?(): string | undefined
   /** The same for approvals, where their pages are served elsewhere. */
   approvalsUrl?(): MaybePromise<string>
   /** What this process listens on: no tool may reach it (rule 33). */
@@ -147,6 +149,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     log,
     canSignIn: broker.signIn !== undefined,
     publicUrl: options.publicUrl,
+    consoleUrl: () => options.consoleUrl?.(),
   })
   await sources.sources.start()
   return {

@@ -151,6 +151,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const listeners: Listener[] = []
   const { conformance } = options
   const publicUrl = (): string => settings.server.publicUrl ?? url
+  let hasConsole = (): boolean => false
+  const consoleUrl = (): string | undefined => (hasConsole() ? `${publicUrl()}/console` : undefined)
   const { maxResultBytes } = settings.calls
   const hop = createReplicaHop({ settings: settings.server, maxResultBytes, clock, log })
   const services = await openServices(
@@ -159,6 +161,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       clock,
       log,
       publicUrl,
+      consoleUrl,
       ownListeners: () => listeners,
       onCommit: metrics.groupCommitted,
       onLimitRefused: metrics.limitRefused,
@@ -272,6 +275,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       folder: options.consoleFolder,
     })
     const { sessions, startLinks } = webConsole
+    hasConsole = webConsole.isServed
     const protocolServices: ProtocolServices = {
       ...{ gateway: observed, store, clock, log, publicUrl },
       serverVersion: VERSION,
@@ -302,7 +306,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         () => live,
         services,
         {
-          ...{ clock, publicUrl },
+          ...{ clock, publicUrl, consoleUrl },
           canSignIn: signIn.isConfigured,
           isKeyed: () => authenticator.isConfigured,
           onUnknownTool: auditRead(gateway, noteDenial),
@@ -379,7 +383,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       url,
       metricsUrl,
       startTokenFile,
-      consoleUrl: webConsole.isServed() ? `${publicUrl()}/console` : undefined,
+      consoleUrl: consoleUrl(),
       signInUrl: startLinks?.make(),
       routes: routes.map(({ method, path }) => ({ method, path })),
       warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleNames],

@@ -24,6 +24,7 @@ import { createUsageRoutes } from './usage.ts'
 interface AdminParts {
   readonly clock: Clock
   publicUrl(): string
+  consoleUrl(): string | undefined
   readonly canSignIn: boolean
   /** Whether callers need a credential. */
   isKeyed(): boolean
@@ -40,7 +41,7 @@ export function adminRoutes(
 ): readonly ServerRoute[] {
   const { store, approvals } = gateway
   const { sources, pins } = opened
-  const { clock, publicUrl, canSignIn, isKeyed, onUnknownTool } = parts
+  const { clock, publicUrl, consoleUrl, canSignIn, isKeyed, onUnknownTool } = parts
   const apiKeys = new ApiKeys({
     store,
     clock,
@@ -111,7 +112,7 @@ export function adminRoutes(
     ),
     ...createWebhookRoutes(
       {
-        ...{ notices: store.notices, fetch: toConfigured, clock, publicUrl },
+        ...{ notices: store.notices, fetch: toConfigured, clock, publicUrl, consoleUrl },
         webhooks: () => live().webhooks ?? [],
       },
       access,

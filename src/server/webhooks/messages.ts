@@ -110,8 +110,33 @@ function sayQuestion(
   }
 }
 
-/** Everything but approvals: what it is about, and the command that shows more. */
-export function say(subject: Exclude<NoticeSubject, ApprovalSubject>): Said {
+type OtherSubject = Exclude<NoticeSubject, ApprovalSubject>
+
+/** Everything but approvals: what it is about, the command that shows more, and its page where a console is served. */
+export function say(subject: OtherSubject, consoleUrl: string | undefined): Said {
+  const { data, chat } = sayPlainly(subject)
+  if (consoleUrl === undefined) return { data, chat }
+  const url = `${consoleUrl}/${placeOf(subject)}`
+  return { data: { ...data, url }, chat: { ...chat, action: { label: 'Look at it', url } } }
+}
+
+/** Where the console shows it. */
+function placeOf(subject: OtherSubject): string {
+  switch (subject.kind) {
+    case 'pin.held':
+      return 'connections'
+    case 'call.ambiguous': {
+      const [first, ...others] = subject.calls
+      const isOne = first !== undefined && others.length === 0
+      return isOne ? `calls/${encodeURIComponent(first.record)}` : 'calls?q=state%3Aambiguous'
+    }
+    case 'budget.80':
+    case 'budget.100':
+      return 'settings'
+  }
+}
+
+function sayPlainly(subject: OtherSubject): Said {
   switch (subject.kind) {
     case 'pin.held':
       return sayHeld(subject)

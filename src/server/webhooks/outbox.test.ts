@@ -9,6 +9,7 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { sampleCall } from '#testing/samples'
 import { FakeClock } from '#testing/test-gateway'
+import { say } from './messages.ts'
 import { startOutbox } from './outbox.ts'
 
 const SECRET = 'a-secret-of-the-webhook'
@@ -23,6 +24,7 @@ const OPS: Webhook = {
   kinds: new Set<NoticeKind>(['approval.requested']),
 }
 const DAY_MS = 86_400_000
+const AMBIGUOUS = { tenant: 'default', principal: 'key:a', tool: 'Bank.Pay@1.0.0', attempt: 1 }
 
 interface Sent {
   readonly url: string
@@ -36,6 +38,7 @@ interface Stage {
   /** Those that this process knows; by default the webhook alone. */
   readonly webhooks?: readonly Webhook[]
   readonly canSignIn?: boolean
+  readonly consoleUrl?: string
   readonly approval?: Parameters<typeof sampleParking>[0]
 }
 
@@ -65,6 +68,7 @@ async function stage(answers: readonly ReceiverAnswer[], webhook = OPS, more: St
       log: SILENT_LOGGER,
       canSignIn: more.canSignIn ?? false,
       publicUrl: () => 'https://tools.example',
+      consoleUrl: () => more.consoleUrl,
     })
   return { clock, store, sent, open, webhooks: open() }
 }
@@ -248,8 +252,8 @@ describe('webhooks of approvals', () => {
 describe('webhooks of everything else', () => {
   const ALL: Webhook = { ...OPS, events: ['*'], kinds: new Set(NOTICE_KINDS) }
 
-  async function tellAll(format: Webhook['format']) {
-    const held = await stage([], { ...ALL, format }, { approval: { expiresAtMs: 3_000 } })
+  async function tellAll(format: Webhook['format'], more: Stage = {}) {
+    const held = await stage([], { ...ALL, format }, { approval: { expiresAtMs: 3_000 }, ...more })
     const { store, webhooks, sent, clock } = held
     await store.approvals.decide(yesOf('key:bob', { reason: 'because' }))
     const event = { type: 'pin.held', at: 2_000, source: 'Mail', hash: 'h', class: 'breaking' } as const
@@ -284,6 +288,28 @@ describe('webhooks of everything else', () => {
       ...{ resets_at: '1970-01-02T00:00:00.000Z', unit: 'calls', used: 10, limit: 10 },
     })
     expect(sent.every(({ headers }) => headers.get('webhook-signature')?.startsWith('v1,'))).toBe(true)
+  })
+
+  it('lead to the place of the console that shows it, where there is one', async () => {
+    const consoleUrl = 'https://tools.example/console'
+    const { sent } = await tellAll('json', { consoleUrl })
+    const urls = sent.map(({ body }) => JSON.parse(body)).map(({ type, data }) => [type, data.url])
+    expect(Object.fromEntries(urls)).toMatchObject({
+      'pin.held': `${consoleUrl}/connections`,
+      'budget.80': `${consoleUrl}/settings`,
+      'budget.100': `${consoleUrl}/settings`,
+    })
+    for (const format of ['slack', 'teams'] as const) {
+      const chat = await tellAll(format, { consoleUrl })
+      expect(chat.sent.filter(({ body }) => body.includes(`${consoleUrl}/settings`))).toHaveLength(2)
+    }
+    const call = (record: string) => ({ ...AMBIGUOUS, record })
+    const place = (...records: string[]) =>
+      say({ kind: 'call.ambiguous', calls: records.map(call) }, consoleUrl).chat.action?.url
+    expect([place('x1'), place('x1', 'x2')]).toEqual([
+      `${consoleUrl}/calls/x1`,
+      `${consoleUrl}/calls?q=state%3Aambiguous`,
+    ])
   })
 
   it.each(['slack', 'teams'] as const)('are messages in %s', async (format) => {

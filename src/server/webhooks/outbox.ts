@@ -24,6 +24,8 @@ interface OutboxOptions {
   readonly log: Logger
   readonly canSignIn: boolean
   publicUrl(): string
+  /** Where the console is, if this server has one. */
+  consoleUrl?(): string | undefined
 }
 
 interface Outbox {
@@ -121,12 +123,12 @@ async function tryOne(
 }
 
 async function messageFor(
-  { store, clock, publicUrl, canSignIn }: OutboxOptions,
+  { store, clock, publicUrl, consoleUrl, canSignIn }: OutboxOptions,
   webhook: Webhook,
   { subject, createdAtMs }: DueNotice,
 ): Promise<string | undefined> {
   const happened = { type: subject.kind, atMs: createdAtMs }
-  if (!('approval' in subject)) return bodyOf(webhook, { ...happened, ...say(subject) })
+  if (!('approval' in subject)) return bodyOf(webhook, { ...happened, ...say(subject, consoleUrl?.()) })
   const nowMs = clock.nowMs()
   const approval = await store.approvals.findById(subject.approval)
   if (approval === undefined) return undefined

@@ -26,6 +26,7 @@ interface WebhookRoutesOptions {
   readonly fetch: typeof fetch
   readonly clock: Clock
   publicUrl(): string
+  consoleUrl?(): string | undefined
 }
 
 /** Who is told of what and how that goes, and trying it. Only addresses of the config are written to: none is taken from a request. */

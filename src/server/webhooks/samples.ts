@@ -19,6 +19,7 @@ interface Trial {
   readonly fetch: typeof fetch
   readonly clock: Clock
   publicUrl(): string
+  consoleUrl?(): string | undefined
 }
 
 /** Sends a sample of each kind that a receiver is told of, until one is not taken: the others would fare no better. */
@@ -34,11 +35,11 @@ export async function tryWebhook(webhook: Webhook, trial: Trial): Promise<readon
   return tried
 }
 
-function sampleOf(kind: NoticeKind, webhook: Webhook, { clock, publicUrl }: Trial): string {
+function sampleOf(kind: NoticeKind, webhook: Webhook, { clock, publicUrl, consoleUrl }: Trial): string {
   const nowMs = clock.nowMs()
   const subject = SUBJECTS[kind]
   const happened = { type: kind, atMs: nowMs, isTest: true }
-  if (!('approval' in subject)) return bodyOf(webhook, { ...happened, ...say(subject) })
+  if (!('approval' in subject)) return bodyOf(webhook, { ...happened, ...say(subject, consoleUrl?.()) })
   const words = { approvals: { sign: () => '' }, nowMs, publicUrl: publicUrl(), canSignIn: false }
   // A link decides something; there is nothing here to decide.
   const receiver = { approver: undefined }

@@ -1,3 +1,4 @@
+import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
 import { useEcho } from '../../app/echo.tsx'
 import { useSearchState } from '../../app/search-state.ts'
@@ -13,7 +14,7 @@ import { CopyAs } from './copy-as.tsx'
 import { CredentialUsed } from './credential-used.tsx'
 import { fieldErrorsOf } from './field-errors.ts'
 import { quoted } from './snippets.ts'
-import { isRecord, type ToolDetails } from './tool-data.ts'
+import { isRecord, type ToolDetails, usageQuery } from './tool-data.ts'
 import { useCall } from './use-call.ts'
 
 /** The form is a library of its own, loaded when somebody is here to try a tool. */
@@ -34,6 +35,10 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   useKey('mod+enter', run)
   const answer = call.phase.at === 'answered' ? call.phase.answer : undefined
   const errors = useMemo(() => fieldErrorsOf(answer), [answer])
+  const queries = useQueryClient()
+  useEffect(() => {
+    if (answer !== undefined) void queries.invalidateQueries({ queryKey: usageQuery(tool.base).queryKey })
+  }, [answer, queries, tool.base])
   useEcho(`collet call ${tool.id} ${quoted(JSON.stringify(draft.input))}`)
   return (
     <section className="try" aria-labelledby="try-it" id="try">
