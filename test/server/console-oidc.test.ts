@@ -4,8 +4,10 @@ import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
 import { Secret } from '#core/secret'
+import { settingsOf } from '#server/create-gateway'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sampleTool } from '#testing/samples'
+import { readBlocks } from '../docs/markdown-blocks.ts'
 import {
   type AuthorizationServerOptions,
   CLIENT_SECRET,
@@ -164,4 +166,32 @@ it('an identity provider that is away, or that says no, is said so', async () =>
   fresh.provider.intercept = provider.intercept
   const away = await new Browser().get(`${fresh.server.url}/console/sign-in`)
   expect([away.status, away.text.includes('did not answer as expected')]).toEqual([502, true])
+})
+
+it('docs/recipes/single-sign-on.md: with its config people sign in, and their groups say what they may do', async () => {
+  const [block] = readBlocks('docs/recipes/single-sign-on.md').filter(({ language }) => language === 'json')
+  for (const [group, may] of [
+    ['platform', [200, 200]],
+    ['sales', [200, 403]],
+  ] as const) {
+    const provider = await startAuthorizationServer({ claims: { groups: [group] } })
+    open.push(async () => await provider[Symbol.asyncDispose]())
+    const folder = mkdtempSync(join(mkdirSync(root, { recursive: true }) ?? root, 'recipe-'))
+    writeFileSync(join(folder, 'index.html'), '<html><head></head></html>')
+    const printed = block?.text.replaceAll('https://idp.example.com', provider.issuer) ?? ''
+    // Its address and its upstream are of somebody's network; the provider here gives its application a secret.
+    const { server: _address, sources: _upstream, ...config } = JSON.parse(printed)
+    config.console.signIn.clientSecret = CLIENT_SECRET
+    const settings = await settingsOf(
+      { ...config, tools: [], server: { port: 0 }, store: 'memory:', log: { level: 'silent' } },
+      { folder },
+    )
+    const server = await startServer(settings, { graceMs: 0, consoleFolder: folder })
+    open.push(() => server.close())
+    const browser = new Browser()
+    expect((await signIn(browser, server)).status).toBe(200)
+    const { principal, csrf } = await sessionOf(browser, server)
+    expect(principal.id).toMatch(`jwt:${provider.issuer}#`)
+    expect(await statuses(browser, server, csrf)).toEqual(may)
+  }
 })
