@@ -14,7 +14,7 @@ import { boundLogger, type Clock, type Logger } from '#core/runtime'
 import { isSecretName, Secret } from '#core/secret'
 import { LONGEST_TIMER_MS, type Tool } from '#core/tool'
 import type { LiveRegistry } from '#core/tools/catalog'
-import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
+import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 import { isSame } from './reload.ts'
@@ -35,12 +35,15 @@ export interface OpenSources {
   /** What is known of a source: its options, and whether the configuration has it; `undefined` where there is none. */
   find(key: string): FoundOptions | undefined
   /** A source opened anew beside the one that is served, as the server would, and the way out that it has. */
-  openBeside(
-    key: string,
-    options: SourceOptions,
-  ): Promise<{ readonly source: Source; readonly wayOut: GuardedFetch }>
+  openBeside(key: string, options: SourceOptions): Promise<OpenedSource>
   /** What the configuration says of sources from now on: those of which it says something else are opened anew. */
   govern(next: Pick<Settings, 'sources' | 'approvals'>): Promise<void>
+}
+
+/** Written out, because users of the package see it in its declarations, and the guard's own type is made of Node's. */
+export interface OpenedSource {
+  readonly source: Source
+  readonly wayOut: typeof fetch & { reach(url: URL, signal: AbortSignal): AsyncGenerator<string> }
 }
 
 export interface FoundOptions {
@@ -111,10 +114,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
   }
 
   /** Each has a way out of its own: the operator wrote down where its upstream is, and that opens nothing to others (rule 33). */
-  async function open(
-    key: string,
-    source: SourceOptions,
-  ): Promise<{ readonly source: Source; readonly wayOut: GuardedFetch }> {
+  async function open(key: string, source: SourceOptions): Promise<OpenedSource> {
     const wayOut = (maxResponseBytes: number) =>
       createGuardedFetch({
         ...settings.egress,

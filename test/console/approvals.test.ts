@@ -297,3 +297,27 @@ describe('Approvals', () => {
     })
   })
 })
+
+describe('Approvals on PostgreSQL', () => {
+  const console_ = useConsole({ config: configWith(PAYS), engine: 'postgres' })
+
+  it('shows what waits, and approving lets the call run', async () => {
+    const call = async (): Promise<string> => {
+      const answer = await fetch(`${console_.url}/tools/call`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${KEYS.agent}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ request: { tool_id: 'Bank.Pay', input: { to: 'ann' }, call_id: 'pg-1' } }),
+      })
+      return await answer.text()
+    }
+    expect(await call()).toContain('approval')
+    const page = await console_.page({ path: '/approvals', as: 'operator' })
+    await page.getByRole('link', { name: /Bank\.Pay/ }).click()
+    await page.getByRole('button', { name: 'Approve once' }).click()
+    await page
+      .getByText(/^Approved by operator/)
+      .first()
+      .waitFor()
+    expect(await call()).toContain('done')
+  })
+})

@@ -11,6 +11,7 @@ const VIEWER = 'b'.repeat(40)
 const CHANGING = 'changing.mjs'
 const PROGRAM = 'node_modules/@modelcontextprotocol/server-everything/dist/index.js'
 const oauth = await startAuthorizationServer()
+afterAll(() => oauth[Symbol.asyncDispose]())
 
 /** An MCP server of a few lines, whose tools stand in a file beside it. */
 const SERVER = `
@@ -77,8 +78,6 @@ describe('Connections', () => {
     config: CONFIG,
     files: { [CHANGING]: SERVER, 'tools.json': toolsWith('Works on an issue.') },
   })
-  afterAll(() => oauth[Symbol.asyncDispose]())
-
   const button = (page: Page, name: string | RegExp) =>
     page.getByRole('button', typeof name === 'string' ? { name, exact: true } : { name })
   const card = (page: Page, name: string) =>
@@ -276,5 +275,38 @@ describe('Connections', () => {
     await card(phone, 'Tracker').getByText('What to do.').waitFor()
     await checkAxe(phone, 'connections on a phone')
     await shoot(phone, 'connections-390')
+  })
+})
+
+describe('Connections on PostgreSQL', () => {
+  const console_ = useConsole({
+    config: CONFIG,
+    files: { [CHANGING]: SERVER, 'tools.json': toolsWith('Works on an issue.') },
+    engine: 'postgres',
+  })
+
+  it('adds a source, keeps a secret, and removes both', async () => {
+    const page = await console_.page({ path: '/connections', as: 'operator' })
+    await page.getByLabel('Add a source').fill(`node ${CHANGING}`)
+    await page.getByRole('button', { name: 'Add source' }).click()
+    await page.getByRole('button', { name: 'Start the program' }).click()
+    await page.getByText('with 2 tools.').waitFor()
+    await page.getByLabel('Name', { exact: false }).last().fill('Again')
+    await page.getByRole('dialog').getByRole('button', { name: 'Add source' }).click()
+    await page.getByText('is added, and agents see its tools.').waitFor()
+    await page.getByRole('button', { name: 'Close', exact: true }).click()
+    await page.getByRole('button', { name: 'What can be done with Again' }).click()
+    await page.getByRole('menuitem', { name: 'Remove…' }).click()
+    await page.getByLabel('Type Again to confirm').fill('Again')
+    await page.getByRole('button', { name: 'Remove source' }).click()
+    await page.getByRole('row').filter({ hasText: 'Again' }).waitFor({ state: 'detached' })
+    await page.getByRole('button', { name: 'Set', exact: true }).click()
+    await page.getByLabel('Whose').fill('key:agent')
+    await page.getByLabel('Value').fill('the very secret')
+    await page.getByRole('button', { name: 'Set secret' }).click()
+    await page.getByRole('button', { name: 'Forget…' }).click()
+    await page.getByLabel('Type SMS_KEY to confirm').fill('SMS_KEY')
+    await page.getByRole('button', { name: 'Forget secret' }).click()
+    await page.getByText('Set for nobody · SMS.Send needs it').waitFor()
   })
 })

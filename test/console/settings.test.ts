@@ -53,7 +53,7 @@ describe('Settings: keys', () => {
   it('makes a key that works, shows it once, and names the command', async () => {
     const page = await collet.page({ path: '/settings', as: 'operator' })
     await part(page, 'Keys').getByText('There are no keys in use').waitFor()
-    expect(await echo(page)).toBe('collet keys list')
+    await expect.poll(() => echo(page)).toBe('collet keys list')
     await page.getByRole('button', { name: 'Create key' }).click()
     await dialog(page).getByRole('button', { name: 'Create key' }).click()
     await dialog(page).getByText('Give it a name first').waitFor()
@@ -63,9 +63,11 @@ describe('Settings: keys', () => {
     await dialog(page).getByRole('checkbox', { name: 'mail' }).check()
     await dialog(page).getByLabel('Label').fill(HOSTILE)
     await dialog(page).getByLabel('Expires').selectOption('30')
-    expect(await echo(page)).toBe(
-      `collet keys create support-bot --scope mail:send --scope 'crm:*' --role writter --toolset mail --label '${HOSTILE}' --expires 30d`,
-    )
+    await expect
+      .poll(() => echo(page))
+      .toBe(
+        `collet keys create support-bot --scope mail:send --scope 'crm:*' --role writter --toolset mail --label '${HOSTILE}' --expires 30d`,
+      )
     await checkAxe(page, 'the form of a key')
     await dialog(page).getByRole('button', { name: 'Create key' }).click()
     await dialog(page).getByText('Did you mean "writer"?').waitFor()
@@ -153,9 +155,9 @@ describe('Settings: use, limits, refusals', () => {
     await page.getByRole('button', { name: 'Use', exact: true }).click()
     const use = part(page, 'Use by team')
     await use.getByRole('row', { name: /root/ }).getByText('9', { exact: true }).first().waitFor()
-    expect(await echo(page)).toBe('collet usage --since 24h')
+    await expect.poll(() => echo(page)).toBe('collet usage --since 24h')
     await use.getByRole('button', { name: '7 days' }).click()
-    expect(await echo(page)).toBe('collet usage --since 7d')
+    await expect.poll(() => echo(page)).toBe('collet usage --since 7d')
     await use.getByRole('button', { name: '30 days' }).click()
     await use.getByRole('button', { name: '24 hours' }).click()
     await use.getByRole('link', { name: 'root' }).click()
@@ -188,7 +190,7 @@ describe('Settings: journal', () => {
     await page.getByRole('button', { name: 'Journal', exact: true }).click()
     const journal = part(page, 'Journal')
     await journal.getByText('Not verified since the server started').waitFor()
-    expect(await echo(page)).toBe('collet journal verify')
+    await expect.poll(() => echo(page)).toBe('collet journal verify')
     await journal.getByRole('button', { name: 'Verify now' }).click()
     await journal.getByText(/^Unbroken, /).waitFor()
     await page
@@ -265,7 +267,7 @@ describe('Settings: clients and config', () => {
     }
     await clients.getByRole('button', { name: 'Cursor' }).click()
     await clients.getByLabel('Connect it to').selectOption('mail')
-    expect(await echo(page)).toBe('collet connect cursor --toolset mail')
+    await expect.poll(() => echo(page)).toBe('collet connect cursor --toolset mail')
     await clients.getByText(`${collet.url}/mcp/mail"`).waitFor()
     for (const title of ['MCP', 'OTC', 'OpenTool', 'openwop', 'mail']) {
       await clients.getByRole('button', { name: `Copy ${title} address` }).click()
@@ -283,7 +285,7 @@ describe('Settings: clients and config', () => {
     try {
       await config.getByRole('button', { name: 'Reload config' }).click()
       await config.getByText('nothing').waitFor()
-      expect(await echo(page)).toBe('collet reload')
+      await expect.poll(() => echo(page)).toBe('collet reload')
       writeFileSync(file, before.replace('calls: 10', 'calls: 11'))
       await config.getByRole('button', { name: 'Reload config' }).click()
       await config.getByText('budgets').waitFor()

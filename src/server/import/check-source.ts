@@ -2,10 +2,9 @@ import { existsSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
 import { isToolError } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
-import type { Source } from '#core/ports/source'
 import type { Clock } from '#core/runtime'
 import { Secret } from '#core/secret'
-import type { GuardedFetch } from '#egress/guarded-fetch'
+import type { OpenedSource } from '#server/sources'
 import type { SourceOptions } from '#sources/source-types'
 import { type Look, type Probe, probeDocument, probeMcp, probeOpenTool, probeOtc } from './probe.ts'
 
@@ -38,7 +37,7 @@ interface CheckOptions {
   readonly path: string | undefined
   /** How the source that is served is. */
   readonly view: SourceView | undefined
-  open(): Promise<{ readonly source: Source; readonly wayOut: GuardedFetch }>
+  open(): Promise<OpenedSource>
 }
 
 /** A first start may have to download the program. */
@@ -98,7 +97,7 @@ function plan(options: SourceOptions): readonly StepName[] {
 /** What each step of the plan found, in the same order; throws where one fails. */
 async function* takeSteps(
   options: SourceOptions,
-  world: CheckOptions & { readonly source: Source; readonly wayOut: GuardedFetch },
+  world: CheckOptions & OpenedSource,
 ): AsyncGenerator<string, undefined> {
   const { source, wayOut, signal, view } = world
   const url = addressOf(options)

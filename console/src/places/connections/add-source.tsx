@@ -1,5 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
+import { useSearchState } from '../../app/search-state.ts'
 import { Button } from '../../parts/button.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
 import { Field, TextInput } from '../../parts/field.tsx'
@@ -17,8 +18,14 @@ interface AddSourceProps {
 
 /** Paste an address, a file or a command: what it is is looked at first, and added then. */
 export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
-  const [target, setTarget] = useState('')
-  const [isOpen, setOpen] = useState(false)
+  // The first steps lead here with what was pasted there.
+  const [{ add = '' }, changeAddress] = useSearchState()
+  const [target, setTarget] = useState(add)
+  const [isOpen, setOpen] = useState(add !== '')
+  const close = (): void => {
+    setOpen(false)
+    changeAddress({ add: undefined })
+  }
   return (
     <form
       className="row add grow"
@@ -48,7 +55,7 @@ export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
       >
         Add source
       </Button>
-      <Dialog title="Add a source" isOpen={isOpen} onClose={() => setOpen(false)}>
+      <Dialog title="Add a source" isOpen={isOpen} onClose={close}>
         <Adding
           target={target.trim()}
           known={known}
@@ -56,7 +63,7 @@ export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
             setTarget('')
             onAdded()
           }}
-          onDone={() => setOpen(false)}
+          onDone={close}
         />
       </Dialog>
     </form>

@@ -1,14 +1,147 @@
-import type { ReactNode } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { Navigate, useNavigate } from '@tanstack/react-router'
+import { type ReactNode, useCallback, useState } from 'react'
+import { beginningQuery, serverQuery } from '../../api/server.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
-import { Empty } from '../../parts/states.tsx'
+import { Button } from '../../parts/button.tsx'
+import { Doors } from '../../parts/clients.tsx'
+import { countOf } from '../../parts/format.ts'
+import { Icon } from '../../parts/icon.tsx'
+import { Failed, Loading } from '../../parts/states.tsx'
+import { rememberStart, startState } from './begun.ts'
+import { firstToolQuery } from './first-tool.ts'
+import { AddStep, AgentStep, WhatIsOpen } from './steps.tsx'
+import { TryStep } from './try-step.tsx'
 import './start.css'
 
+const LOOK_AGAIN_MS = 2_000
+
+/** Three steps that are real. Whoever has calls already, or left them, is in the catalog instead. */
 export function StartPage(): ReactNode {
-  useEcho('collet tools')
+  const [before] = useState(startState)
+  const beginning = useQuery({ ...beginningQuery, refetchInterval: LOOK_AGAIN_MS })
+  const [wasCalled, setWasCalled] = useState<boolean>()
+  if (before === 'left') return <Navigate to="/catalog" replace />
+  if (beginning.data === undefined)
+    return (
+      <Page title="Start">
+        {beginning.error === null ? (
+          <Loading what="the first steps" />
+        ) : (
+          <Failed
+            what="The server could not be asked what happened so far"
+            error={beginning.error}
+            onRetry={() => void beginning.refetch()}
+          />
+        )}
+      </Page>
+    )
+  // What this page itself calls is no reason to leave it.
+  if (wasCalled === undefined) setWasCalled(beginning.data.has_calls)
+  if (wasCalled === true && before === 'new') return <Navigate to="/catalog" replace />
+  return <Steps hasTried={beginning.data.has_calls} beginning={beginning.data} />
+}
+
+interface StepsProps {
+  readonly hasTried: boolean
+  readonly beginning: Parameters<typeof AgentStep>[0]['beginning']
+}
+
+function Steps({ hasTried, beginning }: StepsProps): ReactNode {
+  const navigate = useNavigate()
+  const [command, setCommand] = useState('collet tools')
+  const [isTried, setTried] = useState(hasTried)
+  useEcho(command)
+  const tried = useCallback(() => {
+    setTried(true)
+    rememberStart('begun')
+  }, [])
+  const leave = (): void => {
+    rememberStart('left')
+    void navigate({ to: '/catalog' })
+  }
+  const hasSources = useQuery(firstToolQuery).data?.hasSources === true
+  const hasAgent = beginning.agent_call !== null
+  const now = isTried ? (hasSources ? 3 : 2) : 1
   return (
-    <Page title="Start">
-      <Empty title="The first steps come here" />
+    <Page
+      title="Start"
+      sub="Three steps, about a minute"
+      actions={
+        <Button kind="quiet" onClick={leave}>
+          {isTried && hasAgent ? 'Open the catalog' : 'Skip to the catalog'}
+        </Button>
+      }
+    >
+      <div className="start">
+        <ol className="walk">
+          <Step nth={1} now={now} title="Try a tool" isDone={isTried}>
+            <TryStep isDone={isTried} onEcho={setCommand} onDone={tried} />
+          </Step>
+          <Step nth={2} now={now} title="Add a source" isDone={hasSources}>
+            <AddStep isNow={now === 2} onEcho={setCommand} />
+          </Step>
+          <Step nth={3} now={now} title="Connect an agent" isDone={hasAgent}>
+            <AgentStep beginning={beginning} onEcho={setCommand} />
+          </Step>
+        </ol>
+        <Aside />
+      </div>
     </Page>
+  )
+}
+
+interface StepProps {
+  readonly nth: number
+  /** The one whose turn it is. */
+  readonly now: number
+  readonly title: string
+  readonly isDone: boolean
+  readonly children: ReactNode
+}
+
+function Step({ nth, now, title, isDone, children }: StepProps): ReactNode {
+  const isNow = nth === now && !isDone
+  return (
+    <li
+      className={['walk-step', isDone ? 'done' : '', isNow ? 'now' : ''].join(' ').trim()}
+      aria-current={isNow ? 'step' : undefined}
+    >
+      <span className="walk-n" aria-hidden="true">
+        {isDone ? <Icon name="check" size={14} /> : nth}
+      </span>
+      <div>
+        <h2>
+          {title}
+          {isDone && <span className="vh"> (done)</span>}
+        </h2>
+        {children}
+      </div>
+    </li>
+  )
+}
+
+/** What runs here, where it is reached, and what is open. */
+function Aside(): ReactNode {
+  const { data: server } = useQuery(serverQuery())
+  const { data: found } = useQuery(firstToolQuery)
+  if (server === undefined) return <Loading what="the server" rows={4} />
+  return (
+    <aside className="have" aria-labelledby="have-h">
+      <h2 id="have-h">Running here</h2>
+      <dl className="kv">
+        <dt>Address</dt>
+        <dd className="mono clip">{server.url.replace(/^https?:\/\//, '')}</dd>
+        <dt>Store</dt>
+        <dd>{server.store}</dd>
+        <dt>Tools</dt>
+        <dd>{found === undefined ? '' : countOf(found.count, 'tool')}</dd>
+      </dl>
+      <h2>{server.protocols.length} doors, the same tools</h2>
+      <Doors doors={server.protocols} isShort />
+      <h2>What is open</h2>
+      <WhatIsOpen server={server} />
+    </aside>
   )
 }

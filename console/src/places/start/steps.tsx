@@ -1,0 +1,162 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import { type Beginning, type ServerAbout, serverQuery } from '../../api/server.ts'
+import { useSession } from '../../api/session.ts'
+import { over } from '../../app/places.ts'
+import { Button } from '../../parts/button.tsx'
+import { ClientChoice, ClientText } from '../../parts/clients.tsx'
+import { formatClock } from '../../parts/format.ts'
+import { Icon } from '../../parts/icon.tsx'
+import { Note, StateMark, ToolName } from '../../parts/meaning.tsx'
+import { Loading } from '../../parts/states.tsx'
+
+const EXAMPLES = [
+  ['an OpenAPI address', 'https://petstore3.swagger.io/api/v3/openapi.json'],
+  ['an MCP server by URL', 'https://example.com/mcp'],
+  ['an MCP server by its command', 'npx -y @modelcontextprotocol/server-everything'],
+] as const
+
+/** Where tools live already. Connections looks inside first, and adds then. */
+export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
+  const navigate = useNavigate()
+  const isSignedIn = useSession()?.principal != null
+  const [target, setTarget] = useState('')
+  const change = (text: string): void => {
+    setTarget(text)
+    onEcho(`collet import ${text === '' ? 'TARGET' : text}`)
+  }
+  return (
+    <>
+      <p className="soft">
+        Paste where your tools already live. Collet looks inside and shows what it found first.
+      </p>
+      <form
+        className="row"
+        onSubmit={(event) => {
+          event.preventDefault()
+          void navigate({ to: '/connections', search: { add: target.trim() } })
+        }}
+      >
+        <label className="vh" htmlFor="paste">
+          Address, file or command
+        </label>
+        <input
+          id="paste"
+          className="input mono"
+          autoComplete="off"
+          spellCheck={false}
+          placeholder="npx -y @modelcontextprotocol/server-filesystem ~/docs"
+          value={target}
+          onChange={(event) => change(event.currentTarget.value)}
+          onFocus={() => change(target)}
+        />
+        <Button submits kind={isNow ? 'primary' : 'plain'}>
+          Look inside
+        </Button>
+      </form>
+      <p className="row meta dim eg">
+        or{' '}
+        {EXAMPLES.map(([words, text]) => (
+          <button key={text} type="button" className="link plain" onClick={() => change(text)}>
+            {words}
+          </button>
+        ))}
+      </p>
+      {!isSignedIn && (
+        <Note
+          icon="lock"
+          action={
+            <Button isSmall onClick={() => over.set('sign-in')}>
+              Sign in
+            </Button>
+          }
+        >
+          Adding a source needs a sign-in: open the one-time link that <code>collet serve</code> printed.
+        </Note>
+      )}
+    </>
+  )
+}
+
+interface AddStepProps {
+  /** It is this one's turn. */
+  readonly isNow: boolean
+  readonly onEcho: (command: string) => void
+}
+
+/** What to paste into the agent, and the moment in which its first call arrives. */
+export function AgentStep({ beginning, onEcho }: AgentStepProps): ReactNode {
+  const { data: server } = useQuery(serverQuery())
+  const [chosen, setChosen] = useState('claude-code')
+  if (server === undefined) return <Loading what="the clients" rows={2} />
+  const client = server.clients.find(({ name }) => name === chosen) ?? server.clients[0]
+  if (client === undefined)
+    return <p className="soft">Agents connect over MCP, which the config of this server turns off.</p>
+  return (
+    <>
+      <ClientChoice
+        clients={server.clients}
+        value={client.name}
+        onChange={(name) => {
+          setChosen(name)
+          onEcho(`collet connect ${name}`)
+        }}
+      />
+      <ClientText client={client} />
+      <Arrival beginning={beginning} />
+    </>
+  )
+}
+
+interface AgentStepProps {
+  readonly beginning: Beginning
+  readonly onEcho: (command: string) => void
+}
+
+function Arrival({ beginning: { agent_call: call } }: { readonly beginning: Beginning }): ReactNode {
+  if (call === null)
+    return (
+      <p className="row meta dim wait" role="status">
+        <Icon name="running" size={14} className="is-running spin" />
+        <span>Waiting for the first call from an agent. This page will show it.</span>
+      </p>
+    )
+  return (
+    <p className="row meta wait" role="status">
+      <StateMark state="succeeded" label="The first call from an agent is here" />
+      <ToolName name={call.tool} />
+      <span className="dim num">{formatClock(call.at)}</span>
+      <Link className="link" to="/calls/$record" params={{ record: call.record }}>
+        See it in Calls
+      </Link>
+    </p>
+  )
+}
+
+/** What everybody may do here, and what somebody has to sign in for: said at once. */
+export function WhatIsOpen({ server }: { readonly server: ServerAbout }): ReactNode {
+  const session = useSession()
+  const isSignedIn = session?.principal != null
+  return (
+    <ul className="open">
+      <li>
+        <Icon name="check" size={14} className="is-succeeded" />
+        <span>
+          Listing and trying tools{server.needs_key ? '' : ', for everybody who reaches this address'}
+        </span>
+      </li>
+      <li>
+        <Icon
+          name={isSignedIn ? 'check' : 'lock'}
+          size={14}
+          className={isSignedIn ? 'is-succeeded' : undefined}
+        />
+        <span>
+          Adding sources, making keys, deciding approvals, settling calls
+          {isSignedIn ? ': you are signed in' : ': after a sign-in'}
+        </span>
+      </li>
+    </ul>
+  )
+}

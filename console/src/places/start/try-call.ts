@@ -1,0 +1,72 @@
+import { useState } from 'react'
+import { ApiError, reach, sessionGone } from '../../api/client.ts'
+
+/** What came of a call of a tool that changes nothing. */
+export interface Outcome {
+  readonly isGood: boolean
+  /** The value as JSON, or why there is none. */
+  readonly text: string
+  readonly tookMs: number
+  /** The recorded call, for a link to it. */
+  readonly record: string | undefined
+}
+
+interface TryCall {
+  readonly isRunning: boolean
+  readonly outcome: Outcome | undefined
+  run(tool: string, input: unknown): Promise<void>
+}
+
+/** A real call over OTC. Nothing is kept of one that breaks off: what only computes or reads may simply be called again. */
+export function useTryCall(): TryCall {
+  const [isRunning, setRunning] = useState(false)
+  const [outcome, setOutcome] = useState<Outcome>()
+  return {
+    isRunning,
+    outcome,
+    async run(tool, input) {
+      setRunning(true)
+      const startedAt = performance.now()
+      try {
+        setOutcome(await call(tool, input, startedAt))
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error
+        const text = `${error.message} Run it again when it does.`
+        setOutcome({ isGood: false, text, tookMs: performance.now() - startedAt, record: undefined })
+      } finally {
+        setRunning(false)
+      }
+    },
+  }
+}
+
+interface OtcAnswer {
+  readonly result?: {
+    readonly success: boolean
+    readonly value?: unknown
+    readonly error?: { readonly message?: string }
+  }
+  readonly message?: string
+}
+
+async function call(tool: string, input: unknown, startedAt: number): Promise<Outcome> {
+  const callId = crypto.randomUUID()
+  const body = { request: { tool_id: tool, call_id: callId, input } }
+  const response = await reach('/tools/call', { method: 'POST', body })
+  if (response.status === 401) sessionGone.set(true)
+  const { result, message }: OtcAnswer = await response.json()
+  const isGood = result?.success === true
+  return {
+    isGood,
+    tookMs: performance.now() - startedAt,
+    text: isGood ? JSON.stringify(result.value) : (result?.error?.message ?? message ?? 'It was refused.'),
+    record: result === undefined ? undefined : await recordOf(callId),
+  }
+}
+
+async function recordOf(callId: string): Promise<string | undefined> {
+  const response = await reach(`/calls/${callId}`)
+  if (!response.ok) return undefined
+  const { record }: { readonly record?: string } = await response.json()
+  return record
+}

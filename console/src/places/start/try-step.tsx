@@ -1,0 +1,127 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useEffect, useState } from 'react'
+import { useSession } from '../../api/session.ts'
+import { Button } from '../../parts/button.tsx'
+import { Field, TextInput } from '../../parts/field.tsx'
+import { formatDuration } from '../../parts/format.ts'
+import { StateMark, ToolName } from '../../parts/meaning.tsx'
+import { Failed, Loading } from '../../parts/states.tsx'
+import { type FirstTool, firstToolQuery, inputOf } from './first-tool.ts'
+import { type Outcome, useTryCall } from './try-call.ts'
+
+interface TryStepProps {
+  /** It was done before: the next step is what to do now. */
+  readonly isDone: boolean
+  /** Hears the command that does the same. */
+  readonly onEcho: (command: string) => void
+  readonly onDone: () => void
+}
+
+/** A real call of a real tool, right here. */
+export function TryStep({ isDone, onEcho, onDone }: TryStepProps): ReactNode {
+  const found = useQuery(firstToolQuery)
+  const session = useSession()
+  if (found.error !== null)
+    return (
+      <Failed what="The tools could not be read" error={found.error} onRetry={() => void found.refetch()} />
+    )
+  if (found.data === undefined) return <Loading what="a tool" rows={2} />
+  const { first, count } = found.data
+  if (session?.server.isOpen === false && session.principal?.isOperator === true)
+    return (
+      <p className="soft">
+        The link signs you in to look after the server; it calls no tools. Create a key in{' '}
+        <Link className="link" to="/settings">
+          Settings
+        </Link>
+        , and sign in with it to try one.
+      </p>
+    )
+  if (first === null)
+    return (
+      <p className="soft">
+        {count === 0
+          ? 'There are no tools here yet. Add a source first: its tools appear in the catalog.'
+          : 'Choose one in the '}
+        {count > 0 && (
+          <>
+            <Link className="link" to="/catalog">
+              catalog
+            </Link>
+            : each has a page to try it.
+          </>
+        )}
+      </p>
+    )
+  return <TryTool {...first} isDone={isDone} onEcho={onEcho} onDone={onDone} />
+}
+
+function TryTool({ tool, fields, isDone, onEcho, onDone }: FirstTool & TryStepProps): ReactNode {
+  const [values, setValues] = useState<Readonly<Record<string, string>>>({})
+  const { isRunning, outcome, run } = useTryCall()
+  const input = inputOf(fields, values)
+  const command = `collet call ${tool.base} '${JSON.stringify(input).replaceAll("'", `'\\''`)}'`
+  useEffect(() => onEcho(command), [command, onEcho])
+  const isAnswered = outcome !== undefined
+  useEffect(() => {
+    if (isAnswered) onDone()
+  }, [isAnswered, onDone])
+  return (
+    <>
+      <p className="soft">
+        <Link className="tool-name-link" to="/tools/$id" params={{ id: tool.base }}>
+          <ToolName name={tool.base} />
+        </Link>{' '}
+        {tool.policy.tier === 'pure' ? 'only computes' : 'only reads'}.{' '}
+        {fields.length === 0 ? 'Run it.' : 'Change a value and run it.'}
+      </p>
+      <form
+        className="mini"
+        onSubmit={(event) => {
+          event.preventDefault()
+          void run(tool.base, input)
+        }}
+      >
+        {fields.map(({ name, kind, example }) => (
+          <Field key={name} label={name}>
+            {(control) => (
+              <TextInput
+                {...control}
+                isMono
+                inputMode={kind === 'number' ? 'decimal' : 'text'}
+                value={values[name] ?? example}
+                onChange={(event) => setValues({ ...values, [name]: event.currentTarget.value })}
+              />
+            )}
+          </Field>
+        ))}
+        <Button submits writes icon="play" isBusy={isRunning} kind={isDone ? 'plain' : 'primary'}>
+          {isAnswered ? 'Run again' : 'Run'}
+        </Button>
+        {outcome !== undefined && <Answer outcome={outcome} />}
+      </form>
+    </>
+  )
+}
+
+const LONGEST_VALUE = 40
+
+function Answer({ outcome: { isGood, text, tookMs, record } }: { readonly outcome: Outcome }): ReactNode {
+  return (
+    <output className="mini-out">
+      <b className={isGood ? 'num clip' : 'clip said'} title={text}>
+        {text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text}
+      </b>
+      <span className="row meta">
+        <StateMark state={isGood ? 'succeeded' : 'failed'} label={isGood ? 'Succeeded' : 'Failed'} />
+        <span className="dim num">{formatDuration(tookMs)}</span>
+        {record !== undefined && (
+          <Link className="link" to="/calls/$record" params={{ record }}>
+            See it in Calls
+          </Link>
+        )}
+      </span>
+    </output>
+  )
+}

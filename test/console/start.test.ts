@@ -1,0 +1,195 @@
+import { join } from 'node:path'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { Page } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
+import { sized } from '../size.ts'
+import { checkAxe, shoot, useConsole } from './harness.ts'
+
+const PROGRAM = join(
+  import.meta.dirname,
+  '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
+)
+const MOST_MS = 1_500
+
+const TOOLS = `[
+  {
+    [Symbol.for('collet.tool')]: true,
+    id: 'Calculator.Add@1.0.0',
+    description: 'Adds two numbers.',
+    input: {
+      type: 'object',
+      properties: {
+        a: { type: 'number', description: 'One.', default: 2 },
+        b: { type: 'number', description: 'The other.', default: 3 },
+      },
+      required: ['a', 'b'],
+    },
+    output: { type: 'number' },
+    policy: { safetyTier: 'pure' },
+    run: ({ a, b }) => a + b,
+  },
+  {
+    [Symbol.for('collet.tool')]: true,
+    id: 'Bank.Pay@1.0.0',
+    description: 'Pays.',
+    input: { type: 'object' },
+    output: {},
+    policy: { safetyTier: 'write', approval: 'always' },
+    run: () => 'paid',
+  },
+]`
+
+const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
+const echo = (page: Page): Promise<string> => page.locator('.echo code').innerText()
+const step = (page: Page, name: string) =>
+  page.locator('.walk-step').filter({ has: page.getByRole('heading', { name }) })
+
+describe('the first steps', () => {
+  const collet = useConsole({ config: `export default { tools: ${TOOLS} }` })
+
+  it('are there within a second and a half, and say what is open', async () => {
+    const times: number[] = []
+    for (let nth = 0; nth < 3; nth += 1) {
+      const page = await collet.page({ path: '/' })
+      const startedAt = performance.now()
+      await page.goto(`${collet.url}/console`)
+      await button(page, 'Run').waitFor()
+      times.push(performance.now() - startedAt)
+      await page.close()
+    }
+    const fastest = Math.min(...times)
+    process.stdout.write(`interactive after ${times.map((ms) => Math.round(ms)).join(', ')} ms\n`)
+    expect(fastest).toBeLessThan(MOST_MS)
+    const page = await collet.page({ path: '/' })
+    await page.getByText('Listing and trying tools, for everybody who reaches this address').waitFor()
+    await page.getByText('deciding approvals, settling calls: after a sign-in').waitFor()
+    await step(page, 'Add a source').getByText('Adding a source needs a sign-in').waitFor()
+    await button(page, 'Run').waitFor()
+    await expect.poll(() => echo(page)).toBe(`collet call Calculator.Add '{"a":2,"b":3}'`)
+    await checkAxe(page, 'Start')
+    await shoot(page, 'start-new')
+  })
+
+  it('run a tool, wait for an agent, and are left for good', async () => {
+    const page = await collet.page({ path: '/' })
+    await page.getByLabel('b', { exact: true }).fill('40')
+    await expect.poll(() => echo(page)).toBe(`collet call Calculator.Add '{"a":2,"b":40}'`)
+    await button(page, 'Run').click()
+    await step(page, 'Try a tool').getByText('42', { exact: true }).waitFor()
+    await step(page, 'Try a tool').getByText('Succeeded').waitFor()
+    await page.getByLabel('a', { exact: true }).fill('two')
+    await button(page, 'Run again').click()
+    await step(page, 'Try a tool').getByText('Failed').waitFor()
+    await page.getByLabel('a', { exact: true }).fill('3')
+    await button(page, 'Run again').click()
+    await step(page, 'Try a tool').getByText('43', { exact: true }).waitFor()
+    await checkAxe(page, 'Start with a tool that was tried')
+
+    await page.reload()
+    await step(page, 'Try a tool').getByText('(done)').waitFor()
+    const add = step(page, 'Add a source')
+    await add.getByRole('button', { name: 'an OpenAPI address' }).click()
+    expect(await page.getByLabel('Address, file or command').inputValue()).toMatch(/openapi\.json$/)
+    await add.getByRole('button', { name: 'an MCP server by URL' }).click()
+    await add.getByRole('button', { name: 'an MCP server by its command' }).click()
+    await expect.poll(() => echo(page)).toBe('collet import npx -y @modelcontextprotocol/server-everything')
+    await add.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('dialog').getByText('npx collet sign-in').waitFor()
+    await page.keyboard.press('Escape')
+
+    const agent = step(page, 'Connect an agent')
+    await agent.getByText('Waiting for the first call from an agent').waitFor()
+    await agent.getByRole('button', { name: 'VS Code' }).click()
+    await agent.getByText('"servers"').waitFor()
+    await expect.poll(() => echo(page)).toBe('collet connect vscode')
+    await agent.getByRole('button', { name: 'Claude Code' }).click()
+    await shoot(page, 'start')
+    const client = new Client({ name: 'agent', version: '1.0.0' })
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${collet.url}/mcp`)))
+    await client.callTool({ name: 'Calculator_Add', arguments: { a: 1, b: 1 } })
+    await client.close()
+    await agent.getByText('The first call from an agent is here').waitFor()
+    await checkAxe(page, 'Start with an agent')
+    await button(page, 'Copy MCP address').click()
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(`${collet.url}/mcp`)
+
+    await button(page, 'Open the catalog').click()
+    await page.waitForURL('**/console/catalog')
+    await page.goto(`${collet.url}/console`)
+    await page.waitForURL('**/console/catalog')
+    const other = await collet.page({ path: '/' })
+    await other.waitForURL('**/console/catalog')
+  })
+
+  it('fit a phone', async () => {
+    const page = await collet.page({ path: '/catalog', width: 390, height: 844 })
+    await page.evaluate('localStorage.setItem("collet-start", "begun")')
+    await page.goto(`${collet.url}/console`)
+    await step(page, 'Connect an agent').getByRole('button', { name: 'Cursor' }).click()
+    await checkAxe(page, 'Start on a phone')
+    await shoot(page, 'start-390')
+  })
+})
+
+describe('the first steps, where there is nothing to try', () => {
+  const key = 'a-key-that-is-long-enough-for-a-test'
+  const collet = useConsole({
+    config: `export default { tools: [], auth: { apiKeys: [{ id: 'ann', key: '${key}', scopes: [] }] } }`,
+  })
+
+  it('say what to do instead', async () => {
+    const page = await collet.page({ path: '/', as: { key } })
+    await page.getByText('There are no tools here yet. Add a source first').waitFor()
+    const operator = await collet.page({ path: '/', as: 'operator' })
+    await operator.getByText('it calls no tools').waitFor()
+    await operator.getByText('you are signed in').waitFor()
+    await checkAxe(operator, 'Start of the operator')
+    await button(operator, 'Skip to the catalog').click()
+    await operator.waitForURL('**/console/catalog')
+  })
+})
+
+const ENGINES = ['sqlite', 'postgres'] as const
+
+describe.each(ENGINES.slice(0, sized(1, 2)))('a newcomer on %s', (engine) => {
+  const collet = useConsole({ config: `export default { tools: ${TOOLS} }`, engine })
+
+  it('tries a tool, adds an MCP server by its command, approves a call and finds it all in Calls', async () => {
+    const page = await collet.page({ path: '/' })
+    await button(page, 'Run').click()
+    await step(page, 'Try a tool').getByText('Succeeded').waitFor()
+
+    // The link that was printed where the server was started.
+    await page.goto(await collet.link())
+    await page.goto(`${collet.url}/console`)
+    await page.getByLabel('Address, file or command').fill(`node ${PROGRAM}`)
+    await button(page, 'Look inside').click()
+    await button(page, 'Start the program').click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Add source' }).click()
+    await page.getByRole('link', { name: 'See its tools' }).click()
+    await page.getByRole('link', { name: /echo/ }).first().click()
+    await button(page, 'Run')
+      .or(page.getByRole('button', { name: /^Run/ }))
+      .first()
+      .waitFor()
+
+    await page.goto(`${collet.url}/console/tools/Bank.Pay`)
+    await page.getByRole('button', { name: /^Run for real/ }).click()
+    await page.getByText('waits for approval').first().waitFor()
+    await page
+      .getByRole('navigation', { name: 'Places' })
+      .getByRole('link', { name: /^Approvals/ })
+      .click()
+    await page.getByRole('link', { name: /Bank\.Pay/ }).click()
+    await button(page, 'Approve once').click()
+    await page
+      .getByText(/approved/i)
+      .first()
+      .waitFor()
+
+    await page.goto(`${collet.url}/console/calls`)
+    await page.getByText('Calculator.Add').first().waitFor()
+    await page.getByText('Bank.Pay').first().waitFor()
+  })
+})
