@@ -105,35 +105,6 @@ describe('who sees which tools', () => {
     expect((await list('k-theirs')).text).not.toContain('books')
   })
 
-  it.each([
-    ['the wide one first', ['?toolset=mail', '']],
-    ['the narrow one first', ['', '?toolset=mail']],
-  ])('tells of no toolset that was not given, whoever looked before: %s (rule 2)', async (_, order) => {
-    // Made anew: what the first one to look sees is kept for the next.
-    const fresh = await start({
-      tools,
-      toolsets: new Map([
-        ['mail', { include: ['Mail.*'], exclude: [] }],
-        ['secret', { include: ['Mail.Send'], exclude: [] }],
-      ]),
-      auth: {
-        apiKeys: [key('root', ['*']), key('mailer', ['*'], { tools: ['toolset:mail'] })],
-        jwt: undefined,
-      },
-    })
-    const seen = async (query: string) => {
-      const name = query === '' ? 'k-mailer' : 'k-root'
-      const answer = await fresh.ask(`/admin/tools${query}`, { key: name })
-      return [name, rowOf(answer, 'Mail.Send').toolsets]
-    }
-    const wanted = { 'k-root': ['mail', 'secret'], 'k-mailer': ['mail'] }
-    for (const round of [order, order])
-      for (const query of round) {
-        const [name, toolsets] = await seen(query)
-        expect([name, toolsets]).toEqual([name, Reflect.get(wanted, name)])
-      }
-  })
-
   it('needs a good credential where callers need one', async () => {
     expect((await server.ask('/admin/tools')).status).toBe(401)
     expect((await list('k-wrong')).status).toBe(401)
