@@ -1,7 +1,7 @@
 import { type ButtonHTMLAttributes, type ReactNode, useEffect, useState } from 'react'
 import { connection } from '../api/connection.ts'
-import { copyText } from '../copy-text.ts'
 import { useStore } from '../store.ts'
+import { copyText } from './copy-text.ts'
 import { Icon, type IconName } from './icon.tsx'
 
 export interface ButtonProps
