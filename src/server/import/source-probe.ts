@@ -6,6 +6,7 @@ import type { Discovery } from '#core/ports/source'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { badRequest } from '#server/admin/access'
+import { wordsOf } from './command-words.ts'
 import { type Detection, detectFile, detectUrl, foundCommand, suggestKey } from './detect.ts'
 import { createImportFetch, type FoundSource, previewSource, stderrLogger } from './probe.ts'
 
@@ -118,18 +119,6 @@ async function detectHere(target: string, folder: string, tell: Looking['tell'])
   const words = wordsOf(target)
   tell('step', { text: `Starting ${cleanText(words.join(' '))}` })
   return { found: foundCommand(words, folder), seen: [] }
-}
-
-/** As a shell would cut it, quotes and all; nothing of it is run by a shell. */
-function wordsOf(text: string): readonly string[] {
-  const found = text.matchAll(/(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|((?:[^\s"'\\]|\\.)+))+/gs)
-  return [...found].map(([word]) =>
-    word.replace(
-      /"((?:[^"\\]|\\.)*)"|'([^']*)'|\\(.)/gs,
-      (_whole, double: string | undefined, single: string | undefined, escaped: string | undefined) =>
-        double?.replace(/\\(["\\$`])/g, '$1') ?? single ?? escaped ?? '',
-    ),
-  )
 }
 
 /** With what an MCP server says of its tools, so that its reader can choose to believe it. */
