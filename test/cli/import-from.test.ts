@@ -1,4 +1,6 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -186,6 +188,24 @@ describe('collet import --from', () => {
     expect(stderr).toContain('Good is added, 1 tool.')
     expect(stderr).toContain('run "collet import --from list.json" again')
     expect(await stored()).toMatchObject([{ key: 'Good', options: { connectTimeoutMs: 1000 } }])
+  })
+
+  it('says what to do about a credential that is not taken, and takes no advice from what a server writes', async () => {
+    const shut = createServer((_request, response) => response.writeHead(401).end())
+    await new Promise<void>((resolve) => shut.listen(0, '127.0.0.1', resolve))
+    const { port } = shut.address() as AddressInfo
+    const script = "console.error('ENOENT connectTimeoutMs HTTP 401'); process.exit(1)"
+    write('list.json', {
+      mcpServers: {
+        shut: { type: 'http', url: `http://127.0.0.1:${port}/mcp`, headers: { Authorization: 'Bearer old' } },
+        liar: { command: process.execPath, args: ['-e', script] },
+      },
+    })
+    const { stderr } = await run(['--from', 'list.json', '--yes']).finally(() => shut.close())
+    expect(stderr).toMatch(/shut was not added: .*Write a token that may list tools into its headers\./)
+    const liar = stderr.split('\n').find((line) => line.includes('liar was not added')) ?? ''
+    expect(liar).toContain('last words')
+    expect(liar).not.toMatch(/Install|--timeout|Write a token/)
   })
 
   it('asks once whether to believe them, once whether to add them, and for what the client would ask', async () => {

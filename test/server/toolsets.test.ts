@@ -256,3 +256,28 @@ it('words that match nothing are said at the start', async () => {
   )
   await started.close()
 })
+
+it.each([
+  ['the wide one first', ['k-root', 'k-mailer']],
+  ['the narrow one first', ['k-mailer', 'k-root']],
+])('the listing tells of no toolset that was not given, whoever looked before: %s', async (_, order) => {
+  // What the first to look is told is kept for the next, so each order has a server of its own.
+  const auth = {
+    apiKeys: [key('root', ['*']), key('mailer', ['*'], { tools: ['toolset:mail'] })],
+    jwt: undefined,
+  }
+  const fresh = await startPrincipalsServer({ toolsets: TOOLSETS, auth })
+  try {
+    const seen = async (credential: string) => {
+      const { json } = await fresh.ask('/admin/tools?toolset=mail', { key: credential })
+      return [credential, json.tools.find(({ id }: { id: string }) => id === 'Open.Say')?.toolsets]
+    }
+    for (const credential of [...order, ...order])
+      expect(await seen(credential)).toEqual([
+        credential,
+        credential === 'k-root' ? ['mail', 'safe'] : ['mail'],
+      ])
+  } finally {
+    await fresh.stop()
+  }
+})

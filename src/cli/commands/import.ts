@@ -11,9 +11,9 @@ import {
   UsageError,
 } from '#cli/command'
 import { CHOICE_OPTIONS, type ChoiceOption, ImportChoices } from '#cli/import/choices'
-import { FROM_NAMES, importFrom, isServerList, withAdvice } from '#cli/import/from'
+import { FROM_NAMES, importFrom, isServerList } from '#cli/import/from'
 import { choosePlace, endKnown, refuseConfigured } from '#cli/import/place'
-import { previewSource, warningsOf } from '#cli/import/preview'
+import { previewSource, warningsOf, withAdvice } from '#cli/import/preview'
 import { SourceShelf } from '#cli/import/shelf'
 import { confirm, readHidden } from '#cli/input'
 import { counted } from '#cli/output'
@@ -290,7 +290,7 @@ async function lookInside(
   if (preview.isUsage) throw new CommandFailure(EXIT.usage, `It cannot be used like this: ${preview.why}`)
   throw new CommandFailure(
     EXIT.server,
-    `It looks like ${found.what}, but its tools cannot be read: ${withAdvice(preview.why)} Nothing was added.`,
+    `It looks like ${found.what}, but its tools cannot be read: ${withAdvice(preview)} Nothing was added.`,
   )
 }
 

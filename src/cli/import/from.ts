@@ -16,7 +16,7 @@ import { clientFiles, clientPlace, MCP_CLIENTS, mcpClient } from '#server/import
 import { keyFrom } from '#server/import/detect'
 import { isLoopback } from '#server/safety'
 import type { ImportChoices } from './choices.ts'
-import { previewSource, warningsOf } from './preview.ts'
+import { previewSource, warningsOf, withAdvice } from './preview.ts'
 import { freeKey, type KnownSource, renewedText, type SourceShelf } from './shelf.ts'
 
 /** The clients that `--from` knows. */
@@ -85,15 +85,6 @@ async function askToStart(fresh: readonly Fresh[], file: string, context: Comman
 /** Whether a file lists MCP servers. */
 export function isServerList(file: string, folder: string): boolean {
   return readServerList(readFileSync(file, 'utf8'), file, folder) !== undefined
-}
-
-/** Why a server does not answer, and what to do about it as far as the reason tells. */
-export function withAdvice(why: string): string {
-  const sentence = /[.!?]$/.test(why) ? why : `${why}.`
-  if (why.includes('connectTimeoutMs')) return `${sentence} Give it longer with --timeout SECONDS.`
-  if (why.includes('ENOENT')) return `${sentence} Install that program, or write its whole path.`
-  if (/HTTP 40[13]/.test(why)) return `${sentence} Write a token that may list tools into its headers.`
-  return sentence
 }
 
 interface Lists {
@@ -303,7 +294,7 @@ async function lookAt(
     if (preview.kind === 'failed') {
       output.error(`${shown} does not answer`)
       const old = isOldTransport(options) ? ` ${OLD_TRANSPORT}` : ''
-      return { name, why: `${withAdvice(preview.why)}${old}` }
+      return { name, why: `${withAdvice(preview)}${old}` }
     }
     const { discovery, tookMs } = preview
     const tools = choices.narrow(discovery.tools, options)

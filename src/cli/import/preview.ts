@@ -2,12 +2,18 @@ import type { CommandContext } from '#cli/command'
 import { idleOverrides } from '#core/imports/overrides'
 import { suspicionsOf } from '#core/imports/suspicions'
 import type { JsonObject } from '#core/json'
-import type { Discovery, OfferedTool } from '#core/ports/source'
+import type { Discovery, OfferedTool, UpstreamLack } from '#core/ports/source'
+
+interface Failure {
+  readonly kind: 'failed'
+  readonly why: string
+  /** Its options are wrong. */
+  readonly isUsage: boolean
+  readonly lacks: UpstreamLack | undefined
+}
 
 /** What is seen of a source before it is added. */
-type Preview =
-  | { readonly kind: 'seen'; readonly discovery: Discovery; readonly tookMs: number }
-  | { readonly kind: 'failed'; readonly why: string; readonly isUsage: boolean }
+type Preview = { readonly kind: 'seen'; readonly discovery: Discovery; readonly tookMs: number } | Failure
 
 interface PreviewOptions {
   readonly send: typeof fetch
@@ -35,9 +41,21 @@ export async function previewSource(
   const preview = await look(key, options, { services, signal })
   if (preview.kind === 'seen')
     return { kind: 'seen', discovery: preview.discovery, tookMs: clock.monotonicMs() - startedMs }
-  const isUsage = preview.kind === 'refused'
-  const why = preview.kind === 'refused' ? preview.problems.join('; ') : preview.why
-  return { kind: 'failed', why, isUsage }
+  if (preview.kind === 'refused')
+    return { kind: 'failed', why: preview.problems.join('; '), isUsage: true, lacks: undefined }
+  return { ...preview, isUsage: false }
+}
+
+const ADVICE: Readonly<Record<UpstreamLack, string>> = {
+  time: 'Give it longer with --timeout SECONDS.',
+  program: 'Install that program, or write its whole path.',
+  credential: 'Write a token that may list tools into its headers.',
+}
+
+/** Why a server does not answer, and what to do about it as far as that is known. */
+export function withAdvice({ why, lacks }: Pick<Failure, 'why' | 'lacks'>): string {
+  const sentence = /[.!?]$/.test(why) ? why : `${why}.`
+  return lacks === undefined ? sentence : `${sentence} ${ADVICE[lacks]}`
 }
 
 /** More than this many confuse most models. */

@@ -148,3 +148,17 @@ export interface Source {
   /** Ends connections and processes. */
   close(): Promise<void>
 }
+
+/** What an upstream that gives no tools would need from the operator. */
+export type UpstreamLack = 'time' | 'program' | 'credential'
+
+/** Why an upstream gives no tools, where the operator can do something about it: the cause of what a source throws. */
+export class UpstreamLacks extends Error {
+  override readonly name = 'UpstreamLacks'
+  readonly lack: UpstreamLack
+
+  constructor(lack: UpstreamLack, message: string, options: ErrorOptions) {
+    super(message, options)
+    this.lack = lack
+  }
+}

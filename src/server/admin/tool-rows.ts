@@ -1,4 +1,5 @@
 import { type ApprovalRules, writtenFor } from '#core/approvals/approvals'
+import { BoundedMap } from '#core/bounded-map'
 import { compareVersions } from '#core/ids'
 import type { PinView } from '#core/imports/pin-view'
 import { toolkitOf } from '#core/imports/project'
@@ -39,12 +40,12 @@ export interface Viewer {
 const MOST_VIEWS = 4
 
 /**
- * All tools of one catalog in one answer (`ToolListing`). Rows are the same for all who share the catalog and are made once;
- * what changes by itself, sources, credentials and held changes, stands beside them in small tables.
+ * All tools of one catalog in one answer (`ToolListing`). Rows are the same for all who share the catalog and hear of the same
+ * toolsets, and are made once; what changes by itself, sources, credentials and held changes, stands beside them in small tables.
  */
 export class ToolListings {
   readonly #parts: ListingParts
-  readonly #rows = new WeakMap<Catalog, { readonly rules: ApprovalRules; readonly made: Promise<Rows> }>()
+  readonly #rows = new WeakMap<Catalog, BoundedMap<string, MadeRows>>()
   readonly #views = new PreparedViews(MOST_VIEWS)
   #made = 0
 
@@ -61,15 +62,21 @@ export class ToolListings {
 
   #rowsOf({ catalog, principal }: Viewer): Promise<Rows> {
     const rules = this.#parts.approvals()
-    const known = this.#rows.get(catalog)
-    if (known?.rules === rules) return known.made
+    const toolsets = [...shownToolsets(principal, this.#parts.toolsets())]
+    const tellsTenants = isOperator(principal)
+    // Two who share a catalog need not hear of the same toolsets (rule 2).
+    const shown = JSON.stringify([tellsTenants, ...toolsets.map(([name]) => name)])
+    const kept = this.#rows.get(catalog) ?? new BoundedMap<string, MadeRows>({ entries: MOST_VIEWS })
+    this.#rows.set(catalog, kept)
+    const known = kept.get(shown)
+    if (known?.rules === rules) {
+      // Set on every use, so that the one dropped is the one unused for longest.
+      kept.set(shown, known)
+      return known.made
+    }
     this.#made += 1
-    const made = makeRows(this.#made, catalog, {
-      rules,
-      toolsets: [...shownToolsets(principal, this.#parts.toolsets())],
-      tellsTenants: isOperator(principal),
-    })
-    this.#rows.set(catalog, { rules, made })
+    const made = makeRows(this.#made, catalog, { rules, toolsets, tellsTenants })
+    kept.set(shown, { rules, made })
     return made
   }
 
@@ -139,6 +146,11 @@ export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): To
 export function hasApprovalRule(tool: Tool, { when, whenPerTool }: ApprovalRules): boolean {
   if (tool.policy.approval !== 'conditional') return false
   return when !== undefined || (whenPerTool.size > 0 && writtenFor(whenPerTool, tool).length > 0)
+}
+
+interface MadeRows {
+  readonly rules: ApprovalRules
+  readonly made: Promise<Rows>
 }
 
 interface Rows {

@@ -5,7 +5,7 @@ import { readOptions } from '#client/options'
 import { ToolDirectory } from '#client/tool-directory'
 import { isToolError } from '#core/errors'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
-import type { Discovery, SourceServices } from '#core/ports/source'
+import { type Discovery, type SourceServices, type UpstreamLack, UpstreamLacks } from '#core/ports/source'
 import { type Logger, SILENT_LOGGER } from '#core/runtime'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import { serverBaseUrl } from '#protocols/opentool/codec-document'
@@ -342,7 +342,7 @@ type Preview =
   | { readonly kind: 'seen'; readonly discovery: Discovery; readonly reason?: string }
   /** Its options are wrong. */
   | { readonly kind: 'refused'; readonly problems: readonly string[] }
-  | { readonly kind: 'failed'; readonly why: string }
+  | { readonly kind: 'failed'; readonly why: string; readonly lacks: UpstreamLack | undefined }
 
 /** Opens a source as a server would, reads what it offers, and closes it. */
 export async function previewSource(
@@ -362,10 +362,21 @@ export async function previewSource(
     return { kind: 'seen', discovery, ...(reason === undefined ? {} : { reason }) }
   } catch (error) {
     signal.throwIfAborted()
-    return { kind: 'failed', why: reasonOf(error) }
+    return { kind: 'failed', why: reasonOf(error), lacks: lackOf(error) }
   } finally {
     await source.close()
   }
+}
+
+const DEEPEST_CAUSE = 8
+
+function lackOf(error: unknown): UpstreamLack | undefined {
+  let cause = error
+  for (let depth = 0; depth < DEEPEST_CAUSE && cause instanceof Error; depth += 1) {
+    if (cause instanceof UpstreamLacks) return cause.lack
+    cause = cause.cause
+  }
+  return undefined
 }
 
 /** For an operator, so with what is for developers; that nothing was sent goes without saying. */

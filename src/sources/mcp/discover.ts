@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
-import type { Discovery, OfferedTool, SourceServices } from '#core/ports/source'
+import { type Discovery, type OfferedTool, type SourceServices, UpstreamLacks } from '#core/ports/source'
 import { Breather, type Logger } from '#core/runtime'
 import { isWanted } from '#sources/common/options'
 import { type Connection, isWireArray, isWireObject, textOf } from './connection.ts'
@@ -117,7 +117,7 @@ function explainDiscovery(error: unknown, { key, options }: DiscoverSetting, lat
   if (isRefusal(error))
     return fault('upstream_failed', `The MCP server "${key}" wants a credential before it lists its tools.`, {
       developerMessage: `HTTP ${error.status}: write one that may list to sources.${key}.headers.`,
-      cause: error,
+      cause: new UpstreamLacks('credential', error.message, { cause: error }),
     })
   const why = late.aborted ? `no answer within ${options.discoverTimeoutMs} ms` : reasonOf(error)
   return fault('upstream_failed', `The tools of the MCP server "${key}" cannot be listed.`, {

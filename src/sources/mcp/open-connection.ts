@@ -5,7 +5,7 @@ import {
   SdkErrorCode,
   type Transport,
 } from '@modelcontextprotocol/client'
-import type { SourceServices } from '#core/ports/source'
+import { type SourceServices, UpstreamLacks } from '#core/ports/source'
 import { untilAborted } from '#core/runtime'
 import { answerOf, askCaller } from './call-tool.ts'
 import { CLIENT, Connection } from './connection.ts'
@@ -68,13 +68,22 @@ function explained(
 ): unknown {
   const isLate = isTimeout(error) || isTimeout(signal.reason)
   const late = `no answer within ${options.connectTimeoutMs / 1000} s (connectTimeoutMs)`
-  if (!(transport instanceof StdioTransport)) return isLate ? new Error(late, { cause: error }) : error
+  if (!(transport instanceof StdioTransport))
+    return isLate ? new UpstreamLacks('time', late, { cause: error }) : error
   const { ownEnding, lastWords } = transport
   if (!isLate && ownEnding === undefined) return error
   const why = ownEnding === undefined ? late : `The program does not run: ${ownEnding}`
   const silent = ownEnding === undefined ? '; it wrote nothing to stderr' : ''
   const said = lastWords === '' ? silent : `; its last words: ${lastWords}`
-  return new Error(`${why}${said}`, { cause: error })
+  const text = `${why}${said}`
+  if (ownEnding === undefined) return new UpstreamLacks('time', text, { cause: error })
+  return isAbsent(error)
+    ? new UpstreamLacks('program', text, { cause: error })
+    : new Error(text, { cause: error })
+}
+
+function isAbsent(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
 function isTimeout(error: unknown): boolean {

@@ -21,6 +21,8 @@ export function ConnectionsPage(): ReactNode {
   const changed = (): void => {
     void client.invalidateQueries({ queryKey: ['connections'] })
     void client.invalidateQueries({ queryKey: ['due'] })
+    // What is added, accepted or connected here changes what the catalog and the first steps show.
+    for (const queryKey of [['tools'], ['tool'], ['start']]) void client.invalidateQueries({ queryKey })
   }
   return (
     <Page title="Connections" actions={<AddSource known={sources.data ?? []} onAdded={changed} />}>
