@@ -8,7 +8,6 @@ import { type ConsoleHarness, checkAxe, shoot, useConsole } from './harness.ts'
 const BUILT = pathToFileURL(join(import.meta.dirname, '../../dist/index.js')).href
 const WATCHER = 'a-key-of-who-watches-calls-all-day'
 const VIEWER = 'a-key-of-who-may-see-what-happened'
-const OUTSIDER = 'a-key-of-who-holds-no-scope-at-all'
 const BOT = 'a-key-of-a-bot-that-calls-tools-00'
 
 const EVIL = '<img src=x onerror="window.hacked = true"><script>window.hacked = true</script>'
@@ -28,7 +27,6 @@ export default {
     apiKeys: [
       key('watcher', '${WATCHER}', ['admin:calls', 'calls:read', 'calls:settle', 'approvals:respond']),
       key('viewer', '${VIEWER}', ['admin:calls']),
-      key('outsider', '${OUTSIDER}', []),
       key('support-bot', '${BOT}', ['admin:calls']),
     ],
   },
@@ -157,27 +155,6 @@ describe('calls', () => {
     await detail(page).getByRole('tab', { name: 'Input and output' }).click()
     await detail(page).getByText('calls:read').waitFor()
     expect(await page.getByRole('button', { name: 'Show input and output' }).count()).toBe(0)
-  })
-
-  it('are not asked for by who may not see them, nor is anything else that would be refused', async () => {
-    const page = await collet.page({ path: '/catalog', as: { key: OUTSIDER } })
-    const refused: string[] = []
-    page.on('response', (response) => {
-      if (response.status() === 403) refused.push(response.url())
-    })
-    await page.reload()
-    await page.getByRole('link', { name: 'Gmail.GetEmails' }).click()
-    await page.getByRole('heading', { name: 'Try it' }).waitFor()
-    const places = page.getByRole('navigation', { name: 'Places' })
-    await places.getByRole('link', { name: /^Calls/ }).click()
-    await page.getByText('This needs the scope admin:calls').waitFor()
-    expect(await page.getByRole('button', { name: /Try again|Waiting/ }).count()).toBe(0)
-    await page.goto(`${collet.url}/console/calls/some-record`)
-    await page.getByText('This needs the scope admin:calls').waitFor()
-    await places.getByRole('link', { name: /^Approvals/ }).click()
-    await page.getByText('This needs the scope approvals:respond').waitFor()
-    await checkAxe(page, 'approvals of somebody without scopes')
-    expect(refused).toEqual([])
   })
 
   it('are filtered by what is typed, which the address and the command line say too', async () => {

@@ -237,6 +237,27 @@ describe('the frame of the console, with keys', () => {
     await field.waitFor()
   })
 
+  it('asks nothing that would be refused: each refusal is written down', async () => {
+    const page = await collet.page({ path: '/catalog', as: { key: KEY } })
+    const refused: string[] = []
+    page.on('response', (response) => {
+      if (response.status() === 403) refused.push(response.url())
+    })
+    await page.reload()
+    await page.getByRole('link', { name: 'Echo.Say' }).click()
+    await page.getByRole('heading', { name: 'Try it' }).waitFor()
+    const places = page.getByRole('navigation', { name: 'Places' })
+    await places.getByRole('link', { name: /^Calls/ }).click()
+    await page.getByText('This needs the scope admin:calls').waitFor()
+    expect(await page.getByRole('button', { name: /Try again|Waiting/ }).count()).toBe(0)
+    await page.goto(`${collet.url}/console/calls/some-record`)
+    await page.getByText('This needs the scope admin:calls').waitFor()
+    await places.getByRole('link', { name: /^Approvals/ }).click()
+    await page.getByText('This needs the scope approvals:respond').waitFor()
+    await checkAxe(page, 'approvals of somebody without scopes')
+    expect(refused).toEqual([])
+  })
+
   it('asks again over the page when the session has ended, and goes on', async () => {
     const page = await collet.page({ path: '/calls', as: { key: KEY } })
     await heading(page, 'Calls').waitFor()

@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { wordsOf } from '#core/imports/command-words'
 import { suspicionsOf } from '#core/imports/suspicions'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Discovery } from '#core/ports/source'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { badRequest } from '#server/admin/access'
-import { wordsOf } from './command-words.ts'
 import { type Detection, detectFile, detectUrl, foundCommand, suggestKey } from './detect.ts'
 import { createImportFetch, type FoundSource, previewSource, stderrLogger } from './probe.ts'
 
