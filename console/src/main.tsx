@@ -13,10 +13,12 @@ import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { queries } from './api/queries.ts'
+import { forgetLeftPages } from './api/session.ts'
 import { router } from './app/router.tsx'
 import { listenToKeys } from './keyboard.ts'
 
 listenToKeys()
+forgetLeftPages()
 const place = document.getElementById('console')
 if (place === null) throw new Error('index.html has no element "console"')
 createRoot(place).render(

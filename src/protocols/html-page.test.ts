@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { html, PAGE_STYLE, pageReply } from './html-page.ts'
+import { countdownHtml, html, PAGE_STYLE, pageReply, timeHtml } from './html-page.ts'
 
 describe('html', () => {
   it('escapes texts, wherever they stand', () => {
@@ -21,6 +21,20 @@ describe('html', () => {
     const { body } = pageReply(200, { title: 'a < b', content: html`<p>c</p>` })
     expect(body).toContain('<title>a &lt; b</title>')
     expect(body).toContain('<h1>a &lt; b</h1>\n<p>c</p>\n</div>')
+  })
+})
+
+describe('the script of pages', () => {
+  it('is on those that tell a time, wherever it stands, and on no other', () => {
+    const until = countdownHtml(Date.now())
+    const parts = { title: 'a', content: html`<p>c</p>` }
+    for (const page of [
+      { title: 'a', content: timeHtml(0) },
+      { ...parts, aside: until },
+      { ...parts, foot: until },
+    ])
+      expect(pageReply(200, page).body).toContain('<script>')
+    expect(pageReply(200, { ...parts, title: '<time datetime="x">' }).body).not.toContain('<script')
   })
 })
 

@@ -86,7 +86,8 @@ const MARK =
 
 /**
  * Only the browser knows where its user is, and what time it is there: moments are in UTC until it has written them in its own
- * zone, and what ends says how long it is still open. The theme is the one that was chosen in the console.
+ * zone, and what ends says how long it is still open. The theme is the one that was chosen in the console. A page that tells
+ * no time runs nothing at all.
  */
 const SCRIPT = `try{const t=localStorage.getItem('collet-theme');if(t)document.documentElement.dataset.theme=t}catch{}
 for(const t of document.querySelectorAll('time'))t.textContent=new Date(t.dateTime).toLocaleString(undefined,{year:'numeric',month:'short',day:'numeric',hour:'numeric',minute:'2-digit',timeZoneName:'short'})
@@ -146,6 +147,10 @@ function toText(value: string | number | Html | readonly Html[]): string {
 
 /** Not in a tagged template: bundlers replace those that hold this end tag. */
 const SCRIPT_ELEMENT = new Html(`<script>${SCRIPT}</script>`)
+
+/** What the script is for; texts are escaped, so that only this file's own elements look like it. */
+const TELLS_TIME = /<time |<b data-until=/
+
 /** A moment that a reader sees in their own time zone. */
 export function timeHtml(ms: number): Html {
   const iso = new Date(ms).toISOString()
@@ -180,12 +185,13 @@ export function pageReply(
   { title, content, heading = html`<h1>${title}</h1>`, aside = NOTHING, foot = NOTHING }: PageParts,
   headers: Readonly<Record<string, string>> = {},
 ): HttpReply {
+  const moments = [content, heading, aside, foot].some(({ text }) => TELLS_TIME.test(text))
   const page = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title><style>${new Html(PAGE_STYLE)}</style></head>
 <body><main><header class="top"><span class="brand">${new Html(MARK)}Collet</span>${aside}</header>
 <div class="body">${heading}
 ${content}
-</div>${foot}</main>${SCRIPT_ELEMENT}</body></html>
+</div>${foot}</main>${moments ? SCRIPT_ELEMENT : NOTHING}</body></html>
 `
   return { status, headers: { ...PAGE_HEADERS, ...headers }, body: page.text }
 }

@@ -1,5 +1,5 @@
 import { StoreError } from '#core/errors'
-import { sourcePutEvent, sourceRemovedEvent } from '#core/journal/append'
+import { sourceProbedEvent, sourcePutEvent, sourceRemovedEvent } from '#core/journal/append'
 import { isJsonObject, isRecord, type JsonObject, type JsonValue } from '#core/json'
 import {
   type AcceptedDefinition,
@@ -9,6 +9,7 @@ import {
   type PinRecord,
   type PinStore,
   type PinWrite,
+  type SourceLook,
   type SourceRemoval,
   type SourceStore,
   type StoredSource,
@@ -27,6 +28,7 @@ export function sqlSources({ careful, read, keys }: StoreContext): SourceStore {
     list: read(() => listSources(keys)),
     put: careful(order, putSource),
     remove: careful(order, removeSource),
+    noteLook: careful(({ target }: SourceLook) => `look ${target}`, noteLook),
     epoch: read(() => readEpoch('source_epoch')),
   }
 }
@@ -52,6 +54,11 @@ function* removeSource(group: CommitGroup, removal: SourceRemoval): Steps<boolea
   yield* write('raiseSourceEpoch')
   group.append(sourceRemovedEvent(removal))
   return true
+}
+
+// biome-ignore lint/correctness/useYield: the journal alone is written
+function* noteLook(group: CommitGroup, look: SourceLook): Steps<void> {
+  group.append(sourceProbedEvent(look))
 }
 
 function sourceFromRow(row: Row, keys: KeyRing): StoredSource {

@@ -69,11 +69,13 @@ export const SOURCE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await store.sources.put(WEATHER)
     await store.sources.put({ ...WEATHER, replace: true, addedBy: 'cli:bob', addedMs: 2_000 })
     await store.sources.remove({ key: 'Weather', by: 'key:root', atMs: 3_000 })
+    await store.sources.noteLook({ target: 'npx server-files', by: 'key:root', atMs: 4_000 })
     const named = { source: 'Weather', sourceType: 'otc' }
     assert.deepEqual(await sourceEvents(store), [
       { type: 'source.added', at: 1_000, ...named, by: 'cli:ann' },
       { type: 'source.replaced', at: 2_000, ...named, by: 'cli:bob' },
       { type: 'source.removed', at: 3_000, source: 'Weather', by: 'key:root' },
+      { type: 'source.probed', at: 4_000, target: 'npx server-files', by: 'key:root' },
     ])
   }),
 ]

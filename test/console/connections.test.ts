@@ -198,8 +198,9 @@ describe('Connections', () => {
     await button(page, 'Add source').click()
     await page.getByLabel('Key or token').fill('a token')
     await button(page, 'Look at it').click()
-    await page.getByText(/is not MCP, OpenAPI, OTC or OpenTool\. Nothing was added\./).waitFor()
-    await page.getByText('127.0.0.1:9 cannot be reached.').waitFor()
+    await page
+      .getByText(/127\.0\.0\.1:9 cannot be reached\. Look whether it runs.*Nothing was added\./)
+      .waitFor()
     await button(page, 'Cancel').click()
     const slow = `process.stderr.write('starting slowly\\n'); setInterval(() => {}, 1000)`
     await page.getByLabel('Add a source').fill(`node -e "${slow}"`)

@@ -11,9 +11,14 @@ const ECHO = `{
   run: (input) => input,
 }`
 const KEY = 'a-key-that-is-long-enough-for-a-test'
+const OTHER_KEY = 'a-key-of-somebody-else-for-this-test'
 
 /** As somebody who comes back to the window: what is on it is asked for again. */
 const LOOK_AGAIN = 'dispatchEvent(new Event("visibilitychange"))'
+
+const CUT_NAMES = `[...document.querySelectorAll('.places .name')]
+  .filter((name) => name.scrollWidth > name.clientWidth)
+  .map((name) => name.textContent)`
 
 async function pathOf(page: Page): Promise<string> {
   return new URL(page.url()).pathname
@@ -200,6 +205,7 @@ describe('the frame of the console, open', () => {
     const page = await collet.page({ path: '/catalog', width, as: 'operator' })
     await heading(page, 'Catalog').waitFor()
     await checkAxe(page, `the frame at ${width}`)
+    if (width < 720) expect(await page.evaluate(CUT_NAMES), 'names that are cut').toEqual([])
     await page.getByRole('link', { name: 'Approvals' }).click()
     await heading(page, 'Approvals').waitFor()
     await page.getByRole('button', { name: /operator/ }).click()
@@ -212,7 +218,10 @@ describe('the frame of the console, open', () => {
 describe('the frame of the console, with keys', () => {
   const collet = useConsole({
     engine: 'postgres',
-    config: `export default { tools: [${ECHO}], auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
+    config: `export default { tools: [${ECHO}], auth: { apiKeys: [
+      { id: 'ann', key: '${KEY}', scopes: ['admin:*', 'calls:*'] },
+      { id: 'bob', key: '${OTHER_KEY}', scopes: ['admin:calls'] },
+    ] } }`,
   })
 
   it('lets a key in, refuses a wrong one, and forgets everything on the way out', async () => {
@@ -269,5 +278,40 @@ describe('the frame of the console, with keys', () => {
     await page.keyboard.press('Enter')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     await heading(page, 'Calls').waitFor()
+  })
+
+  it('shows nothing of one person to the next who signs in', async () => {
+    const page = await collet.page({ path: '/tools/Echo.Say', as: { key: KEY } })
+    await page.getByRole('textbox', { name: 'Input as JSON' }).fill('{"secret": "of-ann"}')
+    await page.getByRole('button', { name: /^Run/ }).click()
+    await page.getByRole('region', { name: 'Result' }).getByRole('link').first().click()
+    await page.waitForURL('**/console/calls/*')
+    await page.getByRole('button', { name: 'Show input and output' }).click()
+    await page.getByText('of-ann').first().waitFor()
+    await page.getByRole('link', { name: 'Catalog' }).first().click()
+    await heading(page, 'Catalog').waitFor()
+    await page.context().clearCookies()
+    await page.evaluate('window.isTheSamePage = true')
+    await page.getByRole('link', { name: 'Calls' }).first().click()
+    await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
+    await page.getByLabel('API key').fill(OTHER_KEY)
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: /bob/ }).waitFor()
+    expect(await page.evaluate('window.isTheSamePage')).toBe(undefined)
+    expect(await page.evaluate('JSON.stringify({ ...localStorage, ...sessionStorage })')).not.toContain(
+      'of-ann',
+    )
+    await page.goBack()
+    await page.goBack()
+    await page.waitForURL('**/console/calls/*')
+    await page
+      .getByText(/scope calls:read|There is no call|no such call/i)
+      .first()
+      .waitFor()
+    expect(await page.getByText('of-ann').count()).toBe(0)
+    await page.goBack()
+    await page.waitForURL('**/console/tools/Echo.Say')
+    await page.getByRole('textbox', { name: 'Input as JSON' }).waitFor()
+    expect(await page.content()).not.toContain('of-ann')
   })
 })

@@ -90,6 +90,7 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 const TOOLS = [
   ${MAIL('1.1.0', '')},
   ${MAIL('1.2.0', "include_body: { type: 'boolean', description: 'Add the plain-text body.' },")},
+  tool({ id: 'Quiet.Do@1.0.0', description: 'Gives nothing back.', input: { type: 'object', properties: { address: { type: 'string', format: 'uri' } } }, output: null, policy: { safetyTier: 'pure' }, run: () => undefined }),
   tool({ id: 'Form.Kinds@1.0.0', description: 'Takes every kind of value.', input: ${KINDS}, output: {}, policy: { safetyTier: 'pure' }, run: (input) => input }),
   tool({ id: 'Form.Deep@1.0.0', description: 'Takes something deep inside.', input: ${DEEP}, output: {}, policy: { safetyTier: 'pure' }, run: (input) => input }),
   tool({ id: 'Form.Many@1.0.0', description: 'Takes two hundred values.', input: ${MANY}, output: {}, policy: { safetyTier: 'pure' }, run: (input) => input }),

@@ -4,6 +4,10 @@ import { describe, expect, it } from 'vitest'
 import { checkAxe, shoot, useConsole } from './harness.ts'
 import { form, input, inputOf, OPEN, outputOf, result, runButton } from './tool-fixture.ts'
 
+/** What a browser takes from a page that came over plain http from another machine. */
+const PLAIN_HTTP = `Object.defineProperty(navigator, 'clipboard', { value: undefined })
+Object.defineProperty(crypto, 'randomUUID', { value: undefined })`
+
 describe('the page of a tool', () => {
   const collet = useConsole({ config: OPEN })
   const open = (tool: string, options = {}) => collet.page({ path: `/tools/${tool}`, ...options })
@@ -53,6 +57,42 @@ describe('the page of a tool', () => {
     await told.getByText('"inputSchema"').first().waitFor()
     await schemas.getByRole('button', { name: 'Readable' }).click()
     await schemas.getByText('integer, 1 to 100').waitFor()
+  })
+
+  it('shows one that gives nothing back, and lets the server judge what is written', async () => {
+    const page = await open('Quiet.Do')
+    const schemas = page.getByRole('region', { name: 'Schemas' })
+    await schemas.getByText('It gives nothing back.').waitFor()
+    await schemas.getByRole('button', { name: 'JSON Schema' }).click()
+    await schemas.getByText('It gives nothing back.').waitFor()
+    await form(page)
+    await page.getByLabel('address').fill('no address at all')
+    await runButton(page).click()
+    await result(page)
+      .getByText(/Refused|Succeeded/)
+      .waitFor()
+  })
+
+  it('keeps its place when the input is long, and copies where the browser has no clipboard to give', async () => {
+    const page = await open('Gmail.GetEmails')
+    await form(page)
+    const query = 'x'.repeat(2000)
+    await input(page).fill(JSON.stringify({ query }))
+    await page.getByRole('button', { name: 'Show the whole command' }).click()
+    await page.getByRole('region', { name: 'The whole command' }).getByText(query).waitFor()
+    for (const seen of [runButton(page), page.getByRole('link', { name: 'Changes' })]) {
+      const { x = 0, width = 9999 } = (await seen.boundingBox()) ?? {}
+      expect(x + width).toBeLessThanOrEqual(1280)
+    }
+    await page.getByRole('button', { name: 'Hide the whole command' }).click()
+    await page.evaluate(PLAIN_HTTP)
+    await page.getByRole('button', { name: 'Copy input' }).click()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+    await page.evaluate('document.execCommand = () => false')
+    await page.getByRole('button', { name: 'Copy command' }).click()
+    await page.getByRole('button', { name: /^Not copied/ }).waitFor()
+    await runButton(page).click()
+    await result(page).getByText('Succeeded').waitFor()
   })
 
   it('has another version one choice away, in the address', async () => {

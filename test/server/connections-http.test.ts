@@ -9,6 +9,7 @@ import type { Settings } from '#config/settings'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
 import { SOURCE_OPTIONS } from '#sources/source-types'
+import { openStore } from '#store/stores'
 import { sampleTool } from '#testing/samples'
 import { makeSelfSigned } from '../egress/self-signed.ts'
 import { CLIENT_SECRET } from '../oauth/authorization-server.ts'
@@ -36,6 +37,7 @@ async function start(changes: Partial<Settings>) {
   const startToken = readFileSync(server.startTokenFile, 'utf8').trim()
   return {
     server,
+    settings,
     async ask(method: string, path: string, { as = startToken, body }: { as?: string; body?: object } = {}) {
       const response = await fetch(`${server.url}${path}`, {
         method,
@@ -146,6 +148,35 @@ describe('a look before a source is added', () => {
     leaving.abort()
     await reader?.cancel().catch(() => undefined)
     await expect.poll(() => isAlive(pid), { timeout: 20_000 }).toBe(false)
+  })
+
+  it('is in the journal before anything runs, and runs a program that ends well once', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'collet-probe-'))
+    closing.push(() => rmSync(folder, { recursive: true }))
+    const file = join(folder, 'runs')
+    const script = `require('fs').appendFileSync('${file}', 'x')`
+    const { settings, stream } = await start({})
+    const target = `${process.execPath} -e "${script}" -- --token=hush`
+    const text = await (await stream({ target }, AbortSignal.timeout(20_000))).text()
+    expect(text).toContain('was started, but does not answer as an MCP server')
+    expect(readFileSync(file, 'utf8')).toBe('x')
+    const { store: url, dataFolder, masterKey } = settings
+    const store = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
+    closing.push(() => store.close())
+    const journal = JSON.stringify(await store.readJournal([], 100))
+    expect(journal).toContain('source.probed')
+    expect(journal).not.toContain('hush')
+  })
+
+  it.each([
+    ['http://127.0.0.1:9/mcp', '127.0.0.1:9 cannot be reached. Look whether it runs'],
+    ['no-such-program-anywhere --flag', 'There is no program no-such-program-anywhere on the machine'],
+  ])('says first what keeps it from %s', async (target, words) => {
+    const { stream } = await start({})
+    const text = await (await stream({ target }, AbortSignal.timeout(20_000))).text()
+    const [, failed = ''] = text.split('event: failed')
+    expect(JSON.parse(failed.replace(/^\s*data: /, '')).message).toContain(words)
+    expect(text).not.toMatch(/is not MCP|It is an MCP server/)
   })
 
   it('finds what a document is, and refuses what is no target', async () => {

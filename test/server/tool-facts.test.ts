@@ -181,7 +181,8 @@ describe('what a caller can know before it calls', () => {
     expect([await io.run('tools', '--url', server.url), io.stderr]).toEqual([0, ''])
     const [head = '', ...rows] = io.stdout.trimEnd().split('\n')
     expect(head.split(/ {2,}/)).toEqual([
-      ...['TOOL', 'NAME', 'CATALOG ID', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION'],
+      ...['TOOL', 'NAME', 'CATALOG ID', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'CONDITION'],
+      'DESCRIPTION',
     ])
     expect(rows[3]?.split(/ {2,}/).slice(0, 7)).toEqual([
       ...['Mail.Send@2.0.0', 'Mail_Send', 'openwop:Mail.Send', 'node-pack'],
@@ -190,6 +191,6 @@ describe('what a caller can know before it calls', () => {
     const narrow = new FakeIo(services)
     const stdout = { ...narrow.io.stdout, columns: 80, isTTY: true }
     expect(await new FakeIo(narrow.io.services, { stdout }).run('tools', '--url', server.url)).toBe(0)
-    expect(narrow.stdout).toMatch(/^TOOL +SOURCE +TIER +APPROVAL +NEEDS +DESCRIPTION\n/)
+    expect(narrow.stdout).toMatch(/^TOOL +SOURCE +TIER +APPROVAL +NEEDS +CONDITION +DESCRIPTION\n/)
   })
 })

@@ -269,7 +269,9 @@ it.each([
   const fresh = await startPrincipalsServer({ toolsets: TOOLSETS, auth })
   try {
     const seen = async (credential: string) => {
-      const { json } = await fresh.ask('/admin/tools?toolset=mail', { key: credential })
+      // One asks for the toolset that the other has anyway, so they look at the same tools.
+      const query = credential === 'k-root' ? '?toolset=mail' : ''
+      const { json } = await fresh.ask(`/admin/tools${query}`, { key: credential })
       return [credential, json.tools.find(({ id }: { id: string }) => id === 'Open.Say')?.toolsets]
     }
     for (const credential of [...order, ...order])

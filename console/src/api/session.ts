@@ -44,11 +44,44 @@ export const sessionQuery = queryOptions({
   queryKey: ['session'],
   queryFn: async ({ signal }) => {
     const session = await request<Session>('/console/session', { signal })
+    if (!isForTheSame(session)) return startAnew()
     rememberCsrf(session.csrf)
     return session
   },
   staleTime: Number.POSITIVE_INFINITY,
 })
+
+/** The person whose data the page holds: `undefined` until somebody signed in. */
+let holder: string | undefined
+
+/**
+ * Whether what the page holds may be shown to who signed in. Whoever only looked may sign in and go on; one person after another may
+ * not, nor nobody after somebody.
+ */
+function isForTheSame({ principal }: Session): boolean {
+  const who = principal === null ? undefined : nameOf(principal)
+  if (holder !== undefined && who !== holder) return false
+  holder = who
+  return true
+}
+
+/** Who it is, within the whole server: the same name in another tenant is somebody else. */
+export function nameOf({ tenant, id }: Pick<Principal, 'tenant' | 'id'>): string {
+  return `${tenant} ${id}`
+}
+
+/** A page loaded anew holds nothing of anybody: no answer, no form, no draft. It comes up at the same address. */
+function startAnew(): Promise<never> {
+  location.reload()
+  return new Promise(() => undefined)
+}
+
+/** Nor does the browser bring one back that somebody left: it would show what they saw. */
+export function forgetLeftPages(): void {
+  addEventListener('pageshow', ({ persisted }) => {
+    if (persisted) void startAnew()
+  })
+}
 
 /** `undefined` until the server has answered; places are shown only after that. */
 export function useSession(): Session | undefined {
@@ -60,7 +93,7 @@ export function useSignIn(): { signIn(key: string): Promise<void>; signOut(): Pr
   return {
     async signIn(key) {
       const body = { key: key.trim() }
-      enter(client, await request('/console/session', { method: 'POST', body, mayBeSignedOut: true }))
+      await enter(client, await request('/console/session', { method: 'POST', body, mayBeSignedOut: true }))
     },
     async signOut() {
       await request('/console/session', { method: 'DELETE', mayBeSignedOut: true })
@@ -77,7 +110,7 @@ export function useSignInElsewhere(isAwaited: boolean): void {
     if (!isAwaited) return undefined
     const look = async (): Promise<void> => {
       const session = await request<Session>('/console/session').catch(() => undefined)
-      if (session !== undefined && session.principal !== null) enter(client, session)
+      if (session !== undefined && session.principal !== null) await enter(client, session)
     }
     const onReturn = (): void => void look()
     addEventListener('focus', onReturn)
@@ -85,7 +118,9 @@ export function useSignInElsewhere(isAwaited: boolean): void {
   }, [client, isAwaited])
 }
 
-function enter(client: QueryClient, session: Session): void {
+/** For the one whose session had ended, everything on screen is asked for again; for anybody else the page begins anew. */
+export async function enter(client: QueryClient, session: Session): Promise<void> {
+  if (!isForTheSame(session)) return startAnew()
   rememberCsrf(session.csrf)
   client.setQueryData(sessionQuery.queryKey, session)
   sessionGone.set(false)

@@ -3,7 +3,8 @@ import { type ReactNode, useEffect, useState } from 'react'
 import { connection } from '../api/connection.ts'
 import { journalQuery } from '../api/journal.ts'
 import { useKey } from '../keyboard.ts'
-import { CopyButton } from '../parts/button.tsx'
+import { CopyButton, IconButton } from '../parts/button.tsx'
+import { copyText } from '../parts/copy-text.ts'
 import { formatClock } from '../parts/format.ts'
 import { Icon } from '../parts/icon.tsx'
 import { createStore, useStore } from '../store.ts'
@@ -21,13 +22,14 @@ const echo = createStore('')
 /** The line under each page: the same in a terminal, and whether what is shown is true now. */
 export function EchoLine(): ReactNode {
   const command = useStore(echo)
-  useKey('y', () => void navigator.clipboard.writeText(command), command !== '')
+  useKey('y', () => void copyText(command), command !== '')
   return (
     <footer className="echo">
       {command !== '' && (
         <>
           <span className="vh">The same in a terminal:</span>
           <code className="clip">{command}</code>
+          {command.length > LONGEST_LINE && <Whole key={command} command={command} />}
           <CopyButton text={command} label="Copy command" />
         </>
       )}
@@ -36,6 +38,30 @@ export function EchoLine(): ReactNode {
         <Connected />
       </span>
     </footer>
+  )
+}
+
+/** More than fits beside the rest on most screens. */
+const LONGEST_LINE = 80
+
+/** The line is cut at the window's edge; this is the way to see all of it. */
+function Whole({ command }: { readonly command: string }): ReactNode {
+  const [isShown, setShown] = useState(false)
+  return (
+    <>
+      <IconButton
+        icon="eye"
+        label={isShown ? 'Hide the whole command' : 'Show the whole command'}
+        isPressed={isShown}
+        onClick={() => setShown(!isShown)}
+      />
+      {isShown && (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard.
+        <pre tabIndex={0} role="region" aria-label="The whole command">
+          {command}
+        </pre>
+      )}
+    </>
   )
 }
 

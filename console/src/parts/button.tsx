@@ -1,6 +1,7 @@
 import { type ButtonHTMLAttributes, type ReactNode, useEffect, useState } from 'react'
 import { connection } from '../api/connection.ts'
 import { useStore } from '../store.ts'
+import { copyText } from './copy-text.ts'
 import { Icon, type IconName } from './icon.tsx'
 
 export interface ButtonProps
@@ -76,28 +77,33 @@ interface IconButtonProps {
 }
 
 const COPIED_MS = 1000
+/** Long enough to be read. */
+const REFUSED_MS = 5000
+const REFUSED = 'Not copied: the browser refuses. Select the text and copy it by hand.'
 
-/** Shows a tick for a second. Without a word for it, it is a drawing with `label`. */
+/** Shows a tick for a second, or that nothing was copied. Without a word for it, it is a drawing with `label`. */
 export function CopyButton({ text, label, children }: CopyButtonProps): ReactNode {
-  const [isCopied, setCopied] = useState(false)
+  const [outcome, setOutcome] = useState<'nothing' | 'copied' | 'refused'>('nothing')
   useEffect(() => {
-    if (!isCopied) return undefined
-    const timer = setTimeout(() => setCopied(false), COPIED_MS)
+    if (outcome === 'nothing') return undefined
+    const timer = setTimeout(() => setOutcome('nothing'), outcome === 'copied' ? COPIED_MS : REFUSED_MS)
     return () => clearTimeout(timer)
-  }, [isCopied])
+  }, [outcome])
   const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(typeof text === 'string' ? text : text())
-    setCopied(true)
+    setOutcome((await copyText(typeof text === 'string' ? text : text())) ? 'copied' : 'refused')
   }
-  const icon = isCopied ? 'check' : 'copy'
-  if (children === undefined)
-    return <IconButton icon={icon} label={isCopied ? 'Copied' : label} onClick={() => void copy()} />
+  const icon = outcome === 'copied' ? 'check' : outcome === 'refused' ? 'alert' : 'copy'
+  if (children === undefined) {
+    const says = outcome === 'copied' ? 'Copied' : outcome === 'refused' ? REFUSED : label
+    return <IconButton icon={icon} label={says} onClick={() => void copy()} />
+  }
   return (
     <Button
       kind="quiet"
       isSmall
       icon={icon}
-      aria-label={isCopied ? `${label}: copied` : label}
+      aria-label={outcome === 'copied' ? `${label}: copied` : outcome === 'refused' ? REFUSED : label}
+      title={outcome === 'refused' ? REFUSED : undefined}
       onClick={() => void copy()}
     >
       {children}

@@ -1,6 +1,6 @@
 import type { Outcome } from '#core/call'
 import type { ApprovalRecord } from '#core/ports/approval-store'
-import type { NewSource, SourceRemoval } from '#core/ports/import-store'
+import type { NewSource, SourceLook, SourceRemoval } from '#core/ports/import-store'
 import type { Denial, KeyChange, KeyOwner } from '#core/ports/key-store'
 import type { CallRecord, NewCall, RefusedCall, Settlement } from '#core/ports/store'
 import type {
@@ -19,6 +19,7 @@ import type {
   KeyChanged,
   PrincipalEnded,
   SourceChanged,
+  SourceProbed,
 } from './events.ts'
 
 export function sourcePutEvent(
@@ -37,6 +38,10 @@ export function sourcePutEvent(
 
 export function sourceRemovedEvent({ key, by, atMs }: SourceRemoval): SourceChanged {
   return { type: 'source.removed', at: atMs, source: key, by }
+}
+
+export function sourceProbedEvent({ target, by, atMs }: SourceLook): SourceProbed {
+  return { type: 'source.probed', at: atMs, target, by }
 }
 
 /** What one change of a key writes to the journal; every store appends exactly these. */

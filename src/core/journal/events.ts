@@ -217,6 +217,15 @@ export interface SourceChanged {
   readonly by: string
 }
 
+/** Somebody looked at what may become a source, which may have started a program as the server's user. */
+export interface SourceProbed {
+  readonly type: 'source.probed'
+  readonly at: number
+  /** The address, file or program, without what may be a secret. */
+  readonly target: string
+  readonly by: string
+}
+
 /** The audit stream (rule 30a, OWP-62). */
 export interface AuthorizationDecided {
   readonly type: 'authorization.decided'
@@ -299,6 +308,7 @@ export type JournalEvent =
   | KeyChanged
   | PrincipalEnded
   | SourceChanged
+  | SourceProbed
   | AuthorizationDecided
   | PinChanged
   | RunEnded

@@ -24,6 +24,14 @@ export interface SourceRemoval {
   readonly atMs: number
 }
 
+/** Who looks at what may become a source, and when. A look may start a program. */
+export interface SourceLook {
+  /** The address, file or program, without what may be a secret. */
+  readonly target: string
+  readonly by: string
+  readonly atMs: number
+}
+
 /**
  * Sources beside those of the configuration. They are the installation's, like the configuration itself, so they have
  * no tenant. Options are sealed wherever they are written down; every change is journaled, without them.
@@ -33,6 +41,8 @@ export interface SourceStore {
   list(): MaybePromise<readonly StoredSource[]>
   put(source: NewSource): MaybePromise<'added' | 'replaced' | 'exists'>
   remove(removal: SourceRemoval): MaybePromise<boolean>
+  /** Journals a look before it is taken. */
+  noteLook(look: SourceLook): MaybePromise<void>
   /** Raised by every change, seen by every process on the same store; 0 before the first source. */
   epoch(): MaybePromise<number>
 }

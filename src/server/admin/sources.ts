@@ -8,7 +8,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { checkSource } from '#server/import/check-source'
-import { probeReply } from '#server/import/source-probe'
+import { probeReply, shownAddress, shownCommand } from '#server/import/source-probe'
 import { type FoundOptions, type OpenSources, overridesOf } from '#server/sources'
 import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
 import { adminRoute, badRequest, momentOf, type OperatorAccess, requireServerScope } from './access.ts'
@@ -126,7 +126,10 @@ export function createSourceRoutes(
   function lookingRoutes({ find, openBeside, folder, environment }: SourceLooking): readonly ServerRoute[] {
     return [
       route('POST', '/admin/sources/probe', (request) =>
-        probeReply(request, { clock, folder: folder(), environment: environment() }),
+        probeReply(request, {
+          ...{ clock, folder: folder(), environment: environment() },
+          noteLook: (target) => store.noteLook({ target, by: request.principal.id, atMs: clock.nowMs() }),
+        }),
       ),
       route('POST', '/admin/sources/:key/check', async ({ params }) => {
         const key = params.key ?? ''
@@ -254,16 +257,12 @@ function describe(found: FoundOptions | undefined) {
   }
 }
 
-/** Where a source is, without what may be a secret: queries of addresses, and all words of a command but the first that are no options. */
+/** Where a source is, without what may be a secret. */
 function targetOf(options: SourceOptions): string | null {
-  if ('url' in options && typeof options.url === 'string') {
-    const { origin, pathname } = new URL(options.url)
-    return `${origin}${pathname === '/' ? '' : pathname}`
-  }
+  if ('url' in options && typeof options.url === 'string') return shownAddress(options.url)
   if ('file' in options && typeof options.file === 'string') return options.file
   if (options.type !== 'mcp' || options.command === undefined) return null
-  const program = options.args.find((word) => !word.startsWith('-'))
-  return [options.command, ...(program === undefined ? [] : [program])].join(' ')
+  return shownCommand(options.command, options.args)
 }
 
 /** A source as operators see it. */

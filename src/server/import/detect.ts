@@ -57,6 +57,8 @@ export interface Detection {
   readonly found: FoundSource | undefined
   /** What was seen on the way, for a person who expected something else. */
   readonly seen: readonly string[]
+  /** Nobody is there at all, so nothing is known of what it would be. */
+  readonly isAway?: true
 }
 
 export interface DetectUrlOptions extends Omit<Probe, 'signal'> {
@@ -93,7 +95,8 @@ export async function detectUrl(url: string, options: DetectUrlOptions): Promise
     })
     signal.throwIfAborted()
     // Whatever else could be asked for is at the same place.
-    if (result === UNREACHABLE) return { found: undefined, seen: [`${new URL(url).host} cannot be reached.`] }
+    if (result === UNREACHABLE)
+      return { found: undefined, seen: [`${new URL(url).host} cannot be reached.`], isAway: true }
     if (typeof result === 'string') seen.push(`${text}: ${result}`)
     else if (result.kind === 'unusable') seen.push(result.why)
     else if (result.kind === 'found' && (only ?? result.source.type) === result.source.type)

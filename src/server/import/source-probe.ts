@@ -12,11 +12,15 @@ import { createImportFetch, type FoundSource, previewSource, stderrLogger } from
 
 interface ProbeOptions {
   readonly clock: Clock
+  /** Writes down that somebody looks at this, before anything is asked or started. */
+  noteLook(target: string): unknown
   readonly folder: string
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
 const LONGEST_TARGET = 8_192
+/** Of a target, in the journal. */
+const LONGEST_NOTE = 500
 const LONGEST_MS = 120_000
 /** At the first start a launcher may have to download the program. */
 const FIRST_START = { connectTimeoutMs: 60_000, discoverTimeoutMs: 60_000 }
@@ -26,15 +30,38 @@ const MOST_SHOWN = 500
 /**
  * `POST /admin/sources/probe` `{ target, api_key? }`: what a URL, a file or a command is, and which tools it has, before it is added.
  * The answer is a stream of events: `step` and `line` (of the program's stderr) as they come, then `found` or `failed`. A reader
- * who leaves stops it.
+ * who leaves stops it. A look at a command runs it, so each leaves its trace in the journal first.
  */
 export async function probeReply({ body }: HttpRequest, options: ProbeOptions): Promise<HttpReply> {
   const asked = readAsked(body)
+  await options.noteLook(shownTarget(asked.target))
   return {
     status: 200,
     headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
     body: (ended) => frames(asked, options, ended),
   }
+}
+
+/** An address without what may be a secret: its query, and a password. */
+export function shownAddress(url: string): string {
+  const { origin, pathname } = new URL(url)
+  return `${origin}${pathname === '/' ? '' : pathname}`
+}
+
+/** A command without what may be a secret: all its words but the first that is no option. */
+export function shownCommand(command: string, args: readonly string[]): string {
+  const program = args.find((word) => !word.startsWith('-'))
+  return [command, ...(program === undefined ? [] : [program])].join(' ')
+}
+
+function shownTarget(target: string): string {
+  if (isAddress(target)) return shownAddress(target)
+  const [command = '', ...args] = wordsOf(target)
+  return cleanText(shownCommand(command, args)).slice(0, LONGEST_NOTE).toWellFormed()
+}
+
+function isAddress(target: string): boolean {
+  return /^https?:$/.test(URL.parse(target)?.protocol ?? '')
 }
 
 interface Asked {
@@ -76,18 +103,24 @@ async function look(
   { clock, folder, environment }: ProbeOptions,
   { signal, tell }: Looking,
 ): Promise<void> {
-  const url = URL.parse(target)
-  const isUrl = url !== null && /^https?:$/.test(url.protocol)
+  const isUrl = isAddress(target)
   const send = createImportFetch(isUrl ? target : undefined)
   try {
-    const { found, seen } = isUrl
+    const { found, seen, isAway } = isUrl
       ? await detectUrl(target, { send, signal, apiKey, onStep: (text) => tell('step', { text }) })
       : await detectHere(target, folder, tell)
+    if (isAway === true) {
+      const advice = 'Look whether it runs, and whether the address and the port are right.'
+      return tell('failed', { message: `${seen.map(cleanText).join(' ')} ${advice}`, seen: [] })
+    }
     if (found === undefined) {
       const message = `${cleanText(target)} is not MCP, OpenAPI, OTC or OpenTool.`
       return tell('failed', { message, seen: seen.map(cleanText) })
     }
-    tell('step', { text: `It is ${found.what}. Reading its tools` })
+    const { command } = found.options
+    const isProgram = typeof command === 'string'
+    // What a program is shows only when it answers.
+    if (!isProgram) tell('step', { text: `It is ${found.what}. Reading its tools` })
     let lines = 0
     const log = stderrLogger((text) => {
       lines += 1
@@ -99,15 +132,21 @@ async function look(
     })
     if (preview.kind !== 'seen') {
       const why = preview.kind === 'refused' ? preview.problems.join('; ') : preview.why
-      return tell('failed', {
-        message: `It is ${found.what}, but its tools cannot be read: ${why}`,
-        seen: [],
-      })
+      const message = isProgram
+        ? programFailure(cleanText(command), why)
+        : `It is ${found.what}, but its tools cannot be read: ${why}`
+      return tell('failed', { message, seen: [] })
     }
     tell('found', renderFound(found, preview.discovery))
   } finally {
     await send.close()
   }
+}
+
+function programFailure(program: string, why: string): string {
+  return /\bENOENT\b/.test(why)
+    ? `There is no program ${program} on the machine of the server. Install it there, or write its whole path.`
+    : `${program} was started, but does not answer as an MCP server: ${why}`
 }
 
 async function detectHere(target: string, folder: string, tell: Looking['tell']): Promise<Detection> {
@@ -117,7 +156,7 @@ async function detectHere(target: string, folder: string, tell: Looking['tell'])
     return await detectFile(file)
   }
   const words = wordsOf(target)
-  tell('step', { text: `Starting ${cleanText(words.join(' '))}` })
+  tell('step', { text: `Starting ${cleanText(words.join(' '))}, and asking for its tools` })
   return { found: foundCommand(words, folder), seen: [] }
 }
 

@@ -48,7 +48,9 @@ export async function openConnection(setting: ConnectionSetting, request: OpenRe
   if (first instanceof Connection) return first
   // MCP/T-24: an old server may have left, or refused us, at the question for its era.
   const mayBeOld = prior === undefined && setting.options.revision === 'auto' && isUndecided(first.error)
-  if (!mayBeOld || signal.aborted) throw explained(first, setting, signal)
+  // Servers that the question broke say so; what ended well is some other program, and is not run twice.
+  const isDone = first.transport instanceof StdioTransport && first.transport.isDone
+  if (!mayBeOld || isDone || signal.aborted) throw explained(first, setting, signal)
   const second = await attempt(setting, { ...request, prior: { kind: 'legacy' } })
   if (second instanceof Connection) return second
   throw explained(second, setting, signal)

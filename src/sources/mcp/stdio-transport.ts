@@ -66,6 +66,11 @@ export class StdioTransport implements Transport {
     return this.#ending === CLOSED_BY_US ? undefined : this.#ending
   }
 
+  /** Whether it left by itself and says that it did what it had to. */
+  get isDone(): boolean {
+    return this.ownEnding !== undefined && this.#child?.exitCode === 0
+  }
+
   /** The end of what it wrote to stderr. */
   get lastWords(): string {
     return this.#lastWords.trim()

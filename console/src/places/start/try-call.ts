@@ -1,4 +1,5 @@
 import { useState } from 'react'
+import { newCallId } from '../../api/call-id.ts'
 import { ApiError, reach, sessionGone } from '../../api/client.ts'
 
 /** What came of a call of a tool that changes nothing. */
@@ -50,7 +51,7 @@ interface OtcAnswer {
 }
 
 async function call(tool: string, input: unknown, startedAt: number): Promise<Outcome> {
-  const callId = crypto.randomUUID()
+  const callId = newCallId()
   const body = { request: { tool_id: tool, call_id: callId, input } }
   const response = await reach('/tools/call', { method: 'POST', body })
   if (response.status === 401) sessionGone.set(true)

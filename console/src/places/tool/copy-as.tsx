@@ -1,4 +1,5 @@
 import { type ReactNode, useMemo, useState } from 'react'
+import { newCallId } from '../../api/call-id.ts'
 import { useSession } from '../../api/session.ts'
 import { Code } from '../../parts/code.tsx'
 import { Segment } from '../../parts/tabs.tsx'
@@ -45,7 +46,7 @@ function useCopied({ tool, input, userId }: CopyAsProps): CopiedCall {
   const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
   const { callId, runId } = useMemo(() => {
     void input
-    return { callId: crypto.randomUUID(), runId: `run-${crypto.randomUUID().slice(0, 8)}` }
+    return { callId: newCallId(), runId: `run-${newCallId().slice(0, 8)}` }
   }, [input])
   return {
     tool,

@@ -57,12 +57,13 @@ export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
 }
 
 function SchemaView({ schema, label, isRaw }: SchemaViewProps): ReactNode {
+  if (schema === null) return <p className="soft">It gives nothing back.</p>
   if (isRaw) return <Code text={visibleJson(schema)} label={label} isJson />
   return <Readable schema={schema} />
 }
 
 interface SchemaViewProps {
-  readonly schema: Schema
+  readonly schema: Schema | null
   readonly label: string
   readonly isRaw: boolean
 }

@@ -28,7 +28,8 @@ export interface ToolDetails {
     readonly openwop: string
   }
   readonly input_schema: Schema
-  readonly output_schema: Schema
+  /** `null`: it gives nothing back. */
+  readonly output_schema: Schema | null
   readonly examples: readonly unknown[]
   readonly policy: ToolPolicy
   readonly keeps_state: boolean

@@ -44,6 +44,8 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
     <section className="try" aria-labelledby="try-it" id="try">
       <form
         className="try-form"
+        // What does not fit is said by the server beside the field; the browser would only refuse to send it.
+        noValidate
         onSubmit={(event: FormEvent) => {
           event.preventDefault()
           run()

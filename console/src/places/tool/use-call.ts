@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'react'
+import { newCallId } from '../../api/call-id.ts'
 import { ApiError, reach, sessionGone } from '../../api/client.ts'
 import { forgetCall, keepCall, keptCall } from './kept-call.ts'
 import { otcBody } from './snippets.ts'
@@ -95,7 +96,7 @@ export function useCall(tool: ToolDetails): CallControl {
   }
   return {
     phase,
-    run: (call) => begin(call, crypto.randomUUID(), false),
+    run: (call) => begin(call, newCallId(), false),
     askAgain() {
       if (current.current !== undefined) begin(current.current.call, current.current.callId, true)
       else if (phase.at === 'lost') void lookUp(phase.callId, { setPhase: settle, signal: signal() })

@@ -1,0 +1,13 @@
+/**
+ * An id for a new call, made of chance. `crypto.randomUUID` would do, but browsers have it only over https or on one's own machine;
+ * this works wherever the page does.
+ */
+export function newCallId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  // The two marks by which others know it for a UUID of chance (RFC 9562, version 4).
+  const marked = bytes.map((byte, at) =>
+    at === 6 ? (byte & 0x0f) | 0x40 : at === 8 ? (byte & 0x3f) | 0x80 : byte,
+  )
+  const hex = [...marked].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
