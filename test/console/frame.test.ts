@@ -12,6 +12,7 @@ const ECHO = `{
 }`
 const KEY = 'a-key-that-is-long-enough-for-a-test'
 const OTHER_KEY = 'a-key-of-somebody-else-for-this-test'
+const PLAIN_KEY = 'a-key-of-somebody-who-only-calls-tools'
 
 /** As somebody who comes back to the window: what is on it is asked for again. */
 const LOOK_AGAIN = 'dispatchEvent(new Event("visibilitychange"))'
@@ -221,6 +222,7 @@ describe('the frame of the console, with keys', () => {
     config: `export default { tools: [${ECHO}], auth: { apiKeys: [
       { id: 'ann', key: '${KEY}', scopes: ['admin:*', 'calls:*'] },
       { id: 'bob', key: '${OTHER_KEY}', scopes: ['admin:calls'] },
+      { id: 'cy', key: '${PLAIN_KEY}' },
     ] } }`,
   })
 
@@ -247,7 +249,7 @@ describe('the frame of the console, with keys', () => {
   })
 
   it('asks nothing that would be refused: each refusal is written down', async () => {
-    const page = await collet.page({ path: '/catalog', as: { key: KEY } })
+    const page = await collet.page({ path: '/catalog', as: { key: PLAIN_KEY } })
     const refused: string[] = []
     page.on('response', (response) => {
       if (response.status() === 403) refused.push(response.url())
