@@ -9,6 +9,8 @@ const PARTS = 'client,conformance,egress,oauth,server,sources,store'
 const TOGETHER = `test/{${PARTS}}/**/!(differential|pack-messages|*stall|*hostile*|*speed|*.long).test.ts`
 /** A browser looks at the built package. After the rest: one of the others builds the package anew. */
 const CONSOLE = 'test/console/*.test.ts'
+/** Those of them that measure how quick a page is. */
+const CONSOLE_MEASURED = 'test/console/{calls,catalog,frame,start}.test.ts'
 
 export default defineConfig({
   resolve: { conditions: ['collet-source', 'node', 'module', 'default'] },
@@ -48,9 +50,20 @@ export default defineConfig({
         test: {
           name: 'console',
           include: [CONSOLE],
+          exclude: [CONSOLE_MEASURED],
           globalSetup: ['test/console/built.ts'],
-          maxWorkers: Math.max(1, availableParallelism() - 1),
+          maxWorkers: availableParallelism(),
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'console, measured',
+          include: [CONSOLE_MEASURED],
+          globalSetup: ['test/console/built.ts'],
+          maxWorkers: 1,
+          sequence: { groupOrder: 3 },
         },
       },
     ],
