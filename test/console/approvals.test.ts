@@ -85,7 +85,7 @@ describe('Approvals', () => {
     await page.getByLabel('Reason').fill('I saw the roof.')
     await expect
       .poll(() => page.locator('.echo code').textContent())
-      .toMatch(/^collet approvals approve [\w-]+ --reason "I saw the roof\."$/)
+      .toMatch(/^collet approvals approve [\w-]+ --reason 'I saw the roof\.'$/)
     await shoot(page, 'approvals')
     // Enter in a field decides nothing.
     await page.getByLabel('Reason').press('Enter')

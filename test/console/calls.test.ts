@@ -94,6 +94,9 @@ describe('calls', () => {
     await detail(page).getByRole('heading', { name: 'Refunds.Issue' }).waitFor()
     expect(new URL(page.url()).searchParams.get('call')).not.toBe(null)
     await detail(page).getByText('refund <b>4121</b>').waitFor()
+    expect(await echo(page).textContent()).toBe(
+      `collet calls show ${new URL(page.url()).searchParams.get('call')}`,
+    )
     const story = detail(page).getByRole('list', { name: 'What happened' })
     await story.getByText('Claimed').waitFor()
     await story.getByText('Succeeded').waitFor()

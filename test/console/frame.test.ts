@@ -12,6 +12,7 @@ const ECHO = `{
 }`
 const KEY = 'a-key-that-is-long-enough-for-a-test'
 const OTHER_KEY = 'a-key-of-somebody-else-for-this-test'
+const PLAIN_KEY = 'a-key-of-somebody-who-only-calls-tools'
 
 /** As somebody who comes back to the window: what is on it is asked for again. */
 const LOOK_AGAIN = 'dispatchEvent(new Event("visibilitychange"))'
@@ -221,6 +222,7 @@ describe('the frame of the console, with keys', () => {
     config: `export default { tools: [${ECHO}], auth: { apiKeys: [
       { id: 'ann', key: '${KEY}', scopes: ['admin:*', 'calls:*'] },
       { id: 'bob', key: '${OTHER_KEY}', scopes: ['admin:calls'] },
+      { id: 'cy', key: '${PLAIN_KEY}' },
     ] } }`,
   })
 
@@ -244,6 +246,27 @@ describe('the frame of the console, with keys', () => {
     await page.getByRole('button', { name: /ann/ }).click()
     await page.getByRole('menuitem', { name: 'Sign out' }).click()
     await field.waitFor()
+  })
+
+  it('asks nothing that would be refused: each refusal is written down', async () => {
+    const page = await collet.page({ path: '/catalog', as: { key: PLAIN_KEY } })
+    const refused: string[] = []
+    page.on('response', (response) => {
+      if (response.status() === 403) refused.push(response.url())
+    })
+    await page.reload()
+    await page.getByRole('link', { name: 'Echo.Say' }).click()
+    await page.getByRole('heading', { name: 'Try it' }).waitFor()
+    const places = page.getByRole('navigation', { name: 'Places' })
+    await places.getByRole('link', { name: /^Calls/ }).click()
+    await page.getByText('This needs the scope admin:calls').waitFor()
+    expect(await page.getByRole('button', { name: /Try again|Waiting/ }).count()).toBe(0)
+    await page.goto(`${collet.url}/console/calls/some-record`)
+    await page.getByText('This needs the scope admin:calls').waitFor()
+    await places.getByRole('link', { name: /^Approvals/ }).click()
+    await page.getByText('This needs the scope approvals:respond').waitFor()
+    await checkAxe(page, 'approvals of somebody without scopes')
+    expect(refused).toEqual([])
   })
 
   it('asks again over the page when the session has ended, and goes on', async () => {

@@ -55,6 +55,7 @@ describe('Settings: keys', () => {
     await part(page, 'Keys').getByText('There are no keys in use').waitFor()
     await expect.poll(() => echo(page)).toBe('collet keys list')
     await page.getByRole('button', { name: 'Create key' }).click()
+    await expect.poll(() => echo(page)).toBe('collet keys create NAME --expires 90d')
     await dialog(page).getByRole('button', { name: 'Create key' }).click()
     await dialog(page).getByText('Give it a name first').waitFor()
     await dialog(page).getByLabel('Name').fill('support-bot')

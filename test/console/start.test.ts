@@ -93,7 +93,9 @@ describe('the first steps', () => {
     expect(await page.getByLabel('Address, file or command').inputValue()).toMatch(/openapi\.json$/)
     await add.getByRole('button', { name: 'an MCP server by URL' }).click()
     await add.getByRole('button', { name: 'an MCP server by its command' }).click()
-    await expect.poll(() => echo(page)).toBe('collet import npx -y @modelcontextprotocol/server-everything')
+    await expect
+      .poll(() => echo(page))
+      .toBe('collet import -- npx -y @modelcontextprotocol/server-everything')
     await add.getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('dialog').getByText('npx collet sign-in').waitFor()
     await page.keyboard.press('Escape')

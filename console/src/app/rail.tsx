@@ -2,7 +2,8 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { request } from '../api/client.ts'
-import { type Session, useSession } from '../api/session.ts'
+import { untilRefused } from '../api/queries.ts'
+import { holdsScope, holdsServerScope, type Session, useSession } from '../api/session.ts'
 import { toolsQuery } from '../api/tools.ts'
 import { IconButton } from '../parts/button.tsx'
 import { formatCount } from '../parts/format.ts'
@@ -74,32 +75,42 @@ const LOOK_AGAIN_MS = 15_000
 
 type DueCounts = Readonly<Partial<Record<string, { readonly count?: number; readonly what?: string }>>>
 
-/** What waits for a person. Whoever may not see a list sees no number either. */
+/** What waits for a person. Whoever may not see a list sees no number either: to ask for it would be written down as refused. */
 function useDue(session: Session | undefined): DueCounts {
-  const isKnown = session !== undefined && session.principal !== null
-  const approvals = useCount('approvals', '/admin/approvals?state=pending&limit=100', isKnown)
-  const pins = useCount('pins', '/admin/pins?waiting=true', isKnown, isUndecided)
+  const principal = session?.principal
+  const approvals = useCount({
+    ...{ name: 'approvals', path: '/admin/approvals?state=pending&limit=100' },
+    isOn: holdsScope(principal, 'approvals:respond'),
+    counts: ({ hindrance }) => hindrance === null,
+  })
+  const pins = useCount({
+    ...{ name: 'pins', path: '/admin/pins?waiting=true' },
+    isOn: holdsServerScope(principal, 'admin:pins'),
+    // One that was rejected waits upstream, and for nobody here.
+    counts: ({ waiting }) => waiting?.rejected_by === null,
+  })
   return {
     '/approvals': { ...approvals, what: 'waiting' },
     '/connections': { ...pins, what: 'need attention' },
   }
 }
 
-/** One that was rejected waits upstream, and for nobody here. */
-function isUndecided(pin: Row): boolean {
-  return pin.waiting?.rejected_by === null
-}
-
 interface Row {
+  /** Of an approval: what keeps the person who looks from deciding. */
+  readonly hindrance?: string | null
+  /** Of a pin. */
   readonly waiting?: { readonly rejected_by: string | null } | null
 }
 
-function useCount(
-  name: string,
-  path: string,
-  isOn: boolean,
-  counts: (row: Row) => boolean = () => true,
-): { readonly count?: number } {
+interface Counting {
+  readonly name: string
+  readonly path: string
+  readonly isOn: boolean
+  /** Whether a row waits for this person. */
+  readonly counts: (row: Row) => boolean
+}
+
+function useCount({ name, path, isOn, counts }: Counting): { readonly count?: number } {
   const { data } = useQuery({
     queryKey: ['due', name],
     queryFn: async ({ signal }) => {
@@ -107,7 +118,7 @@ function useCount(
       return answer[name]?.filter(counts).length ?? 0
     },
     enabled: isOn,
-    refetchInterval: LOOK_AGAIN_MS,
+    refetchInterval: untilRefused(LOOK_AGAIN_MS),
     staleTime: 0,
     retry: false,
   })

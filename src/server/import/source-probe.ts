@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { wordsOf } from '#core/imports/command-words'
 import { suspicionsOf } from '#core/imports/suspicions'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Discovery } from '#core/ports/source'
@@ -157,18 +158,6 @@ async function detectHere(target: string, folder: string, tell: Looking['tell'])
   const words = wordsOf(target)
   tell('step', { text: `Starting ${cleanText(words.join(' '))}, and asking for its tools` })
   return { found: foundCommand(words, folder), seen: [] }
-}
-
-/** As a shell would cut it, quotes and all; nothing of it is run by a shell. */
-function wordsOf(text: string): readonly string[] {
-  const found = text.matchAll(/(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|((?:[^\s"'\\]|\\.)+))+/gs)
-  return [...found].map(([word]) =>
-    word.replace(
-      /"((?:[^"\\]|\\.)*)"|'([^']*)'|\\(.)/gs,
-      (_whole, double: string | undefined, single: string | undefined, escaped: string | undefined) =>
-        double?.replace(/\\(["\\$`])/g, '$1') ?? single ?? escaped ?? '',
-    ),
-  )
 }
 
 /** With what an MCP server says of its tools, so that its reader can choose to believe it. */

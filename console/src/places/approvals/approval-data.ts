@@ -1,5 +1,6 @@
 import { queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
 import { request } from '../../api/client.ts'
+import { untilRefused } from '../../api/queries.ts'
 import type { Difference } from '../../parts/differences.tsx'
 import type { TierName } from '../../parts/meaning.tsx'
 
@@ -72,14 +73,14 @@ export const inboxQuery = queryOptions({
       decided: newest.approvals.filter(({ state }) => state !== 'pending'),
     }
   },
-  refetchInterval: LOOK_AGAIN_MS,
+  refetchInterval: untilRefused(LOOK_AGAIN_MS),
 })
 
 export function approvalQuery(id: string) {
   return queryOptions({
     queryKey: ['approvals', 'one', id],
     queryFn: async ({ signal }) => (await request<Shown>(pathOf(id), { signal })).approval,
-    refetchInterval: LOOK_AGAIN_MS,
+    refetchInterval: untilRefused(LOOK_AGAIN_MS),
   })
 }
 

@@ -1,4 +1,5 @@
 import { type ReactNode, useState } from 'react'
+import { quoted } from '../../app/commands.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Button } from '../../parts/button.tsx'
 import { Field, TextInput } from '../../parts/field.tsx'
@@ -129,13 +130,14 @@ function closedText(
   }
 }
 
-function echoOf(
-  { id, stale, hides_something: hides }: WholeApproval,
+/** The same in a terminal. */
+export function echoOf(
+  { id, stale, hides_something: hides }: Pick<WholeApproval, 'id' | 'stale' | 'hides_something'>,
   isClosed: boolean,
   reason: string,
 ): string {
   if (isClosed) return `collet approvals show ${id}`
-  const said = reason.trim() === '' ? '' : ` --reason ${JSON.stringify(reason.trim())}`
+  const said = reason.trim() === '' ? '' : ` --reason ${quoted(reason.trim())}`
   if (stale) return `collet approvals reject ${id}${said}`
   return `collet approvals approve ${id}${said}${hides ? ' --accept-hidden' : ''}`
 }

@@ -1,8 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { ApiError } from '../../api/client.ts'
+import { holdsScope, useSession } from '../../api/session.ts'
 import { useEcho } from '../../app/echo.tsx'
+import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { countOf } from '../../parts/format.ts'
@@ -21,8 +22,20 @@ const VIEWS = [
 
 type View = (typeof VIEWS)[number]['value']
 
-/** Calls that wait for a person: the inbox at the left, one decision at the right. */
+const SCOPE = 'approvals:respond'
+
+/** Whoever decides nothing here is told what it takes, and nothing is asked of the server for them. */
 export function ApprovalsPage(): ReactNode {
+  if (holdsScope(useSession()?.principal, SCOPE)) return <Approvals />
+  return (
+    <Page title="Approvals">
+      <NeedsScope scope={SCOPE} />
+    </Page>
+  )
+}
+
+/** Calls that wait for a person: the inbox at the left, one decision at the right. */
+function Approvals(): ReactNode {
   const { id } = useParams({ strict: false })
   const [{ show }, setSearch] = useSearchState()
   const view = VIEWS.find(({ value }) => value === show)?.value ?? 'mine'
@@ -101,12 +114,6 @@ function NothingOpen({ count, view }: { readonly count: number; readonly view: V
 function NotThere({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }): ReactNode {
   useEcho('collet approvals list')
   if (error === null) return <Loading what="approvals" />
-  if (error instanceof ApiError && error.status === 403)
-    return (
-      <Empty title="Approvals are for others">
-        {error.message} Sign in with such a key to see what waits.
-      </Empty>
-    )
   return (
     <Failed
       what="Approvals could not be read"

@@ -1,6 +1,6 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { request } from '../../api/client.ts'
-import { useSession } from '../../api/session.ts'
+import { holdsScope, useSession } from '../../api/session.ts'
 import { formatDuration } from '../../parts/format.ts'
 import type { TierName } from '../../parts/meaning.tsx'
 import { type CallStateName, type Filters, paramsOf } from './query.ts'
@@ -144,10 +144,5 @@ export function formatTook(ms: number): string {
 
 /** Whether the person has a scope, for what to offer; the server decides. */
 export function useMay(scope: string): boolean {
-  const principal = useSession()?.principal
-  if (principal === null || principal === undefined) return false
-  const [kind = ''] = scope.split(':')
-  return (
-    principal.isOperator || [scope, `${kind}:*`, '*'].some((granted) => principal.scopes.includes(granted))
-  )
+  return holdsScope(useSession()?.principal, scope)
 }

@@ -3,6 +3,7 @@ import { Link, useParams } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { useLive } from '../../api/live.ts'
 import { useEcho } from '../../app/echo.tsx'
+import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
 import { CopyButton } from '../../parts/button.tsx'
 import { Icon } from '../../parts/icon.tsx'
@@ -12,14 +13,25 @@ import { Timeline } from '../../parts/timeline.tsx'
 import { type CallDetails, callQuery, useMay } from './api.ts'
 import { CallFacts, StopCall, TryIt } from './call-facts.tsx'
 import { Contents, JournalRows } from './contents.tsx'
+import { showCommand } from './query.ts'
 import { SettleForm } from './settle.tsx'
 import { storyOf, timesOf, titleOf } from './story.tsx'
 import './calls.css'
 import './call.css'
 
-/** One call: what is known, what happened, and what a person can do about it. */
+/** The same as of the list: who may not see it is told what it takes. */
 export function CallPage(): ReactNode {
   const { record = '' } = useParams({ strict: false })
+  if (useMay('admin:calls')) return <OneCall record={record} />
+  return (
+    <Page title="Call" heading={<Heading record={record} />}>
+      <NeedsScope scope="admin:calls" />
+    </Page>
+  )
+}
+
+/** One call: what is known, what happened, and what a person can do about it. */
+function OneCall({ record }: { readonly record: string }): ReactNode {
   const { data: call, error, refetch } = useQuery(callQuery(record))
   const canSettle = useMay('calls:settle') && call?.state === 'ambiguous'
   // Its own steps change with it.
@@ -89,7 +101,7 @@ export function CallPage(): ReactNode {
 }
 
 function ShowEcho({ record }: { readonly record: string }): ReactNode {
-  useEcho(`collet calls show ${record}`)
+  useEcho(showCommand(record))
   return null
 }
 

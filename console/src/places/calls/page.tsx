@@ -1,29 +1,41 @@
 import { useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useMemo, useRef } from 'react'
 import { useEcho } from '../../app/echo.tsx'
+import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useKey } from '../../keyboard.ts'
 import { Button } from '../../parts/button.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
+import { useMay } from './api.ts'
 import { CallDetail } from './detail.tsx'
 import { JournalTable } from './journal-table.tsx'
-import { type CallQuery, commandOf, readQuery } from './query.ts'
+import { type CallQuery, commandOf, readQuery, showCommand } from './query.ts'
 import { QueryBar } from './query-bar.tsx'
 import { Tally } from './tally.tsx'
 import { type LiveJournal, useJournal } from './use-journal.ts'
 import './calls.css'
 
-/** The journal as it grows. What is asked for, whether it is live and which call is open is all in the address. */
+/** Whoever may not see the journal is told what it takes, and nothing is asked of the server for them. */
 export function CallsPage(): ReactNode {
+  if (useMay('admin:calls')) return <Calls />
+  return (
+    <Page title="Calls">
+      <NeedsScope scope="admin:calls" />
+    </Page>
+  )
+}
+
+/** The journal as it grows. What is asked for, whether it is live and which call is open is all in the address. */
+function Calls(): ReactNode {
   const [{ q = '', live: liveWord = 'on', call: selected, tab = 'timeline' }, change] = useSearchState()
   const query = useMemo(() => readQuery(q), [q])
   const isLive = liveWord === 'on'
   const live = useJournal(query.filters, isLive)
   const list = useRef<HTMLElement>(null)
   const navigate = useNavigate()
-  useEcho(commandOf(query.filters, isLive))
+  useEcho(selected === undefined ? commandOf(query.filters, isLive) : showCommand(selected))
 
   const setLive = (isOn: boolean): void => change({ live: isOn ? undefined : 'off' })
   const open = (record: string): void => change({ call: record }, { isStep: true })

@@ -53,6 +53,7 @@ describe('a query of calls', () => {
       String.raw`collet calls --state error --tool 'Gmail.*' --principal 'key:o'\''hara' --since 30m --follow`,
     )
     expect(commandOf({}, false)).toBe('collet calls')
+    expect(commandOf(filtersOf('until:1m'), true)).toBe('collet calls --until 1m')
   })
 
   it('makes times of what is how long ago, when it is asked', () => {

@@ -1,3 +1,5 @@
+import { quoted } from '../../app/commands.ts'
+
 /** A word of the query bar: `status:error`, `tool:Gmail.*`, `duration:>500ms`, `since:30m`. */
 export interface Token {
   readonly text: string
@@ -140,12 +142,14 @@ export function commandOf(filters: Filters, isLive: boolean): string {
     const value = filters[name]
     return value === undefined ? [] : [`--${name} ${quoted(value)}`]
   })
-  return ['collet calls', ...options, ...(isLive ? ['--follow'] : [])].join(' ')
+  // What ends in the past has nothing to follow.
+  const follows = isLive && filters.until === undefined
+  return ['collet calls', ...options, ...(follows ? ['--follow'] : [])].join(' ')
 }
 
-/** As a shell takes it. */
-export function quoted(value: string): string {
-  return /^[\w.:/@,+-]+$/.test(value) ? value : `'${value.replaceAll("'", String.raw`'\''`)}'`
+/** The same of one call. */
+export function showCommand(record: string): string {
+  return `collet calls show ${quoted(record)}`
 }
 
 interface Suggestion {

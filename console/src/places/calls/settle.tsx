@@ -1,6 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { request } from '../../api/client.ts'
+import { quoted } from '../../app/commands.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
@@ -8,7 +9,6 @@ import { Choices, Field, TextArea, TextInput } from '../../parts/field.tsx'
 import { formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
 import { type CallDetails, useMay } from './api.ts'
-import { quoted } from './query.ts'
 
 type Ending = 'succeeded' | 'failed' | 'not-run'
 

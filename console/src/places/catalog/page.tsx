@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useMemo } from 'react'
-import { useSession } from '../../api/session.ts'
+import { holdsScope, useSession } from '../../api/session.ts'
 import { type FoundTool, type SearchableTools, toolCallsQuery, toolsQuery } from '../../api/tools.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
@@ -47,7 +47,8 @@ export function CatalogPage(): ReactNode {
 }
 
 function Catalog({ tools, asked }: { readonly tools: SearchableTools; readonly asked: Asked }): ReactNode {
-  const mayCount = useMayCount()
+  // Only who may see calls hears how many there were.
+  const mayCount = holdsScope(useSession()?.principal, 'admin:calls')
   const wantsCalls = asked.order === 'calls' && mayCount
   const { data: calls } = useQuery({ ...toolCallsQuery, enabled: wantsCalls })
   const { found, tookMs } = useFound(tools, asked, calls)
@@ -76,15 +77,6 @@ function useFound(
     return { found, tookMs: performance.now() - before }
   }, [tools, text, filters, order, calls])
 }
-
-/** Only who may see calls hears how many there were. */
-function useMayCount(): boolean {
-  const principal = useSession()?.principal
-  if (principal === undefined || principal === null) return false
-  return principal.isOperator || principal.scopes.some((scope) => COUNTING.has(scope))
-}
-
-const COUNTING: ReadonlySet<string> = new Set(['*', 'admin:*', 'admin:calls'])
 
 function NothingFound({ asked }: { readonly asked: Asked }): ReactNode {
   const { text, filters } = asked

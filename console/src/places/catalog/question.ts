@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { FILTERS, ORDERS, type Order, type ToolFilters } from '../../api/tools.ts'
+import { quoted } from '../../app/commands.ts'
 import { useSearchState } from '../../app/search-state.ts'
 
 /** What is asked of the list, in the page's address and as the command that asks the same. */
@@ -84,8 +85,4 @@ export function commandFor(text: string, filters: ToolFilters, order: Order | un
   // What begins with a dash is a word here and would be an option there.
   const dashed = words.some((word) => word.startsWith('-')) ? ['--'] : []
   return ['collet tools', ...options, ...sorted, ...dashed, ...words.map(quoted)].join(' ')
-}
-
-function quoted(word: string): string {
-  return /^[\w.,:@/=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

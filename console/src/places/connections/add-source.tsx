@@ -1,5 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
+import { importCommand, isCommand } from '../../app/commands.ts'
 import { useSearchState } from '../../app/search-state.ts'
 import { Button } from '../../parts/button.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
@@ -9,7 +10,7 @@ import { Note } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { Source } from './connection-data.ts'
 import { FoundSource } from './found-source.tsx'
-import { isCommand, type Probing, useProbe } from './probe.ts'
+import { type Probing, useProbe } from './probe.ts'
 
 interface AddSourceProps {
   readonly known: readonly Source[]
@@ -137,7 +138,7 @@ function Adding({ target, known, onAdded, onDone }: AddingProps): ReactNode {
           <Lines lines={[...state.seen, ...state.lines]} />
         </>
       )}
-      <p className="meta dim mono">collet import {isCommand(target) ? `-- ${target}` : target}</p>
+      <p className="meta dim mono">{importCommand(target)}</p>
       <p className="row end">
         <Button onClick={onDone}>Cancel</Button>
         <Button

@@ -1,5 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
 import { request } from '../../api/client.ts'
+import { untilRefused } from '../../api/queries.ts'
 import type { Difference } from '../../parts/differences.tsx'
 
 /** A source as `/admin/sources` has it. */
@@ -92,14 +93,14 @@ export const sourcesQuery = queryOptions({
   queryKey: ['connections', 'sources'],
   queryFn: async ({ signal }) =>
     (await request<{ readonly sources: readonly Source[] }>('/admin/sources', { signal })).sources,
-  refetchInterval: LOOK_AGAIN_MS,
+  refetchInterval: untilRefused(LOOK_AGAIN_MS),
 })
 
 export const pinsQuery = queryOptions({
   queryKey: ['connections', 'pins'],
   queryFn: async ({ signal }) =>
     (await request<{ readonly pins: readonly Pin[] }>('/admin/pins?waiting=true', { signal })).pins,
-  refetchInterval: LOOK_AGAIN_MS,
+  refetchInterval: untilRefused(LOOK_AGAIN_MS),
 })
 
 export function pinQuery({ tool, waiting }: Pin) {
@@ -119,7 +120,7 @@ export const providersQuery = queryOptions({
   queryKey: ['connections', 'providers'],
   queryFn: async ({ signal }) =>
     (await request<{ readonly providers: readonly Provider[] }>('/admin/providers', { signal })).providers,
-  refetchInterval: LOOK_AGAIN_MS,
+  refetchInterval: untilRefused(LOOK_AGAIN_MS),
 })
 
 /** What tools of the catalog need besides their input, and which of them. */

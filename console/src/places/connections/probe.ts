@@ -36,11 +36,6 @@ export type Probing =
       readonly lines: readonly string[]
     }
 
-/** Words that are no address and no file are a program with its arguments. */
-export function isCommand(target: string): boolean {
-  return !/^https?:\/\//i.test(target) && !/^\S+\.(?:json|ya?ml)$/i.test(target)
-}
-
 /** One look at something that may be added. Whoever leaves stops it, and the program that was started for it. */
 export function useProbe(): {
   readonly state: Probing

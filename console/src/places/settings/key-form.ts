@@ -1,3 +1,4 @@
+import { quoted } from '../../app/commands.ts'
 import type { NewKeyTerms } from './settings-data.ts'
 
 /** What somebody wrote about a new key, as written. */
@@ -75,9 +76,4 @@ function words(text: string): readonly string[] {
 
 function one(text: string): readonly string[] {
   return text.trim() === '' ? [] : [text.trim()]
-}
-
-/** As a shell takes it as one word. */
-function quoted(word: string): string {
-  return /^[\w.:@/-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }

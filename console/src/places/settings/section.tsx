@@ -1,6 +1,7 @@
 import type { UseQueryResult } from '@tanstack/react-query'
-import type { ReactNode } from 'react'
+import type { FocusEvent, ReactNode } from 'react'
 import { holdsScope, holdsServerScope, useSession } from '../../api/session.ts'
+import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 
 /** One part of the page. Whoever lacks the scope sees which one it is; nothing is asked of the server for them. */
@@ -9,8 +10,12 @@ export function Section(props: SectionProps): ReactNode {
   const principal = useSession()?.principal
   const may = isOfServer ? holdsServerScope : holdsScope
   const isAllowed = scope === undefined || may(principal, scope)
+  // What a dialog holds is in the section's tree and not on the page: it has a command of its own.
+  const enter = ({ target, currentTarget }: FocusEvent<HTMLElement>): void => {
+    if (currentTarget.contains(target)) onEnter()
+  }
   return (
-    <section id={id} aria-labelledby={`${id}-h`} tabIndex={-1} onFocusCapture={onEnter}>
+    <section id={id} aria-labelledby={`${id}-h`} tabIndex={-1} onFocusCapture={enter}>
       <div className="sec-head">
         <h2 id={`${id}-h`} className="grow">
           {title}
@@ -19,16 +24,12 @@ export function Section(props: SectionProps): ReactNode {
       </div>
       {isAllowed ? (
         children
-      ) : holdsScope(principal, scope ?? '') ? (
+      ) : holdsScope(principal, scope) ? (
         <Empty title="This is for the whole server">
           Your credential is for the tenant {principal?.tenant}. Ask whoever runs the server.
         </Empty>
       ) : (
-        <Empty title={<>This needs the scope {scope}</>}>
-          You are {principal?.name ?? principal?.id}, and hold{' '}
-          {principal?.scopes.length === 0 ? 'no scopes' : principal?.scopes.join(', ')}. Ask whoever manages
-          keys here for a key with the scope.
-        </Empty>
+        <NeedsScope scope={scope} />
       )}
     </section>
   )

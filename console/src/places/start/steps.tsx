@@ -3,6 +3,7 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { type Beginning, type ServerAbout, serverQuery } from '../../api/server.ts'
 import { useSession } from '../../api/session.ts'
+import { importCommand } from '../../app/commands.ts'
 import { over } from '../../app/places.ts'
 import { Button } from '../../parts/button.tsx'
 import { ClientChoice, ClientText } from '../../parts/clients.tsx'
@@ -24,7 +25,7 @@ export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
   const [target, setTarget] = useState('')
   const change = (text: string): void => {
     setTarget(text)
-    onEcho(`collet import ${text === '' ? 'TARGET' : text}`)
+    onEcho(importCommand(text.trim() === '' ? 'TARGET' : text.trim()))
   }
   return (
     <>

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
 import { useSession } from '../../api/session.ts'
+import { quoted } from '../../app/commands.ts'
 import { Button } from '../../parts/button.tsx'
 import { Field, TextInput } from '../../parts/field.tsx'
 import { formatDuration } from '../../parts/format.ts'
@@ -61,7 +62,7 @@ function TryTool({ tool, fields, isDone, onEcho, onDone }: FirstTool & TryStepPr
   const [values, setValues] = useState<Readonly<Record<string, string>>>({})
   const { isRunning, outcome, run } = useTryCall()
   const input = inputOf(fields, values)
-  const command = `collet call ${tool.base} '${JSON.stringify(input).replaceAll("'", `'\\''`)}'`
+  const command = `collet call ${tool.base} ${quoted(JSON.stringify(input))}`
   useEffect(() => onEcho(command), [command, onEcho])
   const isAnswered = outcome !== undefined
   useEffect(() => {

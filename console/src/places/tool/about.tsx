@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { useSession } from '../../api/session.ts'
+import { holdsScope, useSession } from '../../api/session.ts'
 import { CopyButton } from '../../parts/button.tsx'
 import { formatClock, formatCount, formatDuration, shortHash } from '../../parts/format.ts'
 import type { IconName } from '../../parts/icon.tsx'
@@ -79,8 +79,8 @@ function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): 
 
 /** Whoever may not see calls sees none of this. */
 function UsageStats({ id }: { readonly id: string }): ReactNode {
-  const isKnown = useSession()?.principal !== null
-  const { data: usage } = useQuery({ ...usageQuery(id), enabled: isKnown })
+  const maySee = holdsScope(useSession()?.principal, 'admin:calls')
+  const { data: usage } = useQuery({ ...usageQuery(id), enabled: maySee })
   if (usage === undefined) return null
   const share = usage.calls === 0 ? 0 : (usage.errors / usage.calls) * 100
   return (

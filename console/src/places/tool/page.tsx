@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useLocation, useParams } from '@tanstack/react-router'
 import { type ReactNode, useEffect } from 'react'
 import { ApiError } from '../../api/client.ts'
-import { useSession } from '../../api/session.ts'
+import { holdsScope, useSession } from '../../api/session.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
 import { rememberTool } from '../../app/recent-tools.ts'
@@ -105,8 +105,8 @@ function Versions({ tool }: { readonly tool: ToolDetails }): ReactNode {
 }
 
 function OnThisPage({ tool }: { readonly tool: ToolDetails }): ReactNode {
-  const isKnown = useSession()?.principal !== null
-  const { data: usage } = useQuery({ ...usageQuery(tool.base), enabled: isKnown })
+  const maySee = holdsScope(useSession()?.principal, 'admin:calls')
+  const { data: usage } = useQuery({ ...usageQuery(tool.base), enabled: maySee })
   return (
     <nav className="tabs in-bar" aria-label="On this page">
       <Part to="about">About</Part>
@@ -117,7 +117,7 @@ function OnThisPage({ tool }: { readonly tool: ToolDetails }): ReactNode {
       <Part to="changes">
         Changes<span className="count">{countChanges(tool)}</span>
       </Part>
-      {isKnown && (
+      {maySee && (
         <Link to="/calls" search={{ q: `tool:${tool.base}` }}>
           Calls
           {usage !== undefined && <span className="count">{formatCount(usage.calls)}</span>}

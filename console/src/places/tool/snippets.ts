@@ -1,3 +1,4 @@
+import { quoted } from '../../app/commands.ts'
 import type { ToolDetails } from './tool-data.ts'
 
 /** The languages and protocols that a call can be copied in. */
@@ -207,11 +208,6 @@ function curl(
     ...(body === undefined ? [] : [`-d ${quoted(JSON.stringify(body))}`]),
   ]
   return `${lines.join(' \\\n  ')}\n`
-}
-
-/** One word to any POSIX shell, whatever is in it. */
-export function quoted(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
 
 function connectArguments(

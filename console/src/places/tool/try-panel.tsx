@@ -1,6 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
 import { useSession } from '../../api/session.ts'
+import { quoted } from '../../app/commands.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { over } from '../../app/places.ts'
 import { useSearchState } from '../../app/search-state.ts'
@@ -16,7 +17,6 @@ import { CallOutcome } from './call-outcome.tsx'
 import { CopyAs } from './copy-as.tsx'
 import { CredentialUsed } from './credential-used.tsx'
 import { fieldErrorsOf } from './field-errors.ts'
-import { quoted } from './snippets.ts'
 import { isRecord, type ToolDetails, usageQuery } from './tool-data.ts'
 
 /** The form is a library of its own, loaded when somebody is here to try a tool. */

@@ -1,0 +1,24 @@
+import { wordsOf } from '../../../src/core/imports/command-words.ts'
+
+/**
+ * As a POSIX shell takes it for one word, whatever is in it. Every command that the console shows is put together with this: what
+ * is copied into a terminal means there what it means here, and runs nothing else.
+ */
+export function quoted(word: string): string {
+  return PLAIN.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`
+}
+
+/** The same in a terminal. The shell cuts a command as the server does: nothing in it is more than a word. */
+export function importCommand(target: string): string {
+  return isCommand(target)
+    ? `collet import -- ${wordsOf(target).map(quoted).join(' ')}`
+    : `collet import ${quoted(target)}`
+}
+
+/** Words that are no address and no file are a program with its arguments. */
+export function isCommand(target: string): boolean {
+  return !/^https?:\/\//i.test(target) && !/^\S+\.(?:json|ya?ml)$/i.test(target)
+}
+
+/** What no shell reads anything into. zsh looks for a program behind an `=` at the beginning. */
+const PLAIN = /^[\w@%+:,./-][\w@%+=:,./-]*$/

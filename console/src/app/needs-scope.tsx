@@ -1,0 +1,15 @@
+import type { ReactNode } from 'react'
+import { useSession } from '../api/session.ts'
+import { Empty } from '../parts/states.tsx'
+
+/** In place of what somebody may not see: which scope it takes, and whom to ask. It is no failure, and trying again changes nothing. */
+export function NeedsScope({ scope }: { readonly scope: string }): ReactNode {
+  const principal = useSession()?.principal
+  return (
+    <Empty title={<>This needs the scope {scope}</>}>
+      You are {principal?.name ?? principal?.id}, and hold{' '}
+      {principal?.scopes.length === 0 ? 'no scopes' : principal?.scopes.join(', ')}. Ask whoever manages keys
+      here for a key with the scope.
+    </Empty>
+  )
+}
