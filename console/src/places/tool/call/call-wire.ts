@@ -119,7 +119,7 @@ export async function waitUntilGiven(challenges: readonly Challenge[], signal: A
 }
 
 /** What the server has on record of a call. `unread`: it was not to be found out, and nothing follows from that. */
-export type Look =
+type Look =
   | { readonly kind: 'found'; readonly view: Readonly<Record<string, unknown>> }
   | { readonly kind: 'none' }
   | { readonly kind: 'unread'; readonly says: string }
