@@ -1,10 +1,11 @@
 import { type ReactNode, useEffect, useState } from 'react'
 import { ApiError, addressOf, sessionGone } from '../api/client.ts'
 import { type Session, useSession, useSignIn, useSignInElsewhere } from '../api/session.ts'
+import { useAct } from '../parts/act.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeLine } from '../parts/code.tsx'
-import { Dialog } from '../parts/dialog.tsx'
-import { Field, TextInput } from '../parts/field.tsx'
+import { Dialog, DialogForm } from '../parts/dialog.tsx'
+import { TextField } from '../parts/field.tsx'
 import { Empty, messageOf } from '../parts/states.tsx'
 import { useStore } from '../store.ts'
 import { over } from './places.ts'
@@ -66,26 +67,16 @@ interface SignInFormProps {
 function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
   const { signIn } = useSignIn()
   const [key, setKey] = useState('')
-  const [failure, setFailure] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
   const { link, oidc } = session.server.signIn
-
-  const submit = async (): Promise<void> => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      await signIn(key)
-      onDone()
-    } catch (error) {
-      // To a program the server says which header to send; a person has no use for that.
-      const isUnknown = error instanceof ApiError && error.status === 401 && !session.server.isOpen
-      setFailure(
-        isUnknown ? 'This server does not know this key. It may have been revoked.' : messageOf(error),
-      )
-    } finally {
-      setBusy(false)
-    }
-  }
+  // To a program the server says which header to send; a person has no use for that.
+  const wordsOf = (error: unknown): string =>
+    error instanceof ApiError && error.status === 401 && !session.server.isOpen
+      ? 'This server does not know this key. It may have been revoked.'
+      : messageOf(error)
+  const { isBusy, failure, refuse, run } = useAct(async () => {
+    await signIn(key)
+    onDone()
+  }, wordsOf)
   return (
     <>
       {oidc !== null && (
@@ -93,31 +84,14 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
           Sign in with {oidc}
         </a>
       )}
-      <form
-        className="dialog"
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (key.trim() === '') setFailure('Paste a key first.')
-          else void submit()
-        }}
-      >
-        <Field label="API key" {...(failure === undefined ? {} : { error: failure })}>
-          {(control) => (
-            <TextInput
-              {...control}
-              isMono
-              type="password"
-              value={key}
-              onChange={(event) => setKey(event.currentTarget.value)}
-            />
-          )}
-        </Field>
+      <DialogForm onSubmit={() => (key.trim() === '' ? refuse('Paste a key first.') : run())}>
+        <TextField label="API key" error={failure} isMono type="password" value={key} onChange={setKey} />
         <p className="row end">
           <Button submits kind={oidc === null ? 'primary' : 'plain'} isBusy={isBusy}>
             Sign in with the key
           </Button>
         </p>
-      </form>
+      </DialogForm>
       {link && (
         <div className="stack-3">
           <p className="soft">

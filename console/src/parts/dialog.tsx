@@ -1,9 +1,9 @@
 import { Dialog as AriaDialog, DialogHeading } from '@ariakit/react'
-import { type ReactNode, useId, useRef, useState } from 'react'
+import { type ReactNode, useState } from 'react'
+import { useAct } from './act.ts'
 import { Button } from './button.tsx'
-import { Field, TextInput } from './field.tsx'
+import { TextField } from './field.tsx'
 import { Note } from './meaning.tsx'
-import { messageOf } from './states.tsx'
 
 /** Over the page, which stays as it is. `onClose` left out: it cannot be left without doing what it asks. */
 export function Dialog({ title, isOpen, onClose, children }: DialogProps): ReactNode {
@@ -30,6 +30,26 @@ interface DialogProps {
   readonly children: ReactNode
 }
 
+/** What is asked in a dialog. The page does what sending would do. */
+export function DialogForm({ onSubmit, children }: DialogFormProps): ReactNode {
+  return (
+    <form
+      className="dialog"
+      onSubmit={(event) => {
+        event.preventDefault()
+        onSubmit()
+      }}
+    >
+      {children}
+    </form>
+  )
+}
+
+interface DialogFormProps {
+  readonly onSubmit: () => void
+  readonly children: ReactNode
+}
+
 /**
  * Before something that cannot be taken back: names the thing, the effect and its delay. `typed`: what has to be typed first. The
  * safe choice has the focus. It closes when the server has done it, and keeps open with the server's words when it has not.
@@ -37,60 +57,33 @@ interface DialogProps {
 export function ConfirmDialog(props: ConfirmProps): ReactNode {
   const { title, children, typed, verb, keep = 'Keep it', isOpen, onClose, onConfirm } = props
   const [text, setText] = useState('')
-  const [failure, setFailure] = useState<unknown>()
-  const [isBusy, setBusy] = useState(false)
-  const form = useId()
-  const busy = useRef(false)
+  const { isBusy, failure, run, forget } = useAct(async () => {
+    await onConfirm()
+    close()
+  })
   const close = (): void => {
     setText('')
-    setFailure(undefined)
+    forget()
     onClose()
-  }
-  const confirm = async (): Promise<void> => {
-    if (busy.current) return
-    busy.current = true
-    setBusy(true)
-    try {
-      await onConfirm()
-      close()
-    } catch (error) {
-      setFailure(error)
-    } finally {
-      busy.current = false
-      setBusy(false)
-    }
   }
   const isTyped = typed === undefined || text === typed
   return (
     <Dialog title={title} isOpen={isOpen} onClose={close}>
-      <form
-        id={form}
-        className="dialog"
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (isTyped) void confirm()
-        }}
-      >
+      <DialogForm onSubmit={() => isTyped && run()}>
         <div className="soft">{children}</div>
         {typed !== undefined && (
-          <Field
+          <TextField
             label={
               <span>
                 Type <b className="mono">{typed}</b> to confirm
               </span>
             }
-          >
-            {(control) => (
-              <TextInput
-                {...control}
-                isMono
-                value={text}
-                onChange={(event) => setText(event.currentTarget.value)}
-              />
-            )}
-          </Field>
+            isMono
+            value={text}
+            onChange={setText}
+          />
         )}
-        {failure !== undefined && <Note tone="failed">{messageOf(failure)}</Note>}
+        {failure !== undefined && <Note tone="failed">{failure}</Note>}
         <p className="row end">
           <Button onClick={close} data-autofocus="true">
             {keep}
@@ -105,7 +98,7 @@ export function ConfirmDialog(props: ConfirmProps): ReactNode {
             {verb}
           </Button>
         </p>
-      </form>
+      </DialogForm>
     </Dialog>
   )
 }

@@ -55,6 +55,25 @@ export function Field({ label, note, hint, error, children }: FieldProps): React
   )
 }
 
+/** One line of text with its label. */
+export function TextField({ label, note, hint, error, onChange, ...rest }: TextFieldProps): ReactNode {
+  return (
+    <Field label={label} note={note} hint={hint} error={error}>
+      {(control) => (
+        <TextInput {...control} {...rest} onChange={(event) => onChange(event.currentTarget.value)} />
+      )}
+    </Field>
+  )
+}
+
+interface TextFieldProps
+  extends Omit<FieldProps, 'children'>,
+    Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange' | 'value' | 'className'>,
+    Mono {
+  readonly value: string
+  readonly onChange: (text: string) => void
+}
+
 /** `isMono` for machine words: ids, keys, addresses, JSON. */
 export function TextInput({ isMono, ...rest }: InputHTMLAttributes<HTMLInputElement> & Mono): ReactNode {
   return <input type="text" autoComplete="off" spellCheck={false} {...rest} className={inputClass(isMono)} />

@@ -1,11 +1,11 @@
 import { type ReactNode, useState } from 'react'
+import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
 import { CodeLine } from '../../parts/code.tsx'
-import { Dialog } from '../../parts/dialog.tsx'
-import { Choices, Field, TextInput } from '../../parts/field.tsx'
+import { Dialog, DialogForm } from '../../parts/dialog.tsx'
+import { Choices, TextField } from '../../parts/field.tsx'
 import { formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
-import { messageOf } from '../../parts/states.tsx'
 import { type MadeLink, makeLink, type WholeApproval } from './approval-data.ts'
 
 const POWERS = [
@@ -46,43 +46,24 @@ function LinkForm({ approval, onDone }: LinkFormProps): ReactNode {
   const [approver, setApprover] = useState('')
   const [power, setPower] = useState<'decide' | 'inspect'>('decide')
   const [made, setMade] = useState<MadeLink>()
-  const [failure, setFailure] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
-  const make = async (): Promise<void> => {
-    if (approver.trim() === '') return setFailure('Say who it is for, such as alice@example.com.')
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      setMade(await makeLink(approval.id, { approver: approver.trim(), power }))
-    } catch (error) {
-      setFailure(messageOf(error))
-    } finally {
-      setBusy(false)
-    }
+  const { isBusy, failure, refuse, run } = useAct(async () =>
+    setMade(await makeLink(approval.id, { approver: approver.trim(), power })),
+  )
+  const make = (): void => {
+    if (approver.trim() === '') refuse('Say who it is for, such as alice@example.com.')
+    else run()
   }
   if (made !== undefined) return <Made link={made} expiresAt={approval.expires_at} onDone={onDone} />
   return (
-    <form
-      className="dialog"
-      onSubmit={(event) => {
-        event.preventDefault()
-        void make()
-      }}
-    >
-      <Field
+    <DialogForm onSubmit={make}>
+      <TextField
         label="Who it is for"
         note="the decision is recorded under this name"
-        {...(failure === undefined ? {} : { error: failure })}
-      >
-        {(control) => (
-          <TextInput
-            {...control}
-            value={approver}
-            placeholder="alice@example.com"
-            onChange={(event) => setApprover(event.currentTarget.value)}
-          />
-        )}
-      </Field>
+        error={failure}
+        placeholder="alice@example.com"
+        value={approver}
+        onChange={setApprover}
+      />
       <Choices legend="What it allows" name="power" value={power} onChange={setPower} choices={POWERS} />
       <p className="row end">
         <Button onClick={onDone}>Cancel</Button>
@@ -90,7 +71,7 @@ function LinkForm({ approval, onDone }: LinkFormProps): ReactNode {
           Make link
         </Button>
       </p>
-    </form>
+    </DialogForm>
   )
 }
 

@@ -1,9 +1,10 @@
 import { type ReactNode, useState } from 'react'
+import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
-import { Checkbox, Field, TextInput } from '../../parts/field.tsx'
+import { DialogForm } from '../../parts/dialog.tsx'
+import { Checkbox, TextField } from '../../parts/field.tsx'
 import { countOf } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
-import { messageOf } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { addSource, type Source } from './connection-data.ts'
 import type { Found } from './probe.ts'
@@ -21,29 +22,13 @@ const MOST_SHOWN = 50
 export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProps): ReactNode {
   const [key, setKey] = useState(() => freeKey(found.key, known))
   const [isTrusted, setTrusted] = useState(false)
-  const [isBusy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<string>()
   const promises = found.tools.filter(({ read_only: reads, idempotent }) => reads || idempotent).length
-  const add = async (): Promise<void> => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      await addSource(key.trim(), { ...found.options, ...(isTrusted ? { trust: 'annotations' } : {}) })
-      onAdded(key.trim())
-    } catch (error) {
-      setFailure(messageOf(error))
-    } finally {
-      setBusy(false)
-    }
-  }
+  const { isBusy, failure, run } = useAct(async () => {
+    await addSource(key.trim(), { ...found.options, ...(isTrusted ? { trust: 'annotations' } : {}) })
+    onAdded(key.trim())
+  })
   return (
-    <form
-      className="dialog"
-      onSubmit={(event) => {
-        event.preventDefault()
-        void add()
-      }}
-    >
+    <DialogForm onSubmit={run}>
       <p>
         It is <b>{visibleText(found.what)}</b> with {countOf(found.tool_count, 'tool')}.
       </p>
@@ -65,20 +50,14 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
           {visibleText(warning)}
         </Note>
       ))}
-      <Field
+      <TextField
         label="Name"
         note="its tools are called Name.tool"
-        {...(failure === undefined ? {} : { error: failure })}
-      >
-        {(control) => (
-          <TextInput
-            {...control}
-            isMono
-            value={key}
-            onChange={(event) => setKey(event.currentTarget.value)}
-          />
-        )}
-      </Field>
+        error={failure}
+        isMono
+        value={key}
+        onChange={setKey}
+      />
       {found.type === 'mcp' && promises > 0 && (
         <Checkbox
           checked={isTrusted}
@@ -92,7 +71,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
           Add source
         </Button>
       </p>
-    </form>
+    </DialogForm>
   )
 }
 

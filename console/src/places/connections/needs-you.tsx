@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
+import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { Differences } from '../../parts/differences.tsx'
@@ -57,24 +58,14 @@ interface HeldPinProps {
 function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
   const diff = useQuery(pinQuery(pin))
   const [isAsking, setAsking] = useState(false)
-  const [busy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<string>()
+  const { isBusy, failure, run } = useAct(async () => {
+    await decidePin(pin, 'reject')
+    onChanged()
+  })
   const next = diff.data?.next_version
   const since = pin.waiting === null ? '' : formatClock(pin.waiting.seen_at)
   const state = pin.state === 'suspended' ? 'Suspended' : WHAT[pin.waiting?.kind ?? 'change']
   const accept = next == null ? 'Accept that it is gone…' : `Accept as ${next}…`
-  const reject = async (): Promise<void> => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      await decidePin(pin, 'reject')
-      onChanged()
-    } catch (error) {
-      setFailure(messageOf(error))
-    } finally {
-      setBusy(false)
-    }
-  }
   return (
     <article className="card held" aria-labelledby={`held-${pin.tool}`}>
       <header className="card-head">
@@ -99,7 +90,7 @@ function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
         <Button isSmall kind="danger" writes onClick={() => setAsking(true)}>
           {accept}
         </Button>
-        <Button isSmall kind="primary" writes isBusy={busy} onClick={() => void reject()}>
+        <Button isSmall kind="primary" writes isBusy={isBusy} onClick={run}>
           Reject change
         </Button>
       </footer>

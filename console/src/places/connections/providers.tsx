@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { useSession } from '../../api/session.ts'
+import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
 import { Code, CodeLine } from '../../parts/code.tsx'
-import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
-import { Field, TextInput } from '../../parts/field.tsx'
+import { ConfirmDialog, Dialog, DialogForm } from '../../parts/dialog.tsx'
+import { TextField } from '../../parts/field.tsx'
 import { countOf, formatClock } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Note } from '../../parts/meaning.tsx'
@@ -169,27 +170,11 @@ function ConnectForm({
   const [principal, setPrincipal] = useState(isOperator ? 'key:' : (session?.principal?.id ?? ''))
   const [tenant, setTenant] = useState(session?.principal?.tenant ?? '')
   const [url, setUrl] = useState<string>()
-  const [failure, setFailure] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
-  const make = async (): Promise<void> => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      const own = principal === session?.principal?.id
-      setUrl(
-        (
-          await connectProvider(
-            provider.id,
-            own ? {} : { principal: principal.trim(), tenant: tenant.trim() },
-          )
-        ).url,
-      )
-    } catch (error) {
-      setFailure(messageOf(error))
-    } finally {
-      setBusy(false)
-    }
-  }
+  const { isBusy, failure, run } = useAct(async () => {
+    const own = principal === session?.principal?.id
+    const whose = own ? {} : { principal: principal.trim(), tenant: tenant.trim() }
+    setUrl((await connectProvider(provider.id, whose)).url)
+  })
   if (url !== undefined)
     return (
       <div className="dialog">
@@ -207,43 +192,22 @@ function ConnectForm({
       </div>
     )
   return (
-    <form
-      className="dialog"
-      onSubmit={(event) => {
-        event.preventDefault()
-        void make()
-      }}
-    >
+    <DialogForm onSubmit={run}>
       <p className="soft">
         {provider.scopes.length === 0
           ? 'No tool asks for anything by name yet.'
           : `Its tools need: ${provider.scopes.join(', ')}.`}
       </p>
-      <Field
+      <TextField
         label="Whose access"
         note="the caller that may use it"
-        {...(failure === undefined ? {} : { error: failure })}
-      >
-        {(control) => (
-          <TextInput
-            {...control}
-            isMono
-            value={principal}
-            onChange={(event) => setPrincipal(event.currentTarget.value)}
-          />
-        )}
-      </Field>
+        error={failure}
+        isMono
+        value={principal}
+        onChange={setPrincipal}
+      />
       {isOperator && (
-        <Field label="Tenant" note="of that caller">
-          {(control) => (
-            <TextInput
-              {...control}
-              isMono
-              value={tenant}
-              onChange={(event) => setTenant(event.currentTarget.value)}
-            />
-          )}
-        </Field>
+        <TextField label="Tenant" note="of that caller" isMono value={tenant} onChange={setTenant} />
       )}
       <p className="meta dim mono">
         collet secrets connect {provider.id} --principal {principal}
@@ -254,6 +218,6 @@ function ConnectForm({
           Make link
         </Button>
       </p>
-    </form>
+    </DialogForm>
   )
 }

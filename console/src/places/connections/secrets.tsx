@@ -2,9 +2,10 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { ApiError } from '../../api/client.ts'
 import { useSession } from '../../api/session.ts'
+import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
-import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
-import { Field, TextInput } from '../../parts/field.tsx'
+import { ConfirmDialog, Dialog, DialogForm } from '../../parts/dialog.tsx'
+import { TextField } from '../../parts/field.tsx'
 import { formatClock } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Note } from '../../parts/meaning.tsx'
@@ -125,73 +126,33 @@ function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode 
   const [principal, setPrincipal] = useState(setting.principal === '' ? mine : setting.principal)
   const [tenant, setTenant] = useState(setting.tenant ?? own?.tenant ?? '')
   const [value, setValue] = useState('')
-  const [failure, setFailure] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
-  const save = async (): Promise<void> => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      await setSecret({ name: name.trim(), principal: principal.trim(), tenant: tenant.trim(), value })
-      onChanged()
-      onDone()
-    } catch (error) {
-      setFailure(messageOf(error))
-    } finally {
-      setBusy(false)
-    }
-  }
+  const { isBusy, failure, run } = useAct(async () => {
+    await setSecret({ name: name.trim(), principal: principal.trim(), tenant: tenant.trim(), value })
+    onChanged()
+    onDone()
+  })
   return (
-    <form
-      className="dialog"
-      onSubmit={(event) => {
-        event.preventDefault()
-        void save()
-      }}
-    >
-      <Field label="Name" note="as the tool asks for it">
-        {(control) => (
-          <TextInput
-            {...control}
-            isMono
-            value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
-          />
-        )}
-      </Field>
-      <Field label="Whose" note="the caller whose calls may use it: key:<id> or jwt:<issuer>#<sub>">
-        {(control) => (
-          <TextInput
-            {...control}
-            isMono
-            value={principal}
-            onChange={(event) => setPrincipal(event.currentTarget.value)}
-          />
-        )}
-      </Field>
+    <DialogForm onSubmit={run}>
+      <TextField label="Name" note="as the tool asks for it" isMono value={name} onChange={setName} />
+      <TextField
+        label="Whose"
+        note="the caller whose calls may use it: key:<id> or jwt:<issuer>#<sub>"
+        isMono
+        value={principal}
+        onChange={setPrincipal}
+      />
       {isOperator && (
-        <Field label="Tenant" note="of that caller">
-          {(control) => (
-            <TextInput
-              {...control}
-              isMono
-              value={tenant}
-              onChange={(event) => setTenant(event.currentTarget.value)}
-            />
-          )}
-        </Field>
+        <TextField label="Tenant" note="of that caller" isMono value={tenant} onChange={setTenant} />
       )}
-      <Field label="Value" note="kept encrypted; it cannot be read back">
-        {(control) => (
-          <TextInput
-            {...control}
-            isMono
-            type="password"
-            autoComplete="new-password"
-            value={value}
-            onChange={(event) => setValue(event.currentTarget.value)}
-          />
-        )}
-      </Field>
+      <TextField
+        label="Value"
+        note="kept encrypted; it cannot be read back"
+        isMono
+        type="password"
+        autoComplete="new-password"
+        value={value}
+        onChange={setValue}
+      />
       {failure !== undefined && <Note tone="failed">{failure}</Note>}
       <p className="meta dim mono">
         collet secrets set {name === '' ? 'NAME' : name} --principal {principal}
@@ -208,6 +169,6 @@ function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode 
           Set secret
         </Button>
       </p>
-    </form>
+    </DialogForm>
   )
 }

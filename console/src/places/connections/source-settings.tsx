@@ -1,9 +1,11 @@
 import { type ReactNode, useState } from 'react'
+import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
 import { CodeLine } from '../../parts/code.tsx'
-import { Field, Select, TextInput } from '../../parts/field.tsx'
+import { DialogForm } from '../../parts/dialog.tsx'
+import { Field, Select, TextField } from '../../parts/field.tsx'
 import { Note } from '../../parts/meaning.tsx'
-import { Empty, messageOf } from '../../parts/states.tsx'
+import { Empty } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { changeSource, type Source, type SourceSettings } from './connection-data.ts'
 
@@ -24,9 +26,14 @@ const TRUST = [
 export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): ReactNode {
   const { settings, configured, key } = source
   const [form, setForm] = useState(() => formOf(settings))
-  const [isBusy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<string>()
   const [warnings, setWarnings] = useState<readonly string[]>([])
+  const { isBusy, failure, run } = useAct(async () => {
+    if (settings === undefined) return
+    const { warnings: said } = await changeSource(key, changesOf(form, settings))
+    onChanged()
+    setWarnings(said)
+    if (said.length === 0) onDone()
+  })
   if (settings === undefined || configured === true)
     return (
       <>
@@ -35,28 +42,8 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
       </>
     )
   const set = (change: Partial<Form>): void => setForm({ ...form, ...change })
-  const save = async (): Promise<void> => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      const { warnings: said } = await changeSource(key, changesOf(form, settings))
-      onChanged()
-      setWarnings(said)
-      if (said.length === 0) onDone()
-    } catch (error) {
-      setFailure(messageOf(error))
-    } finally {
-      setBusy(false)
-    }
-  }
   return (
-    <form
-      className="dialog"
-      onSubmit={(event) => {
-        event.preventDefault()
-        void save()
-      }}
-    >
+    <DialogForm onSubmit={run}>
       {settings.trust !== undefined && (
         <Field label="Believe">
           {(control) => (
@@ -69,26 +56,19 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
           )}
         </Field>
       )}
-      <Field label="Only these tools" note="names with commas; * stands for any characters; empty for all">
-        {(control) => (
-          <TextInput
-            {...control}
-            isMono
-            value={form.include}
-            onChange={(event) => set({ include: event.currentTarget.value })}
-          />
-        )}
-      </Field>
-      <Field label="Not these tools">
-        {(control) => (
-          <TextInput
-            {...control}
-            isMono
-            value={form.exclude}
-            onChange={(event) => set({ exclude: event.currentTarget.value })}
-          />
-        )}
-      </Field>
+      <TextField
+        label="Only these tools"
+        note="names with commas; * stands for any characters; empty for all"
+        isMono
+        value={form.include}
+        onChange={(include) => set({ include })}
+      />
+      <TextField
+        label="Not these tools"
+        isMono
+        value={form.exclude}
+        onChange={(exclude) => set({ exclude })}
+      />
       <Field label="Approval" note="of all its tools">
         {(control) => (
           <Select
@@ -122,7 +102,7 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
           Save settings
         </Button>
       </p>
-    </form>
+    </DialogForm>
   )
 }
 

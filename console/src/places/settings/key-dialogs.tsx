@@ -1,13 +1,13 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useState } from 'react'
 import { sessionQuery, useSession } from '../../api/session.ts'
+import { type Act, useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
 import { CodeLine } from '../../parts/code.tsx'
-import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
+import { ConfirmDialog, Dialog, DialogForm } from '../../parts/dialog.tsx'
 import { Checkbox, Choices, Field, Select, TextInput } from '../../parts/field.tsx'
 import { formatDate } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
-import { messageOf } from '../../parts/states.tsx'
 import { commandOf, EMPTY_FORM, EXPIRIES, type KeyForm, termsOf } from './key-form.ts'
 import {
   type ApiKey,
@@ -56,12 +56,10 @@ function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode
       />
     )
   return (
-    <form
-      className="dialog"
-      onSubmit={(event) => {
-        event.preventDefault()
-        if (form.principal.trim() === '') making.fail('Give it a name first, such as ci or support-bot.')
-        else void making.make()
+    <DialogForm
+      onSubmit={() => {
+        if (form.principal.trim() === '') making.refuse('Give it a name first, such as ci or support-bot.')
+        else making.run()
       }}
     >
       {session?.server.isOpen === true && (
@@ -69,7 +67,7 @@ function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode
           This server takes calls without a key now. With the first key, every caller needs one.
         </Note>
       )}
-      <Field label="Name" hint="Who calls with it. A name is never used again." {...making.said}>
+      <Field label="Name" hint="Who calls with it. A name is never used again." error={making.failure}>
         {text('principal')}
       </Field>
       <Field label="Scopes" note="optional" hint="With spaces between: mail:read crm:*">
@@ -124,7 +122,7 @@ function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode
           Create key
         </Button>
       </p>
-    </form>
+    </DialogForm>
   )
 }
 
@@ -190,17 +188,11 @@ function RotateForm({
   const making = useMaking(() => rotateKey(apiKey, seconds === '' ? null : Number(seconds)))
   if (making.made !== undefined) return <ShownOnce made={making.made} onClose={onClose} />
   return (
-    <form
-      className="dialog"
-      onSubmit={(event) => {
-        event.preventDefault()
-        void making.make()
-      }}
-    >
+    <DialogForm onSubmit={making.run}>
       <p className="soft">
         It gets another key with the same rights. Put the new one where the old one is used.
       </p>
-      <Field label="Its other keys end" {...making.said}>
+      <Field label="Its other keys end" error={making.failure}>
         {(control) => (
           <Select
             {...control}
@@ -216,7 +208,7 @@ function RotateForm({
           Make the new key
         </Button>
       </p>
-    </form>
+    </DialogForm>
   )
 }
 
@@ -263,39 +255,19 @@ export function RevokeDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
   )
 }
 
-interface Making {
+interface Making extends Act {
   readonly made: NewKey | undefined
-  readonly isBusy: boolean
-  /** What is to be said at the field. */
-  readonly said: { readonly error?: string }
-  fail(why: string): void
-  make(): Promise<void>
 }
 
 /** Asks for a key once, and says what the server says. */
 function useMaking(ask: () => Promise<NewKey>): Making {
   const client = useQueryClient()
   const [made, setMade] = useState<NewKey>()
-  const [failure, setFailure] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
-  return {
-    made,
-    isBusy,
-    said: failure === undefined ? {} : { error: failure },
-    fail: setFailure,
-    async make() {
-      setBusy(true)
-      setFailure(undefined)
-      try {
-        setMade(await ask())
-        await client.invalidateQueries({ queryKey: keysQuery.queryKey })
-        // The first key closes an open server.
-        await client.invalidateQueries({ queryKey: sessionQuery.queryKey })
-      } catch (error) {
-        setFailure(messageOf(error))
-      } finally {
-        setBusy(false)
-      }
-    },
-  }
+  const act = useAct(async () => {
+    setMade(await ask())
+    await client.invalidateQueries({ queryKey: keysQuery.queryKey })
+    // The first key closes an open server.
+    await client.invalidateQueries({ queryKey: sessionQuery.queryKey })
+  })
+  return { ...act, made }
 }

@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { serverQuery } from '../../api/server.ts'
+import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
 import { countOf, formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
-import { Empty, messageOf } from '../../parts/states.tsx'
+import { Empty } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { Found, Section } from './section.tsx'
 import { type Refusal, type Reloaded, refusalsQuery, reloadConfig } from './settings-data.ts'
@@ -40,21 +41,11 @@ export function Server({ onEcho }: OfSection): ReactNode {
 
 /** Reads the config again, on all servers of the store. */
 export function Config({ onEcho }: OfSection): ReactNode {
-  const [isBusy, setBusy] = useState(false)
   const [answer, setAnswer] = useState<Reloaded>()
-  const [failure, setFailure] = useState<string>()
-  const reload = async (): Promise<void> => {
-    setBusy(true)
+  const { isBusy, failure, run } = useAct(async () => {
     setAnswer(undefined)
-    setFailure(undefined)
-    try {
-      setAnswer(await reloadConfig())
-    } catch (error) {
-      setFailure(messageOf(error))
-    } finally {
-      setBusy(false)
-    }
-  }
+    setAnswer(await reloadConfig())
+  })
   return (
     <Section
       id="config"
@@ -63,7 +54,7 @@ export function Config({ onEcho }: OfSection): ReactNode {
       isOfServer
       onEnter={() => onEcho('collet reload')}
       actions={
-        <Button isSmall icon="loop" writes isBusy={isBusy} onClick={() => void reload()}>
+        <Button isSmall icon="loop" writes isBusy={isBusy} onClick={run}>
           Reload config
         </Button>
       }
