@@ -182,6 +182,8 @@ describe('the frame of the console, open', () => {
 
   it('says that there is no such page', async () => {
     const page = await collet.page({ path: '/nothing' })
+    await page.getByText('There is no page at this address').waitFor()
+    await page.goto(`${collet.url}/console/a/b/c/d`)
     await page.getByRole('link', { name: 'Open the catalog' }).click()
     await page.waitForURL('**/console/catalog')
   })

@@ -318,6 +318,14 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
     await checkAxe(page, 'an account to connect')
   })
 
+  it('counts the calls of a tool on its page', async () => {
+    const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: 'operator' })
+    await page
+      .getByRole('img', { name: /^Calls each hour, [1-9]\d* in all/ })
+      .first()
+      .waitFor()
+  })
+
   it('tells the operator, who calls nothing, before they try, and lets them sign in', async () => {
     const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: 'operator' })
     await form(page)
