@@ -1,5 +1,5 @@
 import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router'
-import { lazyPart } from '../lazy-part.tsx'
+import { lazyPart } from '../parts/lazy-part.tsx'
 import { Frame, NoSuchPage, PageFailed } from './frame.tsx'
 import { readSearch, writeSearch } from './search-state.ts'
 
