@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
+import { type FormEvent, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
 import { useSession } from '../../api/session.ts'
 import { quoted } from '../../app/commands.ts'
 import { useEcho } from '../../app/echo.tsx'
@@ -10,6 +10,7 @@ import { Button, CopyButton } from '../../parts/button.tsx'
 import { toJson } from '../../parts/code.tsx'
 import { Field, Select, TextInput } from '../../parts/field.tsx'
 import { Icon } from '../../parts/icon.tsx'
+import { lazyPart } from '../../parts/lazy-part.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Loading } from '../../parts/states.tsx'
 import { useCall } from './call/use-call.ts'
@@ -20,7 +21,7 @@ import { fieldErrorsOf } from './field-errors.ts'
 import { isRecord, type ToolDetails, usageQuery } from './tool-data.ts'
 
 /** The form is a library of its own, loaded when somebody is here to try a tool. */
-const InputForm = lazy(async () => ({ default: (await import('./form/input-form.tsx')).InputForm }))
+const InputForm = lazyPart(async () => (await import('./form/input-form.tsx')).InputForm)
 
 /** A real call of the tool: the form and the JSON beside it are two views of one input. */
 export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
@@ -279,9 +280,13 @@ function useFit({ input, problem }: Draft, schema: ToolDetails['input_schema']):
   const [check, setCheck] = useState<typeof import('./form/form-check.ts').checkInput>()
   useEffect(() => {
     let isHere = true
-    void import('./form/form-check.ts').then(({ checkInput }) => {
-      if (isHere) setCheck(() => checkInput)
-    })
+    import('./form/form-check.ts').then(
+      ({ checkInput }) => {
+        if (isHere) setCheck(() => checkInput)
+      },
+      // The server checks it anyway.
+      () => undefined,
+    )
     return () => {
       isHere = false
     }
