@@ -221,6 +221,21 @@ describe('calls', () => {
     await expect.poll(() => rows(page).nth(4).getAttribute('data-record')).toBe(before)
   })
 
+  it('say when older ones cannot be read, and read them when asked again', async () => {
+    await Promise.all(Array.from({ length: 110 }, (_, n) => call(collet, 'Gmail.GetEmails', `older-${n}`)))
+    const page = await collet.page({ path: '/calls?q=tool:Gmail.*&live=off', as: { key: WATCHER } })
+    await rows(page).first().waitFor()
+    await page.route(/before=/, (route) => route.fulfill({ status: 503, json: { message: 'Not now.' } }))
+    await page.evaluate(TO_THE_END)
+    await page.getByText('Older calls could not be read. Not now.').waitFor()
+    await checkAxe(page, 'older calls that could not be read')
+    await page.unroute(/before=/)
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('Older calls could not be read.').waitFor({ state: 'detached' })
+    await page.evaluate(TO_THE_END)
+    await expect.poll(() => page.evaluate(HEIGHT)).toBeGreaterThan(105 * 32)
+  })
+
   it('can be stopped by who made them', async () => {
     const waiting = call(collet, 'shell.wait', 'stop-1')
     const page = await collet.page({ path: '/calls?q=status:running', as: { key: BOT } })
@@ -360,6 +375,9 @@ describe('calls on PostgreSQL', () => {
       .waitFor()
   })
 })
+
+const TO_THE_END = "document.querySelector('.calls-list').scrollTo(0, 1e6)"
+const HEIGHT = "document.querySelector('.calls-list').scrollHeight"
 
 /** How late the page is for what it wanted to do at a time, again and again. */
 const WATCH_THE_LOOP = `
