@@ -20,6 +20,7 @@ const read = { safetyTier: 'read' }
 const write = { safetyTier: 'write' }
 const charge = make('stripe.charges_retrieve@1.0.0', { ...read, egress: 'none' }, () => ({ paid: true }))
 const refund = make('stripe.refunds_create@1.0.0', { ...write, egress: 'none' }, () => ({ id: 're_1' }))
+const pay = make('Bank.Pay@2.0.0', { ...write, approval: 'always' }, () => 'paid')
 const key = (id, key, scopes) => ({ id, key, scopes, tenant: 'acme' })
 export default {
   ...(process.env.DATABASE_URL ? { store: process.env.DATABASE_URL } : {}),
@@ -35,12 +36,16 @@ export default {
     make('Gmail.SendEmail@1.2.0', write, () => process.kill(process.pid, 'SIGKILL')),
     make('github.add_labels@1.0.0', write, () => { throw new Error('no such label') }),
     make('shell.wait@1.0.0', write, (_, { signal }) => new Promise((_, no) => signal.addEventListener('abort', () => no(new Error('stopped'))))),
-    make('Bank.Pay@2.0.0', { ...write, approval: 'always' }, () => 'paid'),
+    pay,
     charge,
     refund,
     workflow({
       id: 'Refunds.Issue@3.0.1', description: 'Refunds.', input: { type: 'object' }, output: {}, uses: [charge, refund],
       run: async (input, { call }) => [await call(charge, input), await call(refund, input)],
+    }),
+    workflow({
+      id: 'Orders.Ship@1.0.0', description: 'Ships.', input: { type: 'object' }, output: {}, uses: [charge, pay],
+      run: async (input, { call }) => [await call(charge, input, { step: 'is it paid?' }), await call(pay, input)],
     }),
   ],
 }
@@ -201,6 +206,24 @@ describe('calls', () => {
     expect(await echo(page).textContent()).toBe('collet calls')
     await page.getByRole('link', { name: /failed$/ }).click()
     await page.getByRole('button', { name: 'Remove status failed' }).waitFor()
+  })
+
+  it('lead to the approval they wait for, and to the steps of a workflow by the names it gives them', async () => {
+    await call(collet, 'Orders.Ship', 'ship-1')
+    const page = await collet.page({ path: '/calls?q=tool:Bank.*+status:parked', as: { key: WATCHER } })
+    await rowOf(page, 'Bank.Pay').first().click()
+    await detail(page).getByRole('link', { name: 'Open page' }).click()
+    await page.getByText('Step of').waitFor()
+    await page.getByRole('link', { name: 'Open its approval' }).click()
+    await page.getByRole('button', { name: 'Approve once' }).click()
+    await page.getByText(/^Approved by key:watcher/).waitFor()
+    expect(await call(collet, 'Orders.Ship', 'ship-1')).toMatchObject({ result: { success: true } })
+    await page.goto(`${collet.url}/console/calls?q=tool:Orders.Ship`)
+    await rowOf(page, 'Orders.Ship').click()
+    await detail(page).getByRole('link', { name: 'Open page' }).click()
+    const story = page.getByRole('list', { name: 'What happened' })
+    await story.getByRole('link', { name: 'stripe.charges_retrieve is it paid?' }).click()
+    await page.getByText('Orders.Ship, which names it is it paid?').waitFor()
   })
 
   it('do not move under the pointer', async () => {

@@ -39,6 +39,7 @@ const CONFIG = `
       tool('SMS.Send@0.1.2', 'Sends one text message.', { safetyTier: 'write', egress: 'safe-fetch' }, { requirements: { secrets: [{ id: 'TWILIO_API_KEY' }] } }),
       tool('System.Time@1.0.0', 'Tells what time it is.', { safetyTier: 'read', egress: 'none' }),
       tool('Private.Key@1.0.0', 'Only for some.', { safetyTier: 'read', scopes: ['secrets:read'] }),
+      tool('Ledger.Book@1.0.0', 'Books a payment.', { safetyTier: 'write', tenants: ['northwind', 'acme'] }),
     ],
     sources: {
       github: source('mcp', ['create_issue', 'list_pull_requests', 'search_code'],
@@ -94,6 +95,14 @@ describe('the catalog', () => {
     expect(await page.content()).not.toContain('Ignore all previous')
     await checkAxe(page, 'the catalog')
     await shoot(page, 'catalog')
+  })
+
+  it('tells the operator for which tenants a tool is', async () => {
+    const page = await collet.page({ path: '/catalog?q=ledger', as: 'operator' })
+    await rowOf(page, 'Ledger.Book').getByText('only for northwind, acme').waitFor()
+    await checkAxe(page, 'tools of tenants')
+    await rowOf(page, 'Ledger.Book').getByRole('link').click()
+    await page.getByText('Only for the tenants northwind, acme.').waitFor()
   })
 
   it('searches while one types, keeps it in the address, and says the command', async () => {
@@ -176,7 +185,7 @@ describe('the catalog', () => {
       body: JSON.stringify({ request: { tool_id: 'Refunds.Issue', input: {} } }),
     })
     const operator = await collet.page({ path: '/catalog', as: 'operator' })
-    await operator.getByText('13 tools you may see').waitFor()
+    await operator.getByText('14 tools you may see').waitFor()
     await operator.getByRole('combobox', { name: 'Order' }).selectOption('Most called first')
     await expect.poll(() => operator.locator('.tool-name').first().innerText()).toBe('Refunds.Issue')
     expect(

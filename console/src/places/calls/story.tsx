@@ -4,7 +4,8 @@ import { formatClock, formatDuration } from '../../parts/format.ts'
 import type { IconName } from '../../parts/icon.tsx'
 import { StateMark, ToolName } from '../../parts/meaning.tsx'
 import type { TimelineEvent } from '../../parts/timeline.tsx'
-import { type CallDetails, type CallRow, formatTook } from './api.ts'
+import { visibleText } from '../../parts/visible-text.ts'
+import { type CallDetails, type CallRow, formatTook, type ListedCall } from './api.ts'
 
 /** What happened to a call, in order and in words: what its run tells, what the journal adds, and the steps it made. */
 export function storyOf(call: CallDetails): readonly TimelineEvent[] {
@@ -22,7 +23,11 @@ export function storyOf(call: CallDetails): readonly TimelineEvent[] {
         })),
       ),
   )
-  const steps = call.steps.map((step) => ({ key: step.record, at: step.created_at, ...stepWords(step) }))
+  const steps = call.steps.map((step) => ({
+    key: step.record,
+    at: step.created_at,
+    ...stepWords(step, stepNameOf(step, call)),
+  }))
   return [...told, ...journaled, ...steps].toSorted(
     (one, other) => timeOf(one) - timeOf(other) || rank(one) - rank(other),
   )
@@ -38,6 +43,17 @@ export function timesOf({ took_ms: took, ran_ms: ran, timeline }: CallDetails): 
   return hasWaited && took > ran
     ? `${formatTook(ran)} run, ${formatDuration(took - ran)} parked`
     : formatTook(took)
+}
+
+/** How a workflow names one of its steps: the id of the step is the workflow's own with the name behind it. Not where it is the tool's. */
+export function stepNameOf(
+  { call_id: id, tool }: Pick<ListedCall, 'call_id' | 'tool'>,
+  { call_id: workflow }: Pick<ListedCall, 'call_id'>,
+): string | undefined {
+  if (!id.startsWith(`${workflow}/`)) return undefined
+  const name = id.slice(workflow.length + 1)
+  const [base = ''] = tool.split('@', 1)
+  return name === base ? undefined : name.startsWith(`${base}#`) ? name.slice(base.length) : name
 }
 
 /** What the run of a call does not tell. */
@@ -74,10 +90,17 @@ const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words 
     title: 'Claimed',
     detail: `Committed before anything ran, by writer ${short(writer)}${isFirst(attempt) ? '' : `, attempt ${attempt}`}.`,
   }),
-  'interrupt.requested': ({ quorum, requiredScope, timeoutMs }) => ({
+  'interrupt.requested': ({ approval, quorum, requiredScope, timeoutMs }) => ({
     ...WAITS,
     title: 'Parked',
-    detail: `Waits for ${quorum === 1 ? 'a yes' : `${text(quorum)} yeses`} of somebody with ${text(requiredScope)}, for ${formatDuration(Number(timeoutMs))} at most.`,
+    detail: (
+      <>
+        {`Waits for ${quorum === 1 ? 'a yes' : `${text(quorum)} yeses`} of somebody with ${text(requiredScope)}, for ${formatDuration(Number(timeoutMs))} at most. `}
+        <Link className="link" to="/approvals/$id" params={{ id: text(approval) }}>
+          Open its approval
+        </Link>
+      </>
+    ),
   }),
   'node.suspended': () => undefined,
   'approval.granted': (facts) => decided('Approved', facts),
@@ -145,7 +168,8 @@ function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallD
       icon: 'succeeded',
       tone: 'is-succeeded',
       title: 'Succeeded',
-      detail: 'The outcome was committed before the reply left.',
+      detail:
+        'The outcome was committed before the reply left. The same call again is answered with it, and nothing runs.',
     }
   if (code === 'ambiguous') return isJournaled(call, 'call.ambiguous') ? undefined : AMBIGUOUS
   if (!isLast || call.state === 'released')
@@ -173,7 +197,7 @@ function decided(verb: string, { by, reason, granted, required }: Facts): Words 
   return { icon: 'approvals', title: `${verb} by ${text(by)}${count}`, detail: quote(reason) }
 }
 
-function stepWords(step: CallRow): Omit<TimelineEvent, 'key' | 'at'> {
+function stepWords(step: CallRow, name: string | undefined): Omit<TimelineEvent, 'key' | 'at'> {
   return {
     icon: step.state === 'succeeded' ? 'succeeded' : step.state === 'released' ? 'released' : step.state,
     tone: step.state === 'succeeded' ? 'is-quiet' : `is-${step.state}`,
@@ -181,6 +205,7 @@ function stepWords(step: CallRow): Omit<TimelineEvent, 'key' | 'at'> {
       <span className="row">
         <Link to="/calls/$record" params={{ record: step.record }} className="clip grow">
           <ToolName name={step.tool} />
+          {name !== undefined && <span className="dim"> {visibleText(name)}</span>}
         </Link>
         <span className="num soft">
           {step.took_ms === null ? <StateMark state={step.state} /> : formatTook(step.took_ms)}

@@ -125,6 +125,7 @@ function ToolLink({ found: { tool }, row }: ToolLinkProps): ReactNode {
     >
       <span className="clip" title={tool.title}>
         <ToolName name={tool.id} />
+        {tool.tenants !== undefined && <span className="dim"> only for {tool.tenants.join(', ')}</span>}
       </span>
       <span className="desc clip" title={tool.description}>
         {tool.description}
