@@ -156,12 +156,27 @@ export class FlowCookies {
   }
 
   clear(name: string): Readonly<Record<string, string>> {
+    return { 'set-cookie': this.clearing(name) }
+  }
+
+  /** Takes it away beside another cookie that is set. */
+  clearing(name: string): string {
     const secure = this.#options.isSecure ? '; Secure' : ''
-    return { 'set-cookie': `${this.#nameOf(name)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax${secure}` }
+    return `${this.#nameOf(name)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax${secure}`
   }
 
   read(header: string | undefined, name: string): string | undefined {
     return readCookie(header, this.#nameOf(name))
+  }
+
+  /** The names that begin like this, in the order in which the browser sent them: the oldest first. */
+  names(header: string | undefined, start: string): readonly string[] {
+    const written = this.#nameOf(start)
+    return (header ?? '')
+      .split(';')
+      .map((pair) => pair.trim().split('=', 1)[0] ?? '')
+      .filter((name) => name.startsWith(written))
+      .map((name) => start + name.slice(written.length))
   }
 
   #nameOf(name: string): string {

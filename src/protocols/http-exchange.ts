@@ -39,6 +39,8 @@ export interface HttpRequest {
 export interface HttpReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
+  /** What else a browser is to keep or to forget: `set-cookie` is the one header that comes several times. */
+  readonly cookies?: readonly string[]
   readonly body: string | Uint8Array | ReplyStream | undefined
 }
 

@@ -3,7 +3,7 @@ import { StoreError } from '#core/errors'
 import type { JournalHead, JournalPosition } from '#core/journal/events'
 import type { SessionAddress, SessionStore, Store } from '#core/ports/store'
 import type { SessionOutcome } from '#core/runs/events'
-import { beginSessionClose, closeSession, findSession, openSession } from '#store/calls/runs'
+import { beginSessionClose, closeSession, findSession, holdsSession, openSession } from '#store/calls/runs'
 import { endParkedIn } from './calls/approval-changes.ts'
 import { sqlApprovals } from './calls/approvals.ts'
 import { sqlCalls } from './calls/calls.ts'
@@ -148,13 +148,17 @@ function sqlSessions({ careful, read }: StoreContext): SessionStore {
   }
 }
 
-/** A session closes with the calls that wait in it: nobody can go on with them. */
+/**
+ * A session closes with the calls that wait in it: nobody can go on with them. One that an earlier writer of this process held is
+ * left to recovery, which ends the calls that it left running before it closes the session (OWP-41).
+ */
 function* endSession(
   group: CommitGroup,
   address: SessionAddress,
   outcome: SessionOutcome,
   atMs: number,
 ): Steps<boolean> {
+  if (!(yield* holdsSession(group, address))) return false
   yield* endParkedIn(group, address, { why: 'session', atMs })
   return yield* closeSession(group, address, outcome, atMs)
 }

@@ -120,6 +120,16 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       all.rows.reduce((total, { calls }) => total + calls, 0),
       5,
     )
+    const daily = await store.usage({ tool: 'Crm.Find', sinceMs: DAY_MS, bucketMs: DAY_MS })
+    assert.deepEqual(daily.rows.map(({ tool, bucket, calls }) => [tool, bucket, calls]).sort(), [
+      ['Crm.Find@1.0.0', 1, 1],
+      ['Crm.Find@2.0.0', 2, 1],
+    ])
+    const { rows: newer } = await store.usage({ tool: 'Crm.Find@2.0.0', sinceMs: 0, bucketMs: DAY_MS })
+    assert.deepEqual(
+      newer.map(({ tool, bucket }) => [tool, bucket]),
+      [['Crm.Find@2.0.0', 3]],
+    )
     const window = { tenant: 'team1', principal: undefined, lengthMs: DAY_MS, startMs: 0 }
     const spent = { calls: 3, milliseconds: 400, cost: 5 }
     await store.budgets.lease(window, spent, { calls: 10, milliseconds: 1_000, cost: 10 }, 1_000)

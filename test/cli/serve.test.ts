@@ -85,6 +85,7 @@ describe('collet serve', () => {
     expect(io.stdout).toContain(join(folder, '.collet', 'collet.db'))
     expect(io.stdout).toContain('/data/start-token')
     expect(io.stdout).not.toContain('/sign-in/')
+    expect(io.stdout).toContain('http://127.0.0.1:4200/console (to sign in as its operator: collet sign-in)')
     expect(io.stderr).toContain('Stopping')
     expect(started.closes).toBe(1)
     expect(io.exits).toEqual([])

@@ -59,8 +59,9 @@ const list = {
   requirements: { authorization: [{ id: 'mail', oauth2: { scopes: ['mail.read'] } }] },
   run: (_input, context) => 'token of ' + context.token('mail').reveal().length,
 }
+const read = { ...list, id: 'Drive.Read@1.0.0', requirements: { authorization: [{ id: 'google', oauth2: {} }] } }
 export default {
-  tools: [send, list],
+  tools: [send, list, read],
   auth: { apiKeys: [
     { id: 'agent', key: '${AGENT}', scopes: ['admin:secrets'] },
     { id: 'viewer', key: '${VIEWER}' },
@@ -234,6 +235,20 @@ describe('Connections', () => {
     await page.getByText('Set for nobody · SMS.Send needs it').waitFor()
     await button(page, 'Secret').click()
     await button(page, 'Cancel').click()
+  })
+
+  it('says which provider a tool needs that the config has not, and what to write', async () => {
+    const page = await console_.page({ path: '/connections', as: 'operator' })
+    const google = page.getByRole('listitem').filter({ hasText: 'google' })
+    await google.getByText('Not in the config · 1 tool needs it').waitFor()
+    await google.getByRole('button', { name: 'Set up…' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText(`${console_.url}/oauth/callback`).waitFor()
+    await dialog.getByText('process.env.GOOGLE_CLIENT_SECRET').waitFor()
+    await dialog.getByText('collet secrets set google --token --principal key:NAME').waitFor()
+    await checkAxe(page, 'a provider to be set up')
+    await button(page, 'Close').click()
+    await dialog.waitFor({ state: 'detached' })
   })
 
   it('connects somebody at a real provider, and disconnects', async () => {

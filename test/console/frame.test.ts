@@ -21,6 +21,9 @@ const CUT_NAMES = `[...document.querySelectorAll('.places .name')]
   .filter((name) => name.scrollWidth > name.clientWidth)
   .map((name) => name.textContent)`
 
+/** What a browser says of files that do not come. */
+const MISSING_FILES = [/Failed to load resource/, /PartNotLoaded/, /dynamically imported/, /ERR_/]
+
 async function pathOf(page: Page): Promise<string> {
   return new URL(page.url()).pathname
 }
@@ -179,6 +182,8 @@ describe('the frame of the console, open', () => {
 
   it('says that there is no such page', async () => {
     const page = await collet.page({ path: '/nothing' })
+    await page.getByText('There is no page at this address').waitFor()
+    await page.goto(`${collet.url}/console/a/b/c/d`)
     await page.getByRole('link', { name: 'Open the catalog' }).click()
     await page.waitForURL('**/console/catalog')
   })
@@ -196,6 +201,46 @@ describe('the frame of the console, open', () => {
     await page.getByRole('button', { name: 'Try now' }).click()
     await page.getByText('Connected', { exact: true }).waitFor()
     expect(await page.getByText(/^Not connected since/).count()).toBe(0)
+  })
+
+  it('shows a place that was first opened while the server was away as soon as it is back', async () => {
+    const page = await collet.page({ path: '/catalog', as: 'operator', mayComplain: MISSING_FILES })
+    await heading(page, 'Catalog').waitFor()
+    await page.context().setOffline(true)
+    await page.getByRole('link', { name: 'Settings' }).click()
+    await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor()
+    await page.getByText(/^Not connected since/).waitFor()
+    await checkAxe(page, 'a place that did not load')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor()
+    // The frame is still there, and leads to what was loaded before.
+    await page.getByRole('link', { name: 'Catalog' }).first().click()
+    await heading(page, 'Catalog').waitFor()
+    await page.getByRole('link', { name: 'Settings' }).click()
+    await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor()
+    await page.context().setOffline(false)
+    await heading(page, 'Settings').waitFor()
+  })
+
+  it('loads itself anew when the server has become another version, once', async () => {
+    const page = await collet.page({ path: '/catalog', as: 'operator', mayComplain: MISSING_FILES })
+    await heading(page, 'Catalog').waitFor()
+    let isGone = true
+    await page.route('**/assets/*.js', (route) =>
+      isGone ? route.fulfill({ status: 404 }) : route.continue(),
+    )
+    const again = page.waitForRequest((request) => request.isNavigationRequest())
+    await page.getByRole('link', { name: 'Settings' }).click()
+    await again
+    isGone = false
+    await heading(page, 'Settings').waitFor()
+    // One that is not there in the newer one either is said, and not asked for again and again.
+    await page.route('**/assets/*.js', (route) => route.fulfill({ status: 404 }))
+    await page.getByRole('link', { name: 'Approvals' }).click()
+    await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor()
+    await page.unrouteAll()
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await heading(page, 'Approvals').waitFor()
   })
 
   it.each([

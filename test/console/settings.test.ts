@@ -40,8 +40,8 @@ const part = (page: Page, name: string) => page.getByRole('region', { name, exac
 const dialog = (page: Page) => page.getByRole('dialog')
 const clipboard = (page: Page): Promise<unknown> => page.evaluate('navigator.clipboard.readText()')
 
-async function callAs(key: string): Promise<number> {
-  const response = await fetch(`${collet.url}/tools/call`, {
+async function callAs(key: string, { url } = collet): Promise<number> {
+  const response = await fetch(`${url}/tools/call`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ request: { tool_id: 'Mail.Send', call_id: crypto.randomUUID(), input: {} } }),
@@ -53,6 +53,8 @@ describe('Settings: keys', () => {
   it('makes a key that works, shows it once, and names the command', async () => {
     const page = await collet.page({ path: '/settings', as: 'operator' })
     await part(page, 'Keys').getByText('There are no keys in use').waitFor()
+    // The keys of the config have closed the server before.
+    await part(page, 'Keys').getByText('Every caller needs a key or a token already.').waitFor()
     await expect.poll(() => echo(page)).toBe('collet keys list')
     await page.getByRole('button', { name: 'Create key' }).click()
     await expect.poll(() => echo(page)).toBe('collet keys create NAME --expires 90d')
@@ -357,5 +359,36 @@ describe('Settings: who may what', () => {
       .waitFor()
     await wide.getByRole('row', { name: /kept-name/ }).waitFor()
     await shoot(wide, 'settings')
+  })
+})
+
+describe('Settings on PostgreSQL', () => {
+  const replicated = useConsole({ config: CONFIG, engine: 'postgres' })
+
+  it('makes a key, shows its use, revokes it, and verifies the journal', async () => {
+    const page = await replicated.page({ path: '/settings', as: 'operator' })
+    await page.getByRole('button', { name: 'Create key' }).click()
+    await dialog(page).getByLabel('Name').fill('support-bot')
+    await dialog(page).getByLabel('Scopes').fill('mail:send')
+    await dialog(page).getByRole('button', { name: 'Create key' }).click()
+    await dialog(page).getByRole('button', { name: 'Copy key' }).click()
+    const key = String(await clipboard(page))
+    await dialog(page).getByRole('button', { name: 'I have copied it' }).click()
+    expect(await callAs(key, replicated)).toBe(200)
+    await page.reload()
+    await part(page, 'Limits and budgets').getByText('Calls in 1 d, support-bot').waitFor()
+    await part(page, 'Use by team')
+      .getByRole('row', { name: /support-bot/ })
+      .waitFor()
+    await page.getByRole('button', { name: /^Revoke / }).click()
+    await dialog(page)
+      .getByLabel(/Type support-bot/)
+      .fill('support-bot')
+    await dialog(page).getByRole('button', { name: 'Revoke key' }).click()
+    await expect.poll(() => callAs(key, replicated), { timeout: 5_000 }).toBe(401)
+    await part(page, 'Journal').getByRole('button', { name: 'Verify now' }).click()
+    await part(page, 'Journal')
+      .getByText(/^Unbroken, /)
+      .waitFor()
   })
 })

@@ -180,6 +180,18 @@ describe('the files of the console', () => {
     expect([head.status, await head.text()]).toEqual([200, ''])
   })
 
+  it('an address where nothing is: the page says so to people, a sentence to programs', async () => {
+    for (const path of ['/a/b/c/d', '/calls/rec-1/more', '/theme.js/', '/none.txt', '/assets/none.js']) {
+      const response = await get(`/console${path}`, HTML)
+      expect([path, response.status, response.headers.get('cache-control')]).toEqual([path, 404, 'no-store'])
+      expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
+      expect(await response.text()).toContain('<base href="/console/">')
+      expect(await (await get(`/console${path}`)).json()).toEqual({ message: expect.any(String) })
+    }
+    const posted = await fetch(`${server.url}/console/a/b/c`, { method: 'POST', headers: HTML })
+    expect([posted.status, await posted.json()]).toEqual([404, { message: 'There is nothing at this path.' }])
+  })
+
   it('people who open the address are led there, programs get the addresses', async () => {
     const led = await get('/', HTML)
     expect([led.status, led.headers.get('location'), led.headers.get('vary')]).toEqual([

@@ -153,6 +153,40 @@ it('nobody is signed in by a return that began elsewhere, again, or not at all, 
     expect([to, (await signIn(new Browser(), server, to)).url]).toEqual([to, `${server.url}/console`])
 })
 
+const portOf = ({ url }: RunningServer) => new URL(url).port
+
+it('two tabs, and two servers on one host, sign in beside each other, and nothing of the way stays in the browser', async () => {
+  const [first, second] = [await start(), await start()]
+  const browser = new Browser()
+  const callbacks: string[] = []
+  const stopsAt = (url: string): boolean => {
+    if (!url.includes('/console/sign-in/callback')) return false
+    callbacks.push(url)
+    return true
+  }
+  const leave = async ({ server }: typeof first, to: string) =>
+    await browser.visit(`${server.url}/console/sign-in?to=${to}`, { login: 'ann', stopsAt })
+  await leave(first, '/console/calls')
+  await leave(first, '/console/settings')
+  await leave(second, '/console/approvals')
+  // A real browser has one jar for all ports of a host, so their number is in each name.
+  for (const { server } of [first, second])
+    for (const name of browser.cookiesOf(server.url).keys()) expect(name).toContain(`-${portOf(server)}-`)
+  const arrived = []
+  for (const callback of callbacks) arrived.push((await browser.get(callback)).headers.get('location'))
+  expect(arrived).toEqual(['/console/calls', '/console/settings', '/console/approvals'])
+  for (const { server } of [first, second])
+    expect([...browser.cookiesOf(server.url).keys()]).toEqual([`collet_session_${portOf(server)}`])
+})
+
+it('a browser that begins again and again keeps a few ways open, the last of which still leads in', async () => {
+  const { server } = await start()
+  const browser = new Browser()
+  for (let nth = 0; nth < 12; nth += 1) await browser.get(`${server.url}/console/sign-in`)
+  expect(browser.cookiesOf(server.url).size).toBe(5)
+  expect((await signIn(browser, server)).url).toBe(`${server.url}/console`)
+})
+
 it('an identity provider that is away, or that says no, is said so', async () => {
   const { provider, server } = await start()
   const denied = await new Browser().visit(`${server.url}/console/sign-in`, { login: 'ann', denies: true })

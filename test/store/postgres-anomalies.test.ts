@@ -61,8 +61,12 @@ describe('four writers of one database', () => {
         })
       await storeAt(0).openSession(session)
       expect(await storeAt(1).claim(call('foreign'))).toEqual({ kind: 'session_ended' })
-      // Another closes it, as recovery does, while its holder begins a call.
-      await Promise.all([storeAt(0).claim(call('own')), storeAt(2).closeSession(session, 'failed', 2_000)])
+      // Another begins to close it while its holder begins a call.
+      await Promise.all([storeAt(0).claim(call('own')), storeAt(2).beginSessionClose(session, 2_000)])
+      expect(await storeAt(0).claim(call('late'))).toEqual({ kind: 'session_ended' })
+      // Only its holder knows that nothing runs in it any more.
+      expect(await storeAt(2).closeSession(session, 'failed', 2_000)).toBe(false)
+      expect(await storeAt(0).closeSession(session, 'failed', 2_000)).toBe(true)
       expect((await gistOfRun(storeAt(0), session.scope.run)).at(-1)).toBe(`closed ses_${round} failed`)
     }
   })

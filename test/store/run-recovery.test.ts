@@ -147,6 +147,21 @@ describe('recovery of what ran in a session', () => {
     },
   )
 
+  it('OWP-41: a process that lost its lease and goes on as another writer leaves its old sessions to recovery', async () => {
+    const session = { sessionId: 'ses_1', isOwn: false }
+    const store = await afterDeath(async (dead) => {
+      await dead.openSession(sampleSession('ses_1'))
+      await dead.claim(sampleCall({ record: 'in', scope: SCOPE, session }))
+    })
+    const address = { tenant: 'default', sessionId: 'ses_1' }
+    expect(await store.closeSession(address, 'failed', 4_000)).toBe(false)
+    expect(store.findSession(address)).toMatchObject({ state: 'open' })
+    await store.recover(5_000)
+    expect(await gistOfRun(store, RUN)).toEqual([
+      ...['opened ses_1', 'called in 1', 'returned in 1 session_lost', 'closed ses_1 failed'],
+    ])
+  })
+
   it('OWP-41: sessions of every state close once, however often and by however many they are recovered', async () => {
     const store = await afterDeath(async (dead) => {
       for (const id of ['open', 'closing', 'closed']) await dead.openSession(sampleSession(id))

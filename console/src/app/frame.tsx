@@ -1,8 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ErrorComponentProps, Link, Outlet, useMatches } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { reach } from '../api/client.ts'
+import { connection } from '../api/connection.ts'
 import { sessionQuery } from '../api/session.ts'
+import { PartNotLoaded, reloadOnce } from '../parts/lazy-part.tsx'
 import { Empty, Failed, Loading } from '../parts/states.tsx'
+import { useStore } from '../store.ts'
 import { Announcer } from './announcer.tsx'
 import { KeyMap } from './key-map.tsx'
 import { Page } from './page.tsx'
@@ -76,7 +80,52 @@ export function NoSuchPage(): ReactNode {
 export function PageFailed({ error, reset }: ErrorComponentProps): ReactNode {
   return (
     <Page title="Not shown">
-      <Failed what="This page could not be shown" error={error} safe="Nothing was changed." onRetry={reset} />
+      {error instanceof PartNotLoaded ? (
+        <NotLoaded error={error} />
+      ) : (
+        <Failed
+          what="This page could not be shown"
+          error={error}
+          safe="Nothing was changed."
+          onRetry={reset}
+        />
+      )}
     </Page>
+  )
+}
+
+/**
+ * Goes on by itself when the server is back; where it never was away, the page is of an older version. Either way the page is loaded
+ * anew: browsers remember of a file that it failed for as long as a page is open.
+ */
+function NotLoaded({ error }: { readonly error: PartNotLoaded }): ReactNode {
+  const { isLost } = useStore(connection)
+  const [isSaid, setSaid] = useState(false)
+  useEffect(() => {
+    error.forget()
+    // Whether the server answers is told to the banner too.
+    reach('/console/session').then(
+      () => setSaid(!reloadOnce()),
+      () => setSaid(true),
+    )
+  }, [error])
+  const wasLost = useRef(isLost)
+  useEffect(() => {
+    if (wasLost.current && !isLost) location.reload()
+    wasLost.current = isLost
+  }, [isLost])
+  if (!isSaid) return <Loading what="the page" />
+  return (
+    <Failed
+      what="This page could not be loaded"
+      error={error}
+      safe={isLost ? 'The server does not answer. The page comes when it does.' : 'Nothing was changed.'}
+      onRetry={() =>
+        void reach('/console/session').then(
+          () => location.reload(),
+          () => undefined,
+        )
+      }
+    />
   )
 }

@@ -1,4 +1,5 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router'
+import { lazyPart } from '../parts/lazy-part.tsx'
 import { Frame, NoSuchPage, PageFailed } from './frame.tsx'
 import { readSearch, writeSearch } from './search-state.ts'
 
@@ -15,40 +16,40 @@ const PRIVATE = { needsSignIn: true }
 const start = createRoute({
   getParentRoute: () => root,
   path: '/',
-  component: lazyRouteComponent(() => import('../places/start/page.tsx'), 'StartPage'),
+  component: lazyPart(async () => (await import('../places/start/page.tsx')).StartPage),
 })
 
 const catalog = createRoute({
   getParentRoute: () => root,
   path: '/catalog',
-  component: lazyRouteComponent(() => import('../places/catalog/page.tsx'), 'CatalogPage'),
+  component: lazyPart(async () => (await import('../places/catalog/page.tsx')).CatalogPage),
 })
 
 const tool = createRoute({
   getParentRoute: () => root,
   path: '/tools/$id',
-  component: lazyRouteComponent(() => import('../places/tool/page.tsx'), 'ToolPage'),
+  component: lazyPart(async () => (await import('../places/tool/page.tsx')).ToolPage),
 })
 
 const calls = createRoute({
   getParentRoute: () => root,
   path: '/calls',
   staticData: PRIVATE,
-  component: lazyRouteComponent(() => import('../places/calls/page.tsx'), 'CallsPage'),
+  component: lazyPart(async () => (await import('../places/calls/page.tsx')).CallsPage),
 })
 
 const call = createRoute({
   getParentRoute: () => root,
   path: '/calls/$record',
   staticData: PRIVATE,
-  component: lazyRouteComponent(() => import('../places/calls/call-page.tsx'), 'CallPage'),
+  component: lazyPart(async () => (await import('../places/calls/call-page.tsx')).CallPage),
 })
 
 const approvals = createRoute({
   getParentRoute: () => root,
   path: '/approvals',
   staticData: PRIVATE,
-  component: lazyRouteComponent(() => import('../places/approvals/page.tsx'), 'ApprovalsPage'),
+  component: lazyPart(async () => (await import('../places/approvals/page.tsx')).ApprovalsPage),
 })
 
 /** The inbox and one decision are one page: `id` is what is open in it. */
@@ -58,14 +59,14 @@ const connections = createRoute({
   getParentRoute: () => root,
   path: '/connections',
   staticData: PRIVATE,
-  component: lazyRouteComponent(() => import('../places/connections/page.tsx'), 'ConnectionsPage'),
+  component: lazyPart(async () => (await import('../places/connections/page.tsx')).ConnectionsPage),
 })
 
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
   staticData: PRIVATE,
-  component: lazyRouteComponent(() => import('../places/settings/page.tsx'), 'SettingsPage'),
+  component: lazyPart(async () => (await import('../places/settings/page.tsx')).SettingsPage),
 })
 
 export const router = createRouter({
@@ -84,6 +85,8 @@ export const router = createRouter({
   parseSearch: readSearch,
   stringifySearch: writeSearch,
   defaultPreload: 'intent',
+  // Around each place: what fails in one leaves the way to the others.
+  defaultErrorComponent: PageFailed,
 })
 
 declare module '@tanstack/react-router' {

@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useEffect, useState } from 'react'
 import { ApiError, addressOf, sessionGone } from '../api/client.ts'
 import { type Session, useSession, useSignIn, useSignInElsewhere } from '../api/session.ts'
 import { Button } from '../parts/button.tsx'
@@ -30,8 +30,15 @@ export function SignInDialog(): ReactNode {
   const isAsked = useStore(over) === 'sign-in'
   const isSignedOut = session?.principal === null
   const isForced = isSignedOut && !session.server.isOpen
-  const isOpen = isForced || isGone || (isAsked && isSignedOut)
+  // Who runs a server that wants keys calls no tools on it, unless with a key.
+  const mayChange = session?.principal?.isOperator === true && !session.server.isOpen
+  const isOpen = isForced || isGone || (isAsked && (isSignedOut || mayChange))
   useSignInElsewhere(isOpen)
+  const who = session?.principal?.id
+  useEffect(() => {
+    // Somebody came in, here or in another window.
+    if (who !== undefined && over.get() === 'sign-in') over.set('nothing')
+  }, [who])
   if (session === undefined) return null
   const close = (): void => {
     over.set('nothing')
@@ -39,11 +46,13 @@ export function SignInDialog(): ReactNode {
   }
   return (
     <Dialog
-      title={isSignedOut ? 'Sign in' : 'Your session has ended'}
+      title={isGone && !isSignedOut ? 'Your session has ended' : 'Sign in'}
       isOpen={isOpen}
-      onClose={isSignedOut && !isForced ? close : undefined}
+      onClose={isForced || (isGone && !isSignedOut) ? undefined : close}
     >
-      {!isSignedOut && <p className="soft">What you were doing is kept. Sign in to go on with it.</p>}
+      {isGone && !isSignedOut && (
+        <p className="soft">What you were doing is kept. Sign in to go on with it.</p>
+      )}
       <SignInForm session={session} onDone={close} />
     </Dialog>
   )

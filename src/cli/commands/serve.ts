@@ -413,7 +413,10 @@ function announce(
     output.data(
       `  ${consoleUrl === undefined ? 'Approvals' : 'Console  '}    ${signInUrl} (signs your browser in, once)`,
     )
-  else if (consoleUrl !== undefined) output.data(`  Console      ${consoleUrl}`)
+  else if (consoleUrl !== undefined)
+    output.data(
+      `  Console      ${consoleUrl}${signInUrl === undefined ? '' : ' (to sign in as its operator: collet sign-in)'}`,
+    )
   output.data('')
 }
 

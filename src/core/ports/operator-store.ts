@@ -62,7 +62,10 @@ export type CallGlance = Pick<
   | 'parent'
 >
 
-export type UsageQuery = Pick<CallFilter, 'tenant' | 'sinceMs' | 'untilMs' | 'before'>
+export interface UsageQuery extends Pick<CallFilter, 'tenant' | 'tool' | 'sinceMs' | 'untilMs' | 'before'> {
+  /** Counts apart what was asked for in each part of this length, from `sinceMs` on. */
+  readonly bucketMs?: number
+}
 
 /** Who looks into a call, and when. */
 export interface CallLook {
@@ -105,6 +108,8 @@ export interface UsageRow {
   readonly state: CallState
   /** From being asked for to the end; `undefined` of those that have none. */
   readonly tookMs: number | undefined
+  /** The part of the time, from 0 on; 0 where the question had no parts. */
+  readonly bucket: number
   readonly calls: number
 }
 

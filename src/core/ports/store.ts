@@ -379,7 +379,10 @@ export interface SessionStore {
   openSession(session: NewSession): MaybePromise<'opened' | 'run_ended'>
   /** `open → closing`; `false` when another process closes or closed it. */
   beginSessionClose(address: SessionAddress, atMs: number): MaybePromise<boolean>
-  /** `closing → closed` with its event, and the end of a run made for it, in one transaction; `false` when it is closed already. */
+  /**
+   * `closing → closed` with its event, and the end of a run made for it, in one transaction; `false` when it is closed already, and
+   * for the session of another writer: recovery closes what a dead one held.
+   */
   closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): MaybePromise<boolean>
 }
 

@@ -85,8 +85,8 @@ export function createToolRoutes(options: ToolRoutesOptions, access: OperatorAcc
       access.requireScope(principal, CALLS_SCOPE)
       const tool = findTool(request, viewerOf(request), options)
       const sinceMs = readMoment('since', query.get('since') ?? undefined)
-      const ids = query.has('version') ? [tool.id] : undefined
-      return jsonReply(200, await usageOf(tool, { ids, sinceMs, principal }, options), NO_STORE)
+      const isOneVersion = query.has('version')
+      return jsonReply(200, await usageOf(tool, { isOneVersion, sinceMs, principal }, options), NO_STORE)
     }),
   ]
 }
@@ -158,49 +158,51 @@ const USUAL_HOURS = 24
 const MOST_BUCKETS = 168
 
 interface UsageQuestion {
-  /** Versions that count; `undefined`: every one. */
-  readonly ids: readonly string[] | undefined
+  /** Whether the calls of other versions are left out. */
+  readonly isOneVersion: boolean
   readonly sinceMs: number | undefined
   readonly principal: Principal
 }
 
-interface UsageBucket {
-  readonly at: string
-  readonly calls: number
-  readonly errors: number
-  readonly p50_ms: number | null
-  readonly p95_ms: number | null
-}
-
-/** Calls of one tool hour by hour: as many as there are hours since then, and for a longer time in wider steps. */
-async function usageOf(tool: Tool, { ids, sinceMs, principal }: UsageQuestion, options: ToolRoutesOptions) {
+/**
+ * Calls of one tool hour by hour: as many as there are hours since then, and for a longer time in wider steps. One walk
+ * over the calls of that time, newest first: what is beyond its bound is missing from the oldest steps, and `whole` says so.
+ */
+async function usageOf(
+  tool: Tool,
+  { isOneVersion, sinceMs, principal }: UsageQuestion,
+  options: ToolRoutesOptions,
+) {
   const { store, clock } = options
   const nowMs = clock.nowMs()
   const fromMs = Math.min(sinceMs ?? nowMs - USUAL_HOURS * HOUR_MS, nowMs - 1)
   const hours = Math.max(1, Math.ceil((nowMs - fromMs) / HOUR_MS))
   const stepMs = HOUR_MS * Math.ceil(hours / MOST_BUCKETS)
   const tenant = tenantWithin(principal)
-  const isMeant = (id: string): boolean =>
-    ids === undefined ? id.startsWith(`${tool.parts.base}@`) : ids.includes(id)
+  const counted = Array.from({ length: Math.ceil((nowMs - fromMs) / stepMs) }, () => ({
+    ...{ calls: 0, errors: 0 },
+    durations: new Map<number, number>(),
+  }))
   const durations = new Map<number, number>()
-  const buckets: UsageBucket[] = []
-  let isWhole = true
-  for (let atMs = fromMs; atMs < nowMs; atMs += stepMs) {
-    const inBucket = new Map<number, number>()
-    const bucket = { at: new Date(atMs).toISOString(), calls: 0, errors: 0 }
-    const time = { sinceMs: atMs, untilMs: Math.min(atMs + stepMs, nowMs) }
-    const asked = tenant === undefined ? time : { ...time, tenant }
-    const add = ({ tool: id, state, tookMs, calls }: UsageRow): void => {
-      if (!isMeant(id)) return
-      bucket.calls += calls
-      if (isError(state)) bucket.errors += calls
-      if (tookMs === undefined) return
-      const rounded = roundedMs(tookMs)
-      for (const counts of [durations, inBucket]) counts.set(rounded, (counts.get(rounded) ?? 0) + calls)
-    }
-    if (store !== undefined && !(await countUsage(store, asked, add))) isWhole = false
-    buckets.push({ ...bucket, p50_ms: quantile(inBucket, 0.5), p95_ms: quantile(inBucket, 0.95) })
+  const add = ({ bucket: nth, state, tookMs, calls }: UsageRow): void => {
+    const bucket = counted[nth]
+    if (bucket === undefined) return
+    bucket.calls += calls
+    if (isError(state)) bucket.errors += calls
+    if (tookMs === undefined) return
+    const rounded = roundedMs(tookMs)
+    for (const counts of [durations, bucket.durations])
+      counts.set(rounded, (counts.get(rounded) ?? 0) + calls)
   }
+  const asked = {
+    ...{ tool: isOneVersion ? tool.id : tool.parts.base, sinceMs: fromMs, untilMs: nowMs, bucketMs: stepMs },
+    ...(tenant === undefined ? {} : { tenant }),
+  }
+  const isWhole = store === undefined || (await countUsage(store, asked, add))
+  const buckets = counted.map(({ durations: within, ...counts }, nth) => ({
+    ...{ at: new Date(fromMs + nth * stepMs).toISOString(), ...counts },
+    ...{ p50_ms: quantile(within, 0.5), p95_ms: quantile(within, 0.95) },
+  }))
   const sum = (member: 'calls' | 'errors'): number =>
     buckets.reduce((total, bucket) => total + bucket[member], 0)
   return {

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { basePath } from '#config/to-settings'
 import { html, pageReply } from '#protocols/html-page'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { type HttpReply, type HttpRequest, isForPerson } from '#protocols/http-exchange'
 import { messageReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 
@@ -93,13 +93,21 @@ export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOp
       const all = await files()
       if (all === undefined) return notBuilt()
       const found = find(all, request.path.slice('/console/'.length))
-      return found === undefined ? messageReply(404, 'The console has no such file.') : reply(found, request)
+      if (found !== undefined) return reply(found, request)
+      return isForPerson(request) ? pageOfNothing(files) : messageReply(404, 'The console has no such file.')
     },
   })
   return {
     isBuilt,
     routes: [
-      route('/console', (all) => all.get(INDEX)),
+      {
+        ...route('/console', (all) => all.get(INDEX)),
+        owns: '/console',
+        refuse: (request, error, status) =>
+          status === 404 && request.method === 'GET' && isForPerson(request) && isBuilt()
+            ? pageOfNothing(files)
+            : refuseWithMessage(request, error, status),
+      },
       route('/console/', (all) => all.get(INDEX)),
       route(`/console/${HASHED}:file`, (all, path) => all.get(path)),
       // A place of the console, or a file beside the page. Only files have an ending: ids of tools stand further below.
@@ -160,6 +168,17 @@ async function reply(file: ConsoleFile, { headers }: HttpRequest): Promise<HttpR
   if (!takesGzip(headers['accept-encoding'])) return { status: 200, headers: varying, body: file.bytes }
   file.packed ??= compress(file.bytes)
   return { status: 200, headers: { ...varying, 'content-encoding': 'gzip' }, body: await file.packed }
+}
+
+/** The page itself says that there is nothing at an address, with a way on. It may have to be read first. */
+function pageOfNothing(files: () => Promise<Files | undefined>): HttpReply {
+  return {
+    status: 404,
+    headers: { ...GUARDS, 'content-type': TYPES['.html'] ?? '', 'cache-control': cachingOf(INDEX) },
+    async *body() {
+      yield (await files())?.get(INDEX)?.bytes.toString() ?? ''
+    },
+  }
 }
 
 const deflate = promisify(gzip)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Authenticator } from '#auth/authenticator'
 import type { ConsoleSignInSettings } from '#config/settings'
-import { basePath } from '#config/to-settings'
+import { basePath, portOf } from '#config/to-settings'
 import { isToolError } from '#core/errors'
 import { isSameSecret } from '#core/hash'
 import type { Logger } from '#core/runtime'
@@ -36,6 +36,9 @@ const HOME = '/console'
 const PATH = '/console/sign-in'
 const COOKIE = 'console-sign-in'
 const LIFETIME_SECONDS = 600
+/** Ways that one browser has open at a time, one a tab. Beyond that the oldest is forgotten: a request has room for so many cookies. */
+const MOST_OPEN = 5
+const FLOW_NAME_CHARACTERS = 16
 const LONGEST_PATH = 1_000
 
 /**
@@ -51,7 +54,7 @@ export function createOidcSignIn(options: OidcSignInOptions): readonly ServerRou
   ]
 }
 
-async function depart({ query }: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
+async function depart({ query, headers: sent }: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
   const { client, settings, publicUrl } = options
   const to = pathWithin(query.get('to') ?? HOME, basePath(publicUrl()))
   const way: WayOut = { state: randomText(), verifier: randomText(), nonce: randomText(), to }
@@ -59,15 +62,24 @@ async function depart({ query }: HttpRequest, options: OidcSignInOptions): Promi
   const location = await client.authorizationUrl(departure, { scopes: settings.scopes, parameters: {} })
   if (location === undefined) return failedPage(options, NO_ANSWER)
   const kept = Buffer.from(JSON.stringify(way)).toString('base64url')
-  const headers = { ...PAGE_HEADERS, ...cookiesOf(options).set(COOKIE, kept, 'Lax'), location }
-  return { status: 302, headers, body: undefined }
+  const jar = cookiesOf(options)
+  const headers = { ...PAGE_HEADERS, ...jar.set(flowName(options, way.state), kept, 'Lax'), location }
+  const tooMany = jar.names(sent.cookie, flowName(options, '')).slice(0, -(MOST_OPEN - 1))
+  return { status: 302, headers, cookies: tooMany.map((name) => jar.clearing(name)), body: undefined }
 }
 
 async function arrive(request: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
-  const { client, settings, sessions, log, publicUrl } = options
-  const way = readWay(cookiesOf(options).read(request.headers.cookie, COOKIE))
   const state = request.query.get('state') ?? ''
+  const [jar, flow] = [cookiesOf(options), flowName(options, state)]
+  const way = readWay(jar.read(request.headers.cookie, flow))
   if (way === undefined || !isSameSecret(state, way.state)) return failedPage(options, UNKNOWN_RETURN, 400)
+  const reply = await signInBy(way, request, options)
+  return { ...reply, cookies: [jar.clearing(flow)] }
+}
+
+/** The way is over with this, however it ends. */
+async function signInBy(way: WayOut, request: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
+  const { client, settings, sessions, log, publicUrl } = options
   const back = { ...way, redirectUri: redirectUri(options), parameters: request.query }
   const answer = await client.exchange(back, { scopes: settings.scopes, identify: true })
   if (answer.kind === 'denied') return failedPage(options, DENIED, 403)
@@ -146,6 +158,11 @@ function redirectUri({ publicUrl }: OidcSignInOptions): string {
   return `${publicUrl()}${PATH}/callback`
 }
 
+/** Each way has a cookie of its own, so that two tabs do not meet, nor two servers on one host: browsers send cookies to each of its ports. */
+function flowName({ publicUrl }: OidcSignInOptions, state: string): string {
+  return `${COOKIE}-${portOf(new URL(publicUrl()))}-${state.slice(0, FLOW_NAME_CHARACTERS)}`
+}
+
 function cookiesOf({ publicUrl }: OidcSignInOptions): FlowCookies {
   return new FlowCookies({
     isSecure: publicUrl().startsWith('https:'),
@@ -170,5 +187,5 @@ function failedPage(options: OidcSignInOptions, text: string, status = 502): Htt
   const path = basePath(options.publicUrl())
   const content = html`<p>${text}</p>
 <p><a href="${path}${PATH}" rel="noreferrer">Sign in again</a> or <a href="${path}${HOME}" rel="noreferrer">go to the console</a></p>`
-  return pageReply(status, { title: 'Not signed in', content }, cookiesOf(options).clear(COOKIE))
+  return pageReply(status, { title: 'Not signed in', content })
 }

@@ -152,21 +152,19 @@ function* journalOf(keys: KeyRing, record: string): Steps<readonly JournalGroup[
   return groups.toSorted((one, other) => one.atMs - other.atMs || one.group - other.group)
 }
 
-function* countCalls({ tenant, sinceMs, untilMs, before }: UsageQuery): Steps<UsagePage> {
-  const reach = yield* reachOf({
-    ...(sinceMs === undefined ? {} : { sinceMs }),
-    ...(untilMs === undefined ? {} : { untilMs }),
-  })
+function* countCalls(query: UsageQuery): Steps<UsagePage> {
+  const { sinceMs = 0, bucketMs = Number.MAX_SAFE_INTEGER, before } = query
+  const reach = yield* reachOf(query)
   const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, reach.end)
   const from = Math.max(reach.first, end - MOST_LOOKED_AT)
-  const times = [sinceMs ?? Number.MIN_SAFE_INTEGER, untilMs ?? Number.MAX_SAFE_INTEGER]
-  const found = yield* all('countCalls', end, from, tenant ?? null, tenant ?? null, ...times)
+  const found = yield* all('countCalls', sinceMs, bucketMs, end, from, ...matchedBy(query))
   const rows = found.map((row) => ({
     tenant: text(row, 'tenant'),
     principal: text(row, 'principal'),
     tool: text(row, 'tool'),
     state: word(row, 'state', CALL_STATES),
     tookMs: optionalInteger(row, 'took'),
+    bucket: integer(row, 'bucket'),
     calls: integer(row, 'calls'),
   }))
   return from > reach.first ? { rows, next: from } : { rows }
@@ -292,6 +290,9 @@ const CALLS = 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no
 const STATES = `c.state IN (${CALL_STATES.map(() => '?').join(', ')})`
 const TOOL = "lower(replace(c.tool, '.', '_'))"
 
+/** Which part of the time from a moment on a call was asked for in. */
+const BUCKET = '(c.created_at - CAST(? AS BIGINT)) / CAST(? AS BIGINT) AS bucket'
+
 /** Tenant, principal, tool in any version, times, and how long it took. */
 const MATCHES = `(CAST(? AS TEXT) IS NULL OR c.tenant = ?) AND (CAST(? AS TEXT) IS NULL OR c.principal = ?)
   AND (CAST(? AS TEXT) IS NULL OR ${TOOL} LIKE ? ESCAPE '!' OR ${TOOL} LIKE ? ESCAPE '!')
@@ -305,7 +306,7 @@ export const queries = {
   /** The sign keeps SQLite from walking all calls in their order: those that wait or run are few, and have an index. */
   listParkedCalls: `${CALLS} WHERE c.state = 'parked' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
   listRunningCalls: `${CALLS} WHERE c.state = 'running' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
-  tallyCalls: `SELECT c.state, (c.created_at - CAST(? AS BIGINT)) / CAST(? AS BIGINT) AS bucket, count(*) AS calls FROM calls c
+  tallyCalls: `SELECT c.state, ${BUCKET}, count(*) AS calls FROM calls c
     WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES} GROUP BY 1, 2`,
   glanceAtCalls: `SELECT record, tenant, principal, tool, tier, state, attempt, created_at, finished_at, parent FROM calls
     WHERE record IN (${LIST})`,
@@ -313,9 +314,8 @@ export const queries = {
     WHERE g.id IN (${LIST})`,
   groupsOfRun: `SELECT DISTINCT e.caller_group FROM run_events e JOIN runs r ON r.no = e.run
     WHERE r.key = ? AND e.caller_group IS NOT NULL LIMIT ?`,
-  countCalls: `SELECT tenant, principal, tool, state, finished_at - created_at AS took, count(*) AS calls FROM calls
-    WHERE no < ? AND no >= ? AND (CAST(? AS TEXT) IS NULL OR tenant = ?) AND created_at >= ? AND created_at < ?
-    GROUP BY tenant, principal, tool, state, finished_at - created_at`,
+  countCalls: `SELECT c.tenant, c.principal, c.tool, c.state, c.finished_at - c.created_at AS took, ${BUCKET}, count(*) AS calls
+    FROM calls c WHERE c.no < ? AND c.no >= ? AND ${MATCHES} GROUP BY 1, 2, 3, 4, 5, 6`,
   callFrom: 'SELECT no, created_at FROM calls WHERE no >= ? ORDER BY no LIMIT 1',
   callsByPrefix: `${CALLS} WHERE c.record >= ? AND c.record < ? ORDER BY c.record LIMIT ?`,
   stepsOfCall: `${CALLS} WHERE c.parent = ? ORDER BY c.no LIMIT ?`,

@@ -262,6 +262,11 @@ export function* beginSessionClose(
   return (yield* write('beginSessionClose', sessionId, tenant)) > 0
 }
 
+/** Whether this writer is the one that opened it. */
+export function* holdsSession(group: CommitGroup, { tenant, sessionId }: SessionAddress): Steps<boolean> {
+  return (yield* get('holdsSession', sessionId, tenant, group.writer)) !== undefined
+}
+
 /** `closed` with its event; `false` when it was closed already, so there is exactly one close (OWP-41). */
 export function* closeSession(
   group: CommitGroup,
@@ -426,6 +431,7 @@ export const queries = {
     'SELECT s.*, w.id AS writer_id FROM sessions s JOIN writers w ON w.no = s.writer WHERE s.id = ?',
   // Changes nothing, and holds the row until the commit: whoever closes the session comes before or after.
   keepSession: "UPDATE sessions SET state = state WHERE id = ? AND writer = ? AND state = 'open'",
+  holdsSession: 'SELECT 1 AS found FROM sessions WHERE id = ? AND tenant = ? AND writer = ?',
   beginSessionClose: "UPDATE sessions SET state = 'closing' WHERE id = ? AND tenant = ? AND state = 'open'",
   closeSession: `UPDATE sessions SET state = 'closed', outcome = ?, closed_at = ?
     WHERE id = ? AND tenant = ? AND state <> 'closed' RETURNING principal, tool, tool_id, run, ends_run`,

@@ -126,21 +126,43 @@ export const providersQuery = queryOptions({
 /** What tools of the catalog need besides their input, and which of them. */
 export const needsQuery = queryOptions({
   queryKey: ['connections', 'needs'],
-  queryFn: async ({ signal }) => {
-    const { tools, requirements } = await request<Listing>('/admin/tools', { signal })
-    const secrets = new Map<string, string[]>()
-    for (const { id, needs = [] } of tools)
-      for (const position of needs) {
-        const need = requirements[position]
-        if (need?.kind === 'secret') secrets.set(need.id, [...(secrets.get(need.id) ?? []), id])
-      }
-    return secrets
-  },
+  queryFn: ({ signal }) => request<Listing>('/admin/tools', { signal }),
 })
 
 interface Listing {
   readonly tools: readonly { readonly id: string; readonly needs?: readonly number[] }[]
   readonly requirements: readonly { readonly kind: string; readonly id: string }[]
+}
+
+/** The names of what tools need of one kind, each with the tools that need it. */
+export function neededBy(
+  { tools, requirements }: Listing,
+  kind: 'secret' | 'oauth',
+): ReadonlyMap<string, readonly string[]> {
+  const needed = new Map<string, string[]>()
+  for (const { id, needs = [] } of tools)
+    for (const position of needs) {
+      const need = requirements[position]
+      if (need?.kind !== kind) continue
+      const known = needed.get(need.id) ?? []
+      if (!known.includes(id)) needed.set(need.id, [...known, id])
+    }
+  return needed
+}
+
+/** What stands in the config for a provider, as a person begins it. */
+export function providerLines(id: string): string {
+  const key = /^[a-z_$][\w$]*$/i.test(id) ? id : JSON.stringify(id)
+  const variable = `${id.toUpperCase().replaceAll(/[^A-Z0-9]+/g, '_')}_CLIENT_SECRET`
+  return `oauth: {
+  providers: {
+    ${key}: {
+      issuer: 'https://...',
+      clientId: '...',
+      clientSecret: process.env.${variable},
+    },
+  },
+},`
 }
 
 export function checkSource(key: string): Promise<CheckedSource> {

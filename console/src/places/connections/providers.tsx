@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { useSession } from '../../api/session.ts'
 import { Button } from '../../parts/button.tsx'
-import { CodeLine } from '../../parts/code.tsx'
+import { Code, CodeLine } from '../../parts/code.tsx'
 import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
 import { Field, TextInput } from '../../parts/field.tsx'
 import { countOf, formatClock } from '../../parts/format.ts'
@@ -10,12 +10,24 @@ import { Icon } from '../../parts/icon.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { connectProvider, forget, type Provider, providersQuery } from './connection-data.ts'
+import {
+  connectProvider,
+  forget,
+  neededBy,
+  needsQuery,
+  type Provider,
+  providerLines,
+  providersQuery,
+} from './connection-data.ts'
 
-/** OAuth providers of the config, who is connected, and a way to connect. */
+/** OAuth providers of the config, who is connected, and a way to connect; and those that tools need and the config has not. */
 export function Providers({ onChanged }: { readonly onChanged: () => void }): ReactNode {
   const found = useQuery(providersQuery)
+  const needs = useQuery(needsQuery)
   const providers = found.data ?? []
+  const needed =
+    needs.data === undefined || found.data === undefined ? [] : [...neededBy(needs.data, 'oauth')]
+  const absent = needed.filter(([id]) => !providers.some((provider) => provider.id === id))
   return (
     <section aria-labelledby="prov">
       <div className="sec-head">
@@ -24,17 +36,59 @@ export function Providers({ onChanged }: { readonly onChanged: () => void }): Re
         </h2>
       </div>
       {found.error !== null && <Note tone="failed">{messageOf(found.error)}</Note>}
-      {found.data?.length === 0 && (
+      {found.data !== undefined && needs.data !== undefined && providers.length + absent.length === 0 && (
         <p className="soft">
           None. Providers are written into the config, under <code>oauth.providers</code>.
         </p>
       )}
       <ul className="needs">
+        {absent.map(([id, tools]) => (
+          <AbsentItem key={id} id={id} tools={tools} />
+        ))}
         {providers.map((provider) => (
           <ProviderItem key={provider.id} provider={provider} onChanged={onChanged} />
         ))}
       </ul>
     </section>
+  )
+}
+
+/** People cannot be sent there before the config says where it is and who asks. */
+function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readonly string[] }): ReactNode {
+  const [isOpen, setOpen] = useState(false)
+  const server = useSession()?.server
+  return (
+    <li>
+      <Icon name="ring" className="is-parked" />
+      <div className="grow">
+        <p className="strong">{visibleText(id)}</p>
+        <p className="meta is-parked clip">
+          Not in the config · {countOf(tools.length, 'tool needs it', 'tools need it')}
+        </p>
+      </div>
+      <Button isSmall onClick={() => setOpen(true)}>
+        Set up…
+      </Button>
+      <Dialog title={`Set up ${visibleText(id)}`} isOpen={isOpen} onClose={() => setOpen(false)}>
+        <div className="dialog">
+          <p className="soft">
+            {visibleText(tools.join(', '))} {tools.length === 1 ? 'needs' : 'need'} access to it. Register an
+            application there, with this address for the way back:
+          </p>
+          <CodeLine text={`${server?.url ?? ''}/oauth/callback`} label="address" />
+          <p className="soft">
+            Write it into the config, then run <code>collet reload</code>. Where it has no issuer, name its{' '}
+            <code>authorizationEndpoint</code> and <code>tokenEndpoint</code> instead.
+          </p>
+          <Code text={providerLines(id)} label="lines for the config" />
+          <p className="soft">If you have a token already, it needs no provider:</p>
+          <CodeLine text={`collet secrets set ${id} --token --principal key:NAME`} label="command" />
+          <p className="row end">
+            <Button onClick={() => setOpen(false)}>Close</Button>
+          </p>
+        </div>
+      </Dialog>
+    </li>
   )
 }
 

@@ -10,7 +10,7 @@ import { Icon } from '../../parts/icon.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type Credential, forget, needsQuery, secretsQuery, setSecret } from './connection-data.ts'
+import { type Credential, forget, neededBy, needsQuery, secretsQuery, setSecret } from './connection-data.ts'
 
 /** Values that tools are handed. They go in and never come out again. */
 export function Secrets({ onChanged }: { readonly onChanged: () => void }): ReactNode {
@@ -19,7 +19,8 @@ export function Secrets({ onChanged }: { readonly onChanged: () => void }): Reac
   const [setting, setSetting] = useState<Setting>()
   const [leaving, setLeaving] = useState<Credential>()
   const secrets = (found.data ?? []).filter(({ kind }) => kind === 'secret')
-  const unset = [...(needs.data ?? [])].filter(([name]) => !secrets.some((secret) => secret.name === name))
+  const needed = needs.data === undefined ? [] : [...neededBy(needs.data, 'secret')]
+  const unset = needed.filter(([name]) => !secrets.some((secret) => secret.name === name))
   const isRefused = found.error instanceof ApiError && found.error.status === 403
   return (
     <section aria-labelledby="sec">

@@ -46,6 +46,7 @@ export function Keys({ onEcho }: { readonly onEcho: (command: string) => void })
 
 function KeyList(): ReactNode {
   const keys = useQuery(keysQuery)
+  const isOpen = useSession()?.server.isOpen === true
   const [showsEnded, setShowsEnded] = useState(false)
   const [rotating, setRotating] = useState<ApiKey>()
   const [revoking, setRevoking] = useState<ApiKey>()
@@ -58,8 +59,10 @@ function KeyList(): ReactNode {
           <>
             {shown.length === 0 ? (
               <Empty title="There are no keys in use">
-                Keys that are written in the config are not listed here. The first key that you create closes
-                the server: from then on every caller needs one.
+                Keys that are written in the config are not listed here.{' '}
+                {isOpen
+                  ? 'The first key that you create closes the server: from then on every caller needs one.'
+                  : 'Every caller needs a key or a token already.'}
               </Empty>
             ) : (
               <Table caption="Keys" columns={COLUMNS} className="keys">

@@ -6,10 +6,10 @@ import { formatDuration, shortHash } from '../../parts/format.ts'
 import { Note, StateMark } from '../../parts/meaning.tsx'
 import { Segment } from '../../parts/tabs.tsx'
 import { visibleJson, visibleText } from '../../parts/visible-text.ts'
+import type { Answer, SentCall } from './call/call-wire.ts'
 import { ContentBlocks, contentOf } from './content-blocks.tsx'
 import { otcBody } from './snippets.ts'
 import { isRecord } from './tool-data.ts'
-import type { Answer, SentCall } from './use-call.ts'
 
 const VIEWS = [
   { value: 'result', label: 'Result' },

@@ -6,12 +6,14 @@ import { Button } from '../../parts/button.tsx'
 import { formatClock } from '../../parts/format.ts'
 import { Note, StateMark } from '../../parts/meaning.tsx'
 import { Meter } from '../../parts/states.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { AnswerView } from './answer-view.tsx'
+import type { CallPhase } from './call/call-flow.ts'
+import type { CallControl } from './call/use-call.ts'
 import type { ToolDetails } from './tool-data.ts'
-import type { CallControl, CallPhase } from './use-call.ts'
 
 /** What becomes of the call, from sending to its answer. */
-export function CallOutcome({ tool, control }: OutcomeProps): ReactNode {
+export function CallOutcome({ tool, control, onGoOn }: OutcomeProps): ReactNode {
   const { phase } = control
   useEffect(() => {
     const said = SAID[phase.at]
@@ -22,6 +24,7 @@ export function CallOutcome({ tool, control }: OutcomeProps): ReactNode {
       {phase.at === 'idle' && <p className="dim">What the tool answers comes here.</p>}
       {phase.at === 'running' && <Running phase={phase} onStop={control.stop} />}
       {phase.at === 'parked' && <Parked phase={phase} onStop={control.stop} />}
+      {phase.at === 'left' && <Left phase={phase} onGoOn={onGoOn} onStop={control.stop} />}
       {phase.at === 'connecting' && <Connecting phase={phase} onStop={control.stop} />}
       {phase.at === 'lost' && <Lost tool={tool} phase={phase} onAgain={control.askAgain} />}
       {phase.at === 'told' && <Note>{phase.says}</Note>}
@@ -35,8 +38,9 @@ const SAID: Readonly<Record<CallPhase['at'], string>> = {
   idle: '',
   running: 'The call runs.',
   parked: 'The call waits for approval.',
+  left: 'The call waits for approval.',
   connecting: 'The call waits for access.',
-  lost: 'The connection broke.',
+  lost: 'What became of the call is not known.',
   told: '',
   answered: 'The answer is there.',
 }
@@ -44,6 +48,8 @@ const SAID: Readonly<Record<CallPhase['at'], string>> = {
 interface OutcomeProps {
   readonly tool: ToolDetails
   readonly control: CallControl
+  /** Sends what is in the form under the id of a call that was left waiting. */
+  readonly onGoOn: () => void
 }
 
 type PhaseOf<At extends CallPhase['at']> = Extract<CallPhase, { readonly at: At }>
@@ -125,6 +131,49 @@ function Parked({ phase, onStop }: { phase: PhaseOf<'parked'>; onStop: () => voi
   )
 }
 
+/** The page was loaded anew since: the input is not here any more, and the server knows it when it comes. */
+function Left({ phase, onGoOn, onStop }: LeftProps): ReactNode {
+  const mayOpen = useSession()?.principal !== null
+  return (
+    <div className="stack-3">
+      <div className="result-head">
+        <StateMark state="parked" label="Waits for approval" />
+        <span className="num soft">since {formatClock(phase.since)}</span>
+        {phase.record !== undefined && mayOpen && (
+          <Link className="link" to="/calls/$record" params={{ record: phase.record }}>
+            Open the call
+          </Link>
+        )}
+        <span className="grow" />
+        <Button isSmall onClick={onStop}>
+          Withdraw call
+        </Button>
+      </div>
+      <Note
+        tone="parked"
+        action={
+          <Button isSmall writes onClick={onGoOn}>
+            Go on with this call
+          </Button>
+        }
+      >
+        {phase.isOther === true && (
+          <b>The input above is not the one that this call was made with. Nothing was changed. </b>
+        )}
+        You made this call before the page was loaded, and nothing ran yet. Put the same input in above and go
+        on: it is sent under the same call id, <code>{phase.callId}</code>, so that nobody has to approve it
+        twice.
+      </Note>
+    </div>
+  )
+}
+
+interface LeftProps {
+  readonly phase: PhaseOf<'left'>
+  readonly onGoOn: () => void
+  readonly onStop: () => void
+}
+
 function Connecting({ phase, onStop }: { phase: PhaseOf<'connecting'>; onStop: () => void }): ReactNode {
   return (
     <div className="stack-3">
@@ -160,7 +209,7 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
   return (
     <div className="stack-3">
       <div className="result-head">
-        <StateMark state="ambiguous" label={phase.isOld ? 'Not seen yet' : 'The connection broke'} />
+        <StateMark state="ambiguous" label={lostWord(phase)} />
         <span className="num soft">at {formatClock(phase.since)}</span>
       </div>
       <Note
@@ -171,6 +220,7 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
           </Button>
         }
       >
+        {phase.says !== undefined && <b>It could not be found out: {visibleText(phase.says)} </b>}
         {phase.isOld ? (
           <>
             You ran this tool before the page was loaded, and its answer has not been seen. The call id is{' '}
@@ -185,6 +235,11 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
       </Note>
     </div>
   )
+}
+
+function lostWord({ isOld, says }: PhaseOf<'lost'>): string {
+  if (isOld) return 'Not seen yet'
+  return says === undefined ? 'The connection broke' : 'Not known'
 }
 
 interface LostProps {

@@ -1,5 +1,5 @@
+import type { Answer } from './call/call-wire.ts'
 import { isRecord } from './tool-data.ts'
-import type { Answer } from './use-call.ts'
 
 /**
  * What the server said about fields, by where they are: `address/city`. It names the parameter, and what is deeper in it by a pointer

@@ -1,24 +1,27 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
+import { type FormEvent, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
+import { useSession } from '../../api/session.ts'
 import { quoted } from '../../app/commands.ts'
 import { useEcho } from '../../app/echo.tsx'
+import { over } from '../../app/places.ts'
 import { useSearchState } from '../../app/search-state.ts'
 import { useKey } from '../../keyboard.ts'
 import { Button, CopyButton } from '../../parts/button.tsx'
 import { toJson } from '../../parts/code.tsx'
 import { Field, Select, TextInput } from '../../parts/field.tsx'
 import { Icon } from '../../parts/icon.tsx'
+import { lazyPart } from '../../parts/lazy-part.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Loading } from '../../parts/states.tsx'
+import { useCall } from './call/use-call.ts'
 import { CallOutcome } from './call-outcome.tsx'
 import { CopyAs } from './copy-as.tsx'
 import { CredentialUsed } from './credential-used.tsx'
 import { fieldErrorsOf } from './field-errors.ts'
 import { isRecord, type ToolDetails, usageQuery } from './tool-data.ts'
-import { useCall } from './use-call.ts'
 
 /** The form is a library of its own, loaded when somebody is here to try a tool. */
-const InputForm = lazy(async () => ({ default: (await import('./form/input-form.tsx')).InputForm }))
+const InputForm = lazyPart(async () => (await import('./form/input-form.tsx')).InputForm)
 
 /** A real call of the tool: the form and the JSON beside it are two views of one input. */
 export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
@@ -28,9 +31,12 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const needsUser = tool.requirements.some(({ kind }) => kind === 'user')
   const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
   const isUnderWay = call.phase.at === 'running' || call.phase.at === 'parked'
+  const session = useSession()
+  const isNoCaller = session?.principal?.isOperator === true && !session.server.isOpen
+  const off = isNoCaller ? NO_CALLER : draft.problem === undefined ? undefined : 'The input is not JSON yet.'
+  const sent = { tool, input: draft.input, userId: needsUser && userId !== '' ? userId : undefined }
   const run = (): void => {
-    if (draft.problem !== undefined || isUnderWay) return
-    call.run({ tool, input: draft.input, userId: needsUser && userId !== '' ? userId : undefined })
+    if (off === undefined && !isUnderWay) call.run(sent)
   }
   useKey('mod+enter', run)
   const answer = call.phase.at === 'answered' ? call.phase.answer : undefined
@@ -56,19 +62,12 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
             Try it
           </h2>
           <Examples tool={tool} onChoose={draft.setInput} />
-          <Button
-            submits
-            writes
-            kind="primary"
-            icon="play"
-            isBusy={isUnderWay}
-            off={draft.problem === undefined ? undefined : 'The input is not JSON yet.'}
-          >
+          <Button submits writes kind="primary" icon="play" isBusy={isUnderWay} off={off}>
             {hasEffects ? 'Run for real' : 'Run'}
             <kbd>{RUN_KEYS}</kbd>
           </Button>
         </div>
-        {hasEffects && <Effects tool={tool} />}
+        {isNoCaller ? <NoCaller /> : hasEffects && <Effects tool={tool} />}
         <div className="try-cols">
           <div className="stack-3">
             {takesFields(tool) ? (
@@ -100,14 +99,37 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
           <JsonInput draft={draft} schema={tool.input_schema} />
         </div>
       </form>
-      <CallOutcome tool={tool} control={call} />
-      <CopyAs tool={tool} input={draft.input} userId={needsUser && userId !== '' ? userId : undefined} />
+      <CallOutcome
+        tool={tool}
+        control={call}
+        onGoOn={() => {
+          if (off === undefined) call.goOn(sent)
+        }}
+      />
+      <CopyAs {...sent} />
     </section>
   )
 }
 
 const RUN_KEYS = /Mac|iP(hone|ad|od)/.test(navigator.userAgent) ? '⌘↵' : 'Ctrl ↵'
 const ANYTHING = 'This tool says nothing about its input. Write it as JSON.'
+
+const NO_CALLER = 'Who runs this server calls no tools on it. Sign in with an API key to call them.'
+
+function NoCaller(): ReactNode {
+  return (
+    <Note
+      tone="parked"
+      action={
+        <Button isSmall onClick={() => over.set('sign-in')}>
+          Sign in with a key
+        </Button>
+      }
+    >
+      {NO_CALLER}
+    </Note>
+  )
+}
 
 function Effects({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const { tier, approval } = tool.policy
@@ -258,9 +280,13 @@ function useFit({ input, problem }: Draft, schema: ToolDetails['input_schema']):
   const [check, setCheck] = useState<typeof import('./form/form-check.ts').checkInput>()
   useEffect(() => {
     let isHere = true
-    void import('./form/form-check.ts').then(({ checkInput }) => {
-      if (isHere) setCheck(() => checkInput)
-    })
+    import('./form/form-check.ts').then(
+      ({ checkInput }) => {
+        if (isHere) setCheck(() => checkInput)
+      },
+      // The server checks it anyway.
+      () => undefined,
+    )
     return () => {
       isHere = false
     }

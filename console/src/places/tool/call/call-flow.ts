@@ -1,0 +1,204 @@
+import { ApiError, sessionGone } from '../../../api/client.ts'
+import {
+  type Answer,
+  ask,
+  type Challenge,
+  codeOf,
+  type Heard,
+  lookAt,
+  type Progress,
+  pause,
+  readProgress,
+  type SentCall,
+  saysOf,
+  waitsFor,
+  waitUntilGiven,
+} from './call-wire.ts'
+
+/**
+ * Where a call is. Its id is made before it is sent and kept until its answer has been seen, so that asking again after the connection
+ * broke gives the recorded answer instead of a second run.
+ */
+export type CallPhase =
+  | { readonly at: 'idle' }
+  | {
+      readonly at: 'running'
+      readonly callId: string
+      readonly since: Date
+      readonly progress?: Progress
+      readonly isStopping?: boolean
+    }
+  /** Somebody has to approve it; it goes on by itself once they have. */
+  | { readonly at: 'parked'; readonly callId: string; readonly approvalId: string; readonly since: Date }
+  /** The same of one that was sent before the page was loaded: it goes on when its input is sent once more under its id. */
+  | {
+      readonly at: 'left'
+      readonly callId: string
+      readonly since: Date
+      readonly record: string | undefined
+      /** What was sent under its id is not what it was made with. */
+      readonly isOther?: boolean
+    }
+  | { readonly at: 'connecting'; readonly callId: string; readonly challenges: readonly Challenge[] }
+  /** `isOld`: it was sent before the page was loaded, so that its input is not known any more. `says`: why nothing was found out. */
+  | {
+      readonly at: 'lost'
+      readonly callId: string
+      readonly since: Date
+      readonly isOld: boolean
+      readonly says?: string
+    }
+  /** What was found out about one that has no answer. */
+  | { readonly at: 'told'; readonly says: string }
+  | { readonly at: 'answered'; readonly answer: Answer; readonly sent: SentCall | undefined }
+
+export interface FlowOptions {
+  readonly callId: string
+  readonly signal: AbortSignal
+  setPhase(phase: CallPhase | ((before: CallPhase) => CallPhase)): void
+}
+
+export const NO_RECORD =
+  'This server has no record of that call under your name. It never arrived, or what was recorded is no longer kept.'
+
+/** What became of a call that was sent before this page was loaded. */
+export async function lookUp({ callId, signal, setPhase }: FlowOptions): Promise<void> {
+  const since = new Date()
+  const lost = (says: string): void => setPhase({ at: 'lost', callId, since, isOld: true, says })
+  try {
+    for (;;) {
+      const startedAt = performance.now()
+      const look = await lookAt(callId, signal)
+      if (look.kind === 'none') return setPhase({ at: 'told', says: NO_RECORD })
+      if (look.kind === 'unread') return lost(look.says)
+      const { result, state } = look.view
+      if (state === 'parked') return setPhase(leftOf(callId, look.view))
+      if (result !== undefined) {
+        const answer = {
+          ...{ status: 200, headers: [], text: '', body: { result }, callId, isReplayed: true },
+          tookMs: performance.now() - startedAt,
+          record: recordIn(look.view),
+        }
+        return setPhase({ at: 'answered', answer, sent: undefined })
+      }
+      const progress = readProgress(look.view)
+      setPhase({ at: 'running', callId, since, ...(progress === undefined ? {} : { progress }) })
+      await pause(LOOK_AGAIN_MS, signal)
+    }
+  } catch (error) {
+    if (!signal.aborted) lost(reasonOf(error))
+  }
+}
+
+/** How long one request waits for a decision before the next one does. */
+const WAIT_SECONDS = 25
+
+/**
+ * Sends the call, and sends it again under its id whenever a person has done what it waited for, until there is an answer. `isAgain`:
+ * it was sent before, so that the server may have it already.
+ */
+export async function carryOut(call: SentCall, options: FlowOptions, isAgain: boolean): Promise<void> {
+  const { callId, signal, setPhase } = options
+  const since = new Date()
+  const lost = (says?: string): void =>
+    setPhase({ at: 'lost', callId, since: new Date(), isOld: false, ...(says === undefined ? {} : { says }) })
+  setPhase({ at: 'running', callId, since })
+  const watch = watchProgress(options)
+  try {
+    const look = isAgain ? await lookAt(callId, signal) : NOT_SENT
+    if (look.kind === 'unread') return lost(look.says)
+    const before = look.kind === 'found' ? look.view : undefined
+    const isReplayed = before !== undefined && before.state !== 'parked' && before.state !== 'released'
+    let isTaken = before !== undefined
+    let headers = {}
+    for (;;) {
+      const answer = await ask(call, callId, { headers, signal })
+      const waits = waitsFor(answer)
+      if (waits === undefined) {
+        if (answer.status === 401) sessionGone.set(true)
+        if (saysNothingOf(answer, isTaken)) return lost(saysOf(answer.status, answer.body))
+        if (before?.state === 'parked' && codeOf(answer) === 'key_conflict')
+          return setPhase({ ...leftOf(callId, before), isOther: true })
+        const record = await recordOf(callId, signal)
+        return setPhase({ at: 'answered', answer: { ...answer, isReplayed, record }, sent: call })
+      }
+      if (waits.approvalId !== undefined) {
+        setPhase({ at: 'parked', callId, approvalId: waits.approvalId, since })
+        isTaken = true
+        headers = { prefer: `wait=${WAIT_SECONDS}` }
+      } else {
+        setPhase({ at: 'connecting', callId, challenges: waits.challenges })
+        await waitUntilGiven(waits.challenges, signal)
+        setPhase({ at: 'running', callId, since })
+      }
+    }
+  } catch (error) {
+    if (!signal.aborted) lost(error instanceof ApiError && error.status === 0 ? undefined : reasonOf(error))
+  } finally {
+    watch.end()
+  }
+}
+
+const NOT_SENT = { kind: 'none' } as const
+
+/** Refusals of the request, which leave open what became of a call that the server had taken before. */
+const OF_THE_REQUEST: ReadonlySet<string | undefined> = new Set([
+  'unauthenticated',
+  'rate_limited',
+  'budget_exceeded',
+  'overloaded',
+  'not_ready',
+  'internal',
+  // Something between the page and the server answered.
+  undefined,
+])
+
+/** Whether a call may have run, or may wait, although this is the answer. */
+function saysNothingOf(answer: Heard, isTaken: boolean): boolean {
+  if (answer.status < 300) return false
+  return answer.status >= 500 || (isTaken && OF_THE_REQUEST.has(codeOf(answer)))
+}
+
+/** Only for the link to the call: an answer stands without it. */
+async function recordOf(callId: string, signal: AbortSignal): Promise<string | undefined> {
+  const look = await lookAt(callId, signal).catch(() => undefined)
+  return look?.kind === 'found' ? recordIn(look.view) : undefined
+}
+
+function recordIn({ record }: Readonly<Record<string, unknown>>): string | undefined {
+  return typeof record === 'string' ? record : undefined
+}
+
+function leftOf(
+  callId: string,
+  view: Readonly<Record<string, unknown>>,
+): CallPhase & { readonly at: 'left' } {
+  const since = new Date(typeof view.created_at === 'string' ? view.created_at : Date.now())
+  return { at: 'left', callId, since, record: recordIn(view) }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+const FIRST_LOOK_MS = 700
+const LOOK_AGAIN_MS = 1000
+
+/** While a call runs for longer than a moment, how far the tool says it is. */
+function watchProgress({ callId, signal, setPhase }: FlowOptions): { end(): void } {
+  const over = new AbortController()
+  const either = AbortSignal.any([signal, over.signal])
+  const look = async (): Promise<void> => {
+    await pause(FIRST_LOOK_MS, either)
+    while (!either.aborted) {
+      const found = await lookAt(callId, either)
+      const progress = found.kind === 'found' ? readProgress(found.view) : undefined
+      if (progress !== undefined)
+        setPhase((before) => (before.at === 'running' ? { ...before, progress } : before))
+      await pause(LOOK_AGAIN_MS, either)
+    }
+  }
+  // How far it is may be unknown; what came of it is told by the call.
+  look().catch(() => undefined)
+  return { end: () => over.abort() }
+}

@@ -1,0 +1,180 @@
+import { ApiError, reach, sessionGone } from '../../../api/client.ts'
+import { otcBody } from '../snippets.ts'
+import { isRecord, type ToolDetails } from '../tool-data.ts'
+
+export interface SentCall {
+  readonly tool: Pick<ToolDetails, 'id' | 'names'>
+  readonly input: unknown
+  readonly userId: string | undefined
+}
+
+/** What the server said to a call, and how long it took. */
+export interface Answer {
+  readonly status: number
+  readonly headers: readonly (readonly [string, string])[]
+  /** As it came. */
+  readonly text: string
+  readonly body: unknown
+  readonly callId: string
+  /** From sending to the last byte. */
+  readonly tookMs: number
+  /** The call had been recorded before this request was sent: nothing ran for it. */
+  readonly isReplayed: boolean
+  /** The recorded call, for a link to it. Nothing is recorded of what was refused. */
+  readonly record: string | undefined
+}
+
+/** What somebody has to give first, on a page of the server or of a provider. */
+export interface Challenge {
+  readonly id: string
+  readonly url: string
+  readonly provider: string | undefined
+}
+
+export interface Progress {
+  readonly done: number
+  readonly total?: number
+  readonly message?: string
+}
+
+/** The same, before anything else was asked about the call. */
+export type Heard = Omit<Answer, 'isReplayed' | 'record'>
+
+export async function ask(
+  { tool, input, userId }: SentCall,
+  callId: string,
+  { headers, signal }: { readonly headers: Readonly<Record<string, string>>; readonly signal: AbortSignal },
+): Promise<Heard> {
+  const startedAt = performance.now()
+  const body = otcBody({ tool, input, callId, userId })
+  const response = await reach('/tools/call', { method: 'POST', body, headers, signal })
+  const text = await readText(response)
+  return {
+    status: response.status,
+    headers: [...response.headers],
+    text,
+    body: parse(text),
+    callId,
+    tookMs: performance.now() - startedAt,
+  }
+}
+
+/** A connection that breaks in the middle of an answer is lost, too. */
+async function readText(response: Response): Promise<string> {
+  try {
+    return await response.text()
+  } catch {
+    throw new ApiError(0, 'The answer broke off.')
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+interface Waits {
+  readonly approvalId?: string
+  readonly challenges: readonly Challenge[]
+}
+
+/** Whether the answer is that somebody has to do something first; nothing ran then. */
+export function waitsFor({ status, body }: Heard): Waits | undefined {
+  if (status !== 400 || !isRecord(body) || !isRecord(body.missing_requirements)) return undefined
+  const { approval, authorization, secrets, user_id: user } = body.missing_requirements
+  if (isRecord(approval) && typeof approval.id === 'string')
+    return { approvalId: approval.id, challenges: [] }
+  // Access alone would not be enough.
+  if (secrets !== undefined || user !== undefined) return undefined
+  const facts = isRecord(body.challenges) ? body.challenges : {}
+  const challenges = (Array.isArray(authorization) ? authorization : []).flatMap((challenge): Challenge[] => {
+    if (!isRecord(challenge)) return []
+    const { id, url } = challenge
+    if (typeof id !== 'string' || typeof url !== 'string') return []
+    const about = facts[id]
+    const provider = isRecord(about) && typeof about.provider === 'string' ? about.provider : undefined
+    return [{ id, url, provider }]
+  })
+  return challenges.length === 0 ? undefined : { challenges }
+}
+
+const ASK_STATUS_MS = 2000
+
+/** Until every one of them has been given, or failed: the call then says so. */
+export async function waitUntilGiven(challenges: readonly Challenge[], signal: AbortSignal): Promise<void> {
+  for (;;) {
+    await pause(ASK_STATUS_MS, signal)
+    const states = await Promise.all(
+      challenges.map(async ({ id }) => {
+        const response = await reach(`/challenges/${encodeURIComponent(id)}/status`, { signal })
+        const status: unknown = parse(await readText(response))
+        return isRecord(status) ? status.status : undefined
+      }),
+    )
+    if (states.every((state) => state !== 'pending')) return
+  }
+}
+
+/** What the server has on record of a call. `unread`: it was not to be found out, and nothing follows from that. */
+type Look =
+  | { readonly kind: 'found'; readonly view: Readonly<Record<string, unknown>> }
+  | { readonly kind: 'none' }
+  | { readonly kind: 'unread'; readonly says: string }
+
+/** Only the server's own word for it says that there is no such call; whatever else went wrong says nothing about it. */
+export async function lookAt(callId: string, signal: AbortSignal): Promise<Look> {
+  const response = await reach(callPath(callId), { signal })
+  const view = parse(await readText(response))
+  if (response.ok && isRecord(view)) return { kind: 'found', view }
+  const { status } = response
+  if (status === 404 && response.headers.get(ERROR_CODE) === 'call_not_found') return { kind: 'none' }
+  if (status === 401) sessionGone.set(true)
+  return { kind: 'unread', says: saysOf(status, view) }
+}
+
+export function callPath(callId: string): string {
+  return `/calls/${encodeURIComponent(callId)}`
+}
+
+/** The server's word for what kept it from calling, in a header. */
+const ERROR_CODE = 'collet-error-code'
+
+export function codeOf({ headers }: Pick<Answer, 'headers'>): string | undefined {
+  return headers.find(([name]) => name === ERROR_CODE)?.[1]
+}
+
+export function saysOf(status: number, body: unknown): string {
+  if (status === 401) return 'Your session has ended.'
+  return isRecord(body) && typeof body.message === 'string' && body.message !== ''
+    ? body.message
+    : `The server answered ${status}.`
+}
+
+export function readProgress(view: Readonly<Record<string, unknown>>): Progress | undefined {
+  const { progress } = view
+  if (!isRecord(progress) || typeof progress.done !== 'number') return undefined
+  return {
+    done: progress.done,
+    ...(typeof progress.total === 'number' ? { total: progress.total } : {}),
+    ...(typeof progress.message === 'string' ? { message: progress.message } : {}),
+  }
+}
+
+/** Rejects when it is not to go on. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => {
+      clearTimeout(timer)
+      reject(new DOMException('Ended', 'AbortError'))
+    }
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop)
+      resolve()
+    }, ms)
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop, { once: true })
+  })
+}

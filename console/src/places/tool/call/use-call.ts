@@ -1,0 +1,98 @@
+import { useEffect, useRef, useState } from 'react'
+import { newCallId } from '../../../api/call-id.ts'
+import { reach } from '../../../api/client.ts'
+import { nameOf, useSession } from '../../../api/session.ts'
+import type { ToolDetails } from '../tool-data.ts'
+import { type CallPhase, carryOut, type FlowOptions, lookUp } from './call-flow.ts'
+import { callPath, type SentCall } from './call-wire.ts'
+import { forgetCall, type Keeper, keepCall, keptCall } from './kept-call.ts'
+
+export interface CallControl {
+  readonly phase: CallPhase
+  /** A new call. */
+  run(call: SentCall): void
+  /** The same call once more, under the same id; or, where its input is not known, what became of it. */
+  askAgain(): void
+  /** Sends the input of a call that was left waiting, under its id. The server takes no other. */
+  goOn(call: SentCall): void
+  stop(): void
+}
+
+/** One call of a tool at a time, by whoever is signed in. */
+export function useCall(tool: ToolDetails): CallControl {
+  const principal = useSession()?.principal ?? null
+  const who = principal === null ? NOBODY : nameOf(principal)
+  const keeper: Keeper = { who, tool: tool.id }
+  const [phase, setPhase] = useState<CallPhase>(() => phaseBefore(keeper))
+  const current = useRef<{ readonly call: SentCall; readonly callId: string } | undefined>(undefined)
+  const end = useRef(new AbortController())
+  useEffect(() => () => end.current.abort(), [])
+  // What changes nothing may simply be called again.
+  const isKept = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
+
+  // An id is one caller's own: sent under another name it would be another call, and run once more.
+  const sender = useRef(who)
+  useEffect(() => {
+    if (sender.current === who) return
+    sender.current = who
+    current.current = undefined
+    end.current.abort()
+    setPhase((before) => {
+      if (before.at === 'idle') return phaseBefore({ who, tool: tool.id })
+      return before.at === 'answered' || before.at === 'told' ? before : { at: 'told', says: NOT_YOURS }
+    })
+  }, [who, tool.id])
+
+  const flow = (callId: string): FlowOptions => {
+    end.current.abort()
+    end.current = new AbortController()
+    const { signal } = end.current
+    return {
+      ...{ callId, signal },
+      setPhase(next) {
+        if (signal.aborted) return
+        if (typeof next !== 'function' && (next.at === 'answered' || next.at === 'told')) forgetCall(keeper)
+        setPhase(next)
+      },
+    }
+  }
+  const begin = (call: SentCall, callId: string, isAgain: boolean): void => {
+    current.current = { call, callId }
+    if (isKept) keepCall(keeper, { callId, since: new Date() })
+    void carryOut(call, flow(callId), isAgain)
+  }
+  const withdraw = async ({ at, callId }: Extract<CallPhase, { readonly callId: string }>): Promise<void> => {
+    const answer = await reach(callPath(callId), { method: 'DELETE' }).catch(() => undefined)
+    // One that runs answers for itself. One that waits for access was never recorded.
+    if (at === 'running' || (at !== 'connecting' && answer?.ok !== true)) return
+    end.current.abort()
+    forgetCall(keeper)
+    setPhase({ at: 'idle' })
+  }
+  return {
+    phase,
+    run: (call) => begin(call, newCallId(), false),
+    askAgain() {
+      if (current.current !== undefined) begin(current.current.call, current.current.callId, true)
+      else if (phase.at === 'lost') void lookUp(flow(phase.callId))
+    },
+    goOn(call) {
+      if (phase.at === 'left') begin(call, phase.callId, true)
+    },
+    stop() {
+      if (!('callId' in phase)) return
+      setPhase((before) => (before.at === 'running' ? { ...before, isStopping: true } : before))
+      void withdraw(phase)
+    },
+  }
+}
+
+const NOBODY = ''
+
+const NOT_YOURS =
+  'That call was made before you signed in, so that it is not under your name. Find out in Calls what became of it before you run the tool again.'
+
+function phaseBefore(keeper: Keeper): CallPhase {
+  const kept = keptCall(keeper)
+  return kept === undefined ? { at: 'idle' } : { at: 'lost', ...kept, isOld: true }
+}
