@@ -16,10 +16,10 @@ export interface JournalView {
 }
 
 /** By the server's own place, or by time after rows were let go. */
-export type Older = { readonly before: number } | { readonly until: string }
+type Older = { readonly before: number } | { readonly until: string }
 
 /** Gives the page that begins there. */
-export type AskOlder = (from: Older, signal: AbortSignal) => Promise<CallPage>
+type AskOlder = (from: Older, signal: AbortSignal) => Promise<CallPage>
 
 /** A list of more rows is slow to walk through, and nobody reads it. */
 const MOST_ROWS = 2_000
