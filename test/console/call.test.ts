@@ -39,7 +39,7 @@ describe('one call', () => {
     expect(await page.getByRole('button', { name: 'Show input and output' }).count()).toBe(0)
   })
 
-  it('leads to the approval it waits for, and to the steps of a workflow by the names it gives them', async () => {
+  it('leads to the approval it waits for, and to the steps of a workflow by the names it gives them; what was replayed is said', async () => {
     await call(collet, 'Orders.Ship', 'ship-1')
     const page = await collet.page({ path: '/calls?q=tool:Bank.*+status:parked', as: { key: WATCHER } })
     await rowOf(page, 'Bank.Pay').first().click()
@@ -53,6 +53,11 @@ describe('one call', () => {
     await rowOf(page, 'Orders.Ship').click()
     await detail(page).getByRole('link', { name: 'Open page' }).click()
     const story = page.getByRole('list', { name: 'What happened' })
+    await story.getByText('1 step replayed').waitFor()
+    const waited = page.getByRole('list', { name: 'What Bank.Pay@2.0.0 waited for' })
+    await waited.getByText('Approved by key:watcher').waitFor()
+    await checkAxe(page, 'a workflow')
+    await shoot(page, 'call-workflow')
     await story.getByRole('link', { name: 'stripe.charges_retrieve is it paid?' }).click()
     await page.getByText('Orders.Ship, which names it is it paid?').waitFor()
   })

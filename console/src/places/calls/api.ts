@@ -49,12 +49,17 @@ export interface CallDetails extends ListedCall {
   readonly session_id: string | null
   readonly waits_for: string | null
   readonly timeline: readonly TimelineFact[]
-  readonly steps: readonly ListedCall[]
+  readonly steps: readonly StepCall[]
   readonly journal: readonly JournalRow[]
   readonly contents: 'shown' | 'hidden' | 'unasked' | 'gone'
   readonly input?: unknown
   readonly outcome?: CallOutcome
   readonly late_outcome?: CallOutcome
+}
+
+/** A step of a workflow, with what its run tells of it. */
+export interface StepCall extends ListedCall {
+  readonly timeline: readonly TimelineFact[]
 }
 
 interface TimelineFact {

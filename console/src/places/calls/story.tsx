@@ -1,11 +1,11 @@
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { formatClock, formatDuration } from '../../parts/format.ts'
+import { countOf, formatClock, formatDuration } from '../../parts/format.ts'
 import type { IconName } from '../../parts/icon.tsx'
 import { StateMark, ToolName } from '../../parts/meaning.tsx'
-import type { TimelineEvent } from '../../parts/timeline.tsx'
+import { Timeline, type TimelineEvent } from '../../parts/timeline.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type CallDetails, type CallRow, formatTook, type ListedCall } from './api.ts'
+import { type CallDetails, type CallRow, formatTook, type ListedCall, type StepCall } from './api.ts'
 
 /** What happened to a call, in order and in words: what its run tells, what the journal adds, and the steps it made. */
 export function storyOf(call: CallDetails): readonly TimelineEvent[] {
@@ -26,9 +26,9 @@ export function storyOf(call: CallDetails): readonly TimelineEvent[] {
   const steps = call.steps.map((step) => ({
     key: step.record,
     at: step.created_at,
-    ...stepWords(step, stepNameOf(step, call)),
+    ...stepWords(step, call),
   }))
-  return [...told, ...journaled, ...steps].toSorted(
+  return [...told, ...journaled, ...replaysOf(call), ...steps].toSorted(
     (one, other) => timeOf(one) - timeOf(other) || rank(one) - rank(other),
   )
 }
@@ -44,6 +44,34 @@ export function timesOf({ took_ms: took, ran_ms: ran, timeline }: CallDetails): 
     ? `${formatTook(ran)} run, ${formatDuration(took - ran)} parked`
     : formatTook(took)
 }
+
+/**
+ * A workflow whose step waited for somebody begins at its first line again: it is given what its other steps recorded, and none of
+ * them runs twice.
+ */
+function replaysOf({ steps }: CallDetails): readonly TimelineEvent[] {
+  return steps.flatMap(({ record, timeline }) => {
+    const resolved = timeline.find(({ event, facts }) => ENDS_WAIT.has(event) && facts.action === 'accept')
+    const returned = timeline.findLast(({ event }) => event === 'returned')
+    if (resolved === undefined || returned === undefined) return []
+    const done = steps.filter(
+      (step) => step.record !== record && step.finished_at !== null && step.finished_at <= resolved.at,
+    )
+    if (done.length === 0) return []
+    const ranMs = typeof returned.facts.durationMs === 'number' ? returned.facts.durationMs : 0
+    return [
+      {
+        key: `replayed for ${record}`,
+        at: timeOf(returned) - ranMs,
+        icon: 'replayed',
+        title: `${countOf(done.length, 'step')} replayed`,
+        detail: 'The workflow went on and was given what was recorded. Nothing of it ran again.',
+      },
+    ]
+  })
+}
+
+const ENDS_WAIT: ReadonlySet<string> = new Set(['interrupt.resolved', 'consent.resolved'])
 
 /** How a workflow names one of its steps: the id of the step is the workflow's own with the name behind it. Not where it is the tool's. */
 export function stepNameOf(
@@ -197,7 +225,13 @@ function decided(verb: string, { by, reason, granted, required }: Facts): Words 
   return { icon: 'approvals', title: `${verb} by ${text(by)}${count}`, detail: quote(reason) }
 }
 
-function stepWords(step: CallRow, name: string | undefined): Omit<TimelineEvent, 'key' | 'at'> {
+function stepWords(step: StepCall, call: CallDetails): Omit<TimelineEvent, 'key' | 'at'> {
+  const name = stepNameOf(step, call)
+  const waits = step.timeline.flatMap(({ at, event, facts }, index) =>
+    OF_WAITING.has(event)
+      ? inWords(event, facts, call).map((words) => ({ key: String(index), at, ...words }))
+      : [],
+  )
   return {
     icon: step.state === 'succeeded' ? 'succeeded' : step.state === 'released' ? 'released' : step.state,
     tone: step.state === 'succeeded' ? 'is-quiet' : `is-${step.state}`,
@@ -213,8 +247,15 @@ function stepWords(step: CallRow, name: string | undefined): Omit<TimelineEvent,
       </span>
     ),
     detail: step.error_code ?? undefined,
+    children: waits.length > 0 && <Timeline label={`What ${step.tool} waited for`} events={waits} isFlush />,
   }
 }
+
+/** What a step tells on the page of its workflow; the rest is on its own. */
+const OF_WAITING: ReadonlySet<string> = new Set([
+  ...['interrupt.requested', 'approval.granted', 'approval.overridden', 'approval.rejected'],
+  ...['consent.requested', 'consent.resolved'],
+])
 
 function isFirst(attempt: unknown): boolean {
   return attempt === undefined || attempt === 1
@@ -234,7 +275,7 @@ function quote(words: unknown): ReactNode {
   return typeof words === 'string' && words !== '' ? `“${words}”` : undefined
 }
 
-function timeOf({ at }: TimelineEvent): number {
+function timeOf({ at }: Pick<TimelineEvent, 'at'>): number {
   return new Date(at).getTime()
 }
 
