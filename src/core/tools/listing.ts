@@ -139,10 +139,21 @@ export class SearchableTools {
   /** What was looked for last, and what had it. */
   #last: { readonly words: string; readonly found: readonly Entry[] }
 
-  constructor(listing: ToolListing) {
+  constructor(listing: ToolListing, entries = listing.tools.map((tool) => entryOf(tool, listing))) {
     this.listing = listing
-    this.#entries = listing.tools.map((tool) => entryOf(tool, listing)).sort(byName)
+    this.#entries = entries.sort(byName)
     this.#last = { words: '', found: this.#entries }
+  }
+
+  /** The same, made ready in parts with a pause before each: a page that is open stays with the one who uses it. */
+  static async inParts(listing: ToolListing, pause: () => Promise<void>): Promise<SearchableTools> {
+    const entries: Entry[] = []
+    for (let from = 0; from < listing.tools.length; from += PART) {
+      await pause()
+      for (const tool of listing.tools.slice(from, from + PART)) entries.push(entryOf(tool, listing))
+    }
+    await pause()
+    return new SearchableTools(listing, entries)
   }
 
   find({ text, filters, order, calls }: Question): readonly FoundTool[] {
@@ -189,6 +200,9 @@ export class SearchableTools {
     return counts
   }
 }
+
+/** A few milliseconds of work. */
+const PART = 1000
 
 export type FilterCounts = Readonly<Record<keyof ToolFilters, ReadonlyMap<string, number>>>
 
