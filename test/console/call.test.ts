@@ -55,7 +55,7 @@ describe('one call', () => {
     const story = page.getByRole('list', { name: 'What happened' })
     await story.getByText('1 step replayed').waitFor()
     const waited = page.getByRole('list', { name: 'What Bank.Pay@2.0.0 waited for' })
-    await waited.getByText('Approved by key:watcher').waitFor()
+    await waited.getByText('Approved', { exact: true }).waitFor()
     await checkAxe(page, 'a workflow')
     await shoot(page, 'call-workflow')
     await story.getByRole('link', { name: 'stripe.charges_retrieve is it paid?' }).click()

@@ -123,10 +123,12 @@ const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words 
     title: 'Parked',
     detail: (
       <>
-        {`Waits for ${quorum === 1 ? 'a yes' : `${text(quorum)} yeses`} of somebody with ${text(requiredScope)}, for ${formatDuration(Number(timeoutMs))} at most. `}
-        <Link className="link" to="/approvals/$id" params={{ id: text(approval) }}>
-          Open its approval
-        </Link>
+        <p>{`Waits for ${quorum === 1 ? 'a yes' : `${text(quorum)} yeses`} of somebody with ${text(requiredScope)}, for ${formatDuration(Number(timeoutMs))} at most.`}</p>
+        <p>
+          <Link className="link" to="/approvals/$id" params={{ id: text(approval) }}>
+            Open its approval
+          </Link>
+        </p>
       </>
     ),
   }),
@@ -222,7 +224,11 @@ function isJournaled({ journal }: CallDetails, type: string): boolean {
 
 function decided(verb: string, { by, reason, granted, required }: Facts): Words {
   const count = typeof required === 'number' && required > 1 ? ` (${text(granted)} of ${required})` : ''
-  return { icon: 'approvals', title: `${verb} by ${text(by)}${count}`, detail: quote(reason) }
+  return {
+    icon: 'approvals',
+    title: `${verb}${isOpaque(by) ? '' : ` by ${text(by)}`}${count}`,
+    detail: quote(reason),
+  }
 }
 
 function stepWords(step: StepCall, call: CallDetails): Omit<TimelineEvent, 'key' | 'at'> {
@@ -259,6 +265,11 @@ const OF_WAITING: ReadonlySet<string> = new Set([
 
 function isFirst(attempt: unknown): boolean {
   return attempt === undefined || attempt === 1
+}
+
+/** A run has no names. The page of the approval says who it was. */
+function isOpaque(principal: unknown): boolean {
+  return typeof principal !== 'string' || principal.startsWith('prn_')
 }
 
 function text(value: unknown): string {
