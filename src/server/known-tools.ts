@@ -64,6 +64,8 @@ async function knownSources(
 
 interface Projected {
   readonly tools: readonly Tool[]
+  /** Keys of the sources of which no tool is known yet. */
+  readonly unread: readonly string[]
   /** Absent where there is no store. */
   readonly pins?: Pins
 }
@@ -74,24 +76,27 @@ export async function projectKnownTools(
   store: Pick<Store, 'sources' | 'pins'> | undefined,
   clock: Clock,
 ): Promise<Projected> {
-  if (store === undefined) return { tools: settings.tools }
+  if (store === undefined) return { tools: settings.tools, unread: [...settings.sources.keys()] }
   const services = { fetch: askNobody, clock, log: SILENT_LOGGER, folder: settings.folder }
   const pins = new Pins({ store, clock, log: SILENT_LOGGER })
   const imported: (readonly Tool[])[] = []
+  const unread: string[] = []
   for (const [key, options] of await knownSources(settings.sources, store)) {
     const kind = sourceKind(options)
     const source: Source = await openSource(key, options, services).catch(
       (error: unknown) => new FailedSource({ key, type: options.type, kind }, error),
     )
     try {
-      const pinned = (await pins.accepted(key)).filter(({ offered }) => source.wants?.(offered) ?? true)
+      const accepted = await pins.accepted(key)
+      if (accepted.length === 0) unread.push(key)
+      const pinned = accepted.filter(({ offered }) => source.wants?.(offered) ?? true)
       const { tools } = await projectTools(source, pinned, settings.calls)
       imported.push(tools)
     } finally {
       await source.close()
     }
   }
-  return { tools: (await joinTools(settings.tools, imported)).tools, pins }
+  return { tools: (await joinTools(settings.tools, imported)).tools, unread, pins }
 }
 
 async function askNobody(): Promise<never> {

@@ -250,6 +250,10 @@ describe('collet import --from', () => {
       'read_a=always',
       '--timeout',
       '9',
+      '--call-timeout',
+      '300',
+      '--call-timeout',
+      'read_a=0.5',
     ]
     expect(await set('A', ...changes)).toEqual([
       0,
@@ -257,8 +261,16 @@ describe('collet import --from', () => {
     ])
     expect((await stored())[0]?.options).toMatchObject({
       ...{ trust: 'annotations', include: ['*_a'], connectTimeoutMs: 9_000 },
-      tools: { read_a: { approval: 'always' } },
+      policy: { timeoutMs: 300_000 },
+      tools: { read_a: { approval: 'always', timeoutMs: 500 } },
     })
+    for (const wrong of ['soon', '=5', 'read_a=', '0', '-1', '99999999'])
+      expect(await set('A', `--call-timeout=${wrong}`)).toEqual([
+        2,
+        expect.stringContaining('--call-timeout expects seconds up to '),
+      ])
+    await set('A', '--call-timeout', 'default', '--call-timeout', 'read_a=default')
+    expect(JSON.stringify((await stored())[0]?.options)).not.toContain('timeoutMs')
     await set('A', '--include', '*', '--approval', 'read_a=default', '--tier', 'write')
     const [source] = await stored()
     expect([source?.options.include, source?.options.tools]).toEqual([undefined, undefined])

@@ -223,6 +223,27 @@ describe('collet keys through a server', () => {
     )
   })
 
+  it('--from says what was made and how to go on where the server stops it', async () => {
+    const { key } = await json('keys', 'create', 'manager', '--scope', 'admin:keys')
+    const file = join(folder, 'teams.json')
+    const write = (...tenants: readonly string[]) =>
+      writeFileSync(file, JSON.stringify(tenants.map((tenant, at) => ({ principal: `p${at}`, tenant }))))
+    write('default', 'elsewhere', 'default')
+    const from = ['keys', 'create', '--from', file, '--url', server.url, '--key', key] as const
+    await expect.poll(async () => (await fetch(`${server.url}/tools`)).status, { timeout: 1_500 }).toBe(401)
+    const stopped = await run(...from)
+    expect([stopped.code, stopped.stdout]).toEqual([3, expect.stringMatching(/^default\tp0\tclt_\S+\n$/)])
+    expect(stopped.stderr).toContain('teams.json: stopped at entry 2 (p1). 1 key made before, shown above')
+    expect(stopped.stderr).toContain('run the same command again')
+    write('default', 'default', 'default')
+    const again = await run(...from)
+    expect([again.code, again.stdout]).toEqual([
+      2,
+      expect.stringMatching(/^default\tp1\tclt_\S+\ndefault\tp2\tclt_\S+\n$/),
+    ])
+    expect(again.stderr).toContain('2 keys made; they are shown only this once. 1 refused.')
+  })
+
   it('F12: collet audit says who was refused what, through the server and on the store', async () => {
     const { key } = await json('keys', 'create', 'nosy')
     const ask = async () =>

@@ -156,6 +156,15 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect((await run('sources', 'set', 'Fi', '--trust', 'annotations')).code).toBe(0)
     await expect.poll(hints, { timeout: 3_000 }).toEqual({ Files_read_a: true, Files_write_b: false })
     expect((await run('pins', 'list')).stdout).not.toContain('change')
+    const slower = await run('sources', 'set', 'Files', '--call-timeout', '300', '--call-timeout', 'read_a=5')
+    expect(slower.code).toBe(0)
+    const timeOf = async (tool: string) => {
+      const url = `${collet.url}/admin/tools/${tool}`
+      return JSON.parse(await (await fetch(url)).text()).tool.policy.timeout_ms
+    }
+    await expect
+      .poll(async () => [await timeOf('Files.read_a'), await timeOf('Files.write_b')], { timeout: 3_000 })
+      .toEqual([5_000, 300_000])
 
     const slip = await run('sources', 'set', 'Files', '--approval', 'wirte_b=always')
     expect(slip.stderr).toContain('"wirte_b", and no tool of it is called so. Did you mean "write_b"?')

@@ -79,6 +79,9 @@ async function serveOnce(): Promise<void> {
 
 it('lists tools of the config, and those of sources once they were accepted, without a server', async () => {
   expect(await idsOf()).toEqual(['Mail.Send@2.0.0', 'Sms.Send@1.0.0'])
+  expect((await run('tools')).stderr).toBe(
+    'Not listed: the tools of the source Shop, of which none is known yet. A server reads it: run "collet serve", and "collet sources" then says how it is.\n',
+  )
   await serveOnce()
   await running?.close()
   running = undefined
@@ -89,6 +92,27 @@ it('lists tools of the config, and those of sources once they were accepted, wit
   expect(stdout).toMatch(/Shop\.placeOrder@1\.0\.0 +.* connector +write +always /)
   expect(stdout).toMatch(/Shop\.oldSearch@1\.0\.0 +.* deprecated +Searches slowly\./)
   expect(stdout).toMatch(/Sms\.Send@1\.0\.0 +.* TWILIO +TWILIO missing +Does it\.$/m)
+})
+
+it('fits a terminal: what is empty goes, then names and facts, and the description has what is left', async () => {
+  await serveOnce()
+  const linesAt = async (columns: number, ...argv: string[]) => {
+    let shown = ''
+    const write = (text: string) => {
+      shown += text
+    }
+    const stdout = { isTTY: true, columns, write }
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK, stdout })
+    expect(await io.run('tools', ...argv)).toBe(0)
+    return shown.trimEnd().split('\n')
+  }
+  const wide = await linesAt(250)
+  expect(wide[0]).toMatch(/^TOOL +NAME +CATALOG ID +SOURCE +TIER +APPROVAL +NEEDS +CONDITION +DESCRIPTION$/)
+  const narrow = await linesAt(80)
+  expect(narrow[0]).toMatch(/^TOOL +TIER .*CONDITION +DESCRIPTION$/)
+  expect(Math.max(...narrow.map(({ length }) => length))).toBeLessThanOrEqual(80)
+  const [headings] = await linesAt(250, 'mail')
+  expect(headings).toMatch(/^TOOL +NAME +CATALOG ID +SOURCE +TIER +DESCRIPTION$/)
 })
 
 it('searches, filters and orders, and says what names nothing', async () => {

@@ -4,7 +4,13 @@ import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { checkAxe, shoot, useConsole } from './harness.ts'
 
-const KEYS = { agent: 'a'.repeat(40), bob: 'b'.repeat(40), carol: 'c'.repeat(40), nobody: 'd'.repeat(40) }
+const KEYS = {
+  agent: 'a'.repeat(40),
+  bob: 'b'.repeat(40),
+  carol: 'c'.repeat(40),
+  nobody: 'd'.repeat(40),
+  north: 'e'.repeat(40),
+}
 const XSS = '<img src=x onerror="document.title=`owned`"><script>document.title="owned"</script>'
 
 const configWith = (payment: string): string => `
@@ -39,6 +45,7 @@ export default {
       { id: 'bob', key: '${KEYS.bob}', scopes: ['approvals:respond'] },
       { id: 'carol', key: '${KEYS.carol}', scopes: ['approvals:respond'] },
       { id: 'nobody', key: '${KEYS.nobody}' },
+      { id: 'north', key: '${KEYS.north}', tenant: 'northwind' },
     ],
   },
 }
@@ -144,6 +151,26 @@ describe('Approvals', () => {
       .first()
       .waitFor()
     expect(await button(first, 'Reject').count()).toBe(0)
+  })
+
+  it('tells the operator, who sees those of all, of which tenant a call is; and counts what waits for them', async () => {
+    await call('Bank.Pay', { to: 'north' }, { call_id: 'north-1' }, KEYS.north)
+    const page = await console_.page({ path: '/approvals', as: 'operator' })
+    const waiting = page.getByRole('link', { name: /Bank\.Pay.*tenant northwind/ })
+    await waiting.click()
+    await decision(page).getByText('key:north of the tenant northwind asks to run this once.').waitFor()
+    await checkAxe(page, 'a call of a tenant')
+    await page.getByRole('link', { name: /^Approvals \d+ waiting/ }).waitFor()
+    await decision(page).getByLabel('Reason').fill('Not now.')
+    await button(page, 'Reject').click()
+    await page.getByRole('link', { name: /rejected.*tenant northwind/ }).waitFor()
+    // A badge counts what its reader may decide, and nothing waits here for this one.
+    const carols = await console_.page({ path: '/approvals', as: carol })
+    await carols.getByText('Nothing waits for you').waitFor()
+    expect(await carols.getByRole('link', { name: /^Approvals/ }).textContent()).toBe('Approvals')
+    const title = await carols.getByRole('heading', { name: 'Nothing waits for you' }).boundingBox()
+    const bar = await carols.locator('header.bar').boundingBox()
+    expect((title?.y ?? 0) - ((bar?.y ?? 0) + (bar?.height ?? 0))).toBeGreaterThan(20)
   })
 
   it('decides nothing when somebody else was first, and says so', async () => {

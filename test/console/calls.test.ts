@@ -1,71 +1,10 @@
-import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { sized } from '../size.ts'
-import { type ConsoleHarness, checkAxe, shoot, useConsole } from './harness.ts'
+import { BOT, CONFIG, call, detail, echo, rowOf, rows, WATCHER } from './calls-fixture.ts'
+import { checkAxe, shoot, useConsole } from './harness.ts'
 
-const BUILT = pathToFileURL(join(import.meta.dirname, '../../dist/index.js')).href
-const WATCHER = 'a-key-of-who-watches-calls-all-day'
-const VIEWER = 'a-key-of-who-may-see-what-happened'
-const BOT = 'a-key-of-a-bot-that-calls-tools-00'
-
-const EVIL = '<img src=x onerror="window.hacked = true"><script>window.hacked = true</script>'
-
-const CONFIG = `
-import { tool, workflow } from '${BUILT}'
-const make = (id, policy, run) =>
-  tool({ id, description: 'Does something.', input: { type: 'object' }, output: {}, policy, run })
-const read = { safetyTier: 'read' }
-const write = { safetyTier: 'write' }
-const charge = make('stripe.charges_retrieve@1.0.0', { ...read, egress: 'none' }, () => ({ paid: true }))
-const refund = make('stripe.refunds_create@1.0.0', { ...write, egress: 'none' }, () => ({ id: 're_1' }))
-const key = (id, key, scopes) => ({ id, key, scopes, tenant: 'acme' })
-export default {
-  ...(process.env.DATABASE_URL ? { store: process.env.DATABASE_URL } : {}),
-  auth: {
-    apiKeys: [
-      key('watcher', '${WATCHER}', ['admin:calls', 'calls:read', 'calls:settle', 'approvals:respond']),
-      key('viewer', '${VIEWER}', ['admin:calls']),
-      key('support-bot', '${BOT}', ['admin:calls']),
-    ],
-  },
-  tools: [
-    make('Gmail.GetEmails@1.2.0', read, (input) => ({ said: input.text ?? 'nothing' })),
-    make('Gmail.SendEmail@1.2.0', write, () => process.kill(process.pid, 'SIGKILL')),
-    make('github.add_labels@1.0.0', write, () => { throw new Error('no such label') }),
-    make('shell.wait@1.0.0', write, (_, { signal }) => new Promise((_, no) => signal.addEventListener('abort', () => no(new Error('stopped'))))),
-    make('Bank.Pay@2.0.0', { ...write, approval: 'always' }, () => 'paid'),
-    charge,
-    refund,
-    workflow({
-      id: 'Refunds.Issue@3.0.1', description: 'Refunds.', input: { type: 'object' }, output: {}, uses: [charge, refund],
-      run: async (input, { call }) => [await call(charge, input), await call(refund, input)],
-    }),
-  ],
-}
-`
-
-/** Calls a tool as a program does, from outside of the browser. */
-async function call(
-  { url }: ConsoleHarness,
-  tool: string,
-  id: string,
-  input: object = {},
-): Promise<Record<string, unknown>> {
-  const answer = await fetch(`${url}/tools/call`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-api-key': BOT },
-    body: JSON.stringify({ request: { tool_id: tool, call_id: id, input } }),
-  }).catch(() => undefined)
-  return answer === undefined ? {} : JSON.parse(await answer.text())
-}
-
-const rows = (page: Page) => page.locator('table.calls tbody tr[data-record]')
-const rowOf = (page: Page, tool: string) => rows(page).filter({ hasText: tool })
-const detail = (page: Page) => page.getByRole('complementary', { name: 'Call' })
 const queryBar = (page: Page) => page.getByRole('combobox', { name: 'Filter calls' })
-const echo = (page: Page) => page.locator('.echo code')
 
 async function untilLive(page: Page): Promise<void> {
   await page.getByRole('button', { name: /^Live \d+\/s/ }).waitFor()
@@ -123,38 +62,6 @@ describe('calls', () => {
     await detail(page).getByRole('heading', { name: 'stripe.refunds_create' }).waitFor()
     await page.getByRole('button', { name: 'Close call' }).click()
     await detail(page).waitFor({ state: 'detached' })
-  })
-
-  it('show input and output when somebody asks, as text and nothing else', async () => {
-    await call(collet, 'Gmail.GetEmails', EVIL, { text: EVIL })
-    const page = await collet.page({ path: '/calls?q=tool:Gmail.*', as: { key: WATCHER } })
-    await rows(page).first().click()
-    await detail(page).getByRole('tab', { name: 'Input and output' }).click()
-    await detail(page).getByText('That you looked is written to the journal').waitFor()
-    expect(await detail(page).textContent()).not.toContain('"text"')
-    await detail(page).getByRole('button', { name: 'Show input and output' }).click()
-    await detail(page).getByRole('region', { name: 'Output' }).waitFor()
-    expect(await detail(page).getByRole('region', { name: 'Input' }).textContent()).toContain('<img src=x')
-    expect(await detail(page).getByRole('region', { name: 'Output' }).textContent()).toContain('<script>')
-    await detail(page).getByRole('link', { name: 'Open page' }).click()
-    await page.getByRole('heading', { name: 'Timeline' }).waitFor()
-    expect(await page.getByText('onerror').count()).toBeGreaterThan(0)
-    expect(await page.evaluate('window.hacked')).toBe(undefined)
-    const tryIt = page.getByRole('link', { name: 'Open in Try it' })
-    expect(await tryIt.getAttribute('href')).toContain('input=')
-    await tryIt.click()
-    await page.waitForURL('**/console/tools/Gmail.GetEmails?**')
-    await page.getByRole('heading', { name: 'Try it' }).waitFor()
-    expect(await page.evaluate('window.hacked')).toBe(undefined)
-  })
-
-  it('are hidden from those who may only know what happened', async () => {
-    await call(collet, 'Gmail.GetEmails', 'hidden-1')
-    const page = await collet.page({ path: '/calls', as: { key: VIEWER } })
-    await rows(page).first().click()
-    await detail(page).getByRole('tab', { name: 'Input and output' }).click()
-    await detail(page).getByText('calls:read').waitFor()
-    expect(await page.getByRole('button', { name: 'Show input and output' }).count()).toBe(0)
   })
 
   it('are filtered by what is typed, which the address and the command line say too', async () => {
@@ -219,6 +126,21 @@ describe('calls', () => {
     await call(collet, 'Gmail.GetEmails', 'still-4')
     await page.getByRole('button', { name: '1 new call' }).click()
     await expect.poll(() => rows(page).nth(4).getAttribute('data-record')).toBe(before)
+  })
+
+  it('say when older ones cannot be read, and read them when asked again', async () => {
+    await Promise.all(Array.from({ length: 110 }, (_, n) => call(collet, 'Gmail.GetEmails', `older-${n}`)))
+    const page = await collet.page({ path: '/calls?q=tool:Gmail.*&live=off', as: { key: WATCHER } })
+    await rows(page).first().waitFor()
+    await page.route(/before=/, (route) => route.fulfill({ status: 503, json: { message: 'Not now.' } }))
+    await page.evaluate(TO_THE_END)
+    await page.getByText('Older calls could not be read. Not now.').waitFor()
+    await checkAxe(page, 'older calls that could not be read')
+    await page.unroute(/before=/)
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('Older calls could not be read.').waitFor({ state: 'detached' })
+    await page.evaluate(TO_THE_END)
+    await expect.poll(() => page.evaluate(HEIGHT)).toBeGreaterThan(105 * 32)
   })
 
   it('can be stopped by who made them', async () => {
@@ -296,46 +218,6 @@ describe('calls', () => {
     )
     expect(p95).toBeLessThan(50)
   })
-
-  it('are settled by somebody who looked, and nothing shows before the server has answered', async () => {
-    await call(collet, 'Gmail.SendEmail', 'credit-note-4121', { to: 'billing@northwind.example' })
-    await collet.server.ended
-    await collet.restart()
-    const page = await collet.page({ path: '/calls?q=status:ambiguous', as: { key: WATCHER } })
-    await rowOf(page, 'Gmail.SendEmail').click()
-    await detail(page).getByRole('link', { name: 'Settle on its page' }).click()
-    await page.getByText('Nobody can tell yet whether this took effect.').waitFor()
-    await page.getByRole('list', { name: 'What happened' }).getByText('Ambiguous').waitFor()
-    await checkAxe(page, 'an ambiguous call')
-    await shoot(page, 'call')
-    await page.getByRole('button', { name: 'Settle…' }).click()
-    await page.getByText('Say what you found.').waitFor()
-    await page.getByText('Say how you know.').waitFor()
-    await page.getByLabel('It took effect').check()
-    await page.getByRole('textbox', { name: 'Value' }).fill('{"id": ')
-    await page.getByRole('textbox', { name: 'Reason' }).fill("Found in Dana's Sent, 12:06:52")
-    await page.getByRole('button', { name: 'Settle as succeeded…' }).click()
-    await page.getByText('This is no JSON.').waitFor()
-    await page.getByRole('textbox', { name: 'Value' }).fill('{"id": "m-1"}')
-    expect(await echo(page).textContent()).toMatch(
-      /^collet calls settle \S+ --as succeeded --value '\{"id": "m-1"\}' --why 'Found in Dana'\\''s Sent, 12:06:52'$/,
-    )
-    await page.getByRole('button', { name: 'Settle as succeeded…' }).click()
-    const dialog = page.getByRole('dialog', { name: 'Settle as succeeded?' })
-    await checkAxe(page, 'settling')
-    await dialog.getByRole('button', { name: 'Look again' }).click()
-    await dialog.waitFor({ state: 'detached' })
-    await page.getByRole('button', { name: 'Settle as succeeded…' }).click()
-    await dialog.getByRole('button', { name: 'Settle as succeeded' }).click()
-    await page.getByText('Settled as succeeded by key:watcher').waitFor()
-    await page.getByText(/^“Found in Dana's Sent/).waitFor()
-    expect(await page.getByRole('heading', { name: 'Settle this call' }).count()).toBe(0)
-    expect(
-      await call(collet, 'Gmail.SendEmail', 'credit-note-4121', { to: 'billing@northwind.example' }),
-    ).toMatchObject({
-      result: { success: true, value: { id: 'm-1' } },
-    })
-  })
 })
 
 describe('calls on PostgreSQL', () => {
@@ -360,6 +242,9 @@ describe('calls on PostgreSQL', () => {
       .waitFor()
   })
 })
+
+const TO_THE_END = "document.querySelector('.calls-list').scrollTo(0, 1e6)"
+const HEIGHT = "document.querySelector('.calls-list').scrollHeight"
 
 /** How late the page is for what it wanted to do at a time, again and again. */
 const WATCH_THE_LOOP = `

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, describe, expect, it } from 'vitest'
 import { checkAxe, shoot, useConsole } from './harness.ts'
+import { tasksDuring } from './page-tasks.ts'
 
 const KEY = 'a-key-that-is-long-enough-for-a-test'
 const EVIL = '<img src=x onerror="window.hurt = 1"><script>window.hurt = 2</script>'
@@ -39,6 +40,7 @@ const CONFIG = `
       tool('SMS.Send@0.1.2', 'Sends one text message.', { safetyTier: 'write', egress: 'safe-fetch' }, { requirements: { secrets: [{ id: 'TWILIO_API_KEY' }] } }),
       tool('System.Time@1.0.0', 'Tells what time it is.', { safetyTier: 'read', egress: 'none' }),
       tool('Private.Key@1.0.0', 'Only for some.', { safetyTier: 'read', scopes: ['secrets:read'] }),
+      tool('Ledger.Book@1.0.0', 'Books a payment.', { safetyTier: 'write', tenants: ['northwind', 'acme'] }),
     ],
     sources: {
       github: source('mcp', ['create_issue', 'list_pull_requests', 'search_code'],
@@ -94,6 +96,14 @@ describe('the catalog', () => {
     expect(await page.content()).not.toContain('Ignore all previous')
     await checkAxe(page, 'the catalog')
     await shoot(page, 'catalog')
+  })
+
+  it('tells the operator for which tenants a tool is', async () => {
+    const page = await collet.page({ path: '/catalog?q=ledger', as: 'operator' })
+    await rowOf(page, 'Ledger.Book').getByText('only for northwind, acme').waitFor()
+    await checkAxe(page, 'tools of tenants')
+    await rowOf(page, 'Ledger.Book').getByRole('link').click()
+    await page.getByText('Only for the tenants northwind, acme.').waitFor()
   })
 
   it('searches while one types, keeps it in the address, and says the command', async () => {
@@ -176,7 +186,7 @@ describe('the catalog', () => {
       body: JSON.stringify({ request: { tool_id: 'Refunds.Issue', input: {} } }),
     })
     const operator = await collet.page({ path: '/catalog', as: 'operator' })
-    await operator.getByText('13 tools you may see').waitFor()
+    await operator.getByText('14 tools you may see').waitFor()
     await operator.getByRole('combobox', { name: 'Order' }).selectOption('Most called first')
     await expect.poll(() => operator.locator('.tool-name').first().innerText()).toBe('Refunds.Issue')
     expect(
@@ -251,19 +261,12 @@ describe('the catalog', () => {
   })
 })
 
-/** A small work that is always the same: how long it takes tells how much of the machine others have. */
-const SAME_WORK = `
-  window.same = []
-  window.work = () => {
-    const from = performance.now()
-    for (let sum = 0, at = 0; at < 2e6; at += 1) sum += Math.sqrt(at)
-    window.same.push(performance.now() - from)
-  }`
+/** No task of the page is longer than this: nobody feels it. */
+const LONG_MS = 50
 
-/** How many times as long things take as they would alone, at the worst. */
-async function slownessOf(page: Page): Promise<number> {
-  const same: readonly number[] = await page.evaluate('window.same.sort((left, right) => left - right)')
-  return Math.max(1, (same.at(-3) ?? 1) / Math.max(1, same[0] ?? 1))
+function wordsFor(tasks: readonly number[]): string {
+  const long = tasks.filter((ms) => ms > LONG_MS).length
+  return `${long} tasks over ${LONG_MS} ms, the longest ${(tasks[0] ?? 0).toFixed(0)} ms of processor time`
 }
 
 describe('ten thousand tools, on PostgreSQL', () => {
@@ -296,27 +299,23 @@ describe('ten thousand tools, on PostgreSQL', () => {
   })
 
   it('are scrolled without a long task, from the first to the last', async () => {
-    const page = await collet.page({ path: '/catalog' })
-    await status(page, /^10,000 found/).waitFor()
+    const page = await collet.page({ path: '/settings' })
+    const loading = await tasksDuring(page, async () => {
+      await page.getByRole('link', { name: 'Catalog' }).first().click()
+      await status(page, /^10,000 found/).waitFor()
+    })
+    said.push(`showing ${TOOLS} tools: ${wordsFor(loading)}`)
     expect(await rows(page).count()).toBeLessThan(60)
-    await page.evaluate(`
-      ${SAME_WORK}
-      window.long = []
-      new PerformanceObserver((list) => list.getEntries().forEach(({ duration }) => window.long.push(duration)))
-        .observe({ type: 'longtask' })`)
     await page.mouse.move(700, 400)
-    for (let step = 0; step < 60; step += 1) {
-      await page.mouse.wheel(0, step % 2 === 0 ? 900 : 2_600)
-      await page.evaluate(
-        'new Promise((done) => requestAnimationFrame(() => setTimeout(() => { work(); done() })))',
-      )
-    }
-    const long: readonly number[] = await page.evaluate('window.long')
-    const slowness = await slownessOf(page)
-    said.push(
-      `scrolling ${TOOLS} tools: ${long.length} long tasks${long.length === 0 ? '' : `, the longest ${Math.max(...long).toFixed(0)} ms`}; the machine is ${slowness.toFixed(1)} times as slow as it is alone`,
-    )
-    expect(long.filter((duration) => duration > 50 * slowness).length).toBeLessThanOrEqual(1)
+    const scrolling = await tasksDuring(page, async () => {
+      for (let step = 0; step < 60; step += 1) {
+        await page.mouse.wheel(0, step % 2 === 0 ? 900 : 2_600)
+        await page.evaluate('new Promise((done) => requestAnimationFrame(() => setTimeout(done)))')
+      }
+    })
+    said.push(`scrolling ${TOOLS} tools: ${wordsFor(scrolling)}`)
+    expect(scrolling.length).toBeGreaterThan(60)
+    expect(scrolling.filter((ms) => ms > LONG_MS)).toEqual([])
     await page.locator('h1').click()
     await page.keyboard.press('j')
     await page.locator('.tool-link:focus').waitFor()
@@ -347,27 +346,25 @@ describe('ten thousand tools, on PostgreSQL', () => {
     await search(page).focus()
     // From the key to the frame in which the rows have changed.
     await page.evaluate(`
-      ${SAME_WORK}
       window.took = []
       addEventListener('keydown', (event) => {
         const from = event.timeStamp
         requestAnimationFrame(() => setTimeout(() => window.took.push(performance.now() - from)))
       }, true)`)
-    const words = 'create invoice 42'
-    for (const [at, letter] of [...words].entries()) {
-      await page.keyboard.press(letter === ' ' ? 'Space' : letter)
-      await expect.poll(() => page.evaluate('window.took.length')).toBe(at + 1)
-      await page.evaluate('work()')
-    }
+    const tasks = await tasksDuring(page, async () => {
+      for (const [at, letter] of [...'create invoice 42'].entries()) {
+        await page.keyboard.press(letter === ' ' ? 'Space' : letter)
+        await expect.poll(() => page.evaluate('window.took.length')).toBe(at + 1)
+      }
+    })
     const took: readonly number[] = await page.evaluate('window.took')
     const sorted = took.toSorted((left, right) => left - right)
     const median = sorted[Math.floor(sorted.length / 2)] ?? 0
-    const slowness = await slownessOf(page)
     const shown = await page.getByRole('status').filter({ hasText: 'found in' }).innerText()
     said.push(
-      `searching ${TOOLS} tools: ${median.toFixed(0)} ms from key to frame (median of ${took.length}, longest ${Math.max(...took).toFixed(0)} ms); the last: ${shown}; the machine is ${slowness.toFixed(1)} times as slow as it is alone`,
+      `searching ${TOOLS} tools: ${wordsFor(tasks)}; ${median.toFixed(0)} ms from key to frame (median of ${took.length}, with all that the machine did meanwhile); the last: ${shown}`,
     )
-    expect(median).toBeLessThan(50 * slowness)
+    expect(tasks.filter((ms) => ms > LONG_MS)).toEqual([])
     expect(await page.locator('.tool-name').first().innerText()).toMatch(/CreateInvoice\d*42/)
     await page.waitForURL('**/catalog?q=create+invoice+42')
     await shoot(page, 'catalog-many')

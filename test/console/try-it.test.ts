@@ -1,4 +1,7 @@
 import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
 import { CLIENT_SECRET, startAuthorizationServer } from '../oauth/authorization-server.ts'
@@ -46,6 +49,43 @@ describe('a real call', () => {
     }
     await copied.getByRole('button', { name: /^Copy/ }).click()
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(texts['curl OTC'])
+  })
+
+  it('becomes a test of the tool, which passes', async () => {
+    const page = await open('Gmail.GetEmails')
+    await form(page)
+    await runButton(page).click()
+    await result(page).getByRole('button', { name: 'Test' }).click()
+    const shown = result(page).getByRole('region', { name: 'The call as a test' })
+    const good = (await shown.textContent()) ?? ''
+    await checkAxe(page, 'a call as a test')
+    await input(page).fill('{"max_results": 0}')
+    await runButton(page).click()
+    await result(page).getByText('Refused').waitFor()
+    await result(page).getByRole('button', { name: 'Test' }).click()
+    const refused = (await shown.textContent()) ?? ''
+    writeFileSync(
+      join(collet.folder, 'tools.ts'),
+      `import config from './collet.config.mjs'
+export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmails@1.2.0')`,
+    )
+    const library = pathToFileURL(join(import.meta.dirname, '../../dist/testing/index.js')).href
+    const passes = async (text: string): Promise<boolean> => {
+      const file = join(collet.folder, 'copied.test.mjs')
+      writeFileSync(file, text.replace("'collet/testing'", `'${library}'`))
+      return await run(process.execPath, [file]).then(
+        ({ stdout }) => stdout.includes('pass 1'),
+        () => false,
+      )
+    }
+    expect(await passes(good), good).toBe(true)
+    expect(await passes(good.replace('193f0c7a8b1e44d0', 'another')), 'another outcome').toBe(false)
+    expect(refused).toContain('!result.ok')
+    expect(await passes(refused), refused).toBe(true)
+    const imported = await open('github.create_issue')
+    await imported.getByRole('button', { name: 'Run for real' }).click()
+    await result(imported).getByRole('button', { name: 'Headers' }).waitFor()
+    expect(await result(imported).getByRole('button', { name: 'Test' }).count()).toBe(0)
   })
 
   it('puts what the server found beside the fields', async () => {

@@ -92,6 +92,11 @@ describe('who sees which tools', () => {
     expect(rowOf(answer, 'Ledger.Book').tenants).toEqual(['acme'])
     expect(rowOf(await list('k-root'), 'Ledger.Book').tenants).toBeUndefined()
     expect(idsOf(await list(operatorOf(server), '?toolset=books'))).toEqual(['Ledger.Book'])
+    const policy = async (credential: string, tool: string) =>
+      (await server.ask(`/admin/tools/${tool}`, { key: credential })).json.tool.policy
+    expect((await policy(operatorOf(server), 'Ledger.Book')).tenants).toEqual(['acme'])
+    expect((await policy(operatorOf(server), 'Open.Say')).tenants).toBe(null)
+    expect((await policy('k-root', 'Ledger.Book')).tenants).toBe(null)
   })
 
   it('is narrowed by a toolset, which is not there for who was not given it (rule 2)', async () => {

@@ -24,12 +24,17 @@ export const toolsQuery = queryOptions({
     if (tag !== null && tag === known?.tag) return known.tools
     // The server is of the same build as this page, so that the shape of its answer is believed.
     const listing: ToolListing = JSON.parse(await response.text())
-    const tools = new SearchableTools(listing)
+    const tools = await SearchableTools.inParts(listing, breathe)
     known = tag === null ? undefined : { tag, tools }
     return tools
   },
   structuralSharing: false,
 })
+
+/** Lets the browser draw and hear keys. */
+function breathe(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve))
+}
 
 /** The list that was read last: ten thousand tools are not made ready again for the same answer. */
 let known: { readonly tag: string; readonly tools: SearchableTools } | undefined

@@ -124,7 +124,9 @@ function useTargets(text: string): readonly Target[] {
     label: <ToolName name={id} />,
     go: () => void navigate({ to: '/tools/$id', params: { id } }),
   })
-  if (text === '') return [...places, ...recent.map(toTool)]
+  // Somebody else may have seen them, in this browser.
+  const mine = recent.filter((id) => data?.listing.tools.some((tool) => tool.id === id) === true)
+  if (text === '') return [...places, ...mine.map(toTool)]
   const found = data?.find({ text, filters: {} }).slice(0, MOST_TOOLS) ?? []
   const tools = found.map(({ tool: { id } }) => id)
   const toCalls = (id: string): Target => ({

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type ReactNode, useRef, useState } from 'react'
+import { type FocusEvent, type KeyboardEvent, type ReactNode, useCallback, useRef, useState } from 'react'
 import { useKey } from '../keyboard.ts'
 
 /** A table with a caption and heads. Rows are written by whoever uses it: `<tr>` with a `<th scope="row">` first. */
@@ -47,25 +47,44 @@ export interface Column {
 
 /**
  * A list is one tab stop with arrows inside; `j` and `k` move in it from anywhere outside of fields. `reveal` scrolls a row into
- * view that is not drawn yet: a virtual list draws it then, and it takes the focus as it comes.
+ * view that is not drawn yet: a virtual list draws it then, and it takes the focus as it comes. What a row is given is the same in
+ * each drawing but for its tab index, wherever it has moved to: a list that grows at the top need not draw all rows again.
  */
-export function useListKeys({ length, reveal }: ListKeysOptions): ListKeys {
+export function useListKeys({ length, keyOf = String, reveal }: ListKeysOptions): ListKeys {
   const [current, setCurrent] = useState(0)
-  const rows = useRef(new Map<number, HTMLElement>())
+  const rows = useRef(new Set<HTMLElement>())
   const wanted = useRef<number | undefined>(undefined)
+  const list = useRef({ length, keyOf })
+  list.current = { length, keyOf }
   const stop = Math.min(current, Math.max(0, length - 1))
 
   const go = (index: number): void => {
     const next = Math.max(0, Math.min(index, length - 1))
     setCurrent(next)
     reveal?.(next)
-    const row = rows.current.get(next)
+    const row = [...rows.current].find((drawn) => drawn.dataset.row === keyOf(next))
     if (row === undefined) wanted.current = next
     else row.focus()
   }
-  const isInside = (): boolean => [...rows.current.values()].some((row) => row === document.activeElement)
+  const isInside = (): boolean => [...rows.current].some((row) => row === document.activeElement)
   useKey('j', () => go(isInside() ? stop + 1 : stop))
   useKey('k', () => go(isInside() ? stop - 1 : stop))
+
+  const onFocus = useCallback(({ currentTarget: { dataset } }: FocusEvent<HTMLElement>) => {
+    const { length, keyOf } = list.current
+    for (let index = 0; index < length; index += 1) if (keyOf(index) === dataset.row) setCurrent(index)
+  }, [])
+  const ref = useCallback((row: HTMLElement | null) => {
+    if (row === null) return undefined
+    rows.current.add(row)
+    if (wanted.current !== undefined && list.current.keyOf(wanted.current) === row.dataset.row) {
+      wanted.current = undefined
+      row.focus()
+    }
+    return () => {
+      rows.current.delete(row)
+    }
+  }, [])
 
   return {
     current: stop,
@@ -75,21 +94,7 @@ export function useListKeys({ length, reveal }: ListKeysOptions): ListKeys {
       event.preventDefault()
       go(target)
     },
-    rowProps: (index) => ({
-      tabIndex: index === stop ? 0 : -1,
-      onFocus: () => setCurrent(index),
-      ref(row) {
-        if (row === null) return
-        rows.current.set(index, row)
-        if (wanted.current === index) {
-          wanted.current = undefined
-          row.focus()
-        }
-        return () => {
-          rows.current.delete(index)
-        }
-      },
-    }),
+    rowProps: (index) => ({ 'data-row': keyOf(index), tabIndex: index === stop ? 0 : -1, onFocus, ref }),
   }
 }
 
@@ -105,6 +110,8 @@ const MOVES: Readonly<Record<string, (at: number, length: number) => number>> = 
 
 interface ListKeysOptions {
   readonly length: number
+  /** Tells rows apart, also after they have moved; default by their place. */
+  readonly keyOf?: (index: number) => string
   readonly reveal?: (index: number) => void
 }
 
@@ -115,8 +122,9 @@ interface ListKeys {
   onKeyDown(event: KeyboardEvent): void
   /** For the link or button that is the row. */
   rowProps(index: number): {
+    readonly 'data-row': string
     readonly tabIndex: number
-    readonly onFocus: () => void
+    readonly onFocus: (event: FocusEvent<HTMLElement>) => void
     readonly ref: (row: HTMLElement | null) => (() => void) | undefined
   }
 }

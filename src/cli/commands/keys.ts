@@ -6,6 +6,7 @@ import {
   type Arguments,
   type Command,
   type CommandContext,
+  type CommandFailure,
   defineCommand,
   EXIT,
   type ExitCode,
@@ -117,22 +118,36 @@ async function issueKeys(
   const requests = entries.map((entry) => ({
     ...({ method: 'POST', path: '/admin/keys', body: { ...terms, ...entry } } as const),
   }))
-  let refused = 0
-  await clientOf(args, context).requestEach<RenderedNewKey>(requests, 'key', (issued, index) => {
-    const who = String(entries[index]?.principal)
+  let [asked, refused] = [0, 0]
+  const nameOf = (index: number): string => `entry ${index + 1} (${entries[index]?.principal})`
+  const take = (issued: RenderedNewKey | CommandFailure, index: number): void => {
+    asked += 1
     if (issued instanceof Error) {
       refused += 1
-      output.warn(cleanText(`${file}, entry ${index + 1} (${who}): ${issued.message}`))
+      output.warn(cleanText(`${file}, ${nameOf(index)}: ${issued.message}`))
       return
     }
     const { tenant, principal, key_id: keyId, key, expires_at: expiresAt, warnings } = issued
-    for (const warning of warnings) output.warn(cleanText(`${who}: ${warning}`))
+    for (const warning of warnings) output.warn(cleanText(`${principal}: ${warning}`))
     if (json) output.json({ tenant, principal, keyId, key, expiresAt, warnings })
     else output.data([tenant, principal, key].join('\t'))
-  })
+  }
+  try {
+    await clientOf(args, context).requestEach<RenderedNewKey>(requests, 'key', take)
+  } catch (error) {
+    output.warn(cleanText(`${file}: stopped at ${nameOf(asked)}. ${wayOn(asked - refused)}`))
+    throw error
+  }
   const made = counted(entries.length - refused, 'key')
   output.note(`${made} made; they are shown only this once.${refused === 0 ? '' : ` ${refused} refused.`}`)
   return refused === 0 ? EXIT.ok : EXIT.usage
+}
+
+/** What was made stays, and a name is never used again: the same file can be sent a second time. */
+function wayOn(made: number): string {
+  const shown =
+    made === 0 ? 'No key was made.' : `${counted(made, 'key')} made before, shown above and only this once.`
+  return `${shown} Mend what is said below and run the same command again: entries that are there already are refused, the others are made. One that is refused and has no key above gets another with "collet keys rotate".`
 }
 
 function unreadable(file: string): (cause: unknown) => never {

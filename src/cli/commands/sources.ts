@@ -11,6 +11,7 @@ import { resolveName } from '#cli/id-prefix'
 import { SourceShelf } from '#cli/import/shelf'
 import { counted, renderTable } from '#cli/output'
 import { cleanText, type JsonObject } from '#core/json'
+import { POLICY_FIELDS } from '#core/tool'
 import type { RenderedSource } from '#server/admin/sources'
 import type { CheckedSource } from '#server/import/check-source'
 
@@ -155,7 +156,15 @@ async function sourceMeant(
   return await resolveName(typed, async () => (await listed(client)).map(({ key }) => key), MEANT)
 }
 
-type SetOption = AdminOption | 'trust' | 'include' | 'exclude' | 'approval' | 'tier' | 'timeout'
+type SetOption =
+  | AdminOption
+  | 'trust'
+  | 'include'
+  | 'exclude'
+  | 'approval'
+  | 'tier'
+  | 'call-timeout'
+  | 'timeout'
 
 const sourcesSet = defineCommand<SetOption>({
   name: 'sources set',
@@ -186,6 +195,11 @@ const sourcesSet = defineCommand<SetOption>({
       many: true,
       help: 'pure, read or write, for all its tools or for one; default takes it back. May be repeated.',
     },
+    'call-timeout': {
+      value: '[TOOL=]SECONDS',
+      many: true,
+      help: 'How long a call may take, of all its tools or of one; default takes it back. May be repeated.',
+    },
     timeout: { value: 'SECONDS', help: 'MCP: how long it may take to start.' },
     ...adminOptions('admin:sources'),
   },
@@ -193,13 +207,14 @@ const sourcesSet = defineCommand<SetOption>({
     'collet sources set Files --trust annotations',
     'collet sources set Files --approval write_file=always --exclude move_file',
     "collet sources set GitHub --include 'issues_*' --timeout 90",
+    'collet sources set Research --call-timeout 300 --call-timeout ping=5',
   ],
   async run(args, context) {
     const [typed = ''] = args.positionals
     const changes = readChanges(args)
     if (Object.keys(changes).length === 0)
       throw new UsageError(
-        'Say what to change: --trust, --include, --exclude, --approval, --tier or --timeout.',
+        'Say what to change: --trust, --include, --exclude, --approval, --tier, --call-timeout or --timeout.',
       )
     const shelf = new SourceShelf(
       {
@@ -233,6 +248,7 @@ function readChanges(args: Arguments<SetOption>): JsonObject {
   const said = [
     ...args.texts('approval').map((text) => readTerm('approval', text, ['never', 'conditional', 'always'])),
     ...args.texts('tier').map((text) => readTerm('tier', text, ['pure', 'read', 'write'])),
+    ...args.texts('call-timeout').map(readCallTimeout),
   ]
   const policy = joined(said.flatMap(({ tool, term }) => (tool === undefined ? [term] : [])))
   const byTool = Map.groupBy(said, ({ tool }) => tool)
@@ -256,20 +272,36 @@ function joined(terms: readonly JsonObject[]): JsonObject {
 const DEFAULT = 'default'
 const FIELDS = { approval: 'approval', tier: 'safetyTier' } as const
 
+interface Term {
+  /** `undefined`: for all of them. */
+  readonly tool: string | undefined
+  readonly term: JsonObject
+}
+
 /** `always` is for all tools, `write_file=always` for one. */
-function readTerm(
-  option: keyof typeof FIELDS,
-  text: string,
-  choices: readonly string[],
-): { readonly tool: string | undefined; readonly term: JsonObject } {
-  const cut = text.lastIndexOf('=')
-  const value = text.slice(cut + 1)
-  if ((value !== DEFAULT && !choices.includes(value)) || cut === 0)
+function readTerm(option: keyof typeof FIELDS, text: string, choices: readonly string[]): Term {
+  const { tool, value } = splitTerm(text)
+  if ((value !== DEFAULT && !choices.includes(value)) || tool === '')
     throw new UsageError(
       `--${option} expects ${[...choices, DEFAULT].join(', ')}, alone or as TOOL=…; got "${text}".`,
     )
-  const term = { [FIELDS[option]]: value === DEFAULT ? null : value }
-  return { tool: cut === -1 ? undefined : text.slice(0, cut), term }
+  return { tool, term: { [FIELDS[option]]: value === DEFAULT ? null : value } }
+}
+
+function readCallTimeout(text: string): Term {
+  const { tool, value } = splitTerm(text)
+  const { least, most } = POLICY_FIELDS.timeoutMs
+  const ms = /^\d+(\.\d+)?$/.test(value) ? Math.round(Number(value) * 1_000) : Number.NaN
+  if ((value !== DEFAULT && !(ms >= least && ms <= most)) || tool === '')
+    throw new UsageError(
+      `--call-timeout expects seconds up to ${Math.floor(most / 1_000)}, or ${DEFAULT}, alone or as TOOL=…; got "${text}".`,
+    )
+  return { tool, term: { timeoutMs: value === DEFAULT ? null : ms } }
+}
+
+function splitTerm(text: string): { readonly tool: string | undefined; readonly value: string } {
+  const cut = text.lastIndexOf('=')
+  return { tool: cut === -1 ? undefined : text.slice(0, cut), value: text.slice(cut + 1) }
 }
 
 const sourcesRemove = defineCommand<AdminOption>({

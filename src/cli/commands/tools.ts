@@ -45,8 +45,9 @@ const HEADINGS = [
   'CONDITION',
   'DESCRIPTION',
 ]
-/** The other names. */
-const FIRST_TO_GO = new Set(['NAME', 'CATALOG ID'])
+/** What a narrow terminal has no room for, first the other names; each only where the one before was not enough. */
+const GOES = [[], ['NAME', 'CATALOG ID'], ['SOURCE'], ['NEEDS'], ['APPROVAL']] as const
+const STAYS: ReadonlySet<string> = new Set(['TOOL', 'TIER', 'DESCRIPTION'])
 const CALLED_SINCE_MS = 86_400_000
 const NO_TOOLS =
   'There are no tools. Write one (collet init) or import some (collet import); those of a new source are there once "collet serve" has read them.'
@@ -58,7 +59,8 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
     'It asks the running server of this config. Where none runs it loads the config, shows what is wrong with its tools, and lists tools of',
     'sources as they were last accepted. TOOL, NAME and CATALOG ID are names of the same tool: you can call it by any of them. TIER is the',
     'most that a call can do, APPROVAL whether a person has to approve it first, NEEDS what it uses besides its input, CONDITION the worst',
-    'thing that is true of it. NAME and CATALOG ID are left out on a narrow terminal; --json prints everything.',
+    'thing that is true of it. A terminal shows no column that is empty, and a narrow one leaves out NAME and CATALOG ID, then SOURCE, NEEDS',
+    'and APPROVAL; --json prints everything.',
   ],
   positionals: [
     {
@@ -108,9 +110,17 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
         output.width,
       ))
         output.data(line)
+    if (asker.unread.length > 0) output.note(notListed(asker.unread))
     return EXIT.ok
   },
 })
+
+/** Sources are opened by a server alone: what they offer goes by the rules of pins, from the first look on. */
+function notListed(sources: readonly string[]): string {
+  const named = listed(sources)
+  const one = sources.length === 1
+  return `Not listed: the tools of ${one ? 'the source' : 'the sources'} ${named}, of which none is known yet. A server reads ${one ? 'it' : 'them'}: run "collet serve", and "collet sources" then says how ${one ? 'it is' : 'they are'}.`
+}
 
 /** What names nothing is a slip, and said so. */
 function readFilters(args: Arguments<keyof ToolFilters>, { tools: all }: ToolListing): ToolFilters {
@@ -182,17 +192,23 @@ const MISSING = {
 } as const satisfies Record<ListedRequirement['state'], string>
 
 function renderTools(rows: readonly (readonly string[])[], width: number | undefined): readonly string[] {
-  const isUsed = (column: number): boolean =>
-    HEADINGS[column] !== 'CONDITION' || rows.some((row) => row[column] !== '-')
-  const table = (isKept: (column: number) => boolean): readonly string[] =>
+  const isEmpty = (column: number): boolean => rows.every((row) => row[column] === '-')
+  const table = (isKept: (column: number, heading: string) => boolean): readonly string[] =>
     renderTable(
-      HEADINGS.filter((_, column) => isKept(column)),
-      rows.map((row) => row.filter((_, column) => isKept(column))),
+      HEADINGS.filter((heading, column) => isKept(column, heading)),
+      rows.map((row) => row.filter((_, column) => isKept(column, HEADINGS[column] ?? ''))),
       width,
     )
-  const whole = table(isUsed)
-  if (width === undefined || whole.every((line) => line.length <= width)) return whole
-  return table((column) => isUsed(column) && !FIRST_TO_GO.has(HEADINGS[column] ?? ''))
+  // Programs find their columns where they were.
+  if (width === undefined) return table((column, heading) => heading !== 'CONDITION' || !isEmpty(column))
+  const gone = new Set<string>()
+  let shown: readonly string[] = []
+  for (const headings of GOES) {
+    for (const heading of headings) gone.add(heading)
+    shown = table((column, heading) => !gone.has(heading) && (STAYS.has(heading) || !isEmpty(column)))
+    if (shown.every((line) => line.length <= width)) break
+  }
+  return shown
 }
 
 /** Servers of another make give descriptions of several lines. */

@@ -44,6 +44,8 @@ export class ToolAsker {
   readonly #args: Arguments<AskOption>
   readonly #context: CommandContext
   readonly #server: Promise<ServerAddress | undefined>
+  /** Sources whose tools an answer without a server could not have, because no server has read them yet. */
+  unread: readonly string[] = []
 
   constructor(args: Arguments<keyof typeof TOOL_OPTIONS>, context: CommandContext) {
     this.#args = args
@@ -126,6 +128,7 @@ export class ToolAsker {
     const access = createLocalAccess(operatorName(context))
     const askOn = async (store: Store | undefined): Promise<JsonValue> => {
       const known = await projectKnownTools(settings, store, clock)
+      this.unread = known.unread
       const registry = new LiveRegistry(known.tools, settings.toolkits, undefined, settings.toolsets)
       const routes = createToolRoutes(
         {

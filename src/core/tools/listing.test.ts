@@ -107,6 +107,21 @@ describe('search', () => {
     expect(find(listing(tools), { text: 'slack nothing' })).toEqual([])
   })
 
+  it('is the same when it is made ready in parts, and pauses between them', async () => {
+    const many = listing(
+      Array.from({ length: 500 }, (_, at) =>
+        tools.map((tool) => ({ ...tool, id: `${tool.id}${at}` })),
+      ).flat(),
+    )
+    let pauses = 0
+    const searched = await SearchableTools.inParts(many, async () => {
+      pauses += 1
+    })
+    expect(pauses).toBe(Math.ceil(many.tools.length / 1000) + 1)
+    for (const text of ['', 'send', 'get emails'])
+      expect(searched.find({ text, filters: {} }).map(({ tool }) => tool.id)).toEqual(find(many, { text }))
+  })
+
   it('finds the same whatever was looked for before', () => {
     const searched = new SearchableTools(listing(tools))
     const now = (text: string) => searched.find({ text, filters: {} }).map((found) => found.tool.id)

@@ -139,10 +139,24 @@ export class SearchableTools {
   /** What was looked for last, and what had it. */
   #last: { readonly words: string; readonly found: readonly Entry[] }
 
-  constructor(listing: ToolListing) {
+  constructor(listing: ToolListing, entries = listing.tools.map((tool) => entryOf(tool, listing))) {
     this.listing = listing
-    this.#entries = listing.tools.map((tool) => entryOf(tool, listing)).sort(byName)
+    this.#entries = entries.sort(byName)
     this.#last = { words: '', found: this.#entries }
+  }
+
+  /** The same, made ready in parts with a pause before each: a page that is open stays with the one who uses it. */
+  static async inParts(listing: ToolListing, pause: () => Promise<void>): Promise<SearchableTools> {
+    const entries: Entry[] = []
+    for (let from = 0; from < listing.tools.length; from += PART) {
+      await pause()
+      const part = listing.tools.slice(from, from + PART).map((tool) => entryOf(tool, listing))
+      // An engine is slow with what it has not done before, and the first key is as much in a hurry as the others.
+      rank(part, REHEARSED)
+      entries.push(...part)
+    }
+    await pause()
+    return new SearchableTools(listing, entries)
   }
 
   find({ text, filters, order, calls }: Question): readonly FoundTool[] {
@@ -189,6 +203,10 @@ export class SearchableTools {
     return counts
   }
 }
+
+/** A few milliseconds of work. */
+const PART = 1000
+const REHEARSED = ['e']
 
 export type FilterCounts = Readonly<Record<keyof ToolFilters, ReadonlyMap<string, number>>>
 

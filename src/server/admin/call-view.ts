@@ -43,14 +43,15 @@ export type RenderedDetails = ReturnType<typeof renderDetails>
 
 interface CallDetails {
   readonly call: CallRecord
-  readonly events: readonly RunEvent[]
   readonly steps: readonly CallRecord[]
+  /** Of the call and of its steps, by record. */
+  readonly timelines: Timelines
   readonly journal: readonly JournalGroup[]
   /** `hidden`: who asks lacks the scope. `unasked`: who asks has it, and did not want to look. */
   readonly input: CallInput | 'hidden' | 'unasked'
 }
 
-export function renderDetails({ call, events, steps, journal, input }: CallDetails) {
+export function renderDetails({ call, steps, timelines, journal, input }: CallDetails) {
   const { outcome, late } = call
   return {
     ...renderCall(call),
@@ -60,8 +61,8 @@ export function renderDetails({ call, events, steps, journal, input }: CallDetai
     session_id: call.sessionId ?? null,
     root: call.root ?? null,
     waits_for: call.waitsFor ?? null,
-    timeline: events.map(renderEvent),
-    steps: steps.map(renderCall),
+    timeline: renderTimeline(call, timelines),
+    steps: steps.map((step) => ({ ...renderCall(step), timeline: renderTimeline(step, timelines) })),
     journal: journal.map(renderGroup),
     contents: contentsOf(call, input),
     ...(typeof input === 'string'
@@ -116,6 +117,10 @@ export interface TimelineEntry {
   readonly facts: Readonly<Record<string, unknown>>
 }
 
+function renderTimeline({ record }: CallRecord, timelines: Timelines): readonly TimelineEntry[] {
+  return (timelines.get(record) ?? []).map(renderEvent)
+}
+
 function renderEvent(event: RunEvent): TimelineEntry {
   const facts = Object.entries(event).filter(([name, value]) => !KNOWN.has(name) && value !== undefined)
   return { at: new Date(event.atMs).toISOString(), event: event.type, facts: Object.fromEntries(facts) }
@@ -125,20 +130,27 @@ const EVENTS_AT_ONCE = 1_000
 /** A run may hold the events of very many calls. */
 const MOST_EVENTS = 10_000
 
-/** What its run tells of a call; without a run of its own, or in one that is too long, what its record does. */
-export async function timelineOf(
+type Timelines = ReadonlyMap<string, readonly RunEvent[]>
+
+/** What its run tells of a call and of its steps; of one without a run of its own, or in one that is too long, what its record does. */
+export async function timelinesOf(
   store: Pick<Store, 'readRun'>,
   call: CallRecord,
-): Promise<readonly RunEvent[]> {
-  const { tenant, run, record } = call
-  if (run === undefined) return ownRunEvents(call)
-  const found: RunEvent[] = []
-  for (let after = -1; after < MOST_EVENTS; ) {
+  steps: readonly CallRecord[],
+): Promise<Timelines> {
+  const { tenant, run } = call
+  const told = new Map<string, RunEvent[]>()
+  for (let after = -1; run !== undefined && after < MOST_EVENTS; ) {
     const events = await store.readRun({ tenant, run }, after, EVENTS_AT_ONCE)
-    found.push(...events.filter((event) => 'record' in event && event.record === record))
+    for (const event of events) {
+      if (!('record' in event)) continue
+      const own = told.get(event.record) ?? []
+      told.set(event.record, own)
+      own.push(event)
+    }
     const last = events.at(-1)
     if (last === undefined || events.length < EVENTS_AT_ONCE) break
     after = last.sequence
   }
-  return found.length === 0 ? ownRunEvents(call) : found
+  return new Map([call, ...steps].map((one) => [one.record, told.get(one.record) ?? ownRunEvents(one)]))
 }

@@ -18,7 +18,7 @@ import {
   wholeNumber,
 } from './access.ts'
 import { type BaseOf, readCallFilter } from './call-filter.ts'
-import { renderCall, renderDetails, timelineOf } from './call-view.ts'
+import { renderCall, renderDetails, timelinesOf } from './call-view.ts'
 
 const LIST_SCOPE = 'admin:calls'
 const READ_SCOPE = 'calls:read'
@@ -94,9 +94,10 @@ export function createCallRoutes(
     const look = { record, by: principal.id, atMs: clock.nowMs() }
     const mayRead = access.hasScope(principal, READ_SCOPE)
     const input = mayRead ? (isContentsAsked(query) ? await calls.readInput(look) : 'unasked') : 'hidden'
-    const [events, steps] = [await timelineOf(calls, call), await calls.stepsOf(record, MOST_STEPS)]
+    const steps = await calls.stepsOf(record, MOST_STEPS)
+    const timelines = await timelinesOf(calls, call, steps)
     const journal = await calls.journalOf(record)
-    return jsonReply(200, { call: renderDetails({ call, events, steps, journal, input }) }, NO_STORE)
+    return jsonReply(200, { call: renderDetails({ call, steps, timelines, journal, input }) }, NO_STORE)
   }
   const settle = async ({ principal, params, body }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, SETTLE_SCOPE)

@@ -9,7 +9,7 @@ import { toWireTool } from '#protocols/mcp/codec-tool'
 import { NEW_REVISION } from '#protocols/mcp/wire'
 import type { OpenAiTool } from '#protocols/opentool/codec-convert-to-json'
 import { documentOf } from '#protocols/opentool/codec-convert-tools'
-import { momentOf } from './access.ts'
+import { isOperator, momentOf } from './access.ts'
 import { renderPinDiff } from './pins.ts'
 import { type HeldCredentials, howToConnect, toolNeeds } from './tool-needs.ts'
 import { hasApprovalRule, listedChange, listedSource, type Viewer } from './tool-rows.ts'
@@ -96,6 +96,7 @@ function examplesOf({ examples }: JsonObject): JsonArray {
 function renderPolicy(tool: Tool, { approvals, budgets, viewer, egressAllow }: ToolSurroundings) {
   const { safetyTier, replay, egress, scopes, timeoutMs, rerunWindowMs, cost, costHint, latencyHint } =
     tool.policy
+  const { principal } = viewer
   const approval = effectiveApproval(tool)
   const terms = termsFor(approvals, tool)
   return {
@@ -104,6 +105,8 @@ function renderPolicy(tool: Tool, { approvals, budgets, viewer, egressAllow }: T
     egress_allow: egressAllow ?? null,
     replay,
     scopes,
+    /** The only tenants it is for, told to the operator. */
+    tenants: isOperator(principal) ? (tool.policy.tenants ?? null) : null,
     timeout_ms: timeoutMs,
     rerun_window_ms: rerunWindowMs,
     cost: cost ?? 1,
@@ -120,7 +123,7 @@ function renderPolicy(tool: Tool, { approvals, budgets, viewer, egressAllow }: T
             required_scope: terms.requiredScope,
             self_approval: terms.selfApproval,
           },
-    budgets: budgetTerms(viewer.principal, budgets),
+    budgets: budgetTerms(principal, budgets),
   }
 }
 

@@ -78,7 +78,8 @@ function Head({ approval }: { readonly approval: WholeApproval }): ReactNode {
         {state === 'pending' ? <Expiry expiresAt={approval.expires_at} /> : <Outcome approval={approval} />}
       </div>
       <p className="lead">
-        <b className="mono">{visibleText(principal)}</b> asks to run this once
+        <b className="mono">{visibleText(principal)}</b> of the tenant <b>{visibleText(approval.tenant)}</b>{' '}
+        asks to run this once
         {user === null ? '.' : ', for '}
         {user !== null && (
           <>

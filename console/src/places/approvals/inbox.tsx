@@ -1,5 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef } from 'react'
+import { useSession } from '../../api/session.ts'
 import { announce } from '../../app/announcer.tsx'
 import { countOf, formatClock } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
@@ -112,6 +113,7 @@ function Waiting({ approval }: { readonly approval: Approval }): ReactNode {
       <span className="what clip mono">{gistOf(approval.summary)}</span>
       <span className="row meta dim">
         <span className="mono clip grow">{visibleText(principal)}</span>
+        <TenantTag tenant={approval.tenant} />
         {stale && <Tag tone="parked">tool changed</Tag>}
         {quorum > 1 && (
           <Tag>
@@ -121,6 +123,17 @@ function Waiting({ approval }: { readonly approval: Approval }): ReactNode {
         <TimeLeft expiresAt={approval.expires_at} />
       </span>
     </>
+  )
+}
+
+/** Whose call it is. Everybody but the operator sees those of one tenant alone. */
+function TenantTag({ tenant }: { readonly tenant: string }): ReactNode {
+  if (useSession()?.principal?.isOperator !== true) return null
+  return (
+    <Tag>
+      <span className="vh">tenant </span>
+      {visibleText(tenant)}
+    </Tag>
   )
 }
 
@@ -148,6 +161,7 @@ function Past({ approval }: { readonly approval: Approval }): ReactNode {
       </span>
       <span className="row meta dim">
         <span className="grow clip">{visibleText(said === '' ? 'Nobody decided' : said)}</span>
+        <TenantTag tenant={approval.tenant} />
         <span className="num nowrap">{formatClock(decidedAt ?? expiresAt)}</span>
       </span>
     </>

@@ -22,6 +22,11 @@ export interface CallRow {
   readonly error_code: string | null
 }
 
+/** The stream does not tell the id that its caller gave it. */
+export interface ListedCall extends CallRow {
+  readonly call_id: string
+}
+
 export interface CallPage {
   readonly calls: readonly CallRow[]
   readonly next: number | null
@@ -34,8 +39,7 @@ export interface CallChanges {
 }
 
 /** One call, whole. */
-export interface CallDetails extends CallRow {
-  readonly call_id: string
+export interface CallDetails extends ListedCall {
   readonly run_id: string
   readonly trace_id: string
   readonly protocol: string | null
@@ -45,12 +49,17 @@ export interface CallDetails extends CallRow {
   readonly session_id: string | null
   readonly waits_for: string | null
   readonly timeline: readonly TimelineFact[]
-  readonly steps: readonly CallRow[]
+  readonly steps: readonly StepCall[]
   readonly journal: readonly JournalRow[]
   readonly contents: 'shown' | 'hidden' | 'unasked' | 'gone'
   readonly input?: unknown
   readonly outcome?: CallOutcome
   readonly late_outcome?: CallOutcome
+}
+
+/** A step of a workflow, with what its run tells of it. */
+export interface StepCall extends ListedCall {
+  readonly timeline: readonly TimelineFact[]
 }
 
 interface TimelineFact {

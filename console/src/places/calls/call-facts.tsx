@@ -1,4 +1,4 @@
-import { useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { request } from '../../api/client.ts'
@@ -9,7 +9,9 @@ import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { shortHash } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Tier, ToolName } from '../../parts/meaning.tsx'
-import { type CallDetails, contentsQuery } from './api.ts'
+import { visibleText } from '../../parts/visible-text.ts'
+import { type CallDetails, callQuery, contentsQuery } from './api.ts'
+import { stepNameOf } from './story.tsx'
 
 const PROTOCOLS: Readonly<Record<string, string>> = {
   otc: 'OTC',
@@ -73,9 +75,7 @@ export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
         {call.attempt > 1 && <Fact name="Attempts">{call.attempt}</Fact>}
         {call.parent !== null && (
           <Fact name="Step of">
-            <Link to="/calls/$record" params={{ record: call.parent }} className="link mono">
-              {shortHash(call.parent)}
-            </Link>
+            <StepOf call={call} parent={call.parent} />
           </Fact>
         )}
         {call.waits_for !== null && call.waits_for !== '' && (
@@ -96,6 +96,24 @@ export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
         </Fact>
       </dl>
     </section>
+  )
+}
+
+/** The workflow, and what it calls this step. */
+function StepOf({ call, parent }: { readonly call: CallDetails; readonly parent: string }): ReactNode {
+  const { data: workflow } = useQuery(callQuery(parent))
+  const name = workflow === undefined ? undefined : stepNameOf(call, workflow)
+  return (
+    <>
+      <Link to="/calls/$record" params={{ record: parent }} className="link mono" title={parent}>
+        {workflow === undefined ? shortHash(parent) : <ToolName name={workflow.tool} />}
+      </Link>
+      {name !== undefined && (
+        <>
+          , which names it <b>{visibleText(name)}</b>
+        </>
+      )}
+    </>
   )
 }
 

@@ -9,8 +9,10 @@ import {
   useState,
   useSyncExternalStore,
 } from 'react'
+import { Button } from '../../parts/button.tsx'
 import { countOf, formatClock } from '../../parts/format.ts'
-import { StateMark, ToolName } from '../../parts/meaning.tsx'
+import { Note, StateMark, ToolName } from '../../parts/meaning.tsx'
+import { messageOf } from '../../parts/states.tsx'
 import { type Column, Table, useListKeys } from '../../parts/table.tsx'
 import { type CallRow, formatTook } from './api.ts'
 import type { LiveJournal } from './use-journal.ts'
@@ -32,20 +34,22 @@ const NEAR_END = 20
 
 /** The rows of the journal: only those in view are drawn, and none moves under the pointer. */
 export function JournalTable({ live, scroller, selected, onOpen }: JournalTableProps): ReactNode {
-  const { rows, waiting, older } = live.view
+  const { rows, waiting, older, olderError } = live.view
   const isPhone = useMedia(PHONE)
   const top = useRef<HTMLDivElement>(null)
   const rowPx = isPhone ? PHONE_ROW_PX : ROW_PX
+  const keyOf = (index: number): string => rows[index]?.record ?? ''
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => rowPx,
     overscan: 12,
     scrollMargin: (top.current?.offsetTop ?? 0) - (scroller.current?.offsetTop ?? 0),
-    getItemKey: (index) => rows[index]?.record ?? index,
+    getItemKey: keyOf,
   })
   const keys = useListKeys({
     length: rows.length,
+    keyOf,
     reveal: (index) => virtual.scrollToIndex(index, { align: 'auto' }),
   })
   const hold = useHold(live, scroller)
@@ -54,8 +58,9 @@ export function JournalTable({ live, scroller, selected, onOpen }: JournalTableP
   const { loadOlder } = live
   const isNearEnd = last !== undefined && last.index > rows.length - NEAR_END
   useEffect(() => {
-    if (older !== null && isNearEnd) loadOlder()
-  }, [older, isNearEnd, loadOlder])
+    // What could not be read is asked for again by a person.
+    if (older !== null && olderError === null && isNearEnd) loadOlder()
+  }, [older, olderError, isNearEnd, loadOlder])
   const margin = virtual.options.scrollMargin
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: it only holds the rows still; whoever uses the keyboard holds them by the focus.
@@ -78,7 +83,6 @@ export function JournalTable({ live, scroller, selected, onOpen }: JournalTableP
               <JournalRow
                 key={key}
                 row={row}
-                index={index}
                 isSelected={row.record === selected}
                 step={isStep ? (rows[index + 1]?.parent === row.parent ? 'inner' : 'last') : undefined}
                 isTabStop={keys.current === index}
@@ -92,7 +96,25 @@ export function JournalTable({ live, scroller, selected, onOpen }: JournalTableP
           )}
         </tbody>
       </Table>
+      <OlderFailed live={live} />
     </div>
+  )
+}
+
+/** At the end of a list that goes on, as far as anybody knows. */
+export function OlderFailed({ live: { view, loadOlder } }: { readonly live: LiveJournal }): ReactNode {
+  if (view.olderError === null) return null
+  return (
+    <Note
+      tone="failed"
+      action={
+        <Button isSmall onClick={loadOlder}>
+          Try again
+        </Button>
+      }
+    >
+      <b>Older calls could not be read.</b> {messageOf(view.olderError)}
+    </Note>
   )
 }
 
@@ -114,7 +136,6 @@ function Space({ px }: { readonly px: number }): ReactNode {
 
 interface JournalRowProps {
   readonly row: CallRow
-  readonly index: number
   readonly isSelected: boolean
   readonly step: 'inner' | 'last' | undefined
   readonly isTabStop: boolean
@@ -167,10 +188,9 @@ const JournalRow = memo(
       </tr>
     )
   },
-  // What links do with focus is the same for every drawing of the same place.
+  // What links do with focus is the same in every drawing, wherever the row has moved to; so is what opening does.
   (before, after) =>
     before.row === after.row &&
-    before.index === after.index &&
     before.isSelected === after.isSelected &&
     before.step === after.step &&
     before.isTabStop === after.isTabStop,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { CallRow } from './api.ts'
+import type { CallPage, CallRow } from './api.ts'
 import { Journal } from './journal.ts'
 
 function row(
@@ -20,13 +20,55 @@ const take = (journal: Journal, ...calls: readonly ReturnType<typeof row>[]) =>
   journal.take({ calls, left: [] })
 
 describe('the rows of the journal', () => {
-  it('has what is new on top, and what is old at the end', () => {
+  it('has what is new on top, and what is old at the end', async () => {
     const journal = new Journal()
     journal.fill({ calls: [row('3'), row('2')], next: 2 })
     take(journal, row('4'), row('5'))
-    journal.append({ calls: [row('2'), row('1')], next: null })
+    await journal.loadOlder(async () => ({ calls: [row('2'), row('1')], next: null }))
     expect(shown(journal)).toEqual(['5', '4', '3', '2', '1'])
     expect(journal.view.get().older).toBe(null)
+  })
+
+  it('lets go of an older page of another filter, of a list that was read anew, and of one that was cut', async () => {
+    const journal = new Journal()
+    const late = async (change: () => void): Promise<boolean> => {
+      journal.fill({ calls: [row('3')], next: 3 })
+      const { promise, resolve } = Promise.withResolvers<CallPage>()
+      const signals: AbortSignal[] = []
+      const asked = journal.loadOlder((_, signal) => {
+        signals.push(signal)
+        return promise
+      })
+      change()
+      resolve({ calls: [row('1')], next: null })
+      await asked
+      expect(shown(journal)).not.toContain('1')
+      return signals[0]?.aborted === true
+    }
+    expect(await late(() => journal.clear())).toBe(true)
+    expect(await late(() => journal.fill({ calls: [row('9')], next: 9 }))).toBe(true)
+    expect(journal.view.get().older).toEqual({ before: 9 })
+    const many = Array.from({ length: 2_000 }, (_, n) => row(`many ${n}`, { created_at: at(n) }))
+    expect(await late(() => take(journal, ...many))).toBe(true)
+  })
+
+  it('asks for one older page at a time, and says when one could not be read', async () => {
+    const journal = new Journal()
+    journal.fill({ calls: [row('3')], next: 3 })
+    let asked = 0
+    const fail = async (): Promise<never> => {
+      asked += 1
+      throw new Error('The store is away.')
+    }
+    await Promise.all([journal.loadOlder(fail), journal.loadOlder(fail)])
+    expect(asked).toBe(1)
+    expect(journal.view.get()).toMatchObject({
+      olderError: new Error('The store is away.'),
+      older: { before: 3 },
+    })
+    await journal.loadOlder(async () => ({ calls: [row('1')], next: null }))
+    expect(journal.view.get()).toMatchObject({ olderError: null, older: null })
+    expect(shown(journal)).toEqual(['3', '1'])
   })
 
   it('holds rows still, draws changes where they stand, and lets go of what left', () => {
@@ -61,6 +103,16 @@ describe('the rows of the journal', () => {
     take(journal, row('9'))
     journal.fill({ calls: [row('2')], next: null })
     expect(shown(journal)).toEqual(['9', '2'])
+  })
+
+  it('keeps what came while the list was on its way, whenever it began, and nothing that left before', () => {
+    const journal = new Journal()
+    const moment = at(5)
+    take(journal, row('gone', { created_at: moment }))
+    journal.expectFill()
+    take(journal, row('same', { created_at: moment }), row('early', { created_at: at(1) }))
+    journal.fill({ calls: [row('listed', { created_at: moment })], next: null })
+    expect(shown(journal)).toEqual(['same', 'early', 'listed'])
   })
 
   it('puts steps below the call they belong to', () => {

@@ -1,5 +1,6 @@
 import { useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useMemo, useRef } from 'react'
+import { ApiError } from '../../api/client.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
@@ -10,19 +11,21 @@ import { Note } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import { useMay } from './api.ts'
 import { CallDetail } from './detail.tsx'
-import { JournalTable } from './journal-table.tsx'
+import { JournalTable, OlderFailed } from './journal-table.tsx'
 import { type CallQuery, commandOf, readQuery, showCommand } from './query.ts'
 import { QueryBar } from './query-bar.tsx'
 import { Tally } from './tally.tsx'
 import { type LiveJournal, useJournal } from './use-journal.ts'
 import './calls.css'
 
+const SCOPE = 'admin:calls'
+
 /** Whoever may not see the journal is told what it takes, and nothing is asked of the server for them. */
 export function CallsPage(): ReactNode {
-  if (useMay('admin:calls')) return <Calls />
+  if (useMay(SCOPE)) return <Calls />
   return (
     <Page title="Calls">
-      <NeedsScope scope="admin:calls" />
+      <NeedsScope scope={SCOPE} />
     </Page>
   )
 }
@@ -98,6 +101,8 @@ interface ListProps {
 
 function List({ live, query, selected, list, onOpen, onClear }: ListProps): ReactNode {
   const { view, error, isLoading, retry } = live
+  // A scope may be taken away while somebody looks.
+  if (error instanceof ApiError && error.status === 403) return <NeedsScope scope={SCOPE} />
   if (error !== null && view.rows.length === 0)
     return (
       <Failed
@@ -112,12 +117,15 @@ function List({ live, query, selected, list, onOpen, onClear }: ListProps): Reac
     return <JournalTable live={live} scroller={list} selected={selected} onOpen={onOpen} />
   if (view.older !== null)
     return (
-      <Empty
-        title="No call among the newest"
-        actions={<Button onClick={live.loadOlder}>Look further back</Button>}
-      >
-        The last ten thousand were looked at.
-      </Empty>
+      <>
+        <OlderFailed live={live} />
+        <Empty
+          title="No call among the newest"
+          actions={<Button onClick={live.loadOlder}>Look further back</Button>}
+        >
+          The last ten thousand were looked at.
+        </Empty>
+      </>
     )
   return query.tokens.length > 0 ? (
     <Empty title="No call matches" actions={<Button onClick={onClear}>Clear the filter</Button>}>
@@ -147,7 +155,7 @@ function LiveButton({
       onClick={onPress}
     >
       <span className={isOn ? 'beat' : 'beat off'} aria-hidden="true" />
-      {isLive && !isOn ? 'Waiting' : 'Live'}
+      {isLive && !isOn ? (live === 'stopped' ? 'Not live' : 'Waiting') : 'Live'}
       {isOn && <span className="num dim">{rate}/s</span>}
     </button>
   )

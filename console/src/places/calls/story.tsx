@@ -1,10 +1,11 @@
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { formatClock, formatDuration } from '../../parts/format.ts'
+import { countOf, formatClock, formatDuration } from '../../parts/format.ts'
 import type { IconName } from '../../parts/icon.tsx'
 import { StateMark, ToolName } from '../../parts/meaning.tsx'
-import type { TimelineEvent } from '../../parts/timeline.tsx'
-import { type CallDetails, type CallRow, formatTook } from './api.ts'
+import { Timeline, type TimelineEvent } from '../../parts/timeline.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
+import { type CallDetails, type CallRow, formatTook, type ListedCall, type StepCall } from './api.ts'
 
 /** What happened to a call, in order and in words: what its run tells, what the journal adds, and the steps it made. */
 export function storyOf(call: CallDetails): readonly TimelineEvent[] {
@@ -22,8 +23,12 @@ export function storyOf(call: CallDetails): readonly TimelineEvent[] {
         })),
       ),
   )
-  const steps = call.steps.map((step) => ({ key: step.record, at: step.created_at, ...stepWords(step) }))
-  return [...told, ...journaled, ...steps].toSorted(
+  const steps = call.steps.map((step) => ({
+    key: step.record,
+    at: step.created_at,
+    ...stepWords(step, call),
+  }))
+  return [...told, ...journaled, ...replaysOf(call), ...steps].toSorted(
     (one, other) => timeOf(one) - timeOf(other) || rank(one) - rank(other),
   )
 }
@@ -38,6 +43,45 @@ export function timesOf({ took_ms: took, ran_ms: ran, timeline }: CallDetails): 
   return hasWaited && took > ran
     ? `${formatTook(ran)} run, ${formatDuration(took - ran)} parked`
     : formatTook(took)
+}
+
+/**
+ * A workflow whose step waited for somebody begins at its first line again: it is given what its other steps recorded, and none of
+ * them runs twice.
+ */
+function replaysOf({ steps }: CallDetails): readonly TimelineEvent[] {
+  return steps.flatMap(({ record, timeline }) => {
+    const resolved = timeline.find(({ event, facts }) => ENDS_WAIT.has(event) && facts.action === 'accept')
+    const returned = timeline.findLast(({ event }) => event === 'returned')
+    if (resolved === undefined || returned === undefined) return []
+    const done = steps.filter(
+      (step) => step.record !== record && step.finished_at !== null && step.finished_at <= resolved.at,
+    )
+    if (done.length === 0) return []
+    const ranMs = typeof returned.facts.durationMs === 'number' ? returned.facts.durationMs : 0
+    return [
+      {
+        key: `replayed for ${record}`,
+        at: timeOf(returned) - ranMs,
+        icon: 'replayed',
+        title: `${countOf(done.length, 'step')} replayed`,
+        detail: 'The workflow went on and was given what was recorded. Nothing of it ran again.',
+      },
+    ]
+  })
+}
+
+const ENDS_WAIT: ReadonlySet<string> = new Set(['interrupt.resolved', 'consent.resolved'])
+
+/** How a workflow names one of its steps: the id of the step is the workflow's own with the name behind it. Not where it is the tool's. */
+export function stepNameOf(
+  { call_id: id, tool }: Pick<ListedCall, 'call_id' | 'tool'>,
+  { call_id: workflow }: Pick<ListedCall, 'call_id'>,
+): string | undefined {
+  if (!id.startsWith(`${workflow}/`)) return undefined
+  const name = id.slice(workflow.length + 1)
+  const [base = ''] = tool.split('@', 1)
+  return name === base ? undefined : name.startsWith(`${base}#`) ? name.slice(base.length) : name
 }
 
 /** What the run of a call does not tell. */
@@ -74,10 +118,19 @@ const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words 
     title: 'Claimed',
     detail: `Committed before anything ran, by writer ${short(writer)}${isFirst(attempt) ? '' : `, attempt ${attempt}`}.`,
   }),
-  'interrupt.requested': ({ quorum, requiredScope, timeoutMs }) => ({
+  'interrupt.requested': ({ approval, quorum, requiredScope, timeoutMs }) => ({
     ...WAITS,
     title: 'Parked',
-    detail: `Waits for ${quorum === 1 ? 'a yes' : `${text(quorum)} yeses`} of somebody with ${text(requiredScope)}, for ${formatDuration(Number(timeoutMs))} at most.`,
+    detail: (
+      <>
+        <p>{`Waits for ${quorum === 1 ? 'a yes' : `${text(quorum)} yeses`} of somebody with ${text(requiredScope)}, for ${formatDuration(Number(timeoutMs))} at most.`}</p>
+        <p>
+          <Link className="link" to="/approvals/$id" params={{ id: text(approval) }}>
+            Open its approval
+          </Link>
+        </p>
+      </>
+    ),
   }),
   'node.suspended': () => undefined,
   'approval.granted': (facts) => decided('Approved', facts),
@@ -145,7 +198,8 @@ function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallD
       icon: 'succeeded',
       tone: 'is-succeeded',
       title: 'Succeeded',
-      detail: 'The outcome was committed before the reply left.',
+      detail:
+        'The outcome was committed before the reply left. The same call again is answered with it, and nothing runs.',
     }
   if (code === 'ambiguous') return isJournaled(call, 'call.ambiguous') ? undefined : AMBIGUOUS
   if (!isLast || call.state === 'released')
@@ -170,10 +224,20 @@ function isJournaled({ journal }: CallDetails, type: string): boolean {
 
 function decided(verb: string, { by, reason, granted, required }: Facts): Words {
   const count = typeof required === 'number' && required > 1 ? ` (${text(granted)} of ${required})` : ''
-  return { icon: 'approvals', title: `${verb} by ${text(by)}${count}`, detail: quote(reason) }
+  return {
+    icon: 'approvals',
+    title: `${verb}${isOpaque(by) ? '' : ` by ${text(by)}`}${count}`,
+    detail: quote(reason),
+  }
 }
 
-function stepWords(step: CallRow): Omit<TimelineEvent, 'key' | 'at'> {
+function stepWords(step: StepCall, call: CallDetails): Omit<TimelineEvent, 'key' | 'at'> {
+  const name = stepNameOf(step, call)
+  const waits = step.timeline.flatMap(({ at, event, facts }, index) =>
+    OF_WAITING.has(event)
+      ? inWords(event, facts, call).map((words) => ({ key: String(index), at, ...words }))
+      : [],
+  )
   return {
     icon: step.state === 'succeeded' ? 'succeeded' : step.state === 'released' ? 'released' : step.state,
     tone: step.state === 'succeeded' ? 'is-quiet' : `is-${step.state}`,
@@ -181,6 +245,7 @@ function stepWords(step: CallRow): Omit<TimelineEvent, 'key' | 'at'> {
       <span className="row">
         <Link to="/calls/$record" params={{ record: step.record }} className="clip grow">
           <ToolName name={step.tool} />
+          {name !== undefined && <span className="dim"> {visibleText(name)}</span>}
         </Link>
         <span className="num soft">
           {step.took_ms === null ? <StateMark state={step.state} /> : formatTook(step.took_ms)}
@@ -188,11 +253,23 @@ function stepWords(step: CallRow): Omit<TimelineEvent, 'key' | 'at'> {
       </span>
     ),
     detail: step.error_code ?? undefined,
+    children: waits.length > 0 && <Timeline label={`What ${step.tool} waited for`} events={waits} isFlush />,
   }
 }
 
+/** What a step tells on the page of its workflow; the rest is on its own. */
+const OF_WAITING: ReadonlySet<string> = new Set([
+  ...['interrupt.requested', 'approval.granted', 'approval.overridden', 'approval.rejected'],
+  ...['consent.requested', 'consent.resolved'],
+])
+
 function isFirst(attempt: unknown): boolean {
   return attempt === undefined || attempt === 1
+}
+
+/** A run has no names. The page of the approval says who it was. */
+function isOpaque(principal: unknown): boolean {
+  return typeof principal !== 'string' || principal.startsWith('prn_')
 }
 
 function text(value: unknown): string {
@@ -209,7 +286,7 @@ function quote(words: unknown): ReactNode {
   return typeof words === 'string' && words !== '' ? `“${words}”` : undefined
 }
 
-function timeOf({ at }: TimelineEvent): number {
+function timeOf({ at }: Pick<TimelineEvent, 'at'>): number {
   return new Date(at).getTime()
 }
 

@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { memo, type ReactNode } from 'react'
 import { countOf, formatClock, formatCount, formatDuration } from '../../parts/format.ts'
 import { StateMark } from '../../parts/meaning.tsx'
 import { Bars } from '../../parts/plot.tsx'
 import { type CallStats, type StateCounts, statsQuery } from './api.ts'
 import { type CallQuery, type CallStateName, spanOf } from './query.ts'
 
-/** How many calls, what became of them, and when. The counts of what needs a look lead there. */
-export function Tally({ query, isLive }: { readonly query: CallQuery; readonly isLive: boolean }): ReactNode {
+/** How many calls, what became of them, and when. The counts of what needs a look lead there. Not drawn with each row that comes. */
+export const Tally = memo(function Tally({ query, isLive }: TallyProps): ReactNode {
   const { data } = useQuery(statsQuery(query.filters, isLive))
   if (data === undefined) return <div className="tally" />
   return (
@@ -26,6 +26,11 @@ export function Tally({ query, isLive }: { readonly query: CallQuery; readonly i
       <Histogram stats={data} />
     </>
   )
+})
+
+interface TallyProps {
+  readonly query: CallQuery
+  readonly isLive: boolean
 }
 
 /** What needs a look, the worst first. */

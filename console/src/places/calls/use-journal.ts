@@ -35,8 +35,10 @@ export function useJournal(filters: Filters, isLive: boolean): LiveJournal {
   const asked = JSON.stringify(filters)
   const list = useQuery({
     queryKey: ['calls', 'list', filters],
-    queryFn: ({ signal }) =>
-      request<CallPage>(`/admin/calls?${paramsOf(filters, { limit: String(PAGE) })}`, { signal }),
+    queryFn: ({ signal }) => {
+      journal.expectFill()
+      return request<CallPage>(`/admin/calls?${paramsOf(filters, { limit: String(PAGE) })}`, { signal })
+    },
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
   })
@@ -47,33 +49,28 @@ export function useJournal(filters: Filters, isLive: boolean): LiveJournal {
   // biome-ignore lint/correctness/useExhaustiveDependencies: another filter is another list.
   useEffect(() => () => journal.clear(), [asked, journal])
 
+  const gather = useGathered(asked, (told: readonly CallChanges[]) => {
+    journal.take(...told)
+    for (const { record } of told.flatMap(({ calls }) => calls))
+      void queries.invalidateQueries({ queryKey: ['call', record], exact: true })
+  })
   const path = useStreamPath(filters, asked, isLive)
   const live = useLive(path, ({ type, data: text }) => {
     // What it missed while it was away is in the list.
     if (type === 'ready') void refetch()
-    if (type !== 'calls') return
-    const changes: CallChanges = JSON.parse(text)
-    journal.take(changes)
-    for (const { record } of changes.calls)
-      void queries.invalidateQueries({ queryKey: ['call', record], exact: true })
+    if (type === 'calls') gather(JSON.parse(text))
   })
   useAnnouncement(view.begun, isLive)
 
-  const isAsking = useRef(false)
-  const loadOlder = useCallback(() => {
-    const { older } = journal.view.get()
-    if (older === null || isAsking.current) return
-    isAsking.current = true
-    const from = 'before' in older ? { before: String(older.before) } : {}
-    const params = paramsOf(filters, { limit: String(PAGE), ...from })
-    if ('until' in older) params.set('until', older.until)
-    request<CallPage>(`/admin/calls?${params}`)
-      .then((page) => journal.append(page))
-      .catch(() => undefined)
-      .finally(() => {
-        isAsking.current = false
-      })
-  }, [filters, journal])
+  const loadOlder = useCallback(
+    () =>
+      void journal.loadOlder((older, signal) => {
+        const params = paramsOf(filters, { limit: String(PAGE) })
+        for (const [name, place] of Object.entries(older)) params.set(name, String(place))
+        return request<CallPage>(`/admin/calls?${params}`, { signal })
+      }),
+    [filters, journal],
+  )
 
   return {
     ...{ journal, view, live, loadOlder },
@@ -89,6 +86,31 @@ function useStreamPath(filters: Filters, asked: string, isLive: boolean): string
   const kept = useRef({ asked: '', path: '' })
   if (kept.current.asked !== asked) kept.current = { asked, path: `/admin/calls/events?${paramsOf(filters)}` }
   return isLive ? kept.current.path : null
+}
+
+const DRAWN_EVERY_MS = 100
+
+/** The first is given at once, and what comes within a tenth of a second of it together: the list is drawn ten times a second at most. */
+function useGathered<Item>(list: string, give: (items: readonly Item[]) => void): (item: Item) => void {
+  const gathered = useRef<{ items: Item[]; timer?: ReturnType<typeof setTimeout> }>({ items: [] })
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what was gathered for one list is of no other.
+  useEffect(
+    () => () => {
+      clearTimeout(gathered.current.timer)
+      gathered.current = { items: [] }
+    },
+    [list],
+  )
+  const look = (): void => {
+    const { items } = gathered.current
+    const timer = items.length === 0 ? {} : { timer: setTimeout(look, DRAWN_EVERY_MS) }
+    gathered.current = { items: [], ...timer }
+    if (items.length > 0) give(items)
+  }
+  return (item) => {
+    gathered.current.items.push(item)
+    if (gathered.current.timer === undefined) look()
+  }
 }
 
 const RATE_MS = 5_000

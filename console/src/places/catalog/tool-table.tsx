@@ -65,7 +65,7 @@ export function ToolTable({ found }: { readonly found: readonly FoundTool[] }): 
               aria-rowindex={index + 2}
             >
               <th scope="row">
-                <ToolLink found={row} row={keys.rowProps(index)} />
+                <ToolLink found={row} index={index} row={keys.rowProps(index)} />
               </th>
               <ToolCells found={row} />
             </tr>
@@ -106,11 +106,15 @@ function usePhone(): boolean {
 
 interface ToolLinkProps {
   readonly found: FoundTool
+  readonly index: number
   readonly row: ReturnType<ReturnType<typeof useListKeys>['rowProps']>
 }
 
-/** A plain link that the router follows. Its own kind of link costs more than all the rest of a row, and many rows pass by. */
-function ToolLink({ found: { tool }, row }: ToolLinkProps): ReactNode {
+/**
+ * A plain link that the router follows. Its own kind of link costs more than all the rest of a row, and many rows pass by. Drawn again
+ * only where it has changed: what a row is given for keys does the same for as long as the row is the same.
+ */
+const ToolLink = memo(function ToolLink({ found: { tool }, row }: ToolLinkProps): ReactNode {
   const navigate = useNavigate()
   return (
     <a
@@ -125,11 +129,18 @@ function ToolLink({ found: { tool }, row }: ToolLinkProps): ReactNode {
     >
       <span className="clip" title={tool.title}>
         <ToolName name={tool.id} />
+        {tool.tenants !== undefined && <span className="dim"> only for {tool.tenants.join(', ')}</span>}
       </span>
       <span className="desc clip" title={tool.description}>
         {tool.description}
       </span>
     </a>
+  )
+}, isSameLink)
+
+function isSameLink(before: ToolLinkProps, after: ToolLinkProps): boolean {
+  return (
+    before.found === after.found && before.index === after.index && before.row.tabIndex === after.row.tabIndex
   )
 }
 

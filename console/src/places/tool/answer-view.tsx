@@ -8,13 +8,14 @@ import { Segment } from '../../parts/tabs.tsx'
 import { visibleJson, visibleText } from '../../parts/visible-text.ts'
 import type { Answer, SentCall } from './call/call-wire.ts'
 import { ContentBlocks, contentOf } from './content-blocks.tsx'
-import { otcBody } from './snippets.ts'
+import { otcBody, testOf } from './snippets.ts'
 import { isRecord } from './tool-data.ts'
 
 const VIEWS = [
   { value: 'result', label: 'Result' },
   { value: 'request', label: 'Request' },
   { value: 'headers', label: 'Headers' },
+  { value: 'test', label: 'Test' },
 ] as const
 type View = (typeof VIEWS)[number]['value']
 
@@ -23,6 +24,8 @@ export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
   const [view, setView] = useState<View>('result')
   const ending = endingOf(answer)
   const seesCalls = useSession()?.principal !== null
+  const test = sent === undefined ? undefined : testFor(sent, answer, ending)
+  const views = VIEWS.filter(({ value }) => value !== 'test' || test !== undefined)
   return (
     <>
       <div className="result-head">
@@ -40,7 +43,7 @@ export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
           ))}
         <span className="grow" />
         {sent !== undefined && (
-          <Segment label="What to show of the answer" value={view} options={VIEWS} onChange={setView} />
+          <Segment label="What to show of the answer" value={view} options={views} onChange={setView} />
         )}
       </div>
       {answer.isReplayed && (
@@ -53,6 +56,9 @@ export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
       {view === 'result' && <Result answer={answer} ending={ending} />}
       {view === 'request' && sent !== undefined && <Request answer={answer} sent={sent} />}
       {view === 'headers' && <Headers answer={answer} />}
+      {view === 'test' && test !== undefined && (
+        <Code className="out" text={test} label="The call as a test" />
+      )}
     </>
   )
 }
@@ -90,6 +96,15 @@ function endingOf({ status, body, text }: Answer): Ending {
     advice: adviceFor(status, error, result !== undefined),
     ...runMs,
   }
+}
+
+/** Of a tool that is made in code of one's own, once it has answered or has found its input wanting. */
+function testFor({ tool, ...call }: SentCall, { status }: Answer, ending: Ending): string | undefined {
+  if (tool.source !== null) return undefined
+  if (ending.isGood) return testOf(tool, call, { isGood: true, value: ending.value })
+  return status === 200 || status === 422
+    ? testOf(tool, call, { isGood: false, message: ending.message ?? '' })
+    : undefined
 }
 
 function textIn(value: unknown): string | undefined {

@@ -34,6 +34,7 @@ function rulesOf({ policy, keeps_state: keepsState, steps }: ToolDetails): reado
     approvalRule(policy),
     replayRule(policy),
     ...(policy.scopes.length === 0 ? [] : [scopeRule(policy)]),
+    ...(policy.tenants === null ? [] : [tenantRule(policy.tenants)]),
     {
       icon: 'clock',
       says: `A run is ended after ${formatDuration(policy.timeout_ms)}.`,
@@ -127,6 +128,18 @@ function scopeRule({ scopes }: ToolPolicy): Rule {
       </>
     ),
     word: 'scopes',
+  }
+}
+
+function tenantRule(tenants: readonly string[]): Rule {
+  return {
+    icon: 'lock',
+    says: (
+      <>
+        Only for the tenant{tenants.length === 1 ? '' : 's'} {listed(tenants)}.
+      </>
+    ),
+    word: 'tenants',
   }
 }
 

@@ -49,6 +49,59 @@ export function otcBody({
   return { request }
 }
 
+/** What came of a call, as far as a test can expect it again. */
+export type Outcome =
+  | { readonly isGood: true; readonly value: unknown }
+  | { readonly isGood: false; readonly message: string }
+
+/** The call as a test of the tool, which wants the same outcome. It runs without a server, and whatever the tool fetches is for the test to give. */
+export function testOf(
+  tool: TestedTool,
+  call: Pick<CopiedCall, 'input' | 'userId'>,
+  outcome: Outcome,
+): string {
+  const name = variableFor(tool.base)
+  const given = [
+    ...standIns('secrets', tool, 'secret'),
+    ...standIns('tokens', tool, 'oauth'),
+    ...(call.userId === undefined ? [] : [`userId: ${JSON.stringify(call.userId)}`]),
+  ]
+  const options = given.length === 0 ? '' : `, { ${given.join(', ')} }`
+  const wanted = outcome.isGood
+    ? `assert.deepEqual(result.ok && result.value, ${script(outcome.value, 1)})`
+    : `assert.equal(!result.ok && result.error.message, ${JSON.stringify(outcome.message)})`
+  return `import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { testTool } from 'collet/testing'
+// From wherever you make it.
+import { ${name} } from './tools.ts'
+
+test(${JSON.stringify(`${tool.base} ${outcome.isGood ? 'answers' : 'refuses'}`)}, async () => {
+  const result = await testTool(${name}, ${script(call.input, 1)}${options})
+  ${wanted}
+})
+`
+}
+
+export type TestedTool = Pick<ToolDetails, 'base' | 'requirements'>
+
+/** `Gmail.GetEmails` in a program: `getEmailsTool`, which is no word of the language. */
+function variableFor(base: string): string {
+  const words = base
+    .slice(base.indexOf('.') + 1)
+    .split(/[^A-Za-z0-9]+/)
+    .filter((word) => word !== '')
+  const name = words.map((word, at) => (at === 0 ? word : word[0]?.toUpperCase() + word.slice(1))).join('')
+  const lower = name.charAt(0).toLowerCase() + name.slice(1)
+  return /^[a-z]/.test(lower) ? `${lower}Tool` : 'testedTool'
+}
+
+function standIns(member: string, { requirements }: TestedTool, kind: string): readonly string[] {
+  const ids = requirements.filter((need) => need.kind === kind).map(({ id }) => id)
+  const values = ids.map((id) => `${JSON.stringify(id)}: 'for a test'`)
+  return ids.length === 0 ? [] : [`${member}: { ${values.join(', ')} }`]
+}
+
 const KEY = 'COLLET_API_KEY'
 const MCP_REVISION = '2026-07-28'
 

@@ -58,6 +58,8 @@ export interface ToolPolicy {
   readonly egress_allow: readonly string[] | null
   readonly replay: string
   readonly scopes: readonly string[]
+  /** The only tenants it is for, told to the operator. */
+  readonly tenants: readonly string[] | null
   readonly timeout_ms: number
   readonly rerun_window_ms: number
   readonly cost: number

@@ -31,7 +31,8 @@ afterEach(() => {
 })
 
 const NAMES = { otc: 'Bank.Pay', mcp: 'Bank_Pay', opentool: null, openwop: 'Bank.Pay' }
-const CALL: SentCall = { tool: { id: 'Bank.Pay@1.0.0', names: NAMES }, input: {}, userId: undefined }
+const TOOL = { id: 'Bank.Pay@1.0.0', base: 'Bank.Pay', names: NAMES, source: null, requirements: [] }
+const CALL: SentCall = { tool: TOOL, input: {}, userId: undefined }
 const DONE = { call_id: 'c1', success: true, value: 'done' }
 
 /** Where the call is when there is nothing more to wait for. */

@@ -3,7 +3,7 @@ import { otcBody } from '../snippets.ts'
 import { isRecord, type ToolDetails } from '../tool-data.ts'
 
 export interface SentCall {
-  readonly tool: Pick<ToolDetails, 'id' | 'names'>
+  readonly tool: Pick<ToolDetails, 'id' | 'base' | 'names' | 'source' | 'requirements'>
   readonly input: unknown
   readonly userId: string | undefined
 }

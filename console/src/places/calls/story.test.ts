@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest'
+import type { CallDetails, StepCall } from './api.ts'
+import { stepNameOf, storyOf } from './story.tsx'
+
+const STEP: StepCall = {
+  ...{ record: 's1', call_id: 'order 7/Shop.Look', tenant: 'acme', principal: 'key:ann', attempt: 1 },
+  ...{ tool: 'Shop.Look@1.0.0', safety_tier: 'read', state: 'succeeded', parent: 'w', took_ms: 1 },
+  ...{ created_at: at(1), finished_at: at(2), error_code: null, timeline: [] },
+}
+const WAITED: StepCall = {
+  ...STEP,
+  ...{ record: 's2', tool: 'Shop.Pay@1.0.0', created_at: at(3), finished_at: at(50) },
+  timeline: [
+    { at: at(3), event: 'called', facts: { attempt: 1 } },
+    { at: at(3), event: 'interrupt.requested', facts: { approval: 'a', quorum: 1, timeoutMs: 9 } },
+    { at: at(40), event: 'interrupt.resolved', facts: { action: 'accept' } },
+    { at: at(50), event: 'returned', facts: { durationMs: 4 } },
+  ],
+}
+
+/** What is told, without the steps themselves. */
+function told(...steps: readonly StepCall[]): readonly (readonly [unknown, number])[] {
+  const call: CallDetails = {
+    ...STEP,
+    ...{ record: 'w', call_id: 'order 7', tool: 'Shop.Order@1.0.0', parent: null, created_at: at(0) },
+    ...{ run_id: 'r', trace_id: '', protocol: 'otc', user_id: null, ran_ms: 1, definition_hash: 'h' },
+    ...{ session_id: null, waits_for: null, contents: 'unasked', journal: [], steps },
+  }
+  return storyOf(call).flatMap(({ title, at: when }) =>
+    typeof title === 'string' ? [[title, new Date(when).getTime() - Date.parse(at(0))] as const] : [],
+  )
+}
+
+describe('the story of a workflow', () => {
+  it('says which steps were replayed when it went on, as the step that it waited for ran', () => {
+    const after = { ...STEP, record: 's3', created_at: at(51), finished_at: at(52) }
+    expect(told(STEP, WAITED, after)).toEqual([['1 step replayed', 46]])
+  })
+
+  it('says nothing of replays where no step waited, or the one that did has not run', () => {
+    expect(told(STEP, { ...STEP, record: 's4' })).toEqual([])
+    expect(told(STEP, { ...WAITED, timeline: WAITED.timeline.slice(0, 2), finished_at: null })).toEqual([])
+    expect(told(WAITED)).toEqual([])
+  })
+
+  it('names steps as the workflow does, and not those that have the name of their tool', () => {
+    const named = (id: string) => stepNameOf({ tool: 'Shop.Look@1.0.0', call_id: id }, { call_id: 'order 7' })
+    expect(named('order 7/Shop.Look')).toBe(undefined)
+    expect(named('order 7/Shop.Look#2')).toBe('#2')
+    expect(named('order 7/before/after')).toBe('before/after')
+    expect(named('another/before')).toBe(undefined)
+  })
+})
+
+function at(ms: number): string {
+  return new Date(Date.UTC(2026, 0, 1) + ms).toISOString()
+}

@@ -1,0 +1,104 @@
+import { describe, expect, it } from 'vitest'
+import { CONFIG, call, detail, echo, rowOf, rows, VIEWER, WATCHER } from './calls-fixture.ts'
+import { checkAxe, shoot, useConsole } from './harness.ts'
+
+const EVIL = '<img src=x onerror="window.hacked = true"><script>window.hacked = true</script>'
+
+describe('one call', () => {
+  const collet = useConsole({ config: CONFIG })
+
+  it('shows input and output when somebody asks, as text and nothing else', async () => {
+    await call(collet, 'Gmail.GetEmails', EVIL, { text: EVIL })
+    const page = await collet.page({ path: '/calls?q=tool:Gmail.*', as: { key: WATCHER } })
+    await rows(page).first().click()
+    await detail(page).getByRole('tab', { name: 'Input and output' }).click()
+    await detail(page).getByText('That you looked is written to the journal').waitFor()
+    expect(await detail(page).textContent()).not.toContain('"text"')
+    await detail(page).getByRole('button', { name: 'Show input and output' }).click()
+    await detail(page).getByRole('region', { name: 'Output' }).waitFor()
+    expect(await detail(page).getByRole('region', { name: 'Input' }).textContent()).toContain('<img src=x')
+    expect(await detail(page).getByRole('region', { name: 'Output' }).textContent()).toContain('<script>')
+    await detail(page).getByRole('link', { name: 'Open page' }).click()
+    await page.getByRole('heading', { name: 'Timeline' }).waitFor()
+    expect(await page.getByText('onerror').count()).toBeGreaterThan(0)
+    expect(await page.evaluate('window.hacked')).toBe(undefined)
+    const tryIt = page.getByRole('link', { name: 'Open in Try it' })
+    expect(await tryIt.getAttribute('href')).toContain('input=')
+    await tryIt.click()
+    await page.waitForURL('**/console/tools/Gmail.GetEmails?**')
+    await page.getByRole('heading', { name: 'Try it' }).waitFor()
+    expect(await page.evaluate('window.hacked')).toBe(undefined)
+  })
+
+  it('is hidden from those who may only know what happened', async () => {
+    await call(collet, 'Gmail.GetEmails', 'hidden-1')
+    const page = await collet.page({ path: '/calls', as: { key: VIEWER } })
+    await rows(page).first().click()
+    await detail(page).getByRole('tab', { name: 'Input and output' }).click()
+    await detail(page).getByText('calls:read').waitFor()
+    expect(await page.getByRole('button', { name: 'Show input and output' }).count()).toBe(0)
+  })
+
+  it('leads to the approval it waits for, and to the steps of a workflow by the names it gives them; what was replayed is said', async () => {
+    await call(collet, 'Orders.Ship', 'ship-1')
+    const page = await collet.page({ path: '/calls?q=tool:Bank.*+status:parked', as: { key: WATCHER } })
+    await rowOf(page, 'Bank.Pay').first().click()
+    await detail(page).getByRole('link', { name: 'Open page' }).click()
+    await page.getByText('Step of').waitFor()
+    await page.getByRole('link', { name: 'Open its approval' }).click()
+    await page.getByRole('button', { name: 'Approve once' }).click()
+    await page.getByText(/^Approved by key:watcher/).waitFor()
+    expect(await call(collet, 'Orders.Ship', 'ship-1')).toMatchObject({ result: { success: true } })
+    await page.goto(`${collet.url}/console/calls?q=tool:Orders.Ship`)
+    await rowOf(page, 'Orders.Ship').click()
+    await detail(page).getByRole('link', { name: 'Open page' }).click()
+    const story = page.getByRole('list', { name: 'What happened' })
+    await story.getByText('1 step replayed').waitFor()
+    const waited = page.getByRole('list', { name: 'What Bank.Pay@2.0.0 waited for' })
+    await waited.getByText('Approved', { exact: true }).waitFor()
+    await checkAxe(page, 'a workflow')
+    await shoot(page, 'call-workflow')
+    await story.getByRole('link', { name: 'stripe.charges_retrieve is it paid?' }).click()
+    await page.getByText('Orders.Ship, which names it is it paid?').waitFor()
+  })
+
+  it('is settled by somebody who looked, and nothing shows before the server has answered', async () => {
+    await call(collet, 'Gmail.SendEmail', 'credit-note-4121', { to: 'billing@northwind.example' })
+    await collet.server.ended
+    await collet.restart()
+    const page = await collet.page({ path: '/calls?q=status:ambiguous', as: { key: WATCHER } })
+    await rowOf(page, 'Gmail.SendEmail').click()
+    await detail(page).getByRole('link', { name: 'Settle on its page' }).click()
+    await page.getByText('Nobody can tell yet whether this took effect.').waitFor()
+    await page.getByRole('list', { name: 'What happened' }).getByText('Ambiguous').waitFor()
+    await checkAxe(page, 'an ambiguous call')
+    await shoot(page, 'call')
+    await page.getByRole('button', { name: 'Settle…' }).click()
+    await page.getByText('Say what you found.').waitFor()
+    await page.getByText('Say how you know.').waitFor()
+    await page.getByLabel('It took effect').check()
+    await page.getByRole('textbox', { name: 'Value' }).fill('{"id": ')
+    await page.getByRole('textbox', { name: 'Reason' }).fill("Found in Dana's Sent, 12:06:52")
+    await page.getByRole('button', { name: 'Settle as succeeded…' }).click()
+    await page.getByText('This is no JSON.').waitFor()
+    await page.getByRole('textbox', { name: 'Value' }).fill('{"id": "m-1"}')
+    expect(await echo(page).textContent()).toMatch(
+      /^collet calls settle \S+ --as succeeded --value '\{"id": "m-1"\}' --why 'Found in Dana'\\''s Sent, 12:06:52'$/,
+    )
+    await page.getByRole('button', { name: 'Settle as succeeded…' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Settle as succeeded?' })
+    await checkAxe(page, 'settling')
+    await dialog.getByRole('button', { name: 'Look again' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    await page.getByRole('button', { name: 'Settle as succeeded…' }).click()
+    await dialog.getByRole('button', { name: 'Settle as succeeded' }).click()
+    await page.getByText('Settled as succeeded by key:watcher').waitFor()
+    await page.getByText(/^“Found in Dana's Sent/).waitFor()
+    expect(await page.getByRole('heading', { name: 'Settle this call' }).count()).toBe(0)
+    expect(
+      await call(collet, 'Gmail.SendEmail', 'credit-note-4121', { to: 'billing@northwind.example' }),
+    ).toMatchObject({
+      result: { success: true, value: { id: 'm-1' } },
+    })
+  })
+})

@@ -1,0 +1,47 @@
+import type { Page } from 'playwright-core'
+
+/**
+ * How long each task of the page kept its thread while `act` went on, in milliseconds, the longest first: what it took of a processor,
+ * so that a busy machine changes little about it. What else the browser ran meanwhile is not in it.
+ */
+export async function tasksDuring(page: Page, act: () => Promise<void>): Promise<readonly number[]> {
+  const session = await page.context().newCDPSession(page)
+  const events: TraceEvent[] = []
+  session.on('Tracing.dataCollected', ({ value }) => events.push(...value.map(readEvent)))
+  await session.send('Tracing.start', {
+    transferMode: 'ReportEvents',
+    traceConfig: { includedCategories: ['toplevel'] },
+  })
+  await act()
+  const whole = new Promise((resolve) => session.once('Tracing.tracingComplete', resolve))
+  await session.send('Tracing.end')
+  await whole
+  await session.detach()
+  const threads = new Set(
+    events.filter(({ name, thread }) => name === 'thread_name' && thread === PAGE_THREAD).map(({ at }) => at),
+  )
+  const tasks = events.filter(({ name, at }) => name === TASK && threads.has(at))
+  return tasks.map(({ ms }) => ms).toSorted((left, right) => right - left)
+}
+
+const PAGE_THREAD = 'CrRendererMain'
+const TASK = 'ThreadControllerImpl::RunTask'
+
+interface TraceEvent {
+  readonly name: string
+  /** Its process and thread. */
+  readonly at: string
+  readonly ms: number
+  /** The name of the thread, in the event that tells it. */
+  readonly thread: unknown
+}
+
+function readEvent(event: Readonly<Record<string, unknown>>): TraceEvent {
+  const { name, pid, tid, tdur, args } = event
+  return {
+    name: String(name),
+    at: `${pid} ${tid}`,
+    ms: (typeof tdur === 'number' ? tdur : 0) / 1000,
+    thread: typeof args === 'object' && args !== null && 'name' in args ? args.name : undefined,
+  }
+}
