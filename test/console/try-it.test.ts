@@ -180,20 +180,6 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     await result(page).getByText('Succeeded').waitFor()
     expect(await outputOf(page)).toEqual({ paid: 7 })
     await page.getByRole('link', { name: /^Calls\s*1$/ }).waitFor()
-
-    // Signed in meanwhile, the same id would be another call: it is not sent again.
-    const stranger = await open('Bank.Pay?input=%7B%22amount%22%3A9%7D')
-    await form(stranger)
-    await stranger.getByRole('button', { name: 'Run for real' }).click()
-    await result(stranger).getByText('Waits for approval').waitFor()
-    const other = await stranger.context().newPage()
-    await other.goto(await collet.link())
-    await stranger.getByRole('button', { name: 'Not signed in' }).first().click()
-    await stranger.getByRole('menuitem', { name: 'Sign in' }).click()
-    await stranger.evaluate('dispatchEvent(new Event("focus"))')
-    await result(stranger).getByText('That call was made before you signed in').waitFor()
-    await stranger.getByRole('dialog').waitFor({ state: 'detached' })
-    expect(await inputOf(stranger)).toEqual({ amount: 9 })
   })
 
   it('waits for approval, and goes on when somebody has given it', async () => {
@@ -288,6 +274,43 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     await page.getByLabel('Version').waitFor()
     await checkAxe(page, 'a tool on a phone')
     await shoot(page, 'tool-390')
+  })
+
+  it('goes on for who signs in as the operator meanwhile: calls here are of nobody, before and after', async () => {
+    const page = await open('Bank.Pay?input=%7B%22amount%22%3A9%7D')
+    await form(page)
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('Waits for approval').waitFor()
+    const other = await page.context().newPage()
+    await other.goto(await collet.link())
+    await page.getByRole('button', { name: 'Not signed in' }).first().click()
+    await page.getByRole('menuitem', { name: 'Sign in' }).click()
+    await page.getByRole('dialog').waitFor()
+    await page.evaluate('dispatchEvent(new Event("focus"))')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    const approval = result(page).getByRole('link', { name: 'Open the approval' })
+    const id = ((await approval.getAttribute('href')) ?? '').split('/').at(-1) ?? ''
+    await other.goto(`${collet.url}/console/approvals/${id}`)
+    await other.getByRole('button', { name: 'Approve once' }).click()
+    await result(page).getByText('Succeeded').waitFor()
+    expect(await outputOf(page)).toEqual({ paid: 9 })
+  })
+
+  // The last one: its key closes the server.
+  it('is not sent once more under the name of who signs in meanwhile', async () => {
+    const page = await open('Bank.Pay?input=%7B%22amount%22%3A10%7D')
+    await form(page)
+    await page.getByRole('button', { name: 'Run for real' }).click()
+    await result(page).getByText('Waits for approval').waitFor()
+    const made = await collet.admin('/admin/keys', { method: 'POST', body: '{"principal":"bob"}' })
+    const { key } = JSON.parse(await made.text())
+    const dialog = page.getByRole('dialog', { name: 'Sign in' })
+    await dialog.getByLabel('API key').fill(key)
+    await dialog.getByRole('button', { name: 'Sign in with the key' }).click()
+    await result(page).getByText('That call was made before you signed in').waitFor()
+    expect(await inputOf(page)).toEqual({ amount: 10 })
+    const pending: unknown = await (await collet.admin('/admin/approvals?state=pending')).json()
+    expect(pending).toMatchObject({ approvals: [expect.anything()] })
   })
 })
 
