@@ -155,14 +155,12 @@ function leavingOf(response: ServerResponse): AbortSignal {
   return leaving.signal
 }
 
-const NONE: readonly string[] = []
-
 /** Sends the reply with the server's own headers added, and notes it in metrics, log and trace. */
 export function closeExchange(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   const { raw, response, route, trace } = exchange
   const headers: string[] = []
   for (const name in reply.headers) headers.push(name, reply.headers[name] ?? '')
-  for (const cookie of reply.cookies ?? NONE) headers.push('set-cookie', cookie)
+  if (reply.cookies !== undefined) for (const cookie of reply.cookies) headers.push('set-cookie', cookie)
   if (reply.status === 401) setHeader(headers, 'www-authenticate', challengeOf(services, exchange, reply))
   headers.push('traceparent', exchange.traceparent, 'x-content-type-options', 'nosniff')
   if (services.hostGuard.hasCors)
