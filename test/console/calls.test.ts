@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { sized } from '../size.ts'
 import { BOT, CONFIG, call, detail, echo, rowOf, rows, WATCHER } from './calls-fixture.ts'
 import { checkAxe, shoot, useConsole } from './harness.ts'
+import { tasksDuring } from './page-tasks.ts'
 
 const queryBar = (page: Page) => page.getByRole('combobox', { name: 'Filter calls' })
 
@@ -199,24 +200,44 @@ describe('calls', () => {
     const seconds = sized(4, 20)
     const startedAt = performance.now()
     let made = 0
-    // A call that writes is two events: it is claimed, and it ends.
-    while (performance.now() - startedAt < seconds * 1_000) {
-      const due = Math.floor((performance.now() - startedAt) / 10) - made
-      await Promise.all(
-        Array.from({ length: due }, (_, n) => call(collet, 'stripe.refunds_create', `fast-${made + n}`)),
-      )
-      made += due
-      await new Promise((resolve) => setTimeout(resolve, 10))
-    }
-    await rowOf(page, 'stripe.refunds_create').first().waitFor()
+    const tasks = await tasksDuring(page, async () => {
+      // A call that writes is two events: it is claimed, and it ends.
+      while (performance.now() - startedAt < seconds * 1_000) {
+        const due = Math.floor((performance.now() - startedAt) / 10) - made
+        await Promise.all(
+          Array.from({ length: due }, (_, n) => call(collet, 'stripe.refunds_create', `fast-${made + n}`)),
+        )
+        made += due
+        await new Promise((resolve) => setTimeout(resolve, 10))
+      }
+      await rowOf(page, 'stripe.refunds_create').first().waitFor()
+    })
     const took = (performance.now() - startedAt) / 1_000
-    const { lags, long } = JSON.parse(String(await page.evaluate('JSON.stringify(window.seen)')))
-    const p95 = quantile(lags, 0.95)
+    const lags: readonly number[] = JSON.parse(String(await page.evaluate('JSON.stringify(window.lags)')))
+    const spent = tasks.reduce((sum, ms) => sum + ms, 0) / (2 * made)
     // biome-ignore lint/suspicious/noConsole: the figure is what the story is for.
     console.log(
-      `live journal: ${Math.round((2 * made) / took)} events a second for ${took.toFixed(1)} s; the page was late by ${p95.toFixed(1)} ms at the 95th of 100 looks, ${quantile(lags, 1).toFixed(1)} ms at most; ${long.length} long tasks, ${quantile(long, 0.95).toFixed(0)} ms at the 95th`,
+      `live journal: ${Math.round((2 * made) / took)} events a second for ${took.toFixed(1)} s; the page was late by ${quantile(lags, 0.95).toFixed(1)} ms at the 95th of 100 looks, ${quantile(lags, 1).toFixed(1)} ms at most; its longest task took ${(tasks[0] ?? 0).toFixed(1)} ms of a processor, an event ${spent.toFixed(2)} ms`,
     )
-    expect(p95).toBeLessThan(50)
+    expect(tasks[0]).toBeLessThan(50)
+  })
+
+  it('are drawn together when many come at once', async () => {
+    const page = await collet.page({ path: '/catalog', as: { key: WATCHER } })
+    const body = ['event: ready\ndata: {"missed":false}\n\n', ...manyEvents(1_000)].join('')
+    await page.route(/calls\/events/, (route) => route.abort())
+    await page.route(
+      /calls\/events/,
+      (route) => route.fulfill({ status: 200, contentType: 'text/event-stream', body }),
+      { times: 1 },
+    )
+    const before = await secondsOf(page)
+    await page.getByRole('link', { name: /^Calls/ }).click()
+    await rowOf(page, 'Many.Times999').waitFor()
+    const spent = (await secondsOf(page)) - before
+    // biome-ignore lint/suspicious/noConsole: the figure is what the story is for.
+    console.log(`live journal: 2000 events at once took the page ${spent.toFixed(2)} s of a processor`)
+    expect(spent).toBeLessThan(1)
   })
 })
 
@@ -248,16 +269,42 @@ const HEIGHT = "document.querySelector('.calls-list').scrollHeight"
 
 /** How late the page is for what it wanted to do at a time, again and again. */
 const WATCH_THE_LOOP = `
-window.seen = { lags: [], long: [] }
+window.lags = []
 let due = performance.now() + 20
 setInterval(() => {
-  window.seen.lags.push(Math.max(0, performance.now() - due))
+  window.lags.push(Math.max(0, performance.now() - due))
   due = performance.now() + 20
 }, 20)
-new PerformanceObserver((list) => {
-  for (const { duration } of list.getEntries()) window.seen.long.push(duration)
-}).observe({ entryTypes: ['longtask'] })
 `
+
+/** What the pages of the browser have taken of a processor. */
+async function secondsOf(page: Page): Promise<number> {
+  const session = await page.context().browser()?.newBrowserCDPSession()
+  const found = await session?.send('SystemInfo.getProcessInfo')
+  return (found?.processInfo ?? [])
+    .filter(({ type }) => type === 'renderer')
+    .reduce((sum, { cpuTime }) => sum + cpuTime, 0)
+}
+
+/** As the stream tells them: each call begins, and ends. */
+function manyEvents(count: number): readonly string[] {
+  return Array.from({ length: count }, (_, n) => {
+    const began = {
+      ...{ record: `many-${n}`, tenant: 'acme', principal: 'key:support-bot', tool: `Many.Times${n}@1.0.0` },
+      ...{ safety_tier: 'read', state: 'running', attempt: 1, parent: null, error_code: null, events: [] },
+      ...{ created_at: new Date(Date.now() + n).toISOString(), finished_at: null, took_ms: null },
+    }
+    const ended = {
+      ...began,
+      state: 'succeeded',
+      finished_at: new Date(Date.now() + n).toISOString(),
+      took_ms: 0,
+    }
+    return [began, ended]
+      .map((call) => `event: calls\ndata: ${JSON.stringify({ calls: [call], left: [] })}\n\n`)
+      .join('')
+  })
+}
 
 function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((one, other) => one - other)

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
 import { CLIENT_SECRET, startAuthorizationServer } from '../oauth/authorization-server.ts'
 import { checkAxe, shoot, useConsole } from './harness.ts'
-import { form, input, inputOf, OPEN, outputOf, result, runButton, TOOLS } from './tool-fixture.ts'
+import { form, input, OPEN, outputOf, result, runButton, TOOLS } from './tool-fixture.ts'
 
 const run = promisify(execFile)
 
@@ -98,102 +98,6 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     await page.getByRole('alert').getByText('Must be a number').waitFor()
     await page.getByRole('group', { name: 'to' }).getByRole('alert').getByText('Is required').waitFor()
     await checkAxe(page, 'a refused input')
-  })
-
-  it('runs a tool that changes something once, although the answer was lost', async () => {
-    const page = await open('Door.Ring', { mayComplain: [/ERR_FAILED/] })
-    await form(page)
-    await page.getByRole('textbox', { name: /^door/ }).fill('front')
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('Succeeded').waitFor()
-    expect(await outputOf(page)).toEqual({ rings: 1 })
-    let lost = 0
-    await page.route('**/tools/call', async (route) => {
-      if (lost > 0) return route.continue()
-      lost += 1
-      // The server gets it and answers; the page hears nothing.
-      await route.fetch()
-      await route.abort()
-    })
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('The connection broke').waitFor()
-    await checkAxe(page, 'a lost answer')
-    await result(page).getByRole('button', { name: 'Ask again' }).click()
-    await result(page).getByText('Replayed.').waitFor()
-    expect(await outputOf(page)).toEqual({ rings: 2 })
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('Replayed.').waitFor({ state: 'detached' })
-    expect(await outputOf(page)).toEqual({ rings: 3 })
-  })
-
-  it('still knows of a call that was sent before the page was loaded anew', async () => {
-    const page = await open('Door.Ring?input=%7B%22door%22%3A%22back%22%7D', { mayComplain: [/ERR_FAILED/] })
-    await form(page)
-    expect(await inputOf(page)).toEqual({ door: 'back' })
-    let isArriving = true
-    await page.route('**/tools/call', async (route) => {
-      if (isArriving) await route.fetch()
-      await route.abort()
-    })
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('The connection broke').waitFor()
-    await page.reload()
-    await result(page).getByText('Not seen yet').waitFor()
-    await result(page).getByRole('button', { name: 'Look it up' }).click()
-    await result(page).getByText('Replayed.').waitFor()
-    expect(await outputOf(page)).toMatchObject({ rings: expect.any(Number) })
-    await page.reload()
-    await result(page).getByText('What the tool answers comes here.').waitFor()
-    isArriving = false
-    await form(page)
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('The connection broke').waitFor()
-    await page.reload()
-    await result(page).getByRole('button', { name: 'Look it up' }).click()
-    await result(page).getByText('no record of that call under your name').waitFor()
-  })
-
-  it('goes on with a call that waited for approval while the page was loaded anew, and with no other input', async () => {
-    const page = await open('Bank.Pay?input=%7B%22amount%22%3A7%7D', { as: 'operator' })
-    await form(page)
-    await page.getByRole('button', { name: 'Run for real' }).click()
-    await result(page).getByText('Waits for approval').waitFor()
-    await page.reload()
-    await page.route('**/calls/*', (route) => route.fulfill({ status: 503, json: { message: 'Away.' } }))
-    await result(page).getByRole('button', { name: 'Look it up' }).click()
-    await result(page).getByText('It could not be found out: Away.').waitFor()
-    await page.unroute('**/calls/*')
-    await result(page).getByRole('button', { name: 'Look it up' }).click()
-    await result(page).getByText('nothing ran yet').waitFor()
-    await checkAxe(page, 'a call that was left')
-    await input(page).fill('{"amount": 8}')
-    await result(page).getByRole('button', { name: 'Go on with this call' }).click()
-    await result(page).getByText('The input above is not the one').waitFor()
-    await input(page).fill('{"amount": 7}')
-    await result(page).getByRole('button', { name: 'Go on with this call' }).click()
-    const link = result(page).getByRole('link', { name: 'Open the approval' })
-    const id = ((await link.getAttribute('href')) ?? '').split('/').at(-1) ?? ''
-    const pending = await collet.admin('/admin/approvals?state=pending')
-    expect(await pending.json()).toMatchObject({ approvals: [{ id }] })
-    const approver = await collet.page({ path: `/approvals/${id}`, as: 'operator' })
-    await approver.getByRole('button', { name: 'Approve once' }).click()
-    await result(page).getByText('Succeeded').waitFor()
-    expect(await outputOf(page)).toEqual({ paid: 7 })
-    await page.getByRole('link', { name: /^Calls\s*1$/ }).waitFor()
-
-    // Signed in meanwhile, the same id would be another call: it is not sent again.
-    const stranger = await open('Bank.Pay?input=%7B%22amount%22%3A9%7D')
-    await form(stranger)
-    await stranger.getByRole('button', { name: 'Run for real' }).click()
-    await result(stranger).getByText('Waits for approval').waitFor()
-    const other = await stranger.context().newPage()
-    await other.goto(await collet.link())
-    await stranger.getByRole('button', { name: 'Not signed in' }).first().click()
-    await stranger.getByRole('menuitem', { name: 'Sign in' }).click()
-    await stranger.evaluate('dispatchEvent(new Event("focus"))')
-    await result(stranger).getByText('That call was made before you signed in').waitFor()
-    await stranger.getByRole('dialog').waitFor({ state: 'detached' })
-    expect(await inputOf(stranger)).toEqual({ amount: 9 })
   })
 
   it('waits for approval, and goes on when somebody has given it', async () => {

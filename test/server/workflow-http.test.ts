@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
 import { sqliteSettings } from '../test-settings.ts'
-import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
+import { type ApprovalServer, AUTH, startApprovalServer } from './approval-stage.ts'
 
 const AMOUNT = {
   type: 'object',
@@ -37,6 +37,11 @@ function shop(effects: string[]) {
   return requireTools([reserve, pay, order])
 }
 
+const WITH_AUDITOR = {
+  ...AUTH,
+  apiKeys: AUTH.apiKeys.map((each) => (each.id === 'auditor' ? { ...each, scopes: ['admin:calls'] } : each)),
+}
+
 describe.each([
   ['memory', undefined],
   ['SQLite', sqliteSettings],
@@ -44,7 +49,7 @@ describe.each([
   const effects: string[] = []
   let server: ApprovalServer
   beforeAll(async () => {
-    server = await startApprovalServer({ tools: shop(effects) }, settingsOf)
+    server = await startApprovalServer({ tools: shop(effects), auth: WITH_AUDITOR }, settingsOf)
   })
   afterAll(() => server.close())
 
@@ -101,6 +106,29 @@ describe.each([
       'interrupt.resolved',
       'agent.toolReturned run/Shop.Pay',
       'agent.toolReturned run',
+    ])
+  })
+
+  it('tells operators what each of its steps waited for', async () => {
+    const first = await order('told', 9)
+    await approve(first.json.missing_requirements.approval.id)
+    await order('told', 9)
+    const { json } = await server.ask('/admin/calls?tool=Shop.Order&limit=1', { as: 'auditor' })
+    const shown = await server.ask(`/admin/calls/${json.calls[0].record}?contents=no`, { as: 'auditor' })
+    const told = shown.json.call.steps.map((step: { call_id: string; timeline: { event: string }[] }) => [
+      step.call_id,
+      ...step.timeline.map(({ event }) => event),
+    ])
+    expect(told).toEqual([
+      ['told/Shop.Reserve', 'called', 'returned'],
+      [
+        ...['told/Shop.Pay', 'called', 'interrupt.requested', 'node.suspended'],
+        ...['approval.granted', 'interrupt.resolved', 'returned'],
+      ],
+    ])
+    expect(shown.json.call.timeline.map(({ event }: { event: string }) => event)).toEqual([
+      'called',
+      'returned',
     ])
   })
 
