@@ -109,6 +109,11 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await store.findByRecord('later'), undefined)
     assert.equal((await gistOfRun(store, RUN)).at(-1), 'closed ses_1 completed')
   }),
+  it('rule 30: who lost a session is told so, also when its run ended with it', async (store) => {
+    await store.openSession({ ...SESSION, endsRun: true })
+    await store.closeSession(SESSION, 'failed', 2_000)
+    assert.deepEqual(await store.claim(callInSession('late')), { kind: 'session_ended' })
+  }),
   it('OWP-41: the close of a session comes after the end of a call that is written with it', async (store) => {
     await store.openSession(SESSION)
     const calls = ['a', 'zzz'].map((record) => callInSession(record))

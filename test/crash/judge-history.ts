@@ -73,6 +73,9 @@ function tellStories(history: CallHistory): CallStory[] {
   }))
 }
 
+/** Of a reply, in a finding. */
+const LONGEST_BODY = 300
+
 /** Only a call's own outcome, or a refusal that asks to come again, may answer a good request. */
 function judgeReplies(story: CallStory, kills: readonly Kill[]): Finding[] {
   const last = story.lastLooks.map(({ reply }) => ({ reply, endedAtMs: LAST_LOOK_MS }))
@@ -80,7 +83,8 @@ function judgeReplies(story: CallStory, kills: readonly Kill[]): Finding[] {
     if (reply === undefined || reply.status === 200 || reply.comeAgain) return []
     if (story.tool === 'Effect.Approved@1.0.0' && (isParked(reply) || isRejected(reply))) return []
     if (isSessionGone(reply) && hadToEnd(story, kills, endedAtMs)) return []
-    return [{ breach: 'unexpected reply', key: story.key, detail: `${reply.status} ${reply.errorCode}` }]
+    const detail = `${reply.status} ${reply.errorCode} over ${reply.way}: ${reply.body.slice(0, LONGEST_BODY)}`
+    return [{ breach: 'unexpected reply', key: story.key, detail }]
   })
 }
 

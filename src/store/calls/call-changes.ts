@@ -88,8 +88,8 @@ export function* claimCall(group: CommitGroup, call: NewCall): Steps<Claimed | E
   if (run !== undefined) {
     // Whose key it is comes first (rule 1): a claim that loses neither makes a run nor asks whether it has ended.
     if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
-    if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
     if (!(yield* keepsSession(group, session))) return SESSION_ENDED
+    if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
   }
   const caller = yield* insertCall(group, { call, run, state: 'running' })
   if (caller === undefined) return TAKEN
@@ -132,8 +132,8 @@ export function* parkCall(group: CommitGroup, call: NewCall): Steps<Parked | End
   const { tenant, principal, session, atMs } = call
   const run = runOf(call) ?? call.record
   if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
-  if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
   if (!(yield* keepsSession(group, session))) return SESSION_ENDED
+  if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
   const caller = yield* insertCall(group, { call, run, state: 'parked' })
   if (caller === undefined) return TAKEN
   const position = yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
@@ -153,7 +153,8 @@ export function* parkCallAgain(
 
 /**
  * Whether the state of the session is this writer's. A process that lost its lease goes on as another writer, and recovery closes what the
- * one before held: a call that began meanwhile would end in a session that is closed.
+ * one before held: a call that began meanwhile would end in a session that is closed. Asked before the run, which may have been made for
+ * the session and ended with it: who lost a session is told so.
  */
 export function* keepsSession(group: CommitGroup, session: CallSession | undefined): Steps<boolean> {
   return (
@@ -174,8 +175,8 @@ function* beginNext(
   const run = previous.run ?? record
   const before = yield* get('findCall', record)
   if (before === undefined || !isStillFree(before, previous)) return TAKEN
-  if (run !== record && !(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
   if (!(yield* keepsSession(group, session))) return SESSION_ENDED
+  if (run !== record && !(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
   const values = [as, group.writer, session?.sessionId ?? null, record, state, attempt, writer]
   if ((yield* write('reclaimCall', ...values)) === 0) return TAKEN
   yield* dropOutcome(before)
