@@ -207,7 +207,7 @@ describe('Connections', () => {
     await page.getByLabel('Add a source').fill(`node -e "${slow}"`)
     await button(page, 'Add source').click()
     await button(page, 'Start the program').click()
-    await page.getByText('starting slowly').waitFor()
+    await page.getByText('starting slowly', { exact: true }).waitFor()
     await button(page, 'Stop').click()
     await button(page, 'Start the program').waitFor()
   })
