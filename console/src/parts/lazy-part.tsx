@@ -18,17 +18,25 @@ export class PartNotLoaded extends Error {
  */
 export function lazyPart<Props extends object>(load: () => Promise<ComponentType<Props>>): LazyPart<Props> {
   let asked: Promise<ComponentType<Props>> | undefined
+  // One that is there is shown at once: to wait for a promise, even a kept one, leaves the page empty for a moment.
+  let there: ComponentType<Props> | undefined
   const forget = (): void => {
     asked = undefined
   }
   const ask = (): Promise<ComponentType<Props>> => {
-    asked ??= load().catch((cause: unknown) => {
-      throw new PartNotLoaded(cause, forget)
-    })
+    asked ??= load().then(
+      (loaded) => {
+        there = loaded
+        return loaded
+      },
+      (cause: unknown) => {
+        throw new PartNotLoaded(cause, forget)
+      },
+    )
     return asked
   }
   const Part = (props: Props): ReactNode => {
-    const Loaded = use(ask())
+    const Loaded = there ?? use(ask())
     return <Loaded {...props} />
   }
   return Object.assign(Part, {
