@@ -62,6 +62,21 @@ const echo = (page: Page) => page.locator('footer.echo code')
 const search = (page: Page) => page.getByRole('searchbox', { name: 'Search tools' })
 const status = (page: Page, text: string | RegExp) => page.getByRole('status').filter({ hasText: text })
 
+/** Whether the first and the last letter of a name are seen when it has no room. */
+const ENDS_WITHIN = `(() => {
+  const clip = document.querySelector('.tool-link .clip.front')
+  clip.style.width = '60px'
+  const [kit, local] = [clip.querySelector('i').firstChild, clip.querySelector('.tool-name').lastChild]
+  const edges = clip.getBoundingClientRect()
+  return [[kit, 0], [local, local.length - 1]].map(([text, at]) => {
+    const range = document.createRange()
+    range.setStart(text, at)
+    range.setEnd(text, at + 1)
+    const letter = range.getBoundingClientRect()
+    return letter.width > 0 && letter.left >= edges.left - 1 && letter.right <= edges.right + 1
+  })
+})()`
+
 async function choose(page: Page, filter: string, choice: string): Promise<void> {
   await page.getByRole('button', { name: filter, exact: true }).click()
   await page.getByRole('menuitemcheckbox', { name: choice }).click()
@@ -81,7 +96,7 @@ describe('the catalog', () => {
     await page.getByText('12 tools you may see').waitFor()
     expect(await names(page)).not.toContain('Private.Key')
     const saying: Readonly<Record<string, RegExp>> = {
-      'Calculator.Add': /Adds two numbers together\..*node-pack.*pure.*none.*never/s,
+      'Calculator.Add': /Adds two numbers together\..*this config.*pure.*none.*never/s,
       'Gmail.SendEmail': /write.*safe-fetch.*conditional.*Connect google.*1\.2\.0/s,
       'SMS.Send': /Set a secret/,
       'github.create_issue': /mcp.*write.*host-mediated.*Change held · suspicious/s,
@@ -213,6 +228,27 @@ describe('the catalog', () => {
     await page.waitForURL('**/console/tools/System.Time')
   })
 
+  it('goes from the search to what it found without another key, and comes back to it', async () => {
+    const page = await open()
+    const focused = () => page.evaluate('document.activeElement?.querySelector(".tool-name")?.textContent')
+    await page.keyboard.press('/')
+    await page.keyboard.type('send mess')
+    await page.keyboard.press('ArrowDown')
+    await expect.poll(focused).toBe('SMS.Send')
+    await page.keyboard.press('ArrowDown')
+    await expect.poll(focused).toBe('Gmail.SendEmail')
+    await search(page).fill('time')
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**/console/tools/System.Time')
+    await page.goBack()
+    await status(page, /^1 found/).waitFor()
+    expect(await search(page).inputValue()).toBe('time')
+    await search(page).fill('nothing is called so')
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('ArrowDown')
+    await page.getByRole('heading', { name: /^No tool with "nothing/ }).waitFor()
+  })
+
   it('says what will appear where there is nothing yet, and leads there', async () => {
     const page = await collet.page({ as: 'operator' })
     const nothing = { tools: [], sources: {}, requirements: [], changes: {} }
@@ -230,6 +266,8 @@ describe('the catalog', () => {
     expect(await rowOf(page, 'Gmail.SendEmail').innerText()).toMatch(/Connect google/)
     await checkAxe(page, 'the catalog on a phone')
     await shoot(page, 'catalog-390')
+    // Where there is no room for a name, its end is what is read.
+    expect(await page.evaluate(ENDS_WITHIN)).toEqual([false, true])
     await choose(page, 'Health', 'unavailable')
     await rowOf(page, 'tracker.create_comment').waitFor()
     expect(await names(page)).toEqual(['tracker.create_comment'])

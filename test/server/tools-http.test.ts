@@ -74,6 +74,8 @@ describe('who sees which tools', () => {
       const { json } = await server.ask('/tools', { key: `k-${name}` })
       const served = new Set(json.items.map(({ id }: { id: string }) => id.split('@')[0]))
       expect(idsOf(await list(`k-${name}`)).toSorted()).toEqual([...served].toSorted())
+      const count = await server.ask('/admin/tool-count', { key: `k-${name}` })
+      expect(count.json).toEqual({ count: served.size })
     }
     expect(rowOf(await list('k-root'), 'Mail.Send')).toMatchObject({
       version: '2.0.0',
@@ -112,6 +114,7 @@ describe('who sees which tools', () => {
 
   it('needs a good credential where callers need one', async () => {
     expect((await server.ask('/admin/tools')).status).toBe(401)
+    expect((await server.ask('/admin/tool-count')).status).toBe(401)
     expect((await list('k-wrong')).status).toBe(401)
     expect((await server.ask('/admin/tools/Open.Say')).status).toBe(401)
   })
