@@ -21,12 +21,6 @@ const CUT_NAMES = `[...document.querySelectorAll('.places .name')]
   .filter((name) => name.scrollWidth > name.clientWidth)
   .map((name) => name.textContent)`
 
-/** How far the document goes beyond the window, down and to the right. */
-const OVERFLOW = `[
-  Math.max(0, document.documentElement.scrollHeight - innerHeight),
-  Math.max(0, document.documentElement.scrollWidth - innerWidth),
-]`
-
 /** What a browser says of files that do not come. */
 const MISSING_FILES = [/Failed to load resource/, /PartNotLoaded/, /dynamically imported/, /ERR_/]
 
@@ -47,50 +41,6 @@ describe('the frame of the console, open', () => {
     expect(await pathOf(page)).toMatch(/^\/console/)
     const answer = await fetch(collet.url, { headers: { accept: 'application/json' } })
     expect(answer.headers.get('content-type')).toContain('json')
-  })
-
-  // Browsers of tests hide their scrollbars, so that a second one is not seen in a picture.
-  it.each([
-    [1280, 800],
-    [390, 844],
-  ])('scrolls within its pages, never as a whole, at %i by %i', async (width, height) => {
-    const page = await collet.page({ path: '/catalog', as: 'operator', width, height })
-    for (const path of [
-      'start',
-      'catalog',
-      'tools/Echo.Say',
-      'calls',
-      'approvals',
-      'connections',
-      'settings',
-    ]) {
-      await page.goto(`${collet.url}/console/${path === 'start' ? '' : path}`)
-      await heading(page, '').first().waitFor()
-      await page.locator('main').waitFor()
-      expect(await page.evaluate(OVERFLOW), path).toEqual([0, 0])
-    }
-  })
-
-  it('has the person on the line of the title on the smallest phone too', async () => {
-    const page = await collet.page({ path: '/connections', as: 'operator', width: 360, height: 740 })
-    const middles = await Promise.all(
-      [heading(page, 'Connections'), page.getByRole('button', { name: /operator/ })].map(async (part) => {
-        const { y, height } = (await part.boundingBox()) ?? { y: Number.NaN, height: 0 }
-        return y + height / 2
-      }),
-    )
-    expect(Math.abs((middles[0] ?? 0) - (middles[1] ?? 0))).toBeLessThan(4)
-    expect(middles[0]).toBeLessThan(48)
-    await page.getByRole('textbox', { name: 'Add a source' }).waitFor()
-  })
-
-  it('counts the tools wherever one begins, without reading them all', async () => {
-    const page = await collet.page({ path: '/settings', as: 'operator' })
-    const asked: string[] = []
-    page.on('request', (request) => asked.push(new URL(request.url()).pathname))
-    await page.reload()
-    await page.getByRole('link', { name: 'Catalog 1 tool' }).waitFor()
-    expect(asked).not.toContain('/admin/tools')
   })
 
   it('goes everywhere with the palette', async () => {
