@@ -8,6 +8,7 @@ import { checkAxe, shoot, useConsole } from './harness.ts'
 const XSS = '<img src=x onerror="document.title=`owned`">'
 const AGENT = 'a'.repeat(40)
 const VIEWER = 'b'.repeat(40)
+const CLERK = 'c'.repeat(40)
 const CHANGING = 'changing.mjs'
 const PROGRAM = 'node_modules/@modelcontextprotocol/server-everything/dist/index.js'
 const oauth = await startAuthorizationServer()
@@ -65,6 +66,7 @@ export default {
   auth: { apiKeys: [
     { id: 'agent', key: '${AGENT}', scopes: ['admin:secrets'] },
     { id: 'viewer', key: '${VIEWER}' },
+    { id: 'clerk', key: '${CLERK}', tenant: 'acme', scopes: ['admin:sources', 'admin:pins', 'admin:secrets'] },
   ] },
   oauth: { providers: { mail: { issuer: '${oauth.issuer}', clientId: 'collet', clientSecret: '${CLIENT_SECRET}', alwaysScopes: ['openid', 'offline_access'], parameters: { prompt: 'consent' } } } },
   sources: {
@@ -283,10 +285,54 @@ describe('Connections', () => {
     expect(await call()).toContain('needs authorization from mail')
   })
 
-  it('says which scope is missing; on a phone everything is there', async () => {
-    const viewer = await console_.page({ path: '/connections', as: { key: VIEWER } })
-    await viewer.getByText(/scope admin:sources/).waitFor()
-    await viewer.getByText(/scope admin:secrets/).waitFor()
+  it('says what it takes to see a part, offers nothing that would be refused, and asks for none of it', async () => {
+    const secret = { name: 'SMS_KEY', value: 'the very secret', principal: 'key:viewer' }
+    const set = await console_.admin('/admin/secrets', { method: 'POST', body: JSON.stringify(secret) })
+    expect(set.status).toBe(200)
+    const page = await console_.page({ path: '/connections', as: { key: VIEWER } })
+    const refused: string[] = []
+    page.on('response', (response) => {
+      if (response.status() === 403) refused.push(response.url())
+    })
+    await page.goto(`${console_.url}/console/connections?set=SMS_KEY&add=node`)
+    await page.getByText('This needs the scope admin:sources').waitFor()
+    await page.getByText('This needs the scope admin:secrets').waitFor()
+    await page.getByText('You are viewer, and hold no scopes').first().waitFor()
+    await page.getByText('1 tool needs it · 0 connections').waitFor()
+    expect(await page.getByText('SMS_KEY').count()).toBe(0)
+    for (const name of ['Add source', 'Secret', 'Set']) expect(await button(page, name).count()).toBe(0)
+    await checkAxe(page, 'connections without a scope')
+    // Everybody may connect themselves, and nobody else.
+    await button(page, 'Connect').click()
+    expect(await page.getByLabel('Whose access').getAttribute('readonly')).not.toBeNull()
+    await button(page, 'Make link').click()
+    await page.getByRole('link', { name: 'Go to mail' }).waitFor()
+    expect(refused).toEqual([])
+
+    const clerk = await console_.page({ path: '/connections', as: { key: CLERK } })
+    await clerk.getByText('Your credential is for the tenant acme.').waitFor()
+    await clerk.getByText('Set for nobody of your tenant · SMS.Send needs it').waitFor()
+    expect(await button(clerk, 'Add source').count()).toBe(0)
+    const { secrets } = JSON.parse(await (await console_.admin('/admin/secrets')).text())
+    await console_.admin(`/admin/secrets/${secrets[0].ref}`, { method: 'DELETE' })
+  })
+
+  it('opens what the page of a tool leads to', async () => {
+    const page = await console_.page({ path: '/tools/SMS.Send', as: { key: AGENT } })
+    await page.getByRole('link', { name: 'Set secret' }).click()
+    const dialog = page.getByRole('dialog')
+    expect(await dialog.getByLabel('Name').inputValue()).toBe('SMS_KEY')
+    expect(await dialog.getByLabel('Whose').inputValue()).toBe('key:agent')
+    await button(page, 'Cancel').click()
+    await page.waitForURL('**/console/connections')
+    const operator = await console_.page({ path: '/tools/Mail.List', as: 'operator' })
+    await operator.getByRole('link', { name: 'Connect', exact: true }).click()
+    await operator.getByRole('heading', { name: 'Connect mail' }).waitFor()
+    await button(operator, 'Cancel').click()
+    await operator.waitForURL('**/console/connections')
+  })
+
+  it('has everything on a phone', async () => {
     const phone = await console_.page({ path: '/connections', as: 'operator', width: 390, height: 844 })
     await card(phone, 'Tracker').getByText('What to do.').waitFor()
     await checkAxe(phone, 'connections on a phone')

@@ -158,7 +158,7 @@ describe('a look before a source is added', () => {
     const { settings, stream } = await start({})
     const target = `${process.execPath} -e "${script}" -- --token=hush`
     const text = await (await stream({ target }, AbortSignal.timeout(20_000))).text()
-    expect(text).toContain('was started, but does not answer as an MCP server')
+    expect(text).toContain('was started. The MCP server does not answer: it exited with code 0.')
     expect(readFileSync(file, 'utf8')).toBe('x')
     const { store: url, dataFolder, masterKey } = settings
     const store = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
@@ -177,6 +177,23 @@ describe('a look before a source is added', () => {
     const [, failed = ''] = text.split('event: failed')
     expect(JSON.parse(failed.replace(/^\s*data: /, '')).message).toContain(words)
     expect(text).not.toMatch(/is not MCP|It is an MCP server/)
+  })
+
+  it.each([
+    ['/nowhere/nope.js', "its last words: Error: Cannot find module '/nowhere/nope.js'."],
+    [
+      `-e "console.error('ENOENT, says the program'); process.exit(3)"`,
+      'code 3; its last words: ENOENT, says the program.',
+    ],
+  ])('says why a program ended, without the places in its code: node %s', async (args, words) => {
+    const { stream } = await start({})
+    const text = await (
+      await stream({ target: `${process.execPath} ${args}` }, AbortSignal.timeout(20_000))
+    ).text()
+    const [, failed = ''] = text.split('event: failed')
+    const { message } = JSON.parse(failed.replace(/^\s*data: /, ''))
+    expect(message).toMatch(/^\S+ was started\. The MCP server does not answer: it exited with code \d; /)
+    expect(message.endsWith(words), message).toBe(true)
   })
 
   it('finds what a document is, and refuses what is no target', async () => {

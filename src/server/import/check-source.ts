@@ -110,10 +110,10 @@ async function* takeSteps(
   const file = fileOf(options)
   if (url === undefined && program === undefined && file !== undefined) yield findFile(file, world)
   const { tools, warnings } = await source.discover(signal)
-  yield `It offers ${tools.length} ${tools.length === 1 ? 'tool' : 'tools'}`
+  yield `It offers ${countOf(tools.length, 'tool')}`
   yield view === undefined
     ? 'They can be read'
-    : `${view.tools} served, ${view.waiting} waiting for a decision${warnings.length === 0 ? '' : `; ${warnings.length} warnings`}`
+    : `${view.tools} served, ${view.waiting} waiting for a decision${warnings.length === 0 ? '' : `; ${countOf(warnings.length, 'warning')}`}`
   return undefined
 }
 
@@ -215,4 +215,8 @@ function adviceFor(step: StepName, error: unknown, options: SourceOptions): stri
     case 'definitions':
       return 'Look at the warnings of the source: collet sources --json.'
   }
+}
+
+function countOf(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
 }

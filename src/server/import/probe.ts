@@ -338,7 +338,7 @@ export function createImportFetch(typed: string | undefined): GuardedFetch {
   })
 }
 
-type Preview =
+export type Preview =
   | { readonly kind: 'seen'; readonly discovery: Discovery; readonly reason?: string }
   /** Its options are wrong. */
   | { readonly kind: 'refused'; readonly problems: readonly string[] }

@@ -8,7 +8,7 @@ import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { badRequest } from '#server/admin/access'
 import { type Detection, detectFile, detectUrl, foundCommand, suggestKey } from './detect.ts'
-import { createImportFetch, type FoundSource, previewSource, stderrLogger } from './probe.ts'
+import { createImportFetch, type FoundSource, type Preview, previewSource, stderrLogger } from './probe.ts'
 
 interface ProbeOptions {
   readonly clock: Clock
@@ -131,11 +131,10 @@ async function look(
       signal,
     })
     if (preview.kind !== 'seen') {
-      const why = preview.kind === 'refused' ? preview.problems.join('; ') : preview.why
       const message = isProgram
-        ? programFailure(cleanText(command), why)
-        : `It is ${found.what}, but its tools cannot be read: ${why}`
-      return tell('failed', { message, seen: [] })
+        ? programFailure(cleanText(command), preview)
+        : `It is ${found.what}, but its tools cannot be read: ${whyOf(preview)}`
+      return tell('failed', { message: sentence(message), seen: [] })
     }
     tell('found', renderFound(found, preview.discovery))
   } finally {
@@ -143,10 +142,21 @@ async function look(
   }
 }
 
-function programFailure(program: string, why: string): string {
-  return /\bENOENT\b/.test(why)
-    ? `There is no program ${program} on the machine of the server. Install it there, or write its whole path.`
-    : `${program} was started, but does not answer as an MCP server: ${why}`
+type Failed = Exclude<Preview, { kind: 'seen' }>
+
+function programFailure(program: string, preview: Failed): string {
+  if (preview.kind === 'failed' && preview.lacks === 'program')
+    return `There is no program ${program} on the machine of the server. Install it there, or write its whole path.`
+  return preview.kind === 'failed' ? `${program} was started. ${preview.why}` : whyOf(preview)
+}
+
+function whyOf(preview: Failed): string {
+  return preview.kind === 'refused' ? preview.problems.join('; ') : preview.why
+}
+
+/** What a program or a server wrote may end in anything. */
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`
 }
 
 async function detectHere(target: string, folder: string, tell: Looking['tell']): Promise<Detection> {

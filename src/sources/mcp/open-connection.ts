@@ -74,7 +74,7 @@ function explained(
     return isLate ? new UpstreamLacks('time', late, { cause: error }) : error
   const { ownEnding, lastWords } = transport
   if (!isLate && ownEnding === undefined) return error
-  const why = ownEnding === undefined ? late : `The program does not run: ${ownEnding}`
+  const why = ownEnding ?? late
   const silent = ownEnding === undefined ? '; it wrote nothing to stderr' : ''
   const said = lastWords === '' ? silent : `; its last words: ${lastWords}`
   const text = `${why}${said}`

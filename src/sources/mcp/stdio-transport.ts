@@ -10,7 +10,9 @@ import { isWireArray, isWireObject } from './connection.ts'
 /** How long a program gets to leave by itself, and then once more after being asked to. */
 const GRACE_MS = 1000
 const MOST_STDERR_LINE = 2000
-const KEPT_STDERR = 600
+/** Room for a stack trace, whose head says what happened. */
+const KEPT_STDERR = 8_000
+const LONGEST_LAST_WORDS = 600
 const CLOSED_BY_US = 'it was closed by us'
 
 interface StdioTransportOptions extends ChildCommand {
@@ -41,7 +43,7 @@ export class StdioTransport implements Transport {
   /** Messages of one chunk at most: while some wait, nothing more is read. */
   readonly #arrived: JSONRPCMessage[] = []
   #isHolding = false
-  /** Last words, for the one who asks why it died. */
+  /** The end of its stderr, for the one who asks why it died. */
   #lastWords = ''
   #ending: string | undefined
 
@@ -71,9 +73,9 @@ export class StdioTransport implements Transport {
     return this.ownEnding !== undefined && this.#child?.exitCode === 0
   }
 
-  /** The end of what it wrote to stderr. */
+  /** What it wrote to stderr in the end, without the places in its code. */
   get lastWords(): string {
-    return this.#lastWords.trim()
+    return lastWordsIn(this.#lastWords)
   }
 
   async start(): Promise<void> {
@@ -221,6 +223,26 @@ export class StdioTransport implements Transport {
     this.#lastWords = `${this.#lastWords}${text}`.slice(-KEPT_STDERR)
     this.#options.log.debug({ stderr: text.slice(0, MOST_STDERR_LINE).trimEnd() }, 'The MCP server says')
   }
+}
+
+/** `Error: …`, `TypeError [ERR_X]: …`, `ModuleNotFoundError: …`, `Exception in thread "main" java.io.IOException: …` */
+const NAMES_ERROR = /^(?:\S.* )?[\w.$]*(?:Error|Exception)(?: \[\w+\])?: /
+/** What runtimes put around an error: frames, lines of code, its members, and their own version. */
+const AROUND_ERROR = /^(?:\s|[{}\])]*$|Node\.js v)/
+const FRAME = /^\s+at \S/
+
+/** From the line that names the last error on; of other texts the end, in whole lines where they are short enough. */
+function lastWordsIn(stderr: string): string {
+  const lines = stderr.split('\n').filter((line) => line.trim() !== '' && !FRAME.test(line))
+  const start = lines.findLastIndex((line) => NAMES_ERROR.test(line))
+  if (start !== -1) {
+    const said = lines.slice(start).filter((line) => !AROUND_ERROR.test(line))
+    return said.join('\n').slice(0, LONGEST_LAST_WORDS).trim()
+  }
+  const text = lines.join('\n')
+  const end = text.slice(-LONGEST_LAST_WORDS)
+  const isCut = end.length < text.length && end.includes('\n')
+  return (isCut ? end.slice(end.indexOf('\n')) : end).trim()
 }
 
 /** A line may be as long, and hold as much JSON, as the bounds of the moment it begins. */

@@ -87,6 +87,9 @@ export interface Provider {
   readonly connections: readonly Omit<Credential, 'kind' | 'name'>[]
 }
 
+/** What it takes to see, set and forget what is in the vault. */
+export const SECRETS_SCOPE = 'admin:secrets'
+
 const LOOK_AGAIN_MS = 5000
 
 export const sourcesQuery = queryOptions({

@@ -1,9 +1,10 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { ApiError } from '../../api/client.ts'
+import { holdsServerScope, useSession } from '../../api/session.ts'
 import { useEcho } from '../../app/echo.tsx'
+import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
-import { Empty, Failed, Loading } from '../../parts/states.tsx'
+import { Failed, Loading } from '../../parts/states.tsx'
 import { AddSource } from './add-source.tsx'
 import { type Pin, pinsQuery, type Source, sourcesQuery } from './connection-data.ts'
 import { NeedsYou } from './needs-you.tsx'
@@ -12,11 +13,18 @@ import { Secrets } from './secrets.tsx'
 import { SourceList } from './source-list.tsx'
 import './connections.css'
 
-/** Where tools come from and what they are handed: what needs a person first, then sources, providers and secrets. */
+const SCOPE = 'admin:sources'
+
+/**
+ * Where tools come from and what they are handed: what needs a person first, then sources, providers and secrets. Whoever may not see
+ * a part is told what it takes, and nothing is asked of the server for them.
+ */
 export function ConnectionsPage(): ReactNode {
   const client = useQueryClient()
-  const sources = useQuery(sourcesQuery)
-  const pins = useQuery(pinsQuery)
+  const principal = useSession()?.principal
+  const seesSources = holdsServerScope(principal, SCOPE)
+  const sources = useQuery({ ...sourcesQuery, enabled: seesSources })
+  const pins = useQuery({ ...pinsQuery, enabled: holdsServerScope(principal, 'admin:pins') })
   useEcho(echoOf(sources.data ?? [], pins.data ?? []))
   const changed = (): void => {
     void client.invalidateQueries({ queryKey: ['connections'] })
@@ -25,16 +33,24 @@ export function ConnectionsPage(): ReactNode {
     for (const queryKey of [['tools'], ['tool'], ['start']]) void client.invalidateQueries({ queryKey })
   }
   return (
-    <Page title="Connections" actions={<AddSource known={sources.data ?? []} onAdded={changed} />}>
+    <Page
+      title="Connections"
+      actions={seesSources && <AddSource known={sources.data ?? []} onAdded={changed} />}
+    >
       <div className="conn">
-        {sources.data !== undefined && (
-          <NeedsYou sources={sources.data} pins={pins.data ?? []} onChanged={changed} />
+        {(sources.data !== undefined || !seesSources) && (
+          <NeedsYou sources={sources.data ?? []} pins={pins.data ?? []} onChanged={changed} />
         )}
         <section aria-labelledby="src">
-          {sources.data === undefined ? (
+          {sources.data !== undefined ? (
+            <SourceList sources={sources.data} pins={pins.data} onChanged={changed} />
+          ) : seesSources ? (
             <NotThere error={sources.error} onRetry={() => void sources.refetch()} />
           ) : (
-            <SourceList sources={sources.data} pins={pins.data} onChanged={changed} />
+            <>
+              <h2 id="src">Sources</h2>
+              <NeedsScope scope={SCOPE} />
+            </>
           )}
         </section>
         <div className="pair">
@@ -56,13 +72,6 @@ function echoOf(sources: readonly Source[], pins: readonly Pin[]): string {
 
 function NotThere({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }): ReactNode {
   if (error === null) return <Loading what="sources" />
-  if (error instanceof ApiError && error.status === 403)
-    return (
-      <>
-        <h2 id="src">Sources</h2>
-        <Empty title="Sources are for others">{error.message}</Empty>
-      </>
-    )
   return (
     <Failed what="Sources could not be read" error={error} safe="They go on as they are." onRetry={onRetry} />
   )

@@ -97,11 +97,18 @@ function after(before: Probing, { type, data }: LiveEvent): Probing {
     }
     case 'failed': {
       const { message, seen }: { message: string; seen: readonly string[] } = JSON.parse(data)
-      return { kind: 'failed', message, seen, lines }
+      return { kind: 'failed', message, seen, lines: onceOf(lines) }
     }
     default:
       return before
   }
+}
+
+/** A program that ends at the first question is started once more, as an older one, and mostly says the same again. */
+export function onceOf(lines: readonly string[]): readonly string[] {
+  const half = lines.slice(0, lines.length / 2)
+  const isTwice = lines.length % 2 === 0 && half.every((line, at) => line === lines[half.length + at])
+  return isTwice ? half : lines
 }
 
 function textIn(data: string): string {

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { useSession } from '../../api/session.ts'
+import { holdsScope, useSession } from '../../api/session.ts'
+import { useSearchState } from '../../app/search-state.ts'
 import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
 import { Code, CodeLine } from '../../parts/code.tsx'
@@ -19,6 +20,7 @@ import {
   type Provider,
   providerLines,
   providersQuery,
+  SECRETS_SCOPE,
 } from './connection-data.ts'
 
 /** OAuth providers of the config, who is connected, and a way to connect; and those that tools need and the config has not. */
@@ -54,9 +56,22 @@ export function Providers({ onChanged }: { readonly onChanged: () => void }): Re
   )
 }
 
+/** Whether the dialog of a provider is open. The page of a tool leads here with the one that the tool needs. */
+function useOpened(id: string): readonly [boolean, (isOpen: boolean) => void] {
+  const [{ connect }, changeAddress] = useSearchState()
+  const [isOpen, setOpen] = useState(connect === id)
+  return [
+    isOpen,
+    (next) => {
+      setOpen(next)
+      if (!next) changeAddress({ connect: undefined })
+    },
+  ]
+}
+
 /** People cannot be sent there before the config says where it is and who asks. */
 function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readonly string[] }): ReactNode {
-  const [isOpen, setOpen] = useState(false)
+  const [isOpen, setOpen] = useOpened(id)
   const server = useSession()?.server
   return (
     <li>
@@ -100,7 +115,8 @@ interface ProviderItemProps {
 
 function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
   const { id, at, tools, connections, can_connect: canConnect } = provider
-  const [isOpen, setOpen] = useState(false)
+  const [isOpen, setOpen] = useOpened(id)
+  const mayForget = holdsScope(useSession()?.principal, SECRETS_SCOPE)
   const [leaving, setLeaving] = useState<Provider['connections'][number]>()
   return (
     <li>
@@ -123,7 +139,13 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
               ) : (
                 <span className="dim">{formatClock(connection.updated_at)}</span>
               )}
-              <Button isSmall kind="danger" writes onClick={() => setLeaving(connection)}>
+              <Button
+                isSmall
+                kind="danger"
+                writes
+                off={mayForget ? undefined : `This needs the scope ${SECRETS_SCOPE}.`}
+                onClick={() => setLeaving(connection)}
+              >
                 Disconnect…
               </Button>
             </li>
@@ -138,7 +160,7 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
       >
         Connect
       </Button>
-      <Dialog title={`Connect ${id}`} isOpen={isOpen} onClose={() => setOpen(false)}>
+      <Dialog title={`Connect ${id}`} isOpen={isOpen && canConnect} onClose={() => setOpen(false)}>
         <ConnectForm provider={provider} onDone={() => setOpen(false)} />
       </Dialog>
       <ConfirmDialog
@@ -167,6 +189,7 @@ function ConnectForm({
 }): ReactNode {
   const session = useSession()
   const isOperator = session?.principal?.isOperator === true && session.principal.id === 'operator'
+  const isForAnybody = holdsScope(session?.principal, SECRETS_SCOPE)
   const [principal, setPrincipal] = useState(isOperator ? 'key:' : (session?.principal?.id ?? ''))
   const [tenant, setTenant] = useState(session?.principal?.tenant ?? '')
   const [url, setUrl] = useState<string>()
@@ -200,7 +223,12 @@ function ConnectForm({
       </p>
       <TextField
         label="Whose access"
-        note="the caller that may use it"
+        note={
+          isForAnybody
+            ? 'the caller that may use it'
+            : `yours; for others it takes the scope ${SECRETS_SCOPE}`
+        }
+        readOnly={!isForAnybody}
         error={failure}
         isMono
         value={principal}

@@ -1,7 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { ApiError } from '../../api/client.ts'
-import { useSession } from '../../api/session.ts'
+import { holdsScope, useSession } from '../../api/session.ts'
+import { NeedsScope } from '../../app/needs-scope.tsx'
+import { useSearchState } from '../../app/search-state.ts'
 import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog, Dialog, DialogForm } from '../../parts/dialog.tsx'
@@ -11,35 +12,59 @@ import { Icon } from '../../parts/icon.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type Credential, forget, neededBy, needsQuery, secretsQuery, setSecret } from './connection-data.ts'
+import {
+  type Credential,
+  forget,
+  neededBy,
+  needsQuery,
+  SECRETS_SCOPE,
+  secretsQuery,
+  setSecret,
+} from './connection-data.ts'
 
 /** Values that tools are handed. They go in and never come out again. */
-export function Secrets({ onChanged }: { readonly onChanged: () => void }): ReactNode {
+export function Secrets(props: SecretsProps): ReactNode {
+  if (holdsScope(useSession()?.principal, SECRETS_SCOPE)) return <SecretList {...props} />
+  return (
+    <section aria-labelledby="sec">
+      <h2 id="sec">Secrets</h2>
+      <NeedsScope scope={SECRETS_SCOPE} />
+    </section>
+  )
+}
+
+interface SecretsProps {
+  readonly onChanged: () => void
+}
+
+function SecretList({ onChanged }: SecretsProps): ReactNode {
   const found = useQuery(secretsQuery)
   const needs = useQuery(needsQuery)
-  const [setting, setSetting] = useState<Setting>()
+  // The page of a tool leads here with what the tool needs.
+  const [{ set = '' }, changeAddress] = useSearchState()
+  const [setting, setSetting] = useState<Setting | undefined>(set === '' ? undefined : settingOf(set))
   const [leaving, setLeaving] = useState<Credential>()
+  const isOperator = useSession()?.principal?.isOperator === true
   const secrets = (found.data ?? []).filter(({ kind }) => kind === 'secret')
-  const needed = needs.data === undefined ? [] : [...neededBy(needs.data, 'secret')]
+  // What nobody has is known only from the whole list.
+  const needed =
+    needs.data === undefined || found.data === undefined ? [] : [...neededBy(needs.data, 'secret')]
   const unset = needed.filter(([name]) => !secrets.some((secret) => secret.name === name))
-  const isRefused = found.error instanceof ApiError && found.error.status === 403
+  const close = (): void => {
+    setSetting(undefined)
+    changeAddress({ set: undefined })
+  }
   return (
     <section aria-labelledby="sec">
       <div className="sec-head">
         <h2 id="sec" className="grow">
           Secrets
         </h2>
-        <Button
-          isSmall
-          icon="plus"
-          writes
-          onClick={() => setSetting({ name: '', principal: '', tenant: undefined })}
-        >
+        <Button isSmall icon="plus" writes onClick={() => setSetting(settingOf(''))}>
           Secret
         </Button>
       </div>
-      {isRefused && <p className="soft">{messageOf(found.error)}</p>}
-      {found.error !== null && !isRefused && <Note tone="failed">{messageOf(found.error)}</Note>}
+      {found.error !== null && <Note tone="failed">{messageOf(found.error)}</Note>}
       {found.data !== undefined && secrets.length + unset.length === 0 && (
         <p className="soft">None. A tool that needs one says so in the catalog.</p>
       )}
@@ -49,9 +74,12 @@ export function Secrets({ onChanged }: { readonly onChanged: () => void }): Reac
             <Icon name="key" className="is-parked" />
             <div className="grow">
               <p className="mono strong">{visibleText(name)}</p>
-              <p className="meta is-parked clip">Set for nobody · {tools.join(', ')} needs it</p>
+              <p className="meta is-parked clip">
+                Set for nobody{!isOperator && ' of your tenant'} · {tools.join(', ')}{' '}
+                {tools.length === 1 ? 'needs' : 'need'} it
+              </p>
             </div>
-            <Button isSmall writes onClick={() => setSetting({ name, principal: '', tenant: undefined })}>
+            <Button isSmall writes onClick={() => setSetting(settingOf(name))}>
               Set
             </Button>
           </li>
@@ -83,10 +111,8 @@ export function Secrets({ onChanged }: { readonly onChanged: () => void }): Reac
           </li>
         ))}
       </ul>
-      <Dialog title="Set a secret" isOpen={setting !== undefined} onClose={() => setSetting(undefined)}>
-        {setting !== undefined && (
-          <SecretForm setting={setting} onDone={() => setSetting(undefined)} onChanged={onChanged} />
-        )}
+      <Dialog title="Set a secret" isOpen={setting !== undefined} onClose={close}>
+        {setting !== undefined && <SecretForm setting={setting} onDone={close} onChanged={onChanged} />}
       </Dialog>
       <ConfirmDialog
         title={`Forget ${leaving?.name ?? ''}?`}
@@ -110,6 +136,11 @@ interface Setting {
   readonly principal: string
   /** Of one that is replaced. */
   readonly tenant: string | undefined
+}
+
+/** One that is set for the first time, for whom is said in the form. */
+function settingOf(name: string): Setting {
+  return { name, principal: '', tenant: undefined }
 }
 
 interface SecretFormProps {

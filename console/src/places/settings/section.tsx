@@ -2,7 +2,7 @@ import type { UseQueryResult } from '@tanstack/react-query'
 import type { FocusEvent, ReactNode } from 'react'
 import { holdsScope, holdsServerScope, useSession } from '../../api/session.ts'
 import { NeedsScope } from '../../app/needs-scope.tsx'
-import { Empty, Failed, Loading } from '../../parts/states.tsx'
+import { Failed, Loading } from '../../parts/states.tsx'
 
 /** One part of the page. Whoever lacks the scope sees which one it is; nothing is asked of the server for them. */
 export function Section(props: SectionProps): ReactNode {
@@ -22,15 +22,7 @@ export function Section(props: SectionProps): ReactNode {
         </h2>
         {isAllowed && actions}
       </div>
-      {isAllowed ? (
-        children
-      ) : holdsScope(principal, scope) ? (
-        <Empty title="This is for the whole server">
-          Your credential is for the tenant {principal?.tenant}. Ask whoever runs the server.
-        </Empty>
-      ) : (
-        <NeedsScope scope={scope} />
-      )}
+      {isAllowed ? children : <NeedsScope scope={scope} />}
     </section>
   )
 }

@@ -33,11 +33,16 @@ export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactN
           </li>
         ))}
       </ul>
-      {principal !== null && (
-        <Link className="link meta" to="/connections">
-          Open connections
-        </Link>
-      )}
+      {principal !== null &&
+        (session?.server.isOpen === true ? (
+          <Link className="link meta" to="/settings" hash="keys">
+            Make a key
+          </Link>
+        ) : (
+          <Link className="link meta" to="/connections">
+            Open connections
+          </Link>
+        ))}
     </div>
   )
 }

@@ -2,7 +2,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect } from 'react'
 import { request } from '../../api/client.ts'
-import { useSession } from '../../api/session.ts'
+import { holdsScope, useSession } from '../../api/session.ts'
+import { quoted } from '../../app/commands.ts'
 import { Button, CopyButton } from '../../parts/button.tsx'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 import { messageOf } from '../../parts/states.tsx'
@@ -10,6 +11,7 @@ import type { Requirement, ToolDetails } from './tool-data.ts'
 
 /** What it needs besides its input, whether that is there, and how to give it. */
 export function Needs({ tool }: { readonly tool: ToolDetails }): ReactNode {
+  const isOpen = useSession()?.server.isOpen === true
   return (
     <section aria-labelledby="needs-h" id="needs">
       <h2 id="needs-h">What it needs</h2>
@@ -23,14 +25,35 @@ export function Needs({ tool }: { readonly tool: ToolDetails }): ReactNode {
               <div className="grow">
                 <p className="strong">{titleOf(need)}</p>
                 <p className="meta dim">{[...need.scopes, stateOf(need)].join(' · ')}</p>
-                {need.state !== 'met' && <p className="meta soft">{need.connect.says}</p>}
+                {isOpen && need.kind !== 'user' ? (
+                  <p className="meta soft">{WITHOUT_KEYS}</p>
+                ) : (
+                  need.state !== 'met' && <p className="meta soft">{need.connect.says}</p>
+                )}
               </div>
-              <Connect need={need} />
+              {isOpen ? <SendAlong need={need} tool={tool} /> : <Connect need={need} />}
             </li>
           ))}
         </ul>
       )}
     </section>
+  )
+}
+
+/** Nothing is kept for callers who cannot be told apart, so that neither a secret nor a consent would reach their calls. */
+const WITHOUT_KEYS =
+  'Calls without a key have no vault. Send it with the call; or make a key for the caller and set it for that key: from then on this server wants keys.'
+
+function SendAlong({ need, tool }: { readonly need: Requirement; readonly tool: ToolDetails }): ReactNode {
+  if (need.kind === 'user') return null
+  const option = need.kind === 'oauth' ? '--token' : '--secret'
+  return (
+    <CopyButton
+      text={`collet call ${tool.id} ${option} ${quoted(`${need.id}=VALUE`)}`}
+      label={`Copy command that sends ${need.id}`}
+    >
+      Copy command
+    </CopyButton>
   )
 }
 
@@ -59,8 +82,8 @@ function stateOf({ kind, state }: Requirement): string {
 }
 
 /**
- * A caller gives access to its own account right here. Everything else is given in Connections; a command does the same for those who
- * are not signed in.
+ * A caller gives access to its own account right here. Everything else is given in Connections, by those who may; a command does the
+ * same for the others, or for whom they ask.
  */
 function Connect({ need }: { readonly need: Requirement }): ReactNode {
   const principal = useSession()?.principal ?? null
@@ -72,10 +95,17 @@ function Connect({ need }: { readonly need: Requirement }): ReactNode {
     need.state !== 'per_user'
   )
     return <ConnectAccount need={need} />
-  if (principal !== null)
+  if (principal !== null && need.kind === 'oauth')
     return (
-      <Link className="btn sm" to="/connections">
-        {need.kind === 'oauth' ? 'Connect' : need.state === 'met' ? 'Replace secret' : 'Set secret'}
+      <Link className="btn sm" to="/connections" search={{ connect: need.id }}>
+        Connect
+      </Link>
+    )
+  // What is of a user is set with a command that names the user.
+  if (holdsScope(principal, 'admin:secrets') && need.state !== 'per_user')
+    return (
+      <Link className="btn sm" to="/connections" search={{ set: need.id }}>
+        {need.state === 'met' ? 'Replace secret' : 'Set secret'}
       </Link>
     )
   if (need.connect.command === null) return null
