@@ -171,19 +171,26 @@ function sliceOf(row: Row, name: 'outcome' | 'late'): Slice | undefined {
  * An outcome as it is stored. A value keeps the bytes it is answered with: `+<duration>\n<value>`, without a duration that nobody knows; one that was also
  * shown is `*<json>`, a failure `-<json>`.
  */
+/**
+ * A value stands in it as it is, after its length: where a text lies in its group is written in the open, and a shorter or a longer piece
+ * of it must not pass for another value.
+ */
 export function outcomeToText(outcome: Outcome): string {
   if (!outcome.ok) return `-${JSON.stringify(outcome)}`
   if (outcome.shown !== undefined) return `*${JSON.stringify(outcome)}`
-  return `+${outcome.durationMs ?? ''}\n${outcome.valueJson}`
+  const { durationMs = '', valueJson } = outcome
+  return `+${durationMs},${valueJson.length}\n${valueJson}`
 }
 
 function outcomeFromText(text: string): Outcome {
   if (text.startsWith('+')) {
     const end = text.indexOf('\n')
     const valueJson = text.slice(end + 1)
-    return end === 1
-      ? { ok: true, valueJson }
-      : { ok: true, valueJson, durationMs: Number(text.slice(1, end)) }
+    // The first stores wrote no length.
+    const [duration = '', length] = text.slice(1, end).split(',')
+    if (length !== undefined && Number(length) !== valueJson.length)
+      throw new StoreError('unreadable', 'a stored value has another length than it was written with')
+    return duration === '' ? { ok: true, valueJson } : { ok: true, valueJson, durationMs: Number(duration) }
   }
   const outcome: Outcome = JSON.parse(text.slice(1))
   if (outcome.ok === text.startsWith('*')) return outcome

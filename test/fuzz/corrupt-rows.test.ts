@@ -32,7 +32,7 @@ interface Damaged {
   /** Table and column, of tables that have rows. */
   columns(): Promise<readonly (readonly [table: string, column: string])[]>
   /** As it was before any damage. */
-  restore(table: string): Promise<void>
+  restore(): Promise<void>
 }
 
 describe(`SQLite, seed ${SEED}`, () => {
@@ -94,6 +94,7 @@ describe(`PostgreSQL, seed ${SEED}`, () => {
     })
     for (const store of stores) await store.close()
     const ask = async (sql: string) => (await client.query<Record<string, unknown>>(sql)).rows
+    let saved: ReadonlySet<string> = new Set()
     const damaged: Damaged = {
       open: () => database.open(),
       ask,
@@ -105,13 +106,16 @@ describe(`PostgreSQL, seed ${SEED}`, () => {
         for (const { t, c } of all) {
           if ((await ask(`SELECT 1 FROM ${t} LIMIT 1`)).length > 0) full.push([`${t}`, `${c}`])
         }
-        for (const table of new Set(full.map(([t]) => t)))
-          await ask(`CREATE TEMP TABLE saved_${table} AS TABLE ${table}`)
+        saved = new Set(full.map(([t]) => t))
+        for (const table of saved) await ask(`CREATE TEMP TABLE saved_${table} AS TABLE ${table}`)
         return full
       },
-      async restore(table) {
-        await ask(`DELETE FROM ${table}`)
-        await ask(`INSERT INTO ${table} OVERRIDING SYSTEM VALUE SELECT * FROM saved_${table}`)
+      // All of them: to read everything is also to recover, which writes.
+      async restore() {
+        for (const table of saved) {
+          await ask(`DELETE FROM ${table}`)
+          await ask(`INSERT INTO ${table} OVERRIDING SYSTEM VALUE SELECT * FROM saved_${table}`)
+        }
       },
     }
     try {
@@ -148,6 +152,7 @@ async function damageAll(damaged: Damaged, random: Random, times: number, name: 
   if (first === undefined) return
   const before = await attempt(damaged, await idsOf(damaged))
   expect(before.foreign, `${name}, undamaged`).toEqual([])
+  await damaged.restore()
   for (let turn = 0; turn < times; turn += 1) {
     const [table, column] = random.one([first, ...columns])
     const value = random.isLucky(0.3) ? `(SELECT max(x.${column}) FROM ${table} x)` : random.one(DAMAGE_TEXTS)
@@ -167,7 +172,7 @@ async function damageAll(damaged: Damaged, random: Random, times: number, name: 
         )
       }
     }
-    await damaged.restore(table)
+    await damaged.restore()
   }
 }
 

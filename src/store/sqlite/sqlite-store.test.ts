@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { StoreError } from '#core/errors'
 import type { JournalHead } from '#core/journal/events'
 import type { Store } from '#core/ports/store'
 import { attemptAt, sampleCall, success } from '#testing/samples'
@@ -100,6 +101,22 @@ describe('the SQLite store', () => {
     tamper('UPDATE commit_groups SET payload = zeroblob(64) WHERE payload IS NOT NULL')
     expect(() => openStore().find(call)).toThrow(/cannot be decrypted/)
   })
+
+  it.each(['outcome_length - 1', 'outcome_length - 2', 'outcome_length + 1'])(
+    'rule 14: a piece of a sealed value is no value: %s',
+    async (length) => {
+      const store = openStore()
+      const call = sampleCall()
+      const next = sampleCall({ record: 'record-2' })
+      const finished = { state: 'succeeded', outcome: success('1200'), atMs: 2_000 } as const
+      await Promise.all([store.insertFinished(call, finished), store.insertFinished(next, finished)])
+      await close(store)
+      tamper(`UPDATE calls SET outcome_length = ${length} WHERE record = '${call.record}'`)
+      const opened = openStore()
+      expect(() => opened.find(call)).toThrow(StoreError)
+      expect(await opened.find(next)).toMatchObject({ outcome: { valueJson: '1200' } })
+    },
+  )
 
   it('names a file that is not a database', () => {
     writeFileSync(path, 'this is not a database, but it is long enough to be looked at as if it were one')

@@ -108,19 +108,27 @@ function textIn(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** What to do next, where the message itself may not say. */
-function adviceFor(status: number, error: Readonly<Record<string, unknown>>, hasRun: boolean): string {
-  if (status === 422) return 'Nothing ran. What does not fit is marked in the form.'
-  if (status === 401) return 'Nothing ran. Sign in again.'
-  if (!hasRun) {
-    const missing = isRecord(error.missing_requirements) ? error.missing_requirements : {}
-    if (missing.secrets !== undefined || missing.authorization !== undefined)
-      return 'Nothing ran. "What it needs" says how to give it.'
-    if (missing.user_id !== undefined) return 'Nothing ran. Fill in the user id.'
-    return 'Nothing ran.'
-  }
-  if (error.can_retry === true) return 'Nothing took effect. It may be run again.'
-  return 'The tool ran, or may have run. Look at the call before you run it again.'
+/** What to do next, where the message itself may not say. That nothing ran is said once. */
+export function adviceFor(
+  status: number,
+  error: Readonly<Record<string, unknown>>,
+  hasResult: boolean,
+): string {
+  if (hasResult && status !== 422 && status !== 401)
+    return error.can_retry === true
+      ? 'Nothing took effect. It may be run again.'
+      : 'The tool ran, or may have run. Look at the call before you run it again.'
+  const isSaid = /\bNothing (was run|ran)\b/.test(textIn(error.message) ?? '')
+  return [isSaid ? '' : 'Nothing ran.', nextFor(status, error)].filter((part) => part !== '').join(' ')
+}
+
+function nextFor(status: number, error: Readonly<Record<string, unknown>>): string {
+  if (status === 422) return 'What does not fit is marked in the form.'
+  if (status === 401) return 'Sign in again.'
+  const missing = isRecord(error.missing_requirements) ? error.missing_requirements : {}
+  if (missing.secrets !== undefined || missing.authorization !== undefined)
+    return '"What it needs" says how to give it.'
+  return missing.user_id === undefined ? '' : 'Fill in the user id.'
 }
 
 function Result({ answer, ending }: { readonly answer: Answer; readonly ending: Ending }): ReactNode {
@@ -130,7 +138,7 @@ function Result({ answer, ending }: { readonly answer: Answer; readonly ending: 
         <Note tone="failed">
           <b className="said">{visibleText(ending.message ?? '')}</b>
         </Note>
-        <p className="soft">{ending.advice}</p>
+        {ending.advice !== '' && <p className="soft">{ending.advice}</p>}
         {ending.developerMessage !== undefined && (
           <Code text={ending.developerMessage} label="For developers" />
         )}
