@@ -188,11 +188,12 @@ async function usageOf(
     durations: new Map<number, number>(),
   }))
   const durations = new Map<number, number>()
-  const add = ({ bucket: nth, state, tookMs, calls }: UsageRow): void => {
-    const bucket = counted[nth]
+  const add = (row: UsageRow): void => {
+    const { tookMs, calls } = row
+    const bucket = counted[row.bucket]
     if (bucket === undefined) return
     bucket.calls += calls
-    if (isError(state)) bucket.errors += calls
+    if (isError(row)) bucket.errors += calls
     if (tookMs === undefined) return
     const rounded = roundedMs(tookMs)
     for (const counts of [durations, bucket.durations])

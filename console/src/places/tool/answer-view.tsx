@@ -6,7 +6,7 @@ import { formatDuration, shortHash } from '../../parts/format.ts'
 import { Note, StateMark } from '../../parts/meaning.tsx'
 import { Segment } from '../../parts/tabs.tsx'
 import { visibleJson, visibleText } from '../../parts/visible-text.ts'
-import type { Answer, SentCall } from './call/call-wire.ts'
+import { type Answer, runMsIn, type SentCall } from './call/call-wire.ts'
 import { ContentBlocks, contentOf } from './content-blocks.tsx'
 import { otcBody, testOf } from './snippets.ts'
 import { isRecord } from './tool-data.ts'
@@ -78,13 +78,11 @@ interface Ending {
   readonly developerMessage?: string
   /** What to do about it. */
   readonly advice?: string
-  readonly runMs?: number
 }
 
 function endingOf({ status, body, text }: Answer): Ending {
   const result = isRecord(body) && isRecord(body.result) ? body.result : undefined
-  const runMs = typeof result?.duration === 'number' ? { runMs: result.duration } : {}
-  if (result?.success === true) return { isGood: true, word: 'Succeeded', value: result.value, ...runMs }
+  if (result?.success === true) return { isGood: true, word: 'Succeeded', value: result.value }
   const error = isRecord(result?.error) ? result.error : isRecord(body) ? body : {}
   return {
     isGood: false,
@@ -94,7 +92,6 @@ function endingOf({ status, body, text }: Answer): Ending {
       ? {}
       : { developerMessage: textIn(error.developer_message) ?? '' }),
     advice: adviceFor(status, error, result !== undefined),
-    ...runMs,
   }
 }
 
@@ -163,9 +160,9 @@ function Result({ answer, ending }: { readonly answer: Answer; readonly ending: 
   )
 }
 
-/** Time in the tool, and the rest: the way there and back, checking and recording. */
+/** Time in the tool, and the rest: the way there and back, checking and recording. What a person took is named apart from both. */
 function Timing({ answer }: { readonly answer: Answer }): ReactNode {
-  const { runMs } = endingOf(answer)
+  const runMs = runMsIn(answer.body)
   if (runMs === undefined || answer.isReplayed) return null
   const total = Math.max(answer.tookMs, runMs, 0.001)
   const part = Math.max(0.5, (runMs / total) * 100)
@@ -184,6 +181,7 @@ function Timing({ answer }: { readonly answer: Answer }): ReactNode {
       <figcaption className="num">
         <span>run {formatDuration(runMs)}</span>
         <span>check, record, there and back {formatDuration(rest)}</span>
+        {answer.waitedMs !== undefined && <span>waited for approval {formatDuration(answer.waitedMs)}</span>}
       </figcaption>
     </figure>
   )
