@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { resolve } from 'node:path'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-const START_LIMIT_MS = 20_000
+const START_LIMIT_MS = 50_000
 const STOP_LIMIT_MS = 15_000
 
 export interface ServerProcess {
