@@ -67,6 +67,12 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const run = { ...attemptAt(sampleCall(), 1), run: parked.record }
     await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 4_000 })
     assert.equal((await mustFind(store)).state, 'succeeded')
+    // The time of the one who approved it at 2,000 is not counted as the tool's.
+    const { rows } = await store.usage({})
+    assert.deepEqual(
+      rows.map(({ state, tookMs, isWithdrawn }) => [state, tookMs, isWithdrawn]),
+      [['succeeded', 2_000, false]],
+    )
     assert.equal((await store.approvals.resume(parked, GRANT)).kind, 'found')
     assert.deepEqual(await gistOfRun(store, parked.record), [
       'called record-1 1',
@@ -232,6 +238,11 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(ended.length, 1)
     assert.equal(await decide(store, 'key:bob'), 'closed')
     assert.equal(await stateOf(store), 'cancelled')
+    const { rows } = await store.usage({})
+    assert.deepEqual(
+      rows.map(({ state, tookMs, isWithdrawn }) => [state, tookMs, isWithdrawn]),
+      [['failed', undefined, true]],
+    )
     assert.deepEqual((await gistOfRun(store, parked.record)).slice(3), [
       'resolved record-1 cancel cancelled',
       'returned record-1 1 cancelled',

@@ -82,7 +82,7 @@ describe('testTool', () => {
       const result = await testTool(failing, { id })
       return result.ok ? '' : result.error.message
     }
-    expect(await messageOf(1)).toBe('Crm_LookUp failed unexpectedly. For developers: oops')
+    expect(await messageOf(1)).toBe('Crm.LookUp failed unexpectedly. For developers: oops')
     expect(await messageOf(2)).toMatch(/For developers: TypeError: broken$/)
     expect(await messageOf(3)).toContain('{ fetch: async (url) => … }')
     expect(await testTool(failing, { id: 2 })).toMatchObject({ thrown: expect.any(TypeError) })

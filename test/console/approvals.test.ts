@@ -113,6 +113,7 @@ describe('Approvals', () => {
     const page = await console_.page({ path: `/approvals/${id}`, as: bob })
     await button(page, 'Reject').click()
     await page.getByRole('alert').getByText('Say why').waitFor()
+    expect(await page.getByLabel('Reason').and(page.locator(':focus')).count()).toBe(1)
     await page.getByLabel('Reason').fill('Nobody knows eve.')
     await button(page, 'Reject').click()
     await decision(page)

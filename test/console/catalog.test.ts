@@ -81,7 +81,7 @@ describe('the catalog', () => {
     await page.getByText('12 tools you may see').waitFor()
     expect(await names(page)).not.toContain('Private.Key')
     const saying: Readonly<Record<string, RegExp>> = {
-      'Calculator.Add': /Adds two numbers together\..*node-pack.*pure.*none.*never/s,
+      'Calculator.Add': /Adds two numbers together\..*this config.*pure.*none.*never/s,
       'Gmail.SendEmail': /write.*safe-fetch.*conditional.*Connect google.*1\.2\.0/s,
       'SMS.Send': /Set a secret/,
       'github.create_issue': /mcp.*write.*host-mediated.*Change held · suspicious/s,
@@ -211,6 +211,27 @@ describe('the catalog', () => {
     await page.keyboard.press('ArrowUp')
     await page.keyboard.press('Enter')
     await page.waitForURL('**/console/tools/System.Time')
+  })
+
+  it('goes from the search to what it found without another key, and comes back to it', async () => {
+    const page = await open()
+    const focused = () => page.evaluate('document.activeElement?.querySelector(".tool-name")?.textContent')
+    await page.keyboard.press('/')
+    await page.keyboard.type('send mess')
+    await page.keyboard.press('ArrowDown')
+    await expect.poll(focused).toBe('SMS.Send')
+    await page.keyboard.press('ArrowDown')
+    await expect.poll(focused).toBe('Gmail.SendEmail')
+    await search(page).fill('time')
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**/console/tools/System.Time')
+    await page.goBack()
+    await status(page, /^1 found/).waitFor()
+    expect(await search(page).inputValue()).toBe('time')
+    await search(page).fill('nothing is called so')
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('ArrowDown')
+    await page.getByRole('heading', { name: /^No tool with "nothing/ }).waitFor()
   })
 
   it('says what will appear where there is nothing yet, and leads there', async () => {

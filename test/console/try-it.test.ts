@@ -114,11 +114,17 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     await approver.getByRole('button', { name: 'Approve once' }).click()
     await result(page).getByText('Succeeded').waitFor()
     expect(await outputOf(page)).toEqual({ paid: 5 })
+    await result(page)
+      .getByText(/^waited for approval [\d.]+ (ms|s)$/)
+      .waitFor()
 
     await page.getByRole('button', { name: 'Run for real' }).click()
     await result(page).getByText('Waits for approval').waitFor()
-    await result(page).getByRole('button', { name: 'Withdraw call' }).click()
-    await result(page).getByText('What the tool answers comes here.').waitFor()
+    await result(page).getByRole('button', { name: 'Withdraw call…' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Withdraw call' }).click()
+    await result(page).getByText('You withdrew the call.').waitFor()
+    const pending = await collet.admin('/admin/approvals?state=pending')
+    expect(await pending.json()).toMatchObject({ approvals: [] })
   })
 
   it('shows how far a tool is, and stops it', async () => {

@@ -204,7 +204,7 @@ describe('the packed package, installed elsewhere', () => {
       body: JSON.stringify({ request: { tool_id: 'Text.CountWords', input: { text: '' } } }),
     })
     expect(await failed.json()).toMatchObject({
-      result: { error: { message: 'count_words failed unexpectedly. For developers: oops' } },
+      result: { error: { message: 'Text.CountWords failed unexpectedly. For developers: oops' } },
     })
     await server.stop()
   }, 360_000)

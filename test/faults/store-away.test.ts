@@ -214,6 +214,7 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /mcp/:toolset': 404,
   'DELETE /mcp/:toolset': 404,
   'GET /admin/sources': 200,
+  'GET /admin/tool-count': 200,
   // This server has none, which its config says.
   'POST /admin/webhooks/test': 400,
   // There is no such tool, which the server knows by itself.

@@ -74,7 +74,18 @@ describe('the admin API in /openapi.json', () => {
 
   it('describes what lists answer', async () => {
     const lists = [
-      ...['calls', 'audit', 'keys', 'tools', 'toolsets', 'pins', 'secrets', 'sources', 'approvals'],
+      ...[
+        'calls',
+        'audit',
+        'keys',
+        'tools',
+        'tool-count',
+        'toolsets',
+        'pins',
+        'secrets',
+        'sources',
+        'approvals',
+      ],
       ...['server', 'server/beginning', 'limits', 'journal'],
     ]
     const answers = await Promise.all(lists.map((name) => ask('GET', `/admin/${name}`)))

@@ -170,6 +170,7 @@ describe('a look before a source is added', () => {
 
   it.each([
     ['http://127.0.0.1:9/mcp', '127.0.0.1:9 cannot be reached. Look whether it runs'],
+    ['file:///nowhere/at/all.json', 'There is no file /nowhere/at/all.json on the machine of the server.'],
     ['no-such-program-anywhere --flag', 'There is no program no-such-program-anywhere on the machine'],
   ])('says first what keeps it from %s', async (target, words) => {
     const { stream } = await start({})

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
-import { importCommand, quoted } from '../../console/src/app/commands.ts'
+import { importCommand, isCommand, looksLikeFile, quoted } from '../../console/src/app/commands.ts'
 
 describe('a word of a command', () => {
   it.each([
@@ -31,8 +31,16 @@ describe('a word of a command', () => {
       "collet import 'https://example.com/mcp?a=1&b=2'",
     )
     expect(importCommand('./api.yaml')).toBe('collet import ./api.yaml')
+    expect(importCommand('file:///srv/api.yaml')).toBe('collet import /srv/api.yaml')
     expect(importCommand(`npx -y "my server" $(id) ~/docs; id`)).toBe(
       "collet import -- npx -y 'my server' '$(id)' '~/docs;' id",
     )
+  })
+
+  it('is told from a file, and from what may be meant as one', () => {
+    for (const file of ['file:///etc/passwd', './api.yaml']) expect(isCommand(file)).toBe(false)
+    for (const path of ['/etc/passwd', './run', '../run', '~/run']) expect(looksLikeFile(path)).toBe(true)
+    for (const other of ['npx -y server', '/usr/bin/node server.js', './api.yaml', 'https://a.example/b'])
+      expect(looksLikeFile(other)).toBe(false)
   })
 })

@@ -10,7 +10,7 @@ import { TOOLS } from './principals-server.ts'
 describe('calls of a tool over time', () => {
   const HOUR_MS = 3_600_000
   const asked: UsageQuery[] = []
-  const row = { tenant: 'default', principal: 'key:ann', tool: 'Open.Say@1.0.0' }
+  const row = { tenant: 'default', principal: 'key:ann', tool: 'Open.Say@1.0.0', isWithdrawn: false }
   const routes = createToolRoutes(
     {
       registry: new LiveRegistry(TOOLS, new Map()),
@@ -22,6 +22,7 @@ describe('calls of a tool over time', () => {
           const rows: readonly UsageRow[] = [
             { ...row, state: 'succeeded', tookMs: 20, bucket: isSecond ? 0 : 23, calls: 3 },
             { ...row, state: 'failed', tookMs: 40, bucket: 23, calls: 1 },
+            { ...row, state: 'failed', tookMs: undefined, isWithdrawn: true, bucket: 1, calls: 1 },
           ]
           return isSecond ? { rows } : { rows, next: 7 }
         },
@@ -45,8 +46,9 @@ describe('calls of a tool over time', () => {
     const { usage } = Object(await ask(''))
     const walk = { tool: 'Open.Say', sinceMs: 476 * HOUR_MS, untilMs: 500 * HOUR_MS, bucketMs: HOUR_MS }
     expect(asked).toEqual([walk, { ...walk, before: 7 }])
-    expect([usage.calls, usage.errors, usage.whole, usage.buckets.length]).toEqual([8, 2, true, 24])
+    expect([usage.calls, usage.errors, usage.whole, usage.buckets.length]).toEqual([10, 2, true, 24])
     expect(usage.buckets[0]).toMatchObject({ calls: 3, errors: 0, p50_ms: 20 })
+    expect(usage.buckets[1]).toMatchObject({ calls: 2, errors: 0, p50_ms: null })
     expect(usage.buckets[23]).toMatchObject({ calls: 5, errors: 2, p50_ms: 20, p95_ms: 40 })
   })
 

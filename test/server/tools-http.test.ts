@@ -74,6 +74,7 @@ describe('who sees which tools', () => {
       const { json } = await server.ask('/tools', { key: `k-${name}` })
       const served = new Set(json.items.map(({ id }: { id: string }) => id.split('@')[0]))
       expect(idsOf(await list(`k-${name}`)).toSorted()).toEqual([...served].toSorted())
+      expect((await server.ask('/admin/tool-count', { key: `k-${name}` })).json.count).toBe(served.size)
     }
     expect(rowOf(await list('k-root'), 'Mail.Send')).toMatchObject({
       version: '2.0.0',

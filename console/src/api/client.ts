@@ -27,7 +27,11 @@ export interface RequestOptions {
 export async function send(path: string, options: RequestOptions = {}): Promise<Response> {
   const response = await reach(path, options)
   if (response.ok) return response
-  if (response.status === 401 && options.mayBeSignedOut !== true) sessionGone.set(true)
+  if (response.status === 401 && options.mayBeSignedOut !== true) {
+    sessionGone.set(true)
+    // To a program the server says which header to send; a person has no use for that.
+    throw new ApiError(401, 'Your session has ended. Sign in to go on.')
+  }
   throw await toApiError(response)
 }
 

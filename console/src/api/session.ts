@@ -2,6 +2,7 @@ import { type QueryClient, queryOptions, useQuery, useQueryClient } from '@tanst
 import { useEffect } from 'react'
 import { coversScope } from '../../../src/core/principal.ts'
 import { rememberCsrf, request, sessionGone } from './client.ts'
+import { forgetAllKept } from './kept.ts'
 
 /** Who looks at the page, and at which server. `GET /console/session` answers everybody. */
 export interface Session {
@@ -60,7 +61,11 @@ let holder: string | undefined
  */
 function isForTheSame({ principal }: Session): boolean {
   const who = principal === null ? undefined : nameOf(principal)
-  if (holder !== undefined && who !== holder) return false
+  if (holder !== undefined && who !== holder) {
+    // Whose session has ended may come back to what is theirs.
+    if (who !== undefined) forgetAllKept()
+    return false
+  }
   holder = who
   return true
 }
@@ -97,7 +102,8 @@ export function useSignIn(): { signIn(key: string): Promise<void>; signOut(): Pr
     },
     async signOut() {
       await request('/console/session', { method: 'DELETE', mayBeSignedOut: true })
-      // Nothing that one person has seen stays in the page for the next.
+      // Nothing that one person has seen stays in the page or in the browser for the next.
+      forgetAllKept()
       location.assign(document.baseURI)
     },
   }

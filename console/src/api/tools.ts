@@ -13,12 +13,20 @@ export {
   type Question,
   SearchableTools,
   type ToolFilters,
+  type ToolListing,
 } from '../../../src/core/tools/listing.ts'
+
+/** How many there are, without the list. */
+export const toolCountQuery = queryOptions({
+  queryKey: ['tools', 'count'],
+  queryFn: async ({ signal }) =>
+    (await request<{ readonly count: number }>('/admin/tool-count', { signal })).count,
+})
 
 /** All tools that the person may see, in one answer; the browser asks again with the tag of the one it has. */
 export const toolsQuery = queryOptions({
   queryKey: ['tools'],
-  async queryFn({ signal }) {
+  async queryFn({ signal, client }) {
     const response = await send('/admin/tools', { signal })
     const tag = response.headers.get('etag')
     if (tag !== null && tag === known?.tag) return known.tools
@@ -26,6 +34,7 @@ export const toolsQuery = queryOptions({
     const listing: ToolListing = JSON.parse(await response.text())
     const tools = await SearchableTools.inParts(listing, breathe)
     known = tag === null ? undefined : { tag, tools }
+    client.setQueryData(toolCountQuery.queryKey, tools.listing.tools.length)
     return tools
   },
   structuralSharing: false,

@@ -12,12 +12,17 @@ export function quoted(word: string): string {
 export function importCommand(target: string): string {
   return isCommand(target)
     ? `collet import -- ${wordsOf(target).map(quoted).join(' ')}`
-    : `collet import ${quoted(target)}`
+    : `collet import ${quoted(target.replace(/^file:\/\//i, ''))}`
 }
 
 /** Words that are no address and no file are a program with its arguments. */
 export function isCommand(target: string): boolean {
-  return !/^https?:\/\//i.test(target) && !/^\S+\.(?:json|ya?ml)$/i.test(target)
+  return !/^(?:https?|file):\/\//i.test(target) && !/^\S+\.(?:json|ya?ml)$/i.test(target)
+}
+
+/** A command that may be meant as a file: one word that is a path. */
+export function looksLikeFile(target: string): boolean {
+  return isCommand(target) && /^(?:~|\.{0,2})\/\S*$/.test(target)
 }
 
 /** What no shell reads anything into. zsh looks for a program behind an `=` at the beginning. */

@@ -24,11 +24,12 @@ export function Frame(): ReactNode {
       <div className="app">
         <Rail />
         <Place />
+        {/* After it, what is only heard would make the document higher than the window, which scrolls then. */}
+        <Announcer />
       </div>
       <Palette />
       <KeyMap />
       <SignInDialog />
-      <Announcer />
     </>
   )
 }

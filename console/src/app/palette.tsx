@@ -9,6 +9,7 @@ import {
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
+import { useSession } from '../api/session.ts'
 import { toolsQuery } from '../api/tools.ts'
 import { useKey } from '../keyboard.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
@@ -106,7 +107,7 @@ interface Target {
 
 function useTargets(text: string): readonly Target[] {
   const navigate = useNavigate()
-  const recent = useStore(recentTools)
+  const recent = recentTools(useSession()?.principal ?? null)
   const { data } = useQuery(toolsQuery)
   const lower = text.toLowerCase()
   const places = PLACES.filter(({ name }) => name.toLowerCase().startsWith(lower)).map(
@@ -124,7 +125,7 @@ function useTargets(text: string): readonly Target[] {
     label: <ToolName name={id} />,
     go: () => void navigate({ to: '/tools/$id', params: { id } }),
   })
-  // Somebody else may have seen them, in this browser.
+  // They may be gone, or not be seen by this person any more.
   const mine = recent.filter((id) => data?.listing.tools.some((tool) => tool.id === id) === true)
   if (text === '') return [...places, ...mine.map(toTool)]
   const found = data?.find({ text, filters: {} }).slice(0, MOST_TOOLS) ?? []

@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 import { request } from '../api/client.ts'
 import { untilRefused } from '../api/queries.ts'
 import { holdsScope, holdsServerScope, type Session, useSession } from '../api/session.ts'
-import { toolsQuery } from '../api/tools.ts'
+import { toolCountQuery } from '../api/tools.ts'
 import { IconButton } from '../parts/button.tsx'
 import { formatCount } from '../parts/format.ts'
 import { Icon, Mark } from '../parts/icon.tsx'
@@ -35,7 +35,7 @@ export function Rail(): ReactNode {
               <Icon name={icon} />
               <span className="name">{name}</span>
               <Due {...due[to]} />
-              {to === '/catalog' && <ToolCount />}
+              {to === '/catalog' && <ToolCount session={session} />}
             </Link>
           </li>
         ))}
@@ -59,14 +59,20 @@ function Due({ count, what }: { readonly count?: number; readonly what?: string 
   )
 }
 
-/** Known once the catalog or the palette was opened: the list may be long, and nobody waits for a number. */
-function ToolCount(): ReactNode {
-  const { data } = useQuery({ ...toolsQuery, enabled: false })
+/** For whoever may look at the catalog: on a server that wants a credential, nobody asks without one. */
+function ToolCount({ session }: { readonly session: Session | undefined }): ReactNode {
+  const mayLook = session !== undefined && (session.principal !== null || session.server.isOpen)
+  const { data } = useQuery({
+    ...toolCountQuery,
+    enabled: mayLook,
+    refetchInterval: untilRefused(LOOK_AGAIN_MS),
+    retry: false,
+  })
   if (data === undefined) return null
   return (
     <span className="count">
-      {formatCount(data.listing.tools.length)}
-      <span className="vh"> tools</span>
+      {formatCount(data)}
+      <span className="vh"> {data === 1 ? 'tool' : 'tools'}</span>
     </span>
   )
 }

@@ -1,26 +1,26 @@
-import { createStore } from '../store.ts'
+import { keep, kept } from '../api/kept.ts'
+import { nameOf, type Principal } from '../api/session.ts'
 
-const KEPT_AS = 'collet-recent-tools'
 const MOST = 6
 
-/** Ids of the tools that were looked at last in this browser, the newest first. */
-export const recentTools = createStore<readonly string[]>(read())
+/** Who looks; `null` is somebody who has not signed in. */
+type Viewer = Pick<Principal, 'tenant' | 'id'> | null
 
-export function rememberTool(id: string): void {
-  const next = [id, ...recentTools.get().filter((other) => other !== id)].slice(0, MOST)
-  recentTools.set(next)
-  try {
-    localStorage.setItem(KEPT_AS, JSON.stringify(next))
-  } catch {
-    // They are known until the page is left.
-  }
+export function rememberTool(viewer: Viewer, id: string): void {
+  const next = [id, ...recentTools(viewer).filter((other) => other !== id)].slice(0, MOST)
+  keep('browser', placeOf(viewer), JSON.stringify(next))
 }
 
-function read(): readonly string[] {
+/** Ids of the tools that this person looked at last in this browser, the newest first. */
+export function recentTools(viewer: Viewer): readonly string[] {
   try {
-    const kept: unknown = JSON.parse(localStorage.getItem(KEPT_AS) ?? '[]')
-    return Array.isArray(kept) ? kept.filter((id) => typeof id === 'string').slice(0, MOST) : []
+    const found: unknown = JSON.parse(kept('browser', placeOf(viewer)) ?? '[]')
+    return Array.isArray(found) ? found.filter((id) => typeof id === 'string').slice(0, MOST) : []
   } catch {
     return []
   }
+}
+
+function placeOf(viewer: Viewer): string {
+  return `recent-tools ${viewer === null ? '' : nameOf(viewer)}`
 }

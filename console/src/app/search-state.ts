@@ -10,13 +10,13 @@ export type SearchState = Readonly<Record<string, string>>
  */
 export function useSearchState(): [
   SearchState,
-  (patch: SearchPatch, options?: { isStep?: boolean }) => void,
+  (patch: SearchPatch, options?: { isStep?: boolean }) => Promise<void>,
 ] {
   const search: SearchState = useSearch({ strict: false })
   const navigate = useNavigate()
   const change = useCallback(
     (patch: SearchPatch, { isStep = false } = {}) =>
-      void navigate({
+      navigate({
         to: '.',
         search: (before: SearchState) => clean({ ...before, ...patch }),
         replace: !isStep,

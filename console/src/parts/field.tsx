@@ -1,4 +1,5 @@
 import {
+  type ComponentProps,
   type InputHTMLAttributes,
   type ReactNode,
   type SelectHTMLAttributes,
@@ -75,7 +76,7 @@ interface TextFieldProps
 }
 
 /** `isMono` for machine words: ids, keys, addresses, JSON. */
-export function TextInput({ isMono, ...rest }: InputHTMLAttributes<HTMLInputElement> & Mono): ReactNode {
+export function TextInput({ isMono, ...rest }: ComponentProps<'input'> & Mono): ReactNode {
   return <input type="text" autoComplete="off" spellCheck={false} {...rest} className={inputClass(isMono)} />
 }
 
@@ -163,8 +164,15 @@ interface ChoicesProps<Value extends string> {
   }[]
 }
 
-/** The search of a page: `/` goes here. Esc empties it first and leaves it then. */
-export function SearchInput({ label, value, onChange, placeholder }: SearchProps): ReactNode {
+/** The search of a page: `/` goes here. Esc empties it first and leaves it then; from it one goes on to what was found. */
+export function SearchInput({
+  label,
+  value,
+  onChange,
+  placeholder,
+  onDown,
+  onEnter,
+}: SearchProps): ReactNode {
   const id = useId()
   return (
     <div className="search">
@@ -183,9 +191,13 @@ export function SearchInput({ label, value, onChange, placeholder }: SearchProps
         data-page-search=""
         onChange={(event) => onChange(event.currentTarget.value)}
         onKeyDown={(event) => {
-          if (event.key !== 'Escape') return
-          if (value === '') event.currentTarget.blur()
-          else onChange('')
+          // Enter and arrows may belong to what is being written in letters of another kind.
+          if (event.nativeEvent.isComposing) return
+          if (event.key === 'Escape' && value === '') event.currentTarget.blur()
+          else if (event.key === 'Escape') onChange('')
+          else if (event.key === 'ArrowDown') onDown()
+          else if (event.key === 'Enter') onEnter()
+          else return
           event.preventDefault()
         }}
       />
@@ -199,4 +211,8 @@ interface SearchProps {
   readonly value: string
   readonly onChange: (value: string) => void
   readonly placeholder?: string
+  /** Goes into the list of what was found. */
+  readonly onDown: () => void
+  /** Opens the first that was found. */
+  readonly onEnter: () => void
 }

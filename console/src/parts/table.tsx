@@ -88,6 +88,7 @@ export function useListKeys({ length, keyOf = String, reveal }: ListKeysOptions)
 
   return {
     current: stop,
+    go,
     onKeyDown(event) {
       const target = MOVES[event.key]?.(stop, length)
       if (target === undefined || length === 0) return
@@ -118,6 +119,8 @@ interface ListKeysOptions {
 interface ListKeys {
   /** The row that Tab comes to. */
   readonly current: number
+  /** Gives a row the focus. */
+  go(index: number): void
   /** For the element around the rows. */
   onKeyDown(event: KeyboardEvent): void
   /** For the link or button that is the row. */

@@ -106,8 +106,13 @@ export interface UsageRow {
   readonly principal: string
   readonly tool: string
   readonly state: CallState
-  /** From being asked for to the end; `undefined` of those that have none. */
+  /**
+   * From being asked for to the end, or from being approved where somebody had to: a person's time says nothing of a tool.
+   * `undefined` of those that have not ended, and of those that were not run.
+   */
   readonly tookMs: number | undefined
+  /** It was taken back while it waited for approval. */
+  readonly isWithdrawn: boolean
   /** The part of the time, from 0 on; 0 where the question had no parts. */
   readonly bucket: number
   readonly calls: number

@@ -72,15 +72,19 @@ export function createToolRoutes(options: ToolRoutesOptions, access: OperatorAcc
     }
   }
   const route = (path: string, handle: (request: HttpRequest) => Promise<HttpReply>): ServerRoute =>
-    adminRoute({ authenticate: (headers) => access.admit(headers) }, 'GET', `/admin/tools${path}`, handle)
+    adminRoute({ authenticate: (headers) => access.admit(headers) }, 'GET', `/admin/${path}`, handle)
   return [
-    route('', async (request) => replyPrepared(request, await listings.of(viewerOf(request)), PRIVATE)),
-    route('/:tool', async (request) => {
+    // Every page shows it, and the whole list may be long.
+    route('tool-count', async (request) =>
+      jsonReply(200, { count: viewerOf(request).catalog.bases().length }, NO_STORE),
+    ),
+    route('tools', async (request) => replyPrepared(request, await listings.of(viewerOf(request)), PRIVATE)),
+    route('tools/:tool', async (request) => {
       const viewer = viewerOf(request)
       const tool = findTool(request, viewer, options)
       return jsonReply(200, { tool: await describe(tool, viewer, options, access) }, NO_STORE)
     }),
-    route('/:tool/usage', async (request) => {
+    route('tools/:tool/usage', async (request) => {
       const { principal, query } = request
       access.requireScope(principal, CALLS_SCOPE)
       const tool = findTool(request, viewerOf(request), options)
@@ -184,11 +188,12 @@ async function usageOf(
     durations: new Map<number, number>(),
   }))
   const durations = new Map<number, number>()
-  const add = ({ bucket: nth, state, tookMs, calls }: UsageRow): void => {
-    const bucket = counted[nth]
+  const add = (row: UsageRow): void => {
+    const { tookMs, calls } = row
+    const bucket = counted[row.bucket]
     if (bucket === undefined) return
     bucket.calls += calls
-    if (isError(state)) bucket.errors += calls
+    if (isError(row)) bucket.errors += calls
     if (tookMs === undefined) return
     const rounded = roundedMs(tookMs)
     for (const counts of [durations, bucket.durations])

@@ -1,5 +1,4 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { CallState } from '#core/call'
 import { type BudgetRule, budgetsFor, COST_PARTS, NO_LIMIT, UNITS, USUAL_COST } from '#core/limits/budgets'
 import type { OpenBudget, UsageQuery, UsageRow } from '#core/ports/operator-store'
 import type { Store } from '#core/ports/store'
@@ -93,9 +92,9 @@ export function quantile(durations: Iterable<readonly [number, number]>, share: 
   return null
 }
 
-/** States that a caller would call an error. */
-export function isError(state: CallState): boolean {
-  return ERRORS.includes(state)
+/** What a caller would call an error. Nothing went wrong with what they took back themselves. */
+export function isError({ state, isWithdrawn }: Pick<UsageRow, 'state' | 'isWithdrawn'>): boolean {
+  return !isWithdrawn && ERRORS.includes(state)
 }
 
 /** Durations are counted rounded to two digits: there are few of those, however many calls. */
@@ -115,17 +114,14 @@ interface UsedGroup {
   readonly durations: Map<number, number>
 }
 
-function addRow(
-  groups: Map<string, UsedGroup>,
-  { tenant, principal, tool, state, tookMs, calls }: UsageRow,
-  { costOf }: UsageRoutesOptions,
-): void {
+function addRow(groups: Map<string, UsedGroup>, row: UsageRow, { costOf }: UsageRoutesOptions): void {
+  const { tenant, principal, tool, tookMs, calls } = row
   const key = JSON.stringify([tenant, principal, tool])
   const nothing = { tenant, principal, tool, calls: 0, errors: 0, milliseconds: 0, cost: 0 }
   const group = groups.get(key) ?? { ...nothing, durations: new Map<number, number>() }
   groups.set(key, group)
   group.calls += calls
-  if (isError(state)) group.errors += calls
+  if (isError(row)) group.errors += calls
   group.cost += calls * (costOf(tool) ?? USUAL_COST)
   if (tookMs === undefined) return
   group.milliseconds += calls * Math.max(0, tookMs)

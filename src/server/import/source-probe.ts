@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { wordsOf } from '#core/imports/command-words'
 import { suspicionsOf } from '#core/imports/suspicions'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
@@ -160,8 +161,11 @@ function sentence(text: string): string {
 }
 
 async function detectHere(target: string, folder: string, tell: Looking['tell']): Promise<Detection> {
-  const file = resolve(folder, target)
-  if (/\.(?:json|ya?ml)$/i.test(target) && existsSync(file)) {
+  const isNamed = /^file:\/\//i.test(target)
+  const file = isNamed ? fileURLToPath(target) : resolve(folder, target)
+  if (isNamed && !existsSync(file))
+    throw new Error(`There is no file ${cleanText(file)} on the machine of the server.`)
+  if (isNamed || (/\.(?:json|ya?ml)$/i.test(target) && existsSync(file))) {
     tell('step', { text: `Reading ${cleanText(file)}` })
     return await detectFile(file)
   }

@@ -164,6 +164,7 @@ function* countCalls(query: UsageQuery): Steps<UsagePage> {
     tool: text(row, 'tool'),
     state: word(row, 'state', CALL_STATES),
     tookMs: optionalInteger(row, 'took'),
+    isWithdrawn: integer(row, 'withdrawn') === 1,
     bucket: integer(row, 'bucket'),
     calls: integer(row, 'calls'),
   }))
@@ -314,8 +315,12 @@ export const queries = {
     WHERE g.id IN (${LIST})`,
   groupsOfRun: `SELECT DISTINCT e.caller_group FROM run_events e JOIN runs r ON r.no = e.run
     WHERE r.key = ? AND e.caller_group IS NOT NULL LIMIT ?`,
-  countCalls: `SELECT c.tenant, c.principal, c.tool, c.state, c.finished_at - c.created_at AS took, ${BUCKET}, count(*) AS calls
-    FROM calls c WHERE c.no < ? AND c.no >= ? AND ${MATCHES} GROUP BY 1, 2, 3, 4, 5, 6`,
+  /** What a call took begins when somebody has approved it, and what nobody ran took no time at all. */
+  countCalls: `SELECT c.tenant, c.principal, c.tool, c.state,
+      CASE WHEN a.state IS NULL OR a.state = 'used' THEN c.finished_at - coalesce(a.decided_at, c.created_at) END AS took,
+      CASE WHEN a.state = 'cancelled' THEN 1 ELSE 0 END AS withdrawn, ${BUCKET}, count(*) AS calls
+    FROM calls c LEFT JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
+    WHERE c.no < ? AND c.no >= ? AND ${MATCHES} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
   callFrom: 'SELECT no, created_at FROM calls WHERE no >= ? ORDER BY no LIMIT 1',
   callsByPrefix: `${CALLS} WHERE c.record >= ? AND c.record < ? ORDER BY c.record LIMIT ?`,
   stepsOfCall: `${CALLS} WHERE c.parent = ? ORDER BY c.no LIMIT ?`,

@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useRef, useState } from 'react'
 import { quoted } from '../../app/commands.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Button } from '../../parts/button.tsx'
@@ -20,6 +20,7 @@ const LONGEST_REASON = 1000
 export function DecideBar({ approval }: { readonly approval: WholeApproval }): ReactNode {
   const [reason, setReason] = useState('')
   const [isReasonMissing, setReasonMissing] = useState(false)
+  const reasonField = useRef<HTMLInputElement>(null)
   const decide = useDecide(approval.id)
   const isOver = leftOf(approval.expires_at, useNow(1000)).isOver
   const closed = closedText(approval, isOver)
@@ -49,6 +50,7 @@ export function DecideBar({ approval }: { readonly approval: WholeApproval }): R
           {(control) => (
             <TextInput
               {...control}
+              ref={reasonField}
               value={reason}
               maxLength={LONGEST_REASON}
               spellCheck
@@ -67,8 +69,9 @@ export function DecideBar({ approval }: { readonly approval: WholeApproval }): R
         isBusy={pending === 'reject'}
         off={pending === 'approve' ? 'The approval is on its way.' : undefined}
         onClick={() => {
-          if (reason.trim() === '') setReasonMissing(true)
-          else decide.mutate({ verb: 'reject', ...said })
+          if (reason.trim() !== '') return decide.mutate({ verb: 'reject', ...said })
+          setReasonMissing(true)
+          reasonField.current?.focus()
         }}
       >
         Reject

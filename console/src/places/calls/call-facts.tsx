@@ -1,9 +1,10 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { request } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { useSession } from '../../api/session.ts'
+import { handInput } from '../../app/handed-input.ts'
 import { Button, CopyButton } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { shortHash } from '../../parts/format.ts'
@@ -136,16 +137,17 @@ export function versionOf(tool: string): string {
 
 /** The tool's own page, with the input of this call once somebody has asked to see it. */
 export function TryIt({ call }: { readonly call: CallDetails }): ReactNode {
-  const shown = useQueryClient().getQueryData(contentsQuery(call.record).queryKey)
-  const text = shown?.input === undefined ? '' : JSON.stringify(shown.input)
+  const { data: shown } = useQuery(contentsQuery(call.record))
+  const isShown = shown?.input !== undefined
   return (
     <Link
       className="btn sm"
       to="/tools/$id"
       params={{ id: baseOf(call.tool) }}
-      search={{
-        version: versionOf(call.tool),
-        ...(text === '' || text.length > LONGEST_INPUT ? {} : { input: text }),
+      search={{ version: versionOf(call.tool) }}
+      {...(isShown ? { state: { inputOf: call.record } } : {})}
+      onClick={() => {
+        if (isShown) handInput(call.record, shown.input)
       }}
     >
       <Icon name="play" size={12} />
@@ -153,9 +155,6 @@ export function TryIt({ call }: { readonly call: CallDetails }): ReactNode {
     </Link>
   )
 }
-
-/** An address that every server and proxy takes. */
-const LONGEST_INPUT = 2_000
 
 /** A running call can be stopped by who called, and by nobody else. */
 export function StopCall({ call }: { readonly call: CallDetails }): ReactNode {

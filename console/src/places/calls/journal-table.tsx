@@ -174,7 +174,7 @@ const JournalRow = memo(
               event.preventDefault()
             }}
           >
-            <span className="clip" title={row.tool}>
+            <span className="clip front" title={row.tool}>
               <ToolName name={row.tool} />
             </span>
           </a>

@@ -40,8 +40,8 @@ function Calls(): ReactNode {
   const navigate = useNavigate()
   useEcho(selected === undefined ? commandOf(query.filters, isLive) : showCommand(selected))
 
-  const setLive = (isOn: boolean): void => change({ live: isOn ? undefined : 'off' })
-  const open = (record: string): void => change({ call: record }, { isStep: true })
+  const setLive = (isOn: boolean): void => void change({ live: isOn ? undefined : 'off' })
+  const open = (record: string): void => void change({ call: record }, { isStep: true })
   const close = (): void => {
     change({ call: undefined, tab: undefined }, { isStep: true })
     list.current?.querySelector<HTMLElement>(`[data-record="${CSS.escape(selected ?? '')}"] a`)?.focus()

@@ -45,6 +45,8 @@ describe('a query of calls', () => {
     expect([finished('gmail'), finished('Gmail.*'), finished('status:error'), finished(' ')]).toEqual([
       ...['tool:*gmail*', 'tool:Gmail.*', 'status:error', ''],
     ])
+    expect(filtersOf('Odd status:error')).toEqual({ tool: '*Odd*', state: 'error' })
+    expect(readQuery('Odd').tokens).toEqual([{ text: 'tool:*Odd*', key: 'tool', value: '*Odd*' }])
   })
 
   it('says the same on the command line, as a shell takes it', () => {

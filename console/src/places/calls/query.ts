@@ -32,11 +32,11 @@ export function readQuery(text: string): CallQuery {
   const tokens = text
     .split(/\s+/)
     .filter((word) => word !== '')
-    .map((word) => readToken(word, filters))
+    .map((word) => readToken(finished(word), filters))
   return { tokens, filters }
 }
 
-/** What is typed is a word of its own until it is done. A word without a key looks for a tool. */
+/** A word without a key looks for a part of a tool's name, typed or in the address that somebody wrote. */
 export function finished(word: string): string {
   const bare = word.trim()
   return bare === '' || bare.includes(':') ? bare : `tool:${bare.includes('*') ? bare : `*${bare}*`}`
@@ -44,7 +44,7 @@ export function finished(word: string): string {
 
 function readToken(text: string, filters: Partial<Record<FilterName, string>>): Token {
   const colon = text.indexOf(':')
-  const [key, value] = colon === -1 ? ['tool', text] : [text.slice(0, colon), text.slice(colon + 1)]
+  const [key, value] = [text.slice(0, colon), text.slice(colon + 1)]
   const reader = KEYS.get(key)
   if (reader === undefined) return { text, key, value, problem: unknownKey(key) }
   if (value === '') return { text, key, value, problem: `Write ${reader.example} after ${key}.` }

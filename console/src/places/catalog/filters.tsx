@@ -5,7 +5,7 @@ import { Filter, type FilterOption } from '../../parts/menu.tsx'
 import { type Asked, FILTER_NAMES, type FilterName } from './question.ts'
 
 /** Search, five filters and the order. Each choice says how many tools it would leave. */
-export function ToolsBar({ asked, tools, found, mayCount }: ToolsBarProps): ReactNode {
+export function ToolsBar({ asked, tools, found, mayCount, onDown, onEnter }: ToolsBarProps): ReactNode {
   return (
     <div className="tools-bar" role="search">
       <SearchInput
@@ -13,6 +13,8 @@ export function ToolsBar({ asked, tools, found, mayCount }: ToolsBarProps): Reac
         placeholder="Search by name, purpose or field"
         value={asked.text}
         onChange={asked.setText}
+        onDown={onDown}
+        onEnter={onEnter}
       />
       <div className="filters" role="group" aria-label="Filters">
         {FILTER_NAMES.map((name) => (
@@ -40,7 +42,14 @@ interface ToolsBarProps {
   readonly found: string
   /** Whether calls may be counted for the person. */
   readonly mayCount: boolean
+  /** From the search into the list. */
+  readonly onDown: () => void
+  /** From the search to the first tool that was found. */
+  readonly onEnter: () => void
 }
+
+/** What people call the tools that are not imported. */
+export const OWN_TOOLS = 'this config'
 
 /** What it is handed stays the same while somebody types: only the rows are drawn with every key. */
 function ToolFilter({ name, asked, tools }: ToolFilterProps): ReactNode {
@@ -87,9 +96,13 @@ function optionsOf(
     .filter((value) => name !== 'source' || counts.has(value) || set.includes(value))
     .map((value) => ({
       value,
-      label: name === 'source' ? value : (WORDS.get(value) ?? value),
+      label: name === 'source' ? sourceLabel(value, tools) : (WORDS.get(value) ?? value),
       count: counts.get(value) ?? 0,
     }))
+}
+
+function sourceLabel(toolkit: string, { listing }: SearchableTools): string {
+  return Object.hasOwn(listing.sources, toolkit) ? toolkit : `${toolkit} (${OWN_TOOLS})`
 }
 
 function byLetters(left: string, right: string): number {

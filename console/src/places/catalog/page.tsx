@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
-import { type ReactNode, useMemo } from 'react'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { type ReactNode, useMemo, useRef } from 'react'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { type FoundTool, type SearchableTools, toolCallsQuery, toolsQuery } from '../../api/tools.ts'
 import { useEcho } from '../../app/echo.tsx'
@@ -12,7 +12,7 @@ import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import './catalog.css'
 import { ToolsBar } from './filters.tsx'
 import { type Asked, FILTER_NAMES, useAsked } from './question.ts'
-import { ToolTable } from './tool-table.tsx'
+import { type ToolRows, ToolTable } from './tool-table.tsx'
 
 /** Clocks of browsers are no finer. */
 const LEAST_MS = 0.1
@@ -52,6 +52,14 @@ function Catalog({ tools, asked }: { readonly tools: SearchableTools; readonly a
   const wantsCalls = asked.order === 'calls' && mayCount
   const { data: calls } = useQuery({ ...toolCallsQuery, enabled: wantsCalls })
   const { found, tookMs } = useFound(tools, asked, calls)
+  const rows = useRef<ToolRows>(null)
+  const navigate = useNavigate()
+  const openFirst = async (): Promise<void> => {
+    const [first] = found
+    if (first === undefined) return
+    await asked.settle()
+    await navigate({ to: '/tools/$id', params: { id: first.tool.id } })
+  }
   if (tools.listing.tools.length === 0) return <NoTools />
   return (
     <>
@@ -60,8 +68,14 @@ function Catalog({ tools, asked }: { readonly tools: SearchableTools; readonly a
         tools={tools}
         found={`${formatCount(found.length)} found in ${formatDuration(Math.max(LEAST_MS, tookMs))}`}
         mayCount={mayCount}
+        onDown={() => rows.current?.enter()}
+        onEnter={() => void openFirst()}
       />
-      {found.length === 0 ? <NothingFound asked={asked} /> : <ToolTable found={found} />}
+      {found.length === 0 ? (
+        <NothingFound asked={asked} />
+      ) : (
+        <ToolTable ref={rows} found={found} sources={tools.listing.sources} />
+      )}
     </>
   )
 }

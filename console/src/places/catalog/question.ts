@@ -15,6 +15,8 @@ export interface Asked {
   setFilter(name: FilterName, values: readonly string[]): void
   setOrder(order: Order | undefined): void
   clear(): void
+  /** Writes into the address what was typed a moment ago: for who leaves the page, and may come back. */
+  settle(): Promise<void>
 }
 
 export type FilterName = keyof ToolFilters
@@ -38,6 +40,8 @@ export function useAsked(): Asked {
   useEffect(() => {
     if (text === lastWritten.current) return undefined
     const timer = setTimeout(() => {
+      // Whoever has gone on to a tool meanwhile would be led back here.
+      if (text === lastWritten.current) return
       lastWritten.current = text
       change({ q: text })
     }, ADDRESS_LAG_MS)
@@ -59,6 +63,11 @@ export function useAsked(): Asked {
       lastWritten.current = ''
       setText('')
       change({ q: '', ...Object.fromEntries(FILTER_NAMES.map((name) => [name, ''])) }, { isStep: true })
+    },
+    async settle() {
+      if (text === lastWritten.current) return
+      lastWritten.current = text
+      await change({ q: text })
     },
   }
 }

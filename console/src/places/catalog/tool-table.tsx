@@ -1,12 +1,22 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { memo, type ReactNode, useLayoutEffect, useRef, useState, useSyncExternalStore } from 'react'
-import type { FoundTool } from '../../api/tools.ts'
+import {
+  memo,
+  type ReactNode,
+  type Ref,
+  useImperativeHandle,
+  useLayoutEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from 'react'
+import type { FoundTool, ToolListing } from '../../api/tools.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 import { Tier, type TierName, ToolName } from '../../parts/meaning.tsx'
 import { Menu } from '../../parts/menu.tsx'
 import { type Column, Table, useListKeys } from '../../parts/table.tsx'
 import { ConditionMark } from './condition.tsx'
+import { OWN_TOOLS } from './filters.tsx'
 
 const COLUMNS: readonly Column[] = [
   { title: 'Tool' },
@@ -24,7 +34,7 @@ const PHONE_ROW_PX = 86
 const OVERSCAN = 4
 
 /** The tools that were found. Only those in view are drawn, whatever their number. */
-export function ToolTable({ found }: { readonly found: readonly FoundTool[] }): ReactNode {
+export function ToolTable({ found, sources, ref }: ToolTableProps): ReactNode {
   const body = useRef<HTMLTableSectionElement>(null)
   const [above, setAbove] = useState(0)
   // Search and head stand above the rows in what scrolls.
@@ -46,6 +56,7 @@ export function ToolTable({ found }: { readonly found: readonly FoundTool[] }): 
     scrollPaddingStart: above,
   })
   const keys = useListKeys({ length: found.length, reveal: (index) => list.scrollToIndex(index) })
+  useImperativeHandle(ref, () => ({ enter: () => keys.go(0) }))
   const drawn = list.getVirtualItems()
   const [first, last] = [drawn[0], drawn.at(-1)]
   const before = first === undefined ? 0 : first.start - above
@@ -67,7 +78,7 @@ export function ToolTable({ found }: { readonly found: readonly FoundTool[] }): 
               <th scope="row">
                 <ToolLink found={row} index={index} row={keys.rowProps(index)} />
               </th>
-              <ToolCells found={row} />
+              <ToolCells found={row} isImported={Object.hasOwn(sources, row.tool.source)} />
             </tr>
           )
         })}
@@ -75,6 +86,18 @@ export function ToolTable({ found }: { readonly found: readonly FoundTool[] }): 
       </tbody>
     </Table>
   )
+}
+
+interface ToolTableProps {
+  readonly found: readonly FoundTool[]
+  /** Those that tools were imported from. */
+  readonly sources: ToolListing['sources']
+  readonly ref: Ref<ToolRows>
+}
+
+export interface ToolRows {
+  /** Gives the focus to the first row, also where it has to be scrolled to. */
+  enter(): void
 }
 
 function scrollerOf(): HTMLElement | null {
@@ -127,11 +150,11 @@ const ToolLink = memo(function ToolLink({ found: { tool }, row }: ToolLinkProps)
         void navigate({ to: '/tools/$id', params: { id: tool.id } })
       }}
     >
-      <span className="clip" title={tool.title}>
+      <span className="clip front" title={tool.title === undefined ? tool.id : `${tool.id}: ${tool.title}`}>
         <ToolName name={tool.id} />
-        {tool.tenants !== undefined && <span className="dim"> only for {tool.tenants.join(', ')}</span>}
       </span>
       <span className="desc clip" title={tool.description}>
+        {tool.tenants !== undefined && <span className="soft">only for {tool.tenants.join(', ')} · </span>}
         {tool.description}
       </span>
     </a>
@@ -144,16 +167,21 @@ function isSameLink(before: ToolLinkProps, after: ToolLinkProps): boolean {
   )
 }
 
+interface ToolCellsProps extends Pick<ToolLinkProps, 'found'> {
+  readonly isImported: boolean
+}
+
 const ToolCells = memo(function ToolCells({
   found: { tool, condition },
-}: Pick<ToolLinkProps, 'found'>): ReactNode {
+  isImported,
+}: ToolCellsProps): ReactNode {
   const approval = tool.approval ?? 'never'
   return (
     <>
       <td className="m-src">
         <span className="row soft">
           <Icon name={KIND_ICONS[tool.kind] ?? 'pack'} size={14} className="dim" />
-          <span className="clip">{tool.kind}</span>
+          <span className="clip">{originOf(tool, isImported)}</span>
         </span>
       </td>
       <td className="m-tier">{isTier(tool.tier) ? <Tier tier={tool.tier} /> : tool.tier}</td>
@@ -180,6 +208,12 @@ const ToolCells = memo(function ToolCells({
     </>
   )
 })
+
+/** Tools written in code have one kind on the wire, whether the config has them itself or imports a package of them. */
+function originOf({ kind }: FoundTool['tool'], isImported: boolean): string {
+  if (kind !== 'node-pack') return kind
+  return isImported ? 'pack' : OWN_TOOLS
+}
 
 /** The newest one, and a way to the others. */
 function Version({

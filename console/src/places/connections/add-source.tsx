@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
-import { importCommand, isCommand } from '../../app/commands.ts'
+import { importCommand, isCommand, looksLikeFile } from '../../app/commands.ts'
 import { useSearchState } from '../../app/search-state.ts'
 import { Button } from '../../parts/button.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
@@ -116,8 +116,11 @@ function Adding({ target, known, onAdded, onDone }: AddingProps): ReactNode {
       <code className="target">{visibleText(target)}</code>
       {isCommand(target) ? (
         <Note tone="parked">
-          This is a command. To look at its tools the server starts it on its own machine, as the user it runs
-          as, and again for each call later. Start only what you trust.
+          {looksLikeFile(target)
+            ? 'This is taken for a program: a file to be read ends in .json, .yaml or .yml.'
+            : 'This is a command.'}{' '}
+          To look at its tools the server starts it on its own machine, as the user it runs as, and again for
+          each call later. Start only what you trust.
         </Note>
       ) : (
         <Field label="Key or token" note="if it wants one; kept encrypted">

@@ -6,7 +6,7 @@ import { formatDuration, shortHash } from '../../parts/format.ts'
 import { Note, StateMark } from '../../parts/meaning.tsx'
 import { Segment } from '../../parts/tabs.tsx'
 import { visibleJson, visibleText } from '../../parts/visible-text.ts'
-import type { Answer, SentCall } from './call/call-wire.ts'
+import { type Answer, runMsIn, type SentCall } from './call/call-wire.ts'
 import { ContentBlocks, contentOf } from './content-blocks.tsx'
 import { otcBody, testOf } from './snippets.ts'
 import { isRecord } from './tool-data.ts'
@@ -78,13 +78,11 @@ interface Ending {
   readonly developerMessage?: string
   /** What to do about it. */
   readonly advice?: string
-  readonly runMs?: number
 }
 
 function endingOf({ status, body, text }: Answer): Ending {
   const result = isRecord(body) && isRecord(body.result) ? body.result : undefined
-  const runMs = typeof result?.duration === 'number' ? { runMs: result.duration } : {}
-  if (result?.success === true) return { isGood: true, word: 'Succeeded', value: result.value, ...runMs }
+  if (result?.success === true) return { isGood: true, word: 'Succeeded', value: result.value }
   const error = isRecord(result?.error) ? result.error : isRecord(body) ? body : {}
   return {
     isGood: false,
@@ -94,7 +92,6 @@ function endingOf({ status, body, text }: Answer): Ending {
       ? {}
       : { developerMessage: textIn(error.developer_message) ?? '' }),
     advice: adviceFor(status, error, result !== undefined),
-    ...runMs,
   }
 }
 
@@ -111,19 +108,27 @@ function textIn(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** What to do next, where the message itself may not say. */
-function adviceFor(status: number, error: Readonly<Record<string, unknown>>, hasRun: boolean): string {
-  if (status === 422) return 'Nothing ran. What does not fit is marked in the form.'
-  if (status === 401) return 'Nothing ran. Sign in again.'
-  if (!hasRun) {
-    const missing = isRecord(error.missing_requirements) ? error.missing_requirements : {}
-    if (missing.secrets !== undefined || missing.authorization !== undefined)
-      return 'Nothing ran. "What it needs" says how to give it.'
-    if (missing.user_id !== undefined) return 'Nothing ran. Fill in the user id.'
-    return 'Nothing ran.'
-  }
-  if (error.can_retry === true) return 'Nothing took effect. It may be run again.'
-  return 'The tool ran, or may have run. Look at the call before you run it again.'
+/** What to do next, where the message itself may not say. That nothing ran is said once. */
+export function adviceFor(
+  status: number,
+  error: Readonly<Record<string, unknown>>,
+  hasResult: boolean,
+): string {
+  if (hasResult && status !== 422 && status !== 401)
+    return error.can_retry === true
+      ? 'Nothing took effect. It may be run again.'
+      : 'The tool ran, or may have run. Look at the call before you run it again.'
+  const isSaid = /\bNothing (was run|ran)\b/.test(textIn(error.message) ?? '')
+  return [isSaid ? '' : 'Nothing ran.', nextFor(status, error)].filter((part) => part !== '').join(' ')
+}
+
+function nextFor(status: number, error: Readonly<Record<string, unknown>>): string {
+  if (status === 422) return 'What does not fit is marked in the form.'
+  if (status === 401) return 'Sign in again.'
+  const missing = isRecord(error.missing_requirements) ? error.missing_requirements : {}
+  if (missing.secrets !== undefined || missing.authorization !== undefined)
+    return '"What it needs" says how to give it.'
+  return missing.user_id === undefined ? '' : 'Fill in the user id.'
 }
 
 function Result({ answer, ending }: { readonly answer: Answer; readonly ending: Ending }): ReactNode {
@@ -133,7 +138,7 @@ function Result({ answer, ending }: { readonly answer: Answer; readonly ending: 
         <Note tone="failed">
           <b className="said">{visibleText(ending.message ?? '')}</b>
         </Note>
-        <p className="soft">{ending.advice}</p>
+        {ending.advice !== '' && <p className="soft">{ending.advice}</p>}
         {ending.developerMessage !== undefined && (
           <Code text={ending.developerMessage} label="For developers" />
         )}
@@ -155,9 +160,9 @@ function Result({ answer, ending }: { readonly answer: Answer; readonly ending: 
   )
 }
 
-/** Time in the tool, and the rest: the way there and back, checking and recording. */
+/** Time in the tool, and the rest: the way there and back, checking and recording. What a person took is named apart from both. */
 function Timing({ answer }: { readonly answer: Answer }): ReactNode {
-  const { runMs } = endingOf(answer)
+  const runMs = runMsIn(answer.body)
   if (runMs === undefined || answer.isReplayed) return null
   const total = Math.max(answer.tookMs, runMs, 0.001)
   const part = Math.max(0.5, (runMs / total) * 100)
@@ -176,6 +181,7 @@ function Timing({ answer }: { readonly answer: Answer }): ReactNode {
       <figcaption className="num">
         <span>run {formatDuration(runMs)}</span>
         <span>check, record, there and back {formatDuration(rest)}</span>
+        {answer.waitedMs !== undefined && <span>waited for approval {formatDuration(answer.waitedMs)}</span>}
       </figcaption>
     </figure>
   )

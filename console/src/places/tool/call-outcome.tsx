@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useState } from 'react'
 import { useSession } from '../../api/session.ts'
 import { announce } from '../../app/announcer.tsx'
 import { Button } from '../../parts/button.tsx'
+import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { formatClock } from '../../parts/format.ts'
 import { Note, StateMark } from '../../parts/meaning.tsx'
 import { Meter } from '../../parts/states.tsx'
@@ -23,8 +24,8 @@ export function CallOutcome({ tool, control, onGoOn }: OutcomeProps): ReactNode 
     <div className="result" role="region" aria-label="Result">
       {phase.at === 'idle' && <p className="dim">What the tool answers comes here.</p>}
       {phase.at === 'running' && <Running phase={phase} onStop={control.stop} />}
-      {phase.at === 'parked' && <Parked phase={phase} onStop={control.stop} />}
-      {phase.at === 'left' && <Left phase={phase} onGoOn={onGoOn} onStop={control.stop} />}
+      {phase.at === 'parked' && <Parked phase={phase} onWithdraw={control.withdraw} />}
+      {phase.at === 'left' && <Left phase={phase} onGoOn={onGoOn} onWithdraw={control.withdraw} />}
       {phase.at === 'connecting' && <Connecting phase={phase} onStop={control.stop} />}
       {phase.at === 'lost' && <Lost tool={tool} phase={phase} onAgain={control.askAgain} />}
       {phase.at === 'told' && <Note>{phase.says}</Note>}
@@ -92,7 +93,7 @@ function Running({ phase, onStop }: { phase: PhaseOf<'running'>; onStop: () => v
   )
 }
 
-function Parked({ phase, onStop }: { phase: PhaseOf<'parked'>; onStop: () => void }): ReactNode {
+function Parked({ phase, onWithdraw }: ParkedProps): ReactNode {
   const mayOpen = useSession()?.principal !== null
   const address = `/approvals/${encodeURIComponent(phase.approvalId)}`
   return (
@@ -101,9 +102,7 @@ function Parked({ phase, onStop }: { phase: PhaseOf<'parked'>; onStop: () => voi
         <StateMark state="parked" label="Waits for approval" />
         <span className="num soft">since {formatClock(phase.since)}</span>
         <span className="grow" />
-        <Button isSmall onClick={onStop}>
-          Withdraw call
-        </Button>
+        <Withdraw onWithdraw={onWithdraw} />
       </div>
       <Note
         tone="parked"
@@ -131,8 +130,13 @@ function Parked({ phase, onStop }: { phase: PhaseOf<'parked'>; onStop: () => voi
   )
 }
 
+interface ParkedProps {
+  readonly phase: PhaseOf<'parked'>
+  readonly onWithdraw: () => Promise<void>
+}
+
 /** The page was loaded anew since: the input is not here any more, and the server knows it when it comes. */
-function Left({ phase, onGoOn, onStop }: LeftProps): ReactNode {
+function Left({ phase, onGoOn, onWithdraw }: LeftProps): ReactNode {
   const mayOpen = useSession()?.principal !== null
   return (
     <div className="stack-3">
@@ -145,9 +149,7 @@ function Left({ phase, onGoOn, onStop }: LeftProps): ReactNode {
           </Link>
         )}
         <span className="grow" />
-        <Button isSmall onClick={onStop}>
-          Withdraw call
-        </Button>
+        <Withdraw onWithdraw={onWithdraw} />
       </div>
       <Note
         tone="parked"
@@ -171,7 +173,28 @@ function Left({ phase, onGoOn, onStop }: LeftProps): ReactNode {
 interface LeftProps {
   readonly phase: PhaseOf<'left'>
   readonly onGoOn: () => void
-  readonly onStop: () => void
+  readonly onWithdraw: () => Promise<void>
+}
+
+function Withdraw({ onWithdraw }: { readonly onWithdraw: () => Promise<void> }): ReactNode {
+  const [isAsking, setAsking] = useState(false)
+  return (
+    <>
+      <Button isSmall writes onClick={() => setAsking(true)}>
+        Withdraw call…
+      </Button>
+      <ConfirmDialog
+        title="Withdraw this call?"
+        verb="Withdraw call"
+        keep="Let it wait"
+        isOpen={isAsking}
+        onClose={() => setAsking(false)}
+        onConfirm={onWithdraw}
+      >
+        <p>It ends at once, without having run, and nobody can approve it any more.</p>
+      </ConfirmDialog>
+    </>
+  )
 }
 
 function Connecting({ phase, onStop }: { phase: PhaseOf<'connecting'>; onStop: () => void }): ReactNode {

@@ -56,7 +56,8 @@ function Unknown({ error }: { readonly error: unknown }): ReactNode {
 }
 
 function Shown({ tool }: { readonly tool: ToolDetails }): ReactNode {
-  useEffect(() => rememberTool(tool.base), [tool.base])
+  const viewer = useSession()?.principal ?? null
+  useEffect(() => rememberTool(viewer, tool.base), [viewer, tool.base])
   return (
     <Page
       title={tool.base}

@@ -3,6 +3,7 @@ import { type FormEvent, type ReactNode, Suspense, useEffect, useMemo, useState 
 import { useSession } from '../../api/session.ts'
 import { quoted } from '../../app/commands.ts'
 import { useEcho } from '../../app/echo.tsx'
+import { useHandedInput } from '../../app/handed-input.ts'
 import { over } from '../../app/places.ts'
 import { useSearchState } from '../../app/search-state.ts'
 import { useKey } from '../../keyboard.ts'
@@ -18,6 +19,7 @@ import { CallOutcome } from './call-outcome.tsx'
 import { CopyAs } from './copy-as.tsx'
 import { CredentialUsed } from './credential-used.tsx'
 import { fieldErrorsOf } from './field-errors.ts'
+import { kindOfInput } from './schema-words.ts'
 import { isRecord, type ToolDetails, usageQuery } from './tool-data.ts'
 
 /** The form is a library of its own, loaded when somebody is here to try a tool. */
@@ -28,6 +30,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const draft = useDraft(tool)
   const call = useCall(tool)
   const [userId, setUserId] = useState('')
+  const kind = kindOfInput(tool.input_schema)
   const needsUser = tool.requirements.some(({ kind }) => kind === 'user')
   const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
   const isUnderWay = call.phase.at === 'running' || call.phase.at === 'parked'
@@ -70,7 +73,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
         {isNoCaller ? <NoCaller /> : hasEffects && <Effects tool={tool} />}
         <div className="try-cols">
           <div className="stack-3">
-            {takesFields(tool) ? (
+            {kind === 'fields' ? (
               <Suspense fallback={<Loading what="the form" rows={3} />}>
                 <InputForm
                   schema={tool.input_schema}
@@ -80,7 +83,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
                 />
               </Suspense>
             ) : (
-              <p className="soft">{takesAnything(tool) ? ANYTHING : 'This tool takes no input.'}</p>
+              <p className="soft">{INPUT_WORDS[kind]}</p>
             )}
             {needsUser && (
               <Field label="User id" note="for whom the call is">
@@ -112,7 +115,10 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
 }
 
 const RUN_KEYS = /Mac|iP(hone|ad|od)/.test(navigator.userAgent) ? '⌘↵' : 'Ctrl ↵'
-const ANYTHING = 'This tool says nothing about its input. Write it as JSON.'
+const INPUT_WORDS = {
+  anything: 'This tool says nothing about its input. Write it as JSON.',
+  nothing: 'This tool takes no input.',
+}
 
 const NO_CALLER = 'Who runs this server calls no tools on it. Sign in with an API key to call them.'
 
@@ -185,8 +191,10 @@ interface Draft {
 /** One input, as a value and as text. While the text is no JSON, the form shows the last that was. */
 function useDraft(tool: ToolDetails): Draft {
   const [{ input: given }] = useSearchState()
-  const [input, setInput] = useState<unknown>(() => firstInput(tool, given))
-  const [text, setText] = useState(() => toJson(firstInput(tool, given)))
+  const handed = useHandedInput()
+  const [first] = useState<unknown>(() => (handed === undefined ? firstInput(tool, given) : handed))
+  const [input, setInput] = useState(first)
+  const [text, setText] = useState(() => toJson(first))
   const [problem, setProblem] = useState<string>()
   return {
     input,
@@ -217,20 +225,6 @@ function firstInput(tool: ToolDetails, given: string | undefined): unknown {
     // Somebody cut the address short.
   }
   return tool.examples[0] ?? {}
-}
-
-function takesFields({ input_schema: schema }: ToolDetails): boolean {
-  const { properties } = schema
-  if (isRecord(properties)) return Object.keys(properties).length > 0
-  return (
-    ['$ref', 'oneOf', 'anyOf', 'allOf', 'patternProperties'].some((name) => name in schema) ||
-    isRecord(schema.additionalProperties)
-  )
-}
-
-function takesAnything({ input_schema: { properties, additionalProperties } }: ToolDetails): boolean {
-  const isEmpty = !isRecord(properties) || Object.keys(properties).length === 0
-  return isEmpty && additionalProperties !== false
 }
 
 interface JsonInputProps {

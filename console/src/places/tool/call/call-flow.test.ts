@@ -125,6 +125,31 @@ describe('a call that is sent', () => {
     expect(await sentOnce()).toMatchObject({ at: 'answered', answer: { status: 401 } })
   })
 
+  it.each<{ readonly reply: Reply }>([
+    { reply: [422, { message: 'The input does not fit.' }, 'input_invalid'] },
+    { reply: [400, { missing_requirements: { secrets: [] } }, 'requirement_missing'] },
+  ])('is not asked about when it was refused with $reply.0: there is no record of it', async ({ reply }) => {
+    replies.call.push(reply)
+    expect(await sentOnce()).toMatchObject({
+      at: 'answered',
+      answer: { status: reply[0], record: undefined },
+    })
+    expect(sent).toEqual(['POST /tools/call'])
+  })
+
+  it('says how long it waited for a person apart from how long it took', async () => {
+    const clock = vi.spyOn(performance, 'now')
+    for (const ms of [0, 4, 4, 4, 5_000, 5_000]) clock.mockReturnValueOnce(ms)
+    replies.call.push(
+      [400, { missing_requirements: { approval: { id: 'a1' } } }, 'approval_required'],
+      [200, { result: { ...DONE, duration: 2 } }],
+    )
+    replies.look.push([200, { state: 'succeeded', record: 'r1' }])
+    const phase = await sentOnce()
+    clock.mockRestore()
+    expect(phase).toMatchObject({ at: 'answered', answer: { tookMs: 6, waitedMs: 4_994, record: 'r1' } })
+  })
+
   it('still waits for approval when the session ended meanwhile', async () => {
     replies.call.push(
       [400, { missing_requirements: { approval: { id: 'a1' } } }, 'approval_required'],

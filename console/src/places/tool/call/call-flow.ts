@@ -9,6 +9,7 @@ import {
   type Progress,
   pause,
   readProgress,
+  runMsIn,
   type SentCall,
   saysOf,
   waitsFor,
@@ -103,13 +104,14 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
   const lost = (says?: string): void =>
     setPhase({ at: 'lost', callId, since: new Date(), isOld: false, ...(says === undefined ? {} : { says }) })
   setPhase({ at: 'running', callId, since })
-  const watch = watchProgress(options)
+  let watch = watchProgress(options)
   try {
     const look = isAgain ? await lookAt(callId, signal) : NOT_SENT
     if (look.kind === 'unread') return lost(look.says)
     const before = look.kind === 'found' ? look.view : undefined
     const isReplayed = before !== undefined && before.state !== 'parked' && before.state !== 'released'
     let isTaken = before !== undefined
+    let asked: Asked | undefined
     let headers = {}
     for (;;) {
       const answer = await ask(call, callId, { headers, signal })
@@ -119,17 +121,23 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
         if (saysNothingOf(answer, isTaken)) return lost(saysOf(answer.status, answer.body))
         if (before?.state === 'parked' && codeOf(answer) === 'key_conflict')
           return setPhase({ ...leftOf(callId, before), isOther: true })
-        const record = await recordOf(callId, signal)
-        return setPhase({ at: 'answered', answer: { ...answer, isReplayed, record }, sent: call })
+        // Of what was refused there is no record, and asking for it would only be refused, too.
+        const isRecorded = isTaken || runMsIn(answer.body) !== undefined
+        const record = isRecorded ? await recordOf(callId, signal) : undefined
+        const timed = asked === undefined ? answer : apartFromWaiting(answer, asked)
+        return setPhase({ at: 'answered', answer: { ...timed, isReplayed, record }, sent: call })
       }
+      watch.end()
       if (waits.approvalId !== undefined) {
         setPhase({ at: 'parked', callId, approvalId: waits.approvalId, since })
         isTaken = true
+        asked ??= { atMs: performance.now(), tookMs: answer.tookMs }
         headers = { prefer: `wait=${WAIT_SECONDS}` }
       } else {
         setPhase({ at: 'connecting', callId, challenges: waits.challenges })
         await waitUntilGiven(waits.challenges, signal)
         setPhase({ at: 'running', callId, since })
+        watch = watchProgress(options)
       }
     }
   } catch (error) {
@@ -137,6 +145,18 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
   } finally {
     watch.end()
   }
+}
+
+/** When the server said that somebody has to approve the call, and how long that took it. */
+interface Asked {
+  readonly atMs: number
+  readonly tookMs: number
+}
+
+/** A person's time is no part of what the call took: the request that was answered in the end had waited for them. */
+function apartFromWaiting(answer: Heard, { atMs, tookMs }: Asked): Heard & Pick<Answer, 'waitedMs'> {
+  const runMs = runMsIn(answer.body) ?? 0
+  return { ...answer, tookMs: tookMs + runMs, waitedMs: Math.max(0, performance.now() - atMs - runMs) }
 }
 
 const NOT_SENT = { kind: 'none' } as const

@@ -16,12 +16,25 @@ export interface Answer {
   readonly text: string
   readonly body: unknown
   readonly callId: string
-  /** From sending to the last byte. */
+  /** From sending to the last byte, without the time that it waited for a person. */
   readonly tookMs: number
+  /** How long it waited to be approved; `undefined` when it did not. */
+  readonly waitedMs?: number
   /** The call had been recorded before this request was sent: nothing ran for it. */
   readonly isReplayed: boolean
   /** The recorded call, for a link to it. Nothing is recorded of what was refused. */
   readonly record: string | undefined
+}
+
+/** How long the tool ran, as the server measured it; `undefined` where there is no result. */
+export function runMsIn(body: unknown): number | undefined {
+  const result = isRecord(body) && isRecord(body.result) ? body.result : undefined
+  return typeof result?.duration === 'number' ? result.duration : undefined
+}
+
+/** Whether a call that was taken back ended before it began: of what ran at all the server measured how long. */
+export function hasNotRun(view: unknown): boolean {
+  return isRecord(view) && view.state === 'failed' && runMsIn(view) === 0
 }
 
 /** What somebody has to give first, on a page of the server or of a provider. */
@@ -38,7 +51,7 @@ export interface Progress {
 }
 
 /** The same, before anything else was asked about the call. */
-export type Heard = Omit<Answer, 'isReplayed' | 'record'>
+export type Heard = Omit<Answer, 'isReplayed' | 'record' | 'waitedMs'>
 
 export async function ask(
   { tool, input, userId }: SentCall,

@@ -1,3 +1,5 @@
+import { forget, keep, kept } from '../../../api/kept.ts'
+
 /**
  * The id of a call whose answer nobody has seen yet, kept by this window until somebody has: a page that was loaded anew in between can
  * still say what became of it. Nothing of its input is kept, which may be anybody's business.
@@ -14,31 +16,19 @@ export interface Keeper {
 }
 
 export function keepCall(keeper: Keeper, { callId, since }: KeptCall): void {
-  try {
-    sessionStorage.setItem(placeOf(keeper), `${since.toISOString()} ${callId}`)
-  } catch {
-    // It is known until the page is left.
-  }
+  keep('window', placeOf(keeper), `${since.toISOString()} ${callId}`)
 }
 
 export function forgetCall(keeper: Keeper): void {
-  try {
-    sessionStorage.removeItem(placeOf(keeper))
-  } catch {
-    // Nothing was kept.
-  }
+  forget('window', placeOf(keeper))
 }
 
 export function keptCall(keeper: Keeper): KeptCall | undefined {
-  try {
-    const [, at, callId] = /^(\S+) ([\w-]{1,64})$/.exec(sessionStorage.getItem(placeOf(keeper)) ?? '') ?? []
-    const since = new Date(at ?? '')
-    return callId === undefined || Number.isNaN(since.getTime()) ? undefined : { callId, since }
-  } catch {
-    return undefined
-  }
+  const [, at, callId] = /^(\S+) ([\w-]{1,64})$/.exec(kept('window', placeOf(keeper)) ?? '') ?? []
+  const since = new Date(at ?? '')
+  return callId === undefined || Number.isNaN(since.getTime()) ? undefined : { callId, since }
 }
 
 function placeOf({ who, tool }: Keeper): string {
-  return `collet-call ${JSON.stringify([who, tool])}`
+  return `call ${JSON.stringify([who, tool])}`
 }

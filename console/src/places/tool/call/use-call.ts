@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from 'react'
 import { newCallId } from '../../../api/call-id.ts'
-import { reach } from '../../../api/client.ts'
+import { reach, request } from '../../../api/client.ts'
 import { nameOf, useSession } from '../../../api/session.ts'
 import type { ToolDetails } from '../tool-data.ts'
 import { type CallPhase, carryOut, type FlowOptions, lookUp } from './call-flow.ts'
-import { callPath, type SentCall } from './call-wire.ts'
+import { callPath, hasNotRun, type SentCall } from './call-wire.ts'
 import { forgetCall, type Keeper, keepCall, keptCall } from './kept-call.ts'
 
 export interface CallControl {
@@ -15,7 +15,10 @@ export interface CallControl {
   askAgain(): void
   /** Sends the input of a call that was left waiting, under its id. The server takes no other. */
   goOn(call: SentCall): void
+  /** Asks a call that runs to stop, or gives up one that waits for access. */
   stop(): void
+  /** Takes a call back that waits for approval. Throws when the server did not say that it has. */
+  withdraw(): Promise<void>
 }
 
 /** One call of a tool at a time, by whoever is signed in. */
@@ -60,14 +63,6 @@ export function useCall(tool: ToolDetails): CallControl {
     if (isKept) keepCall(keeper, { callId, since: new Date() })
     void carryOut(call, flow(callId), isAgain)
   }
-  const withdraw = async ({ at, callId }: Extract<CallPhase, { readonly callId: string }>): Promise<void> => {
-    const answer = await reach(callPath(callId), { method: 'DELETE' }).catch(() => undefined)
-    // One that runs answers for itself. One that waits for access was never recorded.
-    if (at === 'running' || (at !== 'connecting' && answer?.ok !== true)) return
-    end.current.abort()
-    forgetCall(keeper)
-    setPhase({ at: 'idle' })
-  }
   return {
     phase,
     run: (call) => begin(call, newCallId(), false),
@@ -79,12 +74,30 @@ export function useCall(tool: ToolDetails): CallControl {
       if (phase.at === 'left') begin(call, phase.callId, true)
     },
     stop() {
-      if (!('callId' in phase)) return
+      if (phase.at === 'connecting') {
+        // It was never recorded.
+        end.current.abort()
+        forgetCall(keeper)
+        setPhase({ at: 'idle' })
+      }
+      if (phase.at !== 'running') return
       setPhase((before) => (before.at === 'running' ? { ...before, isStopping: true } : before))
-      void withdraw(phase)
+      // It answers for itself.
+      void reach(callPath(phase.callId), { method: 'DELETE' }).catch(() => undefined)
+    },
+    async withdraw() {
+      if (phase.at !== 'parked' && phase.at !== 'left') return
+      const { callId } = phase
+      const view = await request<unknown>(callPath(callId), { method: 'DELETE' })
+      const options = flow(callId)
+      if (hasNotRun(view)) options.setPhase({ at: 'told', says: WITHDRAWN })
+      // Somebody had approved it just then.
+      else void lookUp(options)
     },
   }
 }
+
+const WITHDRAWN = 'You withdrew the call. It will not be approved any more, and nothing ran.'
 
 /** As whom the server takes calls of this page. Who runs the server is nobody to it, where it takes calls of nobody at all. */
 function useCaller(): string {

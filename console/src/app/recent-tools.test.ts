@@ -1,0 +1,40 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { forgetAllKept, keep, kept } from '../api/kept.ts'
+import { recentTools, rememberTool } from './recent-tools.ts'
+
+const ANN = { tenant: 'default', id: 'key:ann' }
+const BOB = { tenant: 'default', id: 'key:bob' }
+
+/** As browsers have it: what is kept is a member of it, and its own functions are not. */
+function storage(): object {
+  const methods = {
+    getItem: (name: string) => Reflect.get(here, name) ?? null,
+    setItem: (name: string, text: string) => Reflect.set(here, name, text),
+    removeItem: (name: string) => Reflect.deleteProperty(here, name),
+  }
+  const here: object = Object.create(methods)
+  return here
+}
+
+describe('what the browser keeps for a person', () => {
+  const both = { sessionStorage: storage(), localStorage: storage() }
+  beforeEach(() => {
+    for (const [name, value] of Object.entries(both)) vi.stubGlobal(name, value)
+  })
+  afterEach(() => void vi.unstubAllGlobals())
+
+  it('is shown to nobody else, and gone when they sign out', () => {
+    localStorage.setItem('collet-theme', 'dark')
+    rememberTool(ANN, 'Bank.Pay')
+    rememberTool(ANN, 'Door.Ring')
+    keep('window', 'call x', 'c1')
+    expect([recentTools(ANN), recentTools(BOB), recentTools(null)]).toEqual([
+      ['Door.Ring', 'Bank.Pay'],
+      [],
+      [],
+    ])
+    forgetAllKept()
+    expect([recentTools(ANN), kept('window', 'call x')]).toEqual([[], undefined])
+    expect([Object.keys(sessionStorage), Object.keys(localStorage)]).toEqual([[], ['collet-theme']])
+  })
+})

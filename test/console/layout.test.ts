@@ -1,0 +1,91 @@
+import type { Page } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
+import { useConsole } from './harness.ts'
+
+const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })
+
+/** How far the document goes beyond the window, down and to the right. */
+const OVERFLOW = `[
+  Math.max(0, document.documentElement.scrollHeight - innerHeight),
+  Math.max(0, document.documentElement.scrollWidth - innerWidth),
+]`
+
+/** Whether the first and the last letter of a name are seen where there is no room for it. */
+const ENDS_WITHIN = `(() => {
+  const clip = document.querySelector('.tool-link .clip.front')
+  const [kit, local] = [clip.querySelector('i').firstChild, clip.querySelector('.tool-name').lastChild]
+  const edges = clip.getBoundingClientRect()
+  return [[kit, 0], [local, local.length - 1]].map(([text, at]) => {
+    const range = document.createRange()
+    range.setStart(text, at)
+    range.setEnd(text, at + 1)
+    const letter = range.getBoundingClientRect()
+    return letter.width > 0 && letter.left >= edges.left - 1 && letter.right <= edges.right + 1
+  })
+})()`
+
+/** What is measured rather than seen: room, edges and lines, at the widths that people have. */
+describe('the pages of the console', () => {
+  const collet = useConsole({
+    config: `export default { tools: [{
+      [Symbol.for('collet.tool')]: true,
+      id: 'EverythingReferenceOfEverySystem.get_resource_reference@1.0.0',
+      description: 'Has a long name.',
+      input: { type: 'object' },
+      output: {},
+      run: (input) => input,
+    }] }`,
+  })
+  const TOOL = 'EverythingReferenceOfEverySystem.get_resource_reference'
+
+  // Browsers of tests hide their scrollbars, so that a second one is not seen in a picture.
+  it.each([
+    [1280, 800],
+    [390, 844],
+  ])('scrolls within its pages, never as a whole, at %i by %i', async (width, height) => {
+    const page = await collet.page({ path: '/catalog', as: 'operator', width, height })
+    for (const path of [
+      'start',
+      'catalog',
+      `tools/${TOOL}`,
+      'calls',
+      'approvals',
+      'connections',
+      'settings',
+    ]) {
+      await page.goto(`${collet.url}/console/${path === 'start' ? '' : path}`)
+      await heading(page, '').first().waitFor()
+      await page.locator('main').waitFor()
+      expect(await page.evaluate(OVERFLOW), path).toEqual([0, 0])
+    }
+  })
+
+  it('has the person on the line of the title on the smallest phone too', async () => {
+    const page = await collet.page({ path: '/connections', as: 'operator', width: 360, height: 740 })
+    const middles = await Promise.all(
+      [heading(page, 'Connections'), page.getByRole('button', { name: /operator/ })].map(async (part) => {
+        const { y, height } = (await part.boundingBox()) ?? { y: Number.NaN, height: 0 }
+        return y + height / 2
+      }),
+    )
+    expect(Math.abs((middles[0] ?? 0) - (middles[1] ?? 0))).toBeLessThan(4)
+    expect(middles[0]).toBeLessThan(48)
+    await page.getByRole('textbox', { name: 'Add a source' }).waitFor()
+  })
+
+  it('counts the tools wherever one begins, without reading them all', async () => {
+    const page = await collet.page({ path: '/settings', as: 'operator' })
+    const asked: string[] = []
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname))
+    await page.reload()
+    await page.getByRole('link', { name: 'Catalog 1 tool' }).waitFor()
+    expect(asked).not.toContain('/admin/tools')
+  })
+
+  it('cuts the name of a tool at its front, and has all of it under the pointer', async () => {
+    const page = await collet.page({ path: '/catalog', width: 360, height: 740 })
+    await page.getByRole('link', { name: TOOL }).waitFor()
+    expect(await page.evaluate(ENDS_WITHIN)).toEqual([false, true])
+    expect(await page.locator('.tool-link .clip.front').getAttribute('title')).toBe(TOOL)
+  })
+})
