@@ -216,6 +216,7 @@ describe('the catalog', () => {
   it('goes from the search to what it found without another key, and comes back to it', async () => {
     const page = await open()
     const focused = () => page.evaluate('document.activeElement?.querySelector(".tool-name")?.textContent')
+    await status(page, /^12 found/).waitFor()
     await page.keyboard.press('/')
     await page.keyboard.type('send mess')
     await page.keyboard.press('ArrowDown')

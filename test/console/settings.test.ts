@@ -287,7 +287,7 @@ describe('Settings: clients and config', () => {
     const before = readFileSync(file, 'utf8')
     try {
       await config.getByRole('button', { name: 'Reload config' }).click()
-      await config.getByText('nothing').waitFor()
+      await config.getByText('nothing', { exact: true }).waitFor()
       await expect.poll(() => echo(page)).toBe('collet reload')
       writeFileSync(file, before.replace('calls: 10', 'calls: 11'))
       await config.getByRole('button', { name: 'Reload config' }).click()

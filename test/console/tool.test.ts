@@ -245,7 +245,7 @@ describe('the page of a tool', () => {
     await many.getByRole('textbox', { name: 'field199' }).fill('last')
     expect(await inputOf(many)).toEqual({ field199: 'last' })
     const free = await open('Form.Free')
-    await free.getByText('This tool says nothing about its input.').waitFor()
+    await free.getByText('This tool names no input.').waitFor()
     await input(free).fill('{"any": "thing"}')
     await free.keyboard.press('Control+Enter')
     await result(free).getByText('Succeeded').waitFor()

@@ -191,6 +191,6 @@ describe('what a caller can know before it calls', () => {
     const narrow = new FakeIo(services)
     const stdout = { ...narrow.io.stdout, columns: 80, isTTY: true }
     expect(await new FakeIo(narrow.io.services, { stdout }).run('tools', '--url', server.url)).toBe(0)
-    expect(narrow.stdout).toMatch(/^TOOL +SOURCE +TIER +APPROVAL +NEEDS +CONDITION +DESCRIPTION\n/)
+    expect(narrow.stdout).toMatch(/^TOOL +TIER +APPROVAL +CONDITION +DESCRIPTION\n/)
   })
 })

@@ -68,7 +68,6 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
   const { signIn } = useSignIn()
   const [key, setKey] = useState('')
   const { link, oidc } = session.server.signIn
-  const takes = takenBy(session.server)
   // To a program the server says which header to send; a person has no use for that.
   const wordsOf = (error: unknown): string =>
     error instanceof ApiError && error.status === 401 && !session.server.isOpen
@@ -85,29 +84,22 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
           Sign in with {oidc}
         </a>
       )}
-      {takes === undefined ? (
-        <p className="soft">
-          This server has no keys yet, so that nobody can sign in from here. On its own machine, make one:{' '}
-          <code>npx collet keys create NAME</code>
+      <DialogForm onSubmit={() => (key.trim() === '' ? refuse('Paste a key first.') : run())}>
+        <TextField
+          label="API key"
+          note={link ? 'or the start token' : undefined}
+          error={failure}
+          isMono
+          type="password"
+          value={key}
+          onChange={setKey}
+        />
+        <p className="row end">
+          <Button submits kind={oidc === null ? 'primary' : 'plain'} isBusy={isBusy}>
+            Sign in with the key
+          </Button>
         </p>
-      ) : (
-        <DialogForm onSubmit={() => (key.trim() === '' ? refuse(`Paste a ${takes.word} first.`) : run())}>
-          <TextField
-            label={takes.label}
-            note={takes.note}
-            error={failure}
-            isMono
-            type="password"
-            value={key}
-            onChange={setKey}
-          />
-          <p className="row end">
-            <Button submits kind={oidc === null ? 'primary' : 'plain'} isBusy={isBusy}>
-              {`Sign in with the ${takes.word}`}
-            </Button>
-          </p>
-        </DialogForm>
-      )}
+      </DialogForm>
       {link && (
         <div className="stack-3">
           <p className="soft">
@@ -119,18 +111,6 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
       )}
     </>
   )
-}
-
-/** What the field is for: keys where there are any, and on the machine of the server the start token too. */
-function takenBy({ isOpen, signIn: { link } }: Session['server']): Taken | undefined {
-  if (!isOpen) return { label: 'API key', word: 'key', note: link ? 'or the start token' : undefined }
-  return link ? { label: 'Start token', word: 'token', note: 'this server has no keys' } : undefined
-}
-
-interface Taken {
-  readonly label: string
-  readonly word: string
-  readonly note: string | undefined
 }
 
 /** The provider leads back to the page that is open now. */

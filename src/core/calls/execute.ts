@@ -210,11 +210,12 @@ function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): 
     { err: redactThrown(error, call.request), tool: tool.id, record: call.record },
     'a tool threw',
   )
-  const message = `${tool.parts.base} failed unexpectedly.`
-  if (needs.explainThrown === undefined)
-    return { code: 'tool_failed', message: `${message} The server's log says why.`, canRetry: false }
-  const why = redactText(needs.explainThrown(error), call.request)
-  return { code: 'tool_failed', message: `${message} For developers: ${why}`, canRetry: false }
+  const { base } = tool.parts
+  const message =
+    needs.explainThrown === undefined
+      ? `${base} failed unexpectedly. The server's log says why.`
+      : `${base} failed unexpectedly. For developers: ${redactText(needs.explainThrown(error), call.request)}`
+  return { code: 'tool_failed', message, canRetry: false }
 }
 
 /** Within the limit of results; beyond it the message has to do. */

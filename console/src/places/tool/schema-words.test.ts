@@ -5,7 +5,7 @@ it.each([
   ['fields', { properties: { city: { type: 'string' } } }],
   ['fields', { properties: {}, additionalProperties: { type: 'string' } }],
   ['fields', { oneOf: [{ type: 'object' }] }],
-  ['nothing', { properties: {} }],
+  ['anything', { properties: {} }],
   ['nothing', { additionalProperties: false }],
   ['anything', {}],
   ['anything', { properties: {}, additionalProperties: true }],

@@ -121,12 +121,11 @@ function resolve(schema: Schema, root: Schema): Schema {
   return isRecord(found) ? { ...found, ...beside } : schema
 }
 
-/** What to ask a person for. Whoever lists the members of an input, and lists none, says that there are none. */
+/** What to ask a person for. Whoever lists no members may still take some: only a closed input has none. */
 export function kindOfInput(schema: Readonly<Record<string, unknown>>): 'fields' | 'anything' | 'nothing' {
   const { properties, additionalProperties } = schema
   if (isRecord(properties) && Object.keys(properties).length > 0) return 'fields'
   if (isRecord(additionalProperties) && Object.keys(additionalProperties).length > 0) return 'fields'
   if (['$ref', 'oneOf', 'anyOf', 'allOf', 'patternProperties'].some((name) => name in schema)) return 'fields'
-  if (additionalProperties === false) return 'nothing'
-  return isRecord(properties) && additionalProperties === undefined ? 'nothing' : 'anything'
+  return additionalProperties === false ? 'nothing' : 'anything'
 }

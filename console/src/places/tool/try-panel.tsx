@@ -116,7 +116,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
 
 const RUN_KEYS = /Mac|iP(hone|ad|od)/.test(navigator.userAgent) ? '⌘↵' : 'Ctrl ↵'
 const INPUT_WORDS = {
-  anything: 'This tool says nothing about its input. Write it as JSON.',
+  anything: 'This tool names no input. Run it as it is, or write JSON.',
   nothing: 'This tool takes no input.',
 }
 
