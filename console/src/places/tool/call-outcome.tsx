@@ -98,12 +98,7 @@ function Parked({ phase, onWithdraw }: ParkedProps): ReactNode {
   const address = `/approvals/${encodeURIComponent(phase.approvalId)}`
   return (
     <div className="stack-3">
-      <div className="result-head">
-        <StateMark state="parked" label="Waits for approval" />
-        <span className="num soft">since {formatClock(phase.since)}</span>
-        <span className="grow" />
-        <Withdraw onWithdraw={onWithdraw} />
-      </div>
+      <WaitsHead since={phase.since} onWithdraw={onWithdraw} />
       <Note
         tone="parked"
         action={
@@ -135,22 +130,37 @@ interface ParkedProps {
   readonly onWithdraw: () => Promise<void>
 }
 
+/** Since when it waits, and the way to withdraw it. */
+function WaitsHead({ since, onWithdraw, children }: WaitsHeadProps): ReactNode {
+  return (
+    <div className="result-head">
+      <StateMark state="parked" label="Waits for approval" />
+      <span className="num soft">since {formatClock(since)}</span>
+      {children}
+      <span className="grow" />
+      <Withdraw onWithdraw={onWithdraw} />
+    </div>
+  )
+}
+
+interface WaitsHeadProps {
+  readonly since: PhaseOf<'parked'>['since']
+  readonly onWithdraw: () => Promise<void>
+  readonly children?: ReactNode
+}
+
 /** The page was loaded anew since: the input is not here any more, and the server knows it when it comes. */
 function Left({ phase, onGoOn, onWithdraw }: LeftProps): ReactNode {
   const mayOpen = useSession()?.principal !== null
   return (
     <div className="stack-3">
-      <div className="result-head">
-        <StateMark state="parked" label="Waits for approval" />
-        <span className="num soft">since {formatClock(phase.since)}</span>
+      <WaitsHead since={phase.since} onWithdraw={onWithdraw}>
         {phase.record !== undefined && mayOpen && (
           <Link className="link" to="/calls/$record" params={{ record: phase.record }}>
             Open the call
           </Link>
         )}
-        <span className="grow" />
-        <Withdraw onWithdraw={onWithdraw} />
-      </div>
+      </WaitsHead>
       <Note
         tone="parked"
         action={
