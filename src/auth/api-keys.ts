@@ -4,7 +4,7 @@ import { BoundedMap } from '#core/bounded-map'
 import { fault, type ToolError } from '#core/errors'
 import { isSameSecret } from '#core/hash'
 import { principalIdOf } from '#core/journal/append'
-import type { KeyStore, StoredKey } from '#core/ports/key-store'
+import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#core/ports/key-store'
 import type { MaybePromise } from '#core/ports/store'
 import { granted, makePrincipal, NO_ROLES, type Principal, type RoleTable } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
@@ -94,6 +94,17 @@ export class ApiKeys {
     return this.#whileGood(known)
   }
 
+  /** The principal of this name, while one of its keys is good. */
+  named({ tenant, name }: KeyOwner): Principal | undefined {
+    const id = principalIdOf(name)
+    for (const known of this.#byDigest.values()) {
+      const { principal } = known
+      if (principal.id === id && principal.tenant === tenant && this.#whileGood(known) !== undefined)
+        return principal
+    }
+    return undefined
+  }
+
   #whileGood({ principal, endsAtMs }: KnownKey): Principal | undefined {
     return endsAtMs === Number.POSITIVE_INFINITY || this.#clock.nowMs() < endsAtMs ? principal : undefined
   }
@@ -105,6 +116,11 @@ const TAG_CHARACTERS = 12
 const SECRET_BYTES = 32
 /** `clt_`, the public id, `_`, 32 random bytes. */
 const KEY = /^clt_([0-9a-f]{24})_[A-Za-z0-9_-]{43}$/
+
+/** Whether a text has the form of a key that `collet keys create` makes. */
+export function isKeyShaped(text: string): boolean {
+  return KEY.test(text)
+}
 
 /** A keyed digest that only the store's owner can compute. */
 type KeyedDigest = (text: string) => string
@@ -236,17 +252,29 @@ export class StoredKeys {
   #check(presented: string, key: StoredKey | undefined): Principal | undefined {
     if (key === undefined || !isSameSecret(digestOfKey(presented), key.digest)) return undefined
     if (key.revokedAtMs !== undefined) return undefined
-    const { tenant, name, tools, keyId } = key
     const verified = {
-      keyId,
-      principal: makePrincipal({
-        ...{ id: principalIdOf(name), tenant, tools },
-        ...granted(this.#options.roles, key),
-      }),
+      keyId: key.keyId,
+      principal: this.#principalOf(key),
       endsAtMs: key.expiresAtMs ?? Number.POSITIVE_INFINITY,
     }
     this.#verified.set(presented, verified)
     return this.#use(verified)
+  }
+
+  /** The principal of this name as its newest good key has it. */
+  async named(owner: KeyOwner): Promise<Principal | undefined> {
+    const nowMs = this.#options.clock.nowMs()
+    const [newest] = (await this.#options.keys.keysOf(owner))
+      .filter(
+        ({ revokedAtMs, expiresAtMs }) => revokedAtMs === undefined && nowMs < (expiresAtMs ?? Infinity),
+      )
+      .toSorted((one, other) => other.createdAtMs - one.createdAtMs)
+    return newest === undefined ? undefined : this.#principalOf(newest)
+  }
+
+  #principalOf(key: KeyRecord): Principal {
+    const { tenant, name, tools } = key
+    return makePrincipal({ id: principalIdOf(name), tenant, tools, ...granted(this.#options.roles, key) })
   }
 
   #use({ keyId, principal, endsAtMs }: VerifiedKey): Principal | undefined {

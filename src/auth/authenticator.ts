@@ -1,11 +1,11 @@
 import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
-import type { KeyStore } from '#core/ports/key-store'
+import type { KeyOwner, KeyStore } from '#core/ports/key-store'
 import type { MaybePromise } from '#core/ports/store'
-import { ANONYMOUS, NO_ROLES, type Principal } from '#core/principal'
+import { ANONYMOUS, LOCAL_CALLER, NO_ROLES, type Principal } from '#core/principal'
 import { type Clock, type Logger, SILENT_LOGGER } from '#core/runtime'
 import { API_KEY_HEADERS } from '#protocols/http-exchange'
-import { ApiKeys, KEY_PREFIX, StoredKeys } from './api-keys.ts'
+import { ApiKeys, isKeyShaped, KEY_PREFIX, StoredKeys } from './api-keys.ts'
 import { OidcIssuer } from './oidc.ts'
 import { JwtVerifier, Tokens } from './tokens.ts'
 
@@ -14,8 +14,12 @@ export type RequestHeaders = Readonly<Record<string, string | undefined>>
 export interface Authenticator {
   /** False while the server knows no credential at all: every caller is then `anonymous` (OTC-98). */
   readonly isConfigured: boolean
+  /** Who calls without a credential; `undefined` where every caller needs one. */
+  readonly openCaller: Principal | undefined
   /** Who calls; throws `unauthenticated`, or `not_ready` when that cannot be found out. */
   authenticate(headers: RequestHeaders): MaybePromise<Principal>
+  /** The principal that a good API key of this name stands for, for an operator who acts as it; `undefined` where there is none. */
+  callerNamed(owner: KeyOwner): Promise<Principal | undefined>
   /** Makes `isConfigured` true of now. */
   refresh(): MaybePromise<void>
   /** Writes down what is still to be written. */
@@ -27,6 +31,8 @@ interface AuthenticatorParts {
   readonly store?: { readonly keys: KeyStore; digest(text: string): string }
   readonly fetch?: typeof fetch
   readonly log?: Logger
+  /** Only this machine reaches the server, so a caller without a credential is the person at it (rule 28). */
+  readonly isPrivate?: boolean
 }
 
 export function createAuthenticator(
@@ -34,7 +40,7 @@ export function createAuthenticator(
   clock: Clock,
   parts: AuthenticatorParts = {},
 ): Authenticator {
-  const { store, log = SILENT_LOGGER } = parts
+  const { store, log = SILENT_LOGGER, isPrivate = false } = parts
   const roles = settings.roles ?? NO_ROLES
   const keys = new ApiKeys(settings.apiKeys, clock, roles)
   const stored =
@@ -43,6 +49,7 @@ export function createAuthenticator(
       : new StoredKeys({ keys: store.keys, digest: (text) => store.digest(text), roles, clock, log })
   const tokens = createTokens(settings, clock, parts)
   const isClosed = settings.required === true || keys.size > 0 || tokens !== undefined
+  const openCaller = isPrivate ? LOCAL_CALLER : ANONYMOUS
   const isConfigured = (): boolean => isClosed || stored?.hasAny === true
   const takesKeys = keys.size > 0 || stored !== undefined
   const expected = describeMethods(takesKeys, tokens !== undefined)
@@ -85,9 +92,27 @@ export function createAuthenticator(
     throw fault('unauthenticated', `The bearer API key is not valid here. ${expected}`)
   }
 
+  /**
+   * Before there is any credential, callers of every kind of server send tokens of their own, which are ignored (OTC-98). A key in
+   * the form that `collet keys create` prints was meant for this server, and no such key exists here.
+   */
+  const withoutKeys = ({ authorization = '', ...headers }: RequestHeaders): MaybePromise<Principal> => {
+    const presented = [readBearer(authorization), ...API_KEY_HEADERS.map((name) => headers[name])]
+    const ours = presented.find((text) => text !== undefined && isKeyShaped(text))
+    if (ours === undefined) return openCaller
+    // It may be the first key, made a moment ago.
+    return andThen(findKey(ours), (found) => {
+      if (found !== undefined) return found
+      throw fault(
+        'unauthenticated',
+        'The API key is not valid here: this server has no keys. Leave it out, or use the server that made it.',
+      )
+    })
+  }
+
   /** Bearer first, then the key headers; whatever is present must be valid, nothing falls back (OTC/T-28). */
   const check = (headers: RequestHeaders): MaybePromise<Principal> => {
-    if (!isConfigured()) return ANONYMOUS
+    if (!isConfigured()) return withoutKeys(headers)
     return andThen(byKeyHeaders(headers), (byHeader) => {
       const { authorization } = headers
       if (authorization !== undefined) return byBearer(authorization)
@@ -100,10 +125,14 @@ export function createAuthenticator(
     get isConfigured() {
       return isConfigured()
     },
+    get openCaller() {
+      return isConfigured() ? undefined : openCaller
+    },
     authenticate(headers) {
       if (isClosed || stored === undefined) return check(headers)
       return andThen(stored.refresh(), () => check(headers))
     },
+    callerNamed: async (owner) => keys.named(owner) ?? (await stored?.named(owner)),
     refresh: () => stored?.refresh(),
     async close() {
       await stored?.close()
@@ -135,7 +164,7 @@ function createTokens(
   })
 }
 
-function isJwtShaped(text: string): boolean {
+export function isJwtShaped(text: string): boolean {
   return text.split('.', 4).length === 3
 }
 

@@ -1,6 +1,10 @@
-import { describe, expect, it } from 'vitest'
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
 import { Secret } from '#core/secret'
-import { decodeMasterKey, readEnvironment } from './environment.ts'
+import { decodeMasterKey, decodeMasterKeys, readEnvironment } from './environment.ts'
 
 describe('readEnvironment', () => {
   it('reads what it knows and treats empty as unset', () => {
@@ -15,6 +19,44 @@ describe('readEnvironment', () => {
     expect(environment.noColor).toBe(true)
     expect(environment.apiKey?.reveal()).toBe('k')
     expect(JSON.stringify(environment)).not.toContain('"k"')
+  })
+})
+
+describe('a key in a file', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'collet-key-file-'))
+  afterAll(() => rmSync(folder, { recursive: true }))
+  const fileWith = (text: string): string => {
+    const file = join(folder, randomUUID())
+    writeFileSync(file, text)
+    return file
+  }
+  const bytes = Buffer.alloc(32, 7)
+
+  it.each([
+    ['masterKey', 'COLLET_KEY_FILE'],
+    ['oldMasterKey', 'COLLET_KEY_OLD_FILE'],
+  ] as const)('%s is read from the file that %s names', (member, name) => {
+    const environment = readEnvironment({ [name]: fileWith(`${bytes.toString('base64')}\n`) })
+    expect(decodeMasterKeys(environment)).toMatchObject({ [member]: new Uint8Array(bytes) })
+  })
+
+  it('says which file cannot be read', () => {
+    const environment = readEnvironment({ COLLET_KEY_FILE: join(folder, 'missing') })
+    expect(() => decodeMasterKeys(environment)).toThrow(
+      /COLLET_KEY_FILE: .*missing.* cannot be read \(ENOENT\)/,
+    )
+  })
+
+  it('refuses two keys for one purpose', () => {
+    const key = bytes.toString('base64')
+    const environment = readEnvironment({ COLLET_KEY: key, COLLET_KEY_FILE: fileWith(key) })
+    expect(() => decodeMasterKeys(environment)).toThrow(/COLLET_KEY_FILE: COLLET_KEY is set too/)
+  })
+
+  it('an empty file is no old key, and no key at all is not taken for one', () => {
+    const environment = readEnvironment({ COLLET_KEY_OLD_FILE: fileWith('\n') })
+    expect(environment.oldMasterKey).toBeUndefined()
+    expect(() => decodeMasterKeys(readEnvironment({ COLLET_KEY_FILE: fileWith('') }))).toThrow('not base64')
   })
 })
 

@@ -1,11 +1,12 @@
+import { readFileSync } from 'node:fs'
 import { Secret } from '#core/secret'
 import { ConfigError } from './load.ts'
 
 /** What the process's environment says. */
 export interface Environment {
-  /** `COLLET_KEY` as written; `decodeMasterKey` reads it. */
+  /** `COLLET_KEY`, or what is in the file that `COLLET_KEY_FILE` names, as written; `decodeMasterKey` reads it. */
   readonly masterKey: Secret | undefined
-  /** `COLLET_KEY_OLD`: the key before, while `collet key rotate` changes it. */
+  /** `COLLET_KEY_OLD`, or `COLLET_KEY_OLD_FILE`: the key before, while `collet key rotate` changes it. */
   readonly oldMasterKey: Secret | undefined
   /** `COLLET_CONFIG`: the config file when no `--config` is given. */
   readonly configFile: string | undefined
@@ -32,9 +33,21 @@ export function readEnvironment(
     const value = text(name)
     return value === undefined ? undefined : new Secret(value)
   }
+  const secretOrFile = (name: string): Secret | undefined => {
+    const file = text(`${name}_FILE`)
+    if (file === undefined) return secret(name)
+    if (text(name) === undefined) return readSecretFile(file, `${name}_FILE`)
+    throw problemWith(`${name}_FILE`, `${name} is set too. Set one of the two.`)
+  }
   return {
-    masterKey: secret('COLLET_KEY'),
-    oldMasterKey: secret('COLLET_KEY_OLD'),
+    // Read when a command asks, so that a file that cannot be read is reported like any other problem of the configuration.
+    get masterKey() {
+      return secretOrFile('COLLET_KEY')
+    },
+    get oldMasterKey() {
+      const key = secretOrFile('COLLET_KEY_OLD')
+      return key?.reveal() === '' ? undefined : key
+    },
     configFile: text('COLLET_CONFIG'),
     logLevel: text('COLLET_LOG_LEVEL'),
     noColor: text('NO_COLOR') !== undefined,
@@ -44,6 +57,20 @@ export function readEnvironment(
     opentoolKeys: secret('COLLET_OPENTOOL_KEYS'),
     variables: () => variables,
   }
+}
+
+/** A secret that Docker, Kubernetes or systemd mounts as a file. */
+function readSecretFile(file: string, where: string): Secret {
+  try {
+    return new Secret(readFileSync(file, 'utf8').trim())
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+    throw problemWith(where, `${file} cannot be read (${code}).`)
+  }
+}
+
+function problemWith(where: string, message: string): ConfigError {
+  return new ConfigError([{ severity: 'error', where, message }])
 }
 
 const KEY_BYTES = 32
@@ -67,11 +94,8 @@ export function decodeMasterKey(key: Secret | undefined, where = 'COLLET_KEY'): 
   const bytes = Buffer.from(text, 'base64')
   if (BASE64.test(text) && bytes.length === KEY_BYTES) return new Uint8Array(bytes)
   const came = BASE64.test(text) ? `these decode to ${bytes.length} bytes` : 'this is not base64'
-  throw new ConfigError([
-    {
-      severity: 'error',
-      where,
-      message: `expected ${KEY_BYTES} bytes in base64; ${came}. "collet keys generate" makes one.`,
-    },
-  ])
+  throw problemWith(
+    where,
+    `expected ${KEY_BYTES} bytes in base64; ${came}. "collet keys generate" makes one.`,
+  )
 }

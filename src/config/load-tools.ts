@@ -42,6 +42,7 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
     acknowledgeLaxerVersions: loaded.config.acknowledgeLaxerVersions,
     mayComeLater: (name) => isImported(name, Object.entries(loaded.config.sources)),
     defaultTimeoutMs: loaded.config.calls.defaultTimeoutMs,
+    vendor: loaded.config.openwop.vendor,
     describeParameters: loaded.config.authoring.describeParameters,
   })
   if (prepared.ok) return { tools: prepared.tools, problems }

@@ -29,12 +29,13 @@ describe('parseConfig', () => {
         bodyLimitBytes: 1_048_576,
         allowedOrigins: [],
         maxConnections: 10_000,
+        drainMs: 2_000,
       },
       store: 'sqlite:.collet/collet.db',
       auth: { apiKeys: [], issuers: [], roles: {}, required: false },
       oauth: { providers: {}, allowUnboundConsent: false },
       console: { enabled: true },
-      calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
+      calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 16 * 1_048_576 },
       journal: { retentionDays: 90 },
       egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
       limits: {
@@ -46,7 +47,7 @@ describe('parseConfig', () => {
         waiting: { perPrincipal: 100, total: 1_000, longestSeconds: 60 },
       },
       budgets: [],
-      openwop: { catalog: true, compactView: true, sessions: true },
+      openwop: { catalog: true, compactView: true, vendor: 'local', sessions: true },
       otc: { strictRequests: false, hideDeveloperMessages: false },
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
       mcp: { enabled: true, name: 'collet', pageSize: 1_000 },
@@ -295,7 +296,7 @@ describe('parseConfig', () => {
       'openwop.compactView: expected true or false, got a number.',
     ])
     expect(problemsOf({ openwop: { compact: true } })).toEqual([
-      'openwop: unknown key "compact". Known here: catalog, compactView, sessions.',
+      'openwop: unknown key "compact". Known here: catalog, compactView, vendor, sessions.',
     ])
     expect(problemsOf({ openwop: true })).toEqual(['openwop: expected an object, got true or false.'])
   })

@@ -20,7 +20,7 @@ export function webhooksSchema({ url, name }: Words) {
     /** What commands and the log call it. Default the host of its address. */
     name: name.optional(),
     ...receiver({ url, name }),
-    /** What it is told of: `approval.requested`, `approval.*`, `pin.held`, `call.ambiguous`, `budget.80`, `budget.100`; `*` for everything, which is the default. */
+    /** What it is told of: `approval.requested`, `approval.*`, `source.added`, `pin.held`, `call.ambiguous`, `budget.80`, `budget.100`; `*` for everything, which is the default. */
     events: z.array(z.string().min(1)).min(1).default(['*']),
     /** The shape of the messages: `json` is signed JSON, `slack` and `teams` are for their incoming webhooks. Default `json`. */
     format: z.enum(WEBHOOK_FORMATS).default('json'),

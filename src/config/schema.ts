@@ -227,6 +227,10 @@ const ISSUER = closed({
   tenant: NAME.default(DEFAULT_TENANT),
   /** Whether `claims.tenant` of a token may be `default`, the tenant of the server's operator. Default `false`. */
   allowDefaultTenant: z.boolean().default(false),
+  /** Scopes that clients are told to ask it for. Default: none are named. */
+  scopes: z
+    .array(TEXT.regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'expected a scope: no spaces, quotes or backslashes.'))
+    .default([]),
   /** Default: every one that is not symmetric. */
   algorithms: z.array(z.enum(ISSUER_ALGORITHMS)).min(1).optional(),
 }).transform(({ audience, ...issuer }) => ({ ...issuer, audiences: audience }))
@@ -326,6 +330,8 @@ export const CONFIG_SCHEMA = closed({
       /** Its key, not encrypted. Relative to the config file. */
       key: TEXT,
     }).optional(),
+    /** Milliseconds during which calls are still taken after SIGTERM, while `/health` is 503 already. Default 2 000. */
+    drainMs: WHOLE.min(0).max(600_000).default(2_000),
     /** Open connections; further ones are closed at once. Default 10 000. */
     maxConnections: WHOLE.min(1).default(10_000),
   }).prefault({}),
@@ -347,8 +353,8 @@ export const CONFIG_SCHEMA = closed({
     retentionHours: WHOLE.min(1).default(24),
     /** For tools that set no `timeoutMs`. Default 60 000. */
     defaultTimeoutMs: WHOLE.min(1).max(LONGEST_TIMER_MS).default(60_000),
-    /** Default 1 MiB. */
-    maxResultBytes: WHOLE.min(1024).default(MIB),
+    /** Largest result that is kept and returned. Default 16 MiB: what sources read, 10 MiB, also in base64. */
+    maxResultBytes: WHOLE.min(1024).default(16 * MIB),
   }).prefault({}),
   journal: closed({
     /** How long the journal and the keys of calls are kept. Default 90. */

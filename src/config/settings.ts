@@ -43,7 +43,7 @@ type OAuth = Section<'oauth'>
 
 export type ApiKeySettings = MayLack<Auth['apiKeys'][number], 'roles' | 'expiresAtMs'>
 /** An OpenID Connect issuer whose access tokens are taken. */
-export type IssuerSettings = MayLack<Auth['issuers'][number], 'allowDefaultTenant'>
+export type IssuerSettings = MayLack<Auth['issuers'][number], 'allowDefaultTenant' | 'scopes'>
 export type JwtSettings = NonNullable<Auth['jwt']> & { readonly tenant: string }
 
 /** A client of one authorization server: where that is, and who we are there. */
@@ -89,7 +89,8 @@ export interface Settings extends ProtocolSettings {
   readonly folder: string
   /** Variables of this process, for programs that sources start; each gets only what its options name. */
   readonly variables?: () => Readonly<Record<string, string | undefined>>
-  readonly server: Section<'server'>
+  /** `drainMs`: the config has a default; settings made by code drain for no time unless they say so. */
+  readonly server: MayLack<Section<'server'>, 'drainMs'>
   /** `sqlite:PATH` (absolute), `postgres://…` or `memory:`. */
   readonly store: string
   /** Whether the server makes and changes the tables of its store; without it that is `collet migrate`'s. Default true. */

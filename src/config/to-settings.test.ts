@@ -44,10 +44,16 @@ describe('toSettings', () => {
   })
 
   it('hands the openwop switches on', () => {
-    expect(settingsOf({}).openwop).toEqual({ catalog: true, compactView: true, sessions: true })
+    expect(settingsOf({}).openwop).toEqual({
+      catalog: true,
+      compactView: true,
+      vendor: 'local',
+      sessions: true,
+    })
     expect(settingsOf({ openwop: { catalog: false, sessions: false } }).openwop).toEqual({
       catalog: false,
       compactView: true,
+      vendor: 'local',
       sessions: false,
     })
   })

@@ -197,6 +197,14 @@ export function isToolVersion(text: string): boolean {
   return VERSION.test(text)
 }
 
+/** What semantic versioning takes, and every reader holds exactly. */
+const SEMANTIC = /^(?:0|[1-9][0-9]{0,14})(?:\.(?:0|[1-9][0-9]{0,14})){2}$/
+
+/** Whether a definition may have this version: no leading zeros, at most 15 digits a number. Requests are read more widely. */
+export function isSemanticVersion(text: string): boolean {
+  return SEMANTIC.test(text)
+}
+
 /** Numeric order of the three integers, of any size (OTC/T-10, OTC/T-11). */
 export function compareVersions(left: string, right: string): number {
   const rights = right.split('.')
@@ -206,4 +214,16 @@ export function compareVersions(left: string, right: string): number {
     if (a !== b) return a < b ? -1 : 1
   }
   return 0
+}
+
+/** What stands for the operator in ids of host extensions where no vendor was configured. */
+export const DEFAULT_VENDOR = 'local'
+
+/** openwop §7.1: the catalog id of a tool of tier `exec`. */
+export function hostExtensionId(vendor: string, toolkit: string, name: string): string {
+  return ['x-host', vendor, toHostLabel(toolkit), toHostLabel(name)].join('-')
+}
+
+function toHostLabel(text: string): string {
+  return text.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
 }

@@ -313,3 +313,40 @@ export function tooMuchJson(bytes: Uint8Array, bounds: JsonBounds = JSON_BOUNDS)
 export class TooMuchJson extends Error {
   override readonly name = 'TooMuchJson'
 }
+
+/** Digits of a number that may be an integer beyond 2^53: at least 16 of them that no quote or letter precedes. */
+const LONG_NUMBER = /[:,[\s-][0-9]{16}/
+/** Places that are named of one value. */
+const MAX_INEXACT = 20
+const inexactIntegers = new WeakMap<object, string[]>()
+
+/**
+ * Remembers which integers of a JSON text were changed by reading them, because a double cannot hold them. Gives the
+ * value to use: the one that was read, or one that knows its inexact integers.
+ */
+export function withInexactIntegers(text: string, value: JsonValue): JsonValue {
+  return LONG_NUMBER.test(text) ? JSON.parse(text, noteInexact) : value
+}
+
+/** JSON Pointers to the integers inside a value that differ from what its text said. */
+export function inexactIntegersIn(value: JsonValue | undefined): readonly string[] {
+  return typeof value === 'object' && value !== null ? (inexactIntegers.get(value) ?? []) : []
+}
+
+/** A reviver: members come before the object that holds them, so each holder learns the places inside its members. */
+function noteInexact(this: object, name: string, value: JsonValue, context?: { readonly source?: string }) {
+  const inside =
+    typeof value === 'number' ? (isInexact(value, context?.source) ? [''] : []) : inexactIntegersIn(value)
+  if (inside.length === 0) return value
+  const places = inexactIntegers.get(this) ?? []
+  inexactIntegers.set(this, places)
+  const token = name.replaceAll('~', '~0').replaceAll('/', '~1')
+  for (const pointer of inside) if (places.length < MAX_INEXACT) places.push(`/${token}${pointer}`)
+  return value
+}
+
+/** An integer whose digits would not come out again. Large doubles are printed with digits that read back as themselves. */
+function isInexact(value: number, source: string | undefined): boolean {
+  if (source === undefined || !/^-?[0-9]+$/.test(source)) return false
+  return String(value) !== source && BigInt(source) !== BigInt(value)
+}

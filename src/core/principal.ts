@@ -45,8 +45,10 @@ export function makePrincipal(facts: {
   readonly tools?: readonly string[] | undefined
   readonly toolsets?: readonly string[] | undefined
   readonly toolset?: string | undefined
+  readonly isLocal?: true | undefined
+  readonly operatedBy?: string | undefined
 }): Principal {
-  const { id, tenant, scopes, tools, toolsets, toolset } = facts
+  const { id, tenant, scopes, tools, toolsets, toolset, isLocal, operatedBy } = facts
   return Object.freeze({
     id,
     tenant,
@@ -54,7 +56,18 @@ export function makePrincipal(facts: {
     ...(tools === undefined ? {} : { tools: Object.freeze([...tools]) }),
     ...(toolsets === undefined ? {} : { toolsets: Object.freeze([...toolsets]) }),
     ...(toolset === undefined ? {} : { toolset }),
+    ...(isLocal === undefined ? {} : { isLocal }),
+    ...(operatedBy === undefined ? {} : { operatedBy }),
   })
+}
+
+const OPERATED = new WeakMap<Principal, Principal>()
+
+/** This caller as the operator runs it. One object for each, because catalogs are cached by principal. */
+export function operatedBy(operator: Pick<Principal, 'id'>, principal: Principal): Principal {
+  const made = OPERATED.get(principal) ?? makePrincipal({ ...principal, operatedBy: operator.id })
+  OPERATED.set(principal, made)
+  return made
 }
 
 const WITHIN = new WeakMap<Principal, Map<string, Principal>>()
@@ -99,9 +112,19 @@ export interface Principal {
   readonly toolset?: string
   /** The server itself, looking at the tools of every tenant; no credential gives it. */
   readonly seesEveryTenant?: true
+  /** The person at this machine: calls without a credential on a server that only this machine reaches (rule 28). */
+  readonly isLocal?: true
+  /** The operator who runs tools from the console under this caller's name; recorded with each call. */
+  readonly operatedBy?: string
 }
 
 export const DEFAULT_TENANT = 'default'
 
+/** Stands in the vault where a principal would, for what all callers of a tenant share; never a principal itself. */
+export const WHOLE_TENANT = '*'
+
 /** Callers without a credential, and tokens without `sub`, share this one. */
 export const ANONYMOUS: Principal = { id: 'anonymous', tenant: DEFAULT_TENANT, scopes: [] }
+
+/** The same name for the person at this machine, who has a vault and may name users (rule 28). */
+export const LOCAL_CALLER: Principal = makePrincipal({ ...ANONYMOUS, isLocal: true })

@@ -83,9 +83,12 @@ export type RefreshAnswer =
   | { readonly kind: 'unavailable' }
 
 /** The authorization servers this server is a client of. */
+/** The config has no such provider, the server cannot tell who would consent (rule 25), or the config does not allow the scopes. */
+export type BrokerObstacle = 'no_provider' | 'no_sign_in' | 'scopes'
+
 export interface TokenBroker {
-  /** Whether a person can be asked for this, here and now. */
-  canAsk(provider: string, scopes: readonly string[]): boolean
+  /** Why a person cannot be asked for this here; `undefined` = a person can. */
+  obstacle(provider: string, scopes: readonly string[]): BrokerObstacle | undefined
   /** Never throws. `scopes` are those the refresh token has. */
   refresh(provider: string, refreshToken: Secret, scopes: readonly string[]): Promise<RefreshAnswer>
   /** Tells the provider that a token is not used any more; `false` when that was not possible. Never throws. */
@@ -94,7 +97,7 @@ export interface TokenBroker {
 
 /** Without providers nothing can be asked for: callers bring their tokens. */
 export const NO_BROKER: TokenBroker = {
-  canAsk: () => false,
+  obstacle: () => 'no_provider',
   refresh: async () => ({ kind: 'unavailable' }),
   revoke: async () => false,
 }

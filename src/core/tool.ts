@@ -89,7 +89,8 @@ const HINTS = ['low', 'medium', 'high'] as const
 export const POLICY_FIELDS = {
   /**
    * What a run may do to the world. `pure`: nothing, and it reads nothing. `read`: it only reads. `write`: it changes something; such a call
-   * is recorded before it runs and never runs twice. `exec` is for commands that the host runs in isolation. Default `write`.
+   * is recorded before it runs and never runs twice. `exec`: it runs commands or code that the caller chooses, as a shell does; such a tool is catalogued as
+   * a host extension. Default `write`.
    */
   safetyTier: { choices: ['pure', 'read', 'write', 'exec'] },
   /**
@@ -104,7 +105,7 @@ export const POLICY_FIELDS = {
   egress: { choices: ['none', 'safe-fetch', 'host-mediated', 'host-owned'] },
   /**
    * Whether a person has to approve a call before it runs: `always`, `never`, or `conditional`, which asks unless `approvals.when` of the
-   * configuration says no. Default `never`.
+   * configuration says no. Default `never`, and `always` for tier `exec`.
    */
   approval: { choices: ['never', 'conditional', 'always'] },
   /** Scopes that a caller must hold, all of them; for every other caller there is no such tool. Default none. */
@@ -144,6 +145,14 @@ type FilledIn = 'safetyTier' | 'replay' | 'approval' | 'scopes' | 'timeoutMs' | 
 
 /** A complete policy: every default filled in. */
 export interface ToolPolicy extends Pick<PolicyValues, FilledIn>, Omit<PolicyDefinition, FilledIn> {}
+
+/** Promises of an upstream that change nothing here; MCP clients decide by them whether to ask their user. */
+export interface ShownHints {
+  /** It only adds and never deletes or overwrites. Absent = it may do both. */
+  readonly additive?: true
+  /** It works on its own data only and reaches no open network. Absent = it may. */
+  readonly closedWorld?: true
+}
 
 export interface AuthorizationRequirement {
   readonly id: string
@@ -224,6 +233,8 @@ export interface Tool {
   readonly parts: ToolId
   /** Function name for models: 1 to 64 of `A-Za-z0-9_-`, shared by all versions. */
   readonly name: string
+  /** `name` as the definition has it, where that is not this tool's alone (`shared-names.ts`). */
+  readonly writtenName?: string
   readonly title?: string
   /** openwop id, without a version. */
   readonly catalogId: string
@@ -239,6 +250,8 @@ export interface Tool {
   readonly authored?: { readonly input: JsonObject; readonly output: JsonObject | null }
   readonly requirements?: ToolRequirements
   readonly policy: ToolPolicy
+  /** What the operator believes of an imported tool beyond its policy. */
+  readonly shownHints?: ShownHints
   /** How its state is made and ended, for a tool that keeps some between calls. */
   readonly session?: SessionHooks
   /** What a tool that is made of other tools is made of. */

@@ -1,5 +1,5 @@
 import type { OAuthClientSettings, OAuthProviderSettings, OAuthSettings } from '#config/settings'
-import type { Clock, Logger, TokenBroker } from '#core/runtime'
+import type { BrokerObstacle, Clock, Logger, TokenBroker } from '#core/runtime'
 import { boundedFetch, OAuthClient } from './client.ts'
 
 const BOUNDS = { timeoutMs: 10_000, mostBytes: 256 * 1_024 }
@@ -50,11 +50,8 @@ export class OAuthBroker implements TokenBroker {
     return this.#providers.get(id)
   }
 
-  canAsk(provider: string, scopes: readonly string[]): boolean {
-    const found = this.#providers.get(provider)
-    if (found === undefined || !this.#canBind) return false
-    const { scopes: allowed } = found.settings
-    return allowed === undefined || scopes.every((scope) => allowed.includes(scope))
+  obstacle(provider: string, scopes: readonly string[]): BrokerObstacle | undefined {
+    return consentObstacle(this.#providers.get(provider)?.settings, scopes, this.#canBind)
   }
 
   async refresh(...[provider, refreshToken, scopes]: Parameters<TokenBroker['refresh']>) {
@@ -69,4 +66,16 @@ export class OAuthBroker implements TokenBroker {
   async revoke(...[provider, token]: Parameters<TokenBroker['revoke']>): Promise<boolean> {
     return (await this.#providers.get(provider)?.client.revoke(token)) ?? false
   }
+}
+
+/** Why people cannot be asked for these scopes of a provider. */
+export function consentObstacle(
+  provider: Pick<OAuthProviderSettings, 'scopes'> | undefined,
+  scopes: readonly string[],
+  canBind: boolean,
+): BrokerObstacle | undefined {
+  if (provider === undefined) return 'no_provider'
+  if (!canBind) return 'no_sign_in'
+  const { scopes: allowed } = provider
+  return allowed === undefined || scopes.every((scope) => allowed.includes(scope)) ? undefined : 'scopes'
 }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { OAuthSettings, SignInSettings } from '#config/settings'
+import { type ConsentObstacle, obstacleOf } from '#core/credentials/consent-obstacles'
 import { packToken, userDigest } from '#core/credentials/credentials'
 import { isSameSecret } from '#core/hash'
 import type { ChallengeNeed, ChallengeRecord, Store } from '#core/ports/store'
@@ -122,6 +123,8 @@ interface ConsentFlowOptions {
   readonly clock: Clock
   readonly log: Logger
   publicUrl(): string
+  /** Whether callers without a credential are the person at this machine (rule 28); no longer once there is a key. */
+  hasLocalCaller(): boolean
 }
 
 /** Where people are asked for their consent, and what comes back from the provider is kept. */
@@ -130,6 +133,12 @@ export class ConsentFlow {
 
   constructor(options: ConsentFlowOptions) {
     this.#options = options
+  }
+
+  obstacle(challenge: ChallengeRecord): ConsentObstacle | undefined {
+    const { broker, hasLocalCaller } = this.#options
+    const ofProvider = broker.obstacle(challenge.provider, challenge.scopes)
+    return obstacleOf(challenge, { ofProvider, hasLocalCaller: hasLocalCaller() })
   }
 
   /** `GET /challenges/:id`: to the sign-in if there is one, then the page that says for whom this is (rule 25). */
@@ -277,7 +286,7 @@ export class ConsentFlow {
     const { store, clock } = this.#options
     const challenge = await store.findChallenge(id)
     const isOpen = challenge?.status === 'pending' && challenge.expiresAtMs > clock.nowMs()
-    return isOpen && challenge.consent === true ? challenge : undefined
+    return isOpen && this.obstacle(challenge) === undefined ? challenge : undefined
   }
 
   #seenMark({ id }: ChallengeRecord): string {

@@ -228,6 +228,8 @@ interface ChainOptions {
   readonly ids?: GroupIds
   /** How long it counts as alive without a sign of life, where that is how a database tells. */
   readonly leaseMs?: number
+  /** Host, port and pid, for operators who look for this process. */
+  readonly place?: string | undefined
 }
 
 /** The newest group of a chain. */
@@ -241,18 +243,16 @@ export class Chain {
   readonly keys: KeyRing
   readonly audience = new Audience()
   readonly #nowMs: () => number
-  readonly #ids: GroupIds
-  readonly #leaseMs: number
+  readonly #options: ChainOptions & { readonly ids: GroupIds }
   #id: string = randomUUID()
   #writer: { readonly no: number; readonly sealer: Sealer } | undefined
   /** Moved by the engine once a group is committed. */
   head: ChainHead = BEFORE_FIRST
 
-  constructor(keys: KeyRing, nowMs: () => number, { ids = BY_WRITER, leaseMs = 0 }: ChainOptions = {}) {
+  constructor(keys: KeyRing, nowMs: () => number, options: ChainOptions = {}) {
     this.keys = keys
     this.#nowMs = nowMs
-    this.#ids = ids
-    this.#leaseMs = leaseMs
+    this.#options = { ids: BY_WRITER, ...options }
   }
 
   /** Its name in claims, for as long as it lives (rule 17). */
@@ -276,7 +276,8 @@ export class Chain {
     const heads = yield* newHeads()
     const dataKey = newDataKey()
     const wrapped = this.keys.seal('data keys', dataKey, dataKeyContext(this.id))
-    const row = (yield* get('insertWriter', this.id, this.#nowMs(), wrapped, this.#leaseMs)) ?? {}
+    const { leaseMs = 0, place = null } = this.#options
+    const row = (yield* get('insertWriter', this.id, this.#nowMs(), wrapped, leaseMs, place)) ?? {}
     this.#writer = { no: integer(row, 'no'), sealer: new Sealer(dataKey) }
     yield* write(
       'insertWriterKeys',
@@ -308,7 +309,7 @@ export class Chain {
   }
 
   openGroup(): CommitGroup {
-    const id = this.#ids.idOf(this.no, this.head.n + 1)
+    const id = this.#options.ids.idOf(this.no, this.head.n + 1)
     return new CommitGroup({ id, writer: this.no, keys: this.keys, audience: this.audience })
   }
 
@@ -442,7 +443,7 @@ export const queries = {
     WHERE w.no > ? ORDER BY w.no LIMIT ?`,
   resignCheckpoint: 'UPDATE checkpoints SET signature = ? WHERE writer = ?',
   insertWriter:
-    'INSERT INTO writers (id, started_at, data_key, lease_until) VALUES (?, ?, ?, ?) RETURNING no',
+    'INSERT INTO writers (id, started_at, data_key, lease_until, place) VALUES (?, ?, ?, ?, ?) RETURNING no',
   /** A writer that was taken for dead stays dead, whatever clocks say later (rule 18). */
   endLease: 'UPDATE writers SET lease_until = 0 WHERE no = ? AND lease_until > 0',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */

@@ -13,7 +13,7 @@ export interface StoreTables {
   version(): Promise<number>
   /** Inside a transaction: the tables of today, empty. */
   makeTables(): Promise<void>
-  /** Writers whose process lives, as far as can be told. */
+  /** Writers whose process lives, as far as can be told: where it runs, or its id. */
   livingWriters(): Promise<readonly string[]>
   /** From now on nobody else can change anything, until this is closed. */
   freeze(tables: readonly TableShape[]): Promise<void>
@@ -135,7 +135,7 @@ async function refuseLiving(source: StoreTables): Promise<void> {
   if (living.length === 0) return
   throw new StoreError(
     'not_written',
-    'a server still uses the source. Stop it first, so that nothing runs that the copy would not know of; after a crash or a kill, wait ten seconds',
+    `a server still uses the source: ${living.join(', ')}. Stop it first, so that nothing runs that the copy would not know of; after a crash or a kill, wait ten seconds`,
   )
 }
 

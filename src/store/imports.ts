@@ -1,6 +1,8 @@
 import { StoreError } from '#core/errors'
+import { pinHash } from '#core/imports/definition-diff'
 import { sourceProbedEvent, sourcePutEvent, sourceRemovedEvent } from '#core/journal/append'
-import { isJsonObject, isRecord, type JsonObject, type JsonValue } from '#core/json'
+import type { SourceChanged } from '#core/journal/events'
+import { canonicalJson, isJsonObject, isRecord, type JsonObject, type JsonValue } from '#core/json'
 import {
   type AcceptedDefinition,
   type KeptDefinition,
@@ -16,10 +18,21 @@ import {
   type WaitingChange,
 } from '#core/ports/import-store'
 import { Breather } from '#core/runtime'
+import { pinnedCommand } from '#core/source-facts'
 import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import type { KeyRing, Resealing } from './key-ring.ts'
 import { tell } from './notices.ts'
-import { bytes, integer, optionalText, readEpoch, resealingOf, rowMac, text } from './rows.ts'
+import {
+  bytes,
+  integer,
+  optionalText,
+  RowGuard,
+  readEpoch,
+  refuseForeignTriggers,
+  resealingOf,
+  rowMac,
+  text,
+} from './rows.ts'
 
 /** Stored sources; each change and its epoch are one transaction with the journal. */
 export function sqlSources({ careful, read, keys }: StoreContext): SourceStore {
@@ -39,14 +52,33 @@ function* listSources(keys: KeyRing): Steps<readonly StoredSource[]> {
 
 function* putSource(group: CommitGroup, source: NewSource): Steps<'added' | 'replaced' | 'exists'> {
   const { key, options, addedBy, addedMs, replace } = source
-  const isReplaced = (yield* get('hasSource', key)) !== undefined
-  if (isReplaced && !replace) return 'exists'
+  const row = yield* get('sourceOptions', key)
+  if (row !== undefined && !replace) return 'exists'
   const sealed = group.keys.seal('sources', Buffer.from(JSON.stringify(options)), sealContext(key))
   yield* write('putSource', key, sealed, addedBy, addedMs)
   yield* write('raiseSourceEpoch')
-  const result = isReplaced ? 'replaced' : 'added'
-  group.append(sourcePutEvent(source, result))
-  return result
+  const before = row === undefined ? undefined : knownOptions(key, bytes(row, 'options'), group.keys)
+  const event = sourcePutEvent(source, { before, digest: group.keys.digest(canonicalJson(options)) })
+  group.append(event)
+  yield* tellOfSource(group, event)
+  return before === undefined ? 'added' : 'replaced'
+}
+
+/** Options that cannot be read are replaced all the same: nothing can be said of what they were. */
+function knownOptions(key: string, sealed: Uint8Array, keys: KeyRing): JsonObject {
+  try {
+    return readOptions(key, keys.open('sources', sealed, sealContext(key)))
+  } catch {
+    return {}
+  }
+}
+
+/** To add a source is to run a program as the server, so operators can be notified of each. */
+function* tellOfSource(group: CommitGroup, event: SourceChanged): Steps<void> {
+  const { type, at, by, source, sourceType = null, target = null, changes = {} } = event
+  const replaced = type === 'source.replaced'
+  const subject = { kind: 'source.added', source, sourceType, target, replaced, changes, by } as const
+  yield* tell(group, subject, { about: JSON.stringify([source, at, event.options]), atMs: at })
 }
 
 function* removeSource(group: CommitGroup, removal: SourceRemoval): Steps<boolean> {
@@ -88,7 +120,7 @@ const PAGE_ROWS = 50
 const MOST_READS = 20
 
 /** Pins; each write, its epoch and its journal events are one transaction. */
-export function sqlPins({ careful, read, guard }: StoreContext): PinStore {
+export function sqlPins({ careful, read, guard, keys }: StoreContext): PinStore {
   const revision = read(pinRevision)
   const page = read((source: string, after: string) => all('pinsAfter', source, after, PAGE_ROWS))
   const readPages = async (source: string): Promise<readonly PinRecord[]> => {
@@ -100,7 +132,7 @@ export function sqlPins({ careful, read, guard }: StoreContext): PinStore {
       after = String(rows.at(-1)?.native_name ?? after)
       for (const row of rows) {
         // A pin that is not ours is none: its tool waits to be let in again.
-        if (guard.isOwn('pins', row)) pins.push(pinFromRow(row))
+        if (guard.isOwn('pins', row)) pins.push(pinFromRow(row, keys))
         if (breather.isDue) await breather.breathe()
       }
       if (rows.length < PAGE_ROWS) return pins
@@ -160,15 +192,15 @@ function* tellOfHeld(group: CommitGroup, change: PinWrite): Steps<void> {
   )
 }
 
-function* writePin(group: CommitGroup, source: string, pin: PinRecord): Steps<void> {
+function* writePin(group: Pick<CommitGroup, 'keys'>, source: string, pin: PinRecord): Steps<void> {
   const { nativeName, local, isServed, accepted, waiting } = pin
+  const place = { source, native_name: nativeName }
   const row = {
-    source,
-    native_name: nativeName,
+    ...place,
     local,
     served: isServed ? 1 : 0,
-    accepted: accepted === undefined ? null : JSON.stringify(accepted),
-    waiting: waiting === undefined ? null : JSON.stringify(waiting),
+    accepted: sealDefinition(group, accepted, { ...place, column: 'accepted' }),
+    waiting: sealDefinition(group, waiting, { ...place, column: 'waiting' }),
   }
   yield* write('writePin', ...Object.values(row), rowMac(group.keys.current, 'pins', row))
 }
@@ -177,14 +209,93 @@ function* pinSources(): Steps<readonly string[]> {
   return (yield* all('pinSources')).map((row) => text(row, 'source'))
 }
 
-function pinFromRow(row: Row): PinRecord {
+/** Where a sealed definition belongs: moved elsewhere it does not open. */
+interface DefinitionPlace {
+  readonly source: string
+  readonly native_name: string
+  readonly column: 'accepted' | 'waiting'
+}
+
+function definitionContext({ source, native_name: name, column }: DefinitionPlace): string {
+  return JSON.stringify(['pin', source, name, column])
+}
+
+/** Definitions say what is sent where: words of commands, paths and addresses in them may be secrets. */
+function sealDefinition(
+  { keys }: Pick<CommitGroup, 'keys'>,
+  value: AcceptedDefinition | WaitingChange | undefined,
+  place: DefinitionPlace,
+): string | null {
+  if (value === undefined) return null
+  return keys.sealText('pins', JSON.stringify(value), definitionContext(place))
+}
+
+function pinFromRow(row: Row, keys: KeyRing): PinRecord {
+  const place = { source: text(row, 'source'), native_name: text(row, 'native_name') }
+  const opened = (column: DefinitionPlace['column']): string | undefined => {
+    const sealed = optionalText(row, column)
+    if (sealed === undefined) return undefined
+    return keys.openText('pins', sealed, definitionContext({ ...place, column }))
+  }
+  return pinOf(row, { accepted: opened('accepted'), waiting: opened('waiting') })
+}
+
+function pinOf(
+  row: Row,
+  { accepted, waiting }: { readonly accepted: string | undefined; readonly waiting: string | undefined },
+): PinRecord {
   return {
     nativeName: text(row, 'native_name'),
     local: text(row, 'local'),
-    accepted: definition(optionalText(row, 'accepted'), isAccepted),
+    accepted: definition(accepted, isAccepted),
     isServed: integer(row, 'served') === 1,
-    waiting: definition(optionalText(row, 'waiting'), isWaiting),
+    waiting: definition(waiting, isWaiting),
   }
+}
+
+/**
+ * Schema 4: definitions lay in the clear until then, with the arguments of programs in them. A row that is not ours is
+ * left as it is: its tool waits to be accepted again, and is written anew by then.
+ */
+export function* sealPlainPins(keys: KeyRing): Steps<void> {
+  const guard = new RowGuard(keys)
+  let [source, name] = ['', '']
+  for (;;) {
+    const rows = yield* all('allPinsAfter', source, name, PAGE_ROWS)
+    for (const row of rows) {
+      source = text(row, 'source')
+      name = text(row, 'native_name')
+      if (!guard.isOwn('pins', row)) continue
+      const plain = { accepted: optionalText(row, 'accepted'), waiting: optionalText(row, 'waiting') }
+      yield* writePin({ keys }, source, withoutArguments(pinOf(row, plain), keys))
+    }
+    if (rows.length < PAGE_ROWS) return
+  }
+}
+
+function withoutArguments({ accepted, waiting, ...pin }: PinRecord, keys: KeyRing): PinRecord {
+  const definition = waiting?.definition
+  return {
+    ...pin,
+    accepted: accepted === undefined ? undefined : digestArguments(accepted, keys),
+    waiting:
+      waiting === undefined || definition === undefined
+        ? waiting
+        : { ...waiting, definition: digestArguments(definition, keys) },
+  }
+}
+
+/** The hash is of what is pinned, so it is made anew; the upstream offers the same under it from now on. */
+function digestArguments<Kept extends KeptDefinition>(kept: Kept, keys: KeyRing): Kept {
+  const { endpoint } = kept.offered.binding
+  if (!isJsonObject(endpoint) || endpoint.transport !== 'stdio' || !Array.isArray(endpoint.args)) return kept
+  const { command, args } = endpoint
+  const words = args.map(String)
+  const pinned = pinnedCommand(String(command), words, (plain) => keys.digest(plain))
+  const { server = null } = kept.identity
+  const identity = { ...pinned, server }
+  const offered = { ...kept.offered, binding: { ...kept.offered.binding, endpoint: pinned } }
+  return { ...kept, identity, offered, hash: pinHash(identity, offered) }
 }
 
 /** What was not written by us is damage, never a definition. */
@@ -216,10 +327,18 @@ function isKept(value: unknown): value is KeptDefinition {
 }
 
 export const resealing: readonly Resealing[] = [
-  resealingOf('pins', {
-    ...{ what: 'pins', page: 'allPinsAfter', start: ['', ''] },
-    after: (row) => [text(row, 'source'), text(row, 'native_name')],
-  }),
+  {
+    ...resealingOf('pins', {
+      ...{ what: 'pins', page: 'allPinsAfter', start: ['', ''] },
+      after: (row) => [text(row, 'source'), text(row, 'native_name')],
+    }),
+    *reseal(group, row) {
+      yield* refuseForeignTriggers()
+      const source = text(row, 'source')
+      const now = yield* get('pinRow', source, text(row, 'native_name'))
+      if (now !== undefined) yield* writePin(group, source, pinFromRow(now, group.keys))
+    },
+  },
   {
     ...{ what: 'options of sources', page: 'sourcesAfter', start: [''] },
     after: (row) => [text(row, 'key')],
@@ -250,7 +369,7 @@ export const queries = {
   sourcesAfter: 'SELECT key, options FROM sources WHERE key > ? ORDER BY key LIMIT ?',
   resealSource: 'UPDATE sources SET options = ? WHERE key = ?',
   listSources: 'SELECT * FROM sources ORDER BY key',
-  hasSource: 'SELECT 1 FROM sources WHERE key = ?',
+  sourceOptions: 'SELECT options FROM sources WHERE key = ?',
   putSource: `INSERT INTO sources (key, options, added_by, added_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET options = excluded.options, added_by = excluded.added_by, added_at = excluded.added_at`,
   deleteSource: 'DELETE FROM sources WHERE key = ?',

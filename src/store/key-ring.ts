@@ -1,4 +1,4 @@
-import { createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
+import { createSecretKey, hash, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
 import { StoreError } from '#core/errors'
 import { sealOnce, unseal } from './encryption.ts'
 import { all, type CommitGroup, get, type Row, type SqlValue, type Steps, write } from './engine.ts'
@@ -25,7 +25,7 @@ export interface Resealing {
 }
 
 /** What is sealed under a generation directly. One key a purpose, so that no two uses can be played against each other. */
-const PURPOSES = ['data keys', 'vault keys', 'sources', 'requests', 'reasons', 'closings'] as const
+const PURPOSES = ['data keys', 'vault keys', 'sources', 'pins', 'requests', 'reasons', 'closings'] as const
 type Purpose = (typeof PURPOSES)[number]
 
 /** `announced`: every process can read it, nobody writes it yet. `past`: it opens what cannot be sealed anew. */
@@ -59,6 +59,7 @@ interface Identity {
 
 const IDENTITY = 'identity'
 const ROOT_BYTES = 32
+const DIGEST_CHARACTERS = 24
 const NUMBER_BYTES = 4
 
 /**
@@ -94,9 +95,10 @@ export class KeyRing {
     return this.of(Math.max(...this.#generations.keys()))
   }
 
-  /** Prefix of keyed digests. */
-  get digest(): string {
-    return (this.#identity ?? unloaded()).digest
+  /** Keyed one-way digest. A secret prefix keys it: one-shot hashing is far cheaper than an HMAC object per call. */
+  digest(plain: string): string {
+    const { digest: prefix } = this.#identity ?? unloaded()
+    return hash('sha256', prefix + plain, 'base64url').slice(0, DIGEST_CHARACTERS)
   }
 
   /** Binds grants and effects to what they are for (rules 21 and 27). */
@@ -144,6 +146,16 @@ export class KeyRing {
   open(purpose: Purpose, sealed: Uint8Array, context: string): Buffer {
     const { seals } = this.of(generationIn(sealed))
     return unseal(seals[purpose], sealed.subarray(NUMBER_BYTES), context)
+  }
+
+  /** A sealed text for a column or an event that is a text. */
+  sealText(purpose: Purpose, plain: string, context: string): string {
+    return SEALED + this.seal(purpose, Buffer.from(plain), context).toString('base64url')
+  }
+
+  openText(purpose: Purpose, sealed: string, context: string): string {
+    const bytes = Buffer.from(sealed.slice(SEALED.length), 'base64url')
+    return this.open(purpose, bytes, context).toString('utf8')
   }
 
   isCurrent(sealed: Uint8Array): boolean {
@@ -263,7 +275,7 @@ const UNREADABLE = '[unreadable]'
  * decision, in the events of a run and in the journal. Each is a text of its own and goes with what holds it.
  */
 export function sealReason(keys: KeyRing, approval: string, reason: string): string {
-  return SEALED + keys.seal('reasons', Buffer.from(reason), reasonContext(approval)).toString('base64url')
+  return keys.sealText('reasons', reason, reasonContext(approval))
 }
 
 /** One that cannot be read stays as it is. */
@@ -276,8 +288,7 @@ export function resealReason(keys: KeyRing, approval: string, stored: string): s
 export function openReason(keys: KeyRing, approval: string, stored: string): string {
   if (!stored.startsWith(SEALED)) return stored
   try {
-    const sealed = Buffer.from(stored.slice(SEALED.length), 'base64url')
-    return keys.open('reasons', sealed, reasonContext(approval)).toString('utf8')
+    return keys.openText('reasons', stored, reasonContext(approval))
   } catch {
     return UNREADABLE
   }
@@ -312,6 +323,7 @@ function generationOf({ no, state, floor, root }: Pick<Generation, 'no' | 'state
       'data keys': seal('data keys'),
       'vault keys': seal('vault keys'),
       sources: seal('sources'),
+      pins: seal('pins'),
       requests: seal('requests'),
       reasons: seal('reasons'),
       closings: seal('closings'),

@@ -252,7 +252,9 @@ export const queries = {
   insertDenial: `INSERT INTO denials (at, tenant, principal, action, resource, reason, count)
     VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no`,
   denialsAfter: 'SELECT * FROM denials WHERE no > ? ORDER BY no LIMIT ?',
-  denialsOfTenantAfter: 'SELECT * FROM denials WHERE tenant = ? AND no > ? ORDER BY no LIMIT ?',
+  // A tool that a tenant may not know exists is no news for its own auditors: they would learn its name (OWP-22).
+  denialsOfTenantAfter: `SELECT * FROM denials WHERE tenant = ? AND no > ? AND (reason <> 'tenant' OR tenant = 'default')
+    ORDER BY no LIMIT ?`,
   deleteDenials: 'DELETE FROM denials WHERE no IN (SELECT no FROM denials WHERE at < ? LIMIT ?)',
 } as const
 

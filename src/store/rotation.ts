@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { JournalHead } from '#core/journal/events'
 import type { KeyChange, KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#core/ports/key-change'
 import { resealing as approvalResealing } from './calls/approvals.ts'
+import { resealing as rejectionResealing } from './calls/rejections.ts'
 import { type Chain, resealing as chainResealing } from './commit-queue.ts'
 import { generationOfTag } from './encryption.ts'
 import {
@@ -18,7 +19,7 @@ import { resealing as importResealing } from './imports.ts'
 import type { KeyRing, Resealing } from './key-ring.ts'
 import { resealing as keyResealing } from './keys.ts'
 import { resealing as protocolResealing } from './protocol-state.ts'
-import { bytes, integer, optionalBytes, optionalInteger, text } from './rows.ts'
+import { bytes, integer, optionalBytes, optionalInteger, optionalText, text } from './rows.ts'
 import { resealing as vaultResealing } from './vault.ts'
 
 /** Longer than any process takes to look for new keys; those that only read do not say what they know. */
@@ -33,6 +34,7 @@ const RESEALINGS: readonly Resealing[] = [
   ...chainResealing,
   ...importResealing,
   ...protocolResealing,
+  ...rejectionResealing,
   ...approvalResealing,
   ...keyResealing,
   {
@@ -84,10 +86,23 @@ export function sqlKeyChange(
     for (const row of await unended()) {
       const id = text(row, 'id')
       if (isFar(row) || !(await engine.isAlive(id))) continue
-      found.push({ writer: id, startedMs: integer(row, 'started_at') })
+      found.push({ writer: id, place: optionalText(row, 'place'), startedMs: integer(row, 'started_at') })
     }
     return found
   }
+
+  const holdsNewKey = (row: Row): boolean =>
+    text(row, 'holds')
+      .split(' ')
+      .includes(keys.holds[0] ?? '')
+
+  /** Writers that a step of the change waits for. */
+  const waitedFor = {
+    none: async () => [],
+    'not begun': () => lagging(holdsNewKey),
+    announced: () => lagging((row) => integer(row, 'knows') >= keys.newest.no),
+    sealing: () => lagging((row) => integer(row, 'uses') >= keys.current.no),
+  } satisfies Record<KeyStatus['step'], () => Promise<LaggingWriter[]>>
 
   const waitFor = async (isFar: (row: Row) => boolean, patienceMs: number): Promise<LaggingWriter[]> => {
     const untilMs = performance.now() + patienceMs
@@ -135,20 +150,20 @@ export function sqlKeyChange(
     async status(): Promise<KeyStatus> {
       await follow()
       const { newest, current, isUnderOldKey, hasOldKey } = keys
-      const step = isUnderOldKey ? 'not begun' : newest !== current ? 'announced' : 'sealing'
-      const isDone = step === 'sealing' && current.floor === current.no
+      const left = isUnderOldKey ? 'not begun' : newest !== current ? 'announced' : 'sealing'
+      const step = left === 'sealing' && current.floor === current.no ? 'none' : left
       return {
         generation: current.no,
         hasOldKey,
-        step: isDone ? 'none' : step,
-        due: isDone ? 0 : await countDue(),
+        step,
+        due: step === 'none' ? 0 : await countDue(),
+        writers: await waitedFor[step](),
       }
     },
     async rotate({ by, nowMs, tell, patienceMs }): Promise<KeyChangeEnd> {
       await follow()
       if (keys.isUnderOldKey) {
-        const [name = ''] = keys.holds
-        const writers = await lagging((row) => text(row, 'holds').split(' ').includes(name))
+        const writers = await lagging(holdsNewKey)
         if (writers.length > 0) return { kind: 'lacking', writers }
         await begin(by, nowMs())
         await follow()
@@ -295,7 +310,7 @@ export const queries = {
   insertWriterKeys: 'INSERT INTO writer_keys (writer, holds, knows, uses) VALUES (?, ?, ?, ?)',
   writerKeysOf: 'SELECT knows, uses FROM writer_keys WHERE writer = ?',
   acknowledgeKeys: 'UPDATE writer_keys SET knows = ?, uses = ? WHERE writer = ?',
-  unendedWriters: `SELECT w.id, w.started_at, k.holds, k.knows, k.uses FROM writers w JOIN writer_keys k ON k.writer = w.no
+  unendedWriters: `SELECT w.id, w.place, w.started_at, k.holds, k.knows, k.uses FROM writers w JOIN writer_keys k ON k.writer = w.no
     WHERE w.ended_at IS NULL ORDER BY w.no`,
   newestGeneration: 'SELECT created_at FROM key_generations ORDER BY generation DESC LIMIT 1',
   closingsAfter:

@@ -85,7 +85,7 @@ describe('rows that decide', () => {
     ['another tenant', "UPDATE api_keys SET tenant = 'rival'", 'api_keys key-1'],
     [
       'a pin that asks for nothing',
-      `UPDATE pins SET accepted = replace(accepted, 'always', 'never')`,
+      `UPDATE pins SET accepted = '${JSON.stringify({ hash: 'h', version: '1.0.0', identity: {} })}'`,
       'pins Fs write_file',
     ],
     ['a row of their own', 'UPDATE pins SET mac = NULL', 'pins Fs write_file'],
@@ -146,6 +146,91 @@ describe('rows that decide', () => {
         { row: 'api_keys key-1', reason: 'was set back: the journal says that it is revoked' },
       ],
     ])
+  })
+
+  /** Every end of every table that decides: how it comes about, and the columns that say so. */
+  const ENDS: readonly (readonly [string, string, (now: Store) => unknown])[] = [
+    [
+      'approvals',
+      'rejected',
+      (now) => now.approvals.decide({ ...YES, action: 'reject', by: 'key:b', atMs: AT + 1 }),
+    ],
+    ['approvals', 'expired', (now) => now.approvals.expire(AT + 10e9)],
+    [
+      'approvals',
+      'cancelled',
+      (now) => now.approvals.cancel({ tenant: 'default', record: 'record-1' }, 'key:a', AT + 1),
+    ],
+    [
+      'approvals',
+      'used',
+      async (now) => {
+        for (const by of ['key:b', 'key:c']) await now.approvals.decide({ ...YES, by, atMs: AT + 1 })
+        const parked = await now.find({ tenant: 'default', record: 'record-1' })
+        const approval = await now.approvals.findById('approval-1')
+        if (parked === undefined || approval === undefined) throw new Error('nothing is parked')
+        const { id: approvalId, binding } = approval
+        return await now.approvals.resume(parked, {
+          approvalId,
+          binding,
+          session: undefined,
+          rerunUntilMs: AT + 9e9,
+          atMs: AT + 2,
+        })
+      },
+    ],
+    [
+      'api_keys',
+      'revoked',
+      (now) => now.keys.revokeKey({ tenant: 'acme', keyId: 'key-1', by: 'cli:r', atMs: AT + 4 }),
+    ],
+    [
+      'key_owners',
+      'ended',
+      (now) => now.keys.endPrincipal({ tenant: 'acme', name: 'agent', by: 'cli:r', atMs: AT + 4 }),
+    ],
+  ]
+
+  it.each(ENDS)('that were set back after their end are named: %s %s', async (table, end, bringAbout) => {
+    const database = new DatabaseSync(path)
+    const before = database.prepare(`SELECT * FROM ${table}`).get()
+    await bringAbout(store)
+    const columns = Object.keys(before ?? {})
+    database
+      .prepare(`UPDATE ${table} SET ${columns.map((column) => `${column} = ?`).join(', ')}`)
+      .run(...columns.map((column) => before?.[column] ?? null))
+    database.close()
+    const { ok, badRows } = await store.verify()
+    expect(ok).toBe(false)
+    expect(badRows.map(({ row, reason }) => [row.split(' ')[0], reason])).toContainEqual([
+      table,
+      `was set back: the journal says that it is ${end}`,
+    ])
+  })
+
+  it('are refused by every way to read them, and a rotation names the key', async () => {
+    await store.close()
+    tamper(`UPDATE api_keys SET scopes = '["*"]'`)
+    store = open()
+    const reads: readonly [string, () => unknown][] = [
+      ['findKey', () => store.keys.findKey('key-1')],
+      ['keysOf', () => store.keys.keysOf({ tenant: 'acme', name: 'agent' })],
+      ['listKeys', () => store.keys.listKeys({ limit: 10 })],
+      ['rotateKey', () => store.keys.rotateKey({ ...KEY, keyId: 'key-2', oldEndAtMs: undefined })],
+    ]
+    for (const [name, read] of reads) {
+      const answer = await Promise.resolve()
+        .then(read)
+        .then(
+          (value) => JSON.stringify(value),
+          (error: unknown) => String(error),
+        )
+      expect(answer, name).not.toContain('"*"')
+    }
+    expect(foreign).toEqual(['api_keys key-1'])
+    await store.close()
+    store = open()
+    expect(JSON.stringify(store.keys.listKeys({ limit: 10 }))).not.toContain('"*"')
   })
 
   it('are not replaced by empty tables when somebody sets the database back', async () => {

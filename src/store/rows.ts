@@ -93,7 +93,7 @@ export function unreadableText(row: Row): SealedText {
 }
 
 /** What a call's caller wrote or can be known by, as one sealed value. */
-type Caller = Pick<CallRecord, 'userId' | 'runId' | 'protocol'> & CallLabel
+type Caller = Pick<CallRecord, 'userId' | 'runId' | 'protocol' | 'by'> & CallLabel
 
 export function callerToText(call: NewCall | RefusedCall | AskedConsent): string {
   const { callId, traceId, userId, argsHash, toolId, transport, scope } = call
@@ -106,13 +106,14 @@ export function callerToText(call: NewCall | RefusedCall | AskedConsent): string
     transport,
     scope === undefined ? null : scope.runId,
     ('protocol' in call ? call.protocol : undefined) ?? null,
+    ...('by' in call && call.by !== undefined ? [call.by] : []),
   ])
 }
 
 /** Opens the caller text of a record. */
 export function* readCaller(record: string, sealed: SealedText, slice: Slice): Steps<Caller> {
   const parts: readonly (string | null)[] = JSON.parse(ownText(record, yield* sealed('callers', slice)))
-  const [callId, traceId, userId, argsHash, toolId, transport, runId, protocol] = parts
+  const [callId, traceId, userId, argsHash, toolId, transport, runId, protocol, by] = parts
   return {
     callId: callId ?? '',
     traceId: traceId ?? '',
@@ -122,6 +123,7 @@ export function* readCaller(record: string, sealed: SealedText, slice: Slice): S
     transport: transport === 'mcp' || transport === 'http' ? transport : 'native',
     runId: runId ?? undefined,
     protocol: CALL_PROTOCOLS.find((known) => known === protocol),
+    by: by ?? undefined,
   }
 }
 
@@ -161,10 +163,11 @@ export function callerSlice(row: Row): Slice {
   }
 }
 
+/** Absent also for a row that only names the commit: a call settled without a value, or whose result is forgotten. */
 function sliceOf(row: Row, name: 'outcome' | 'late'): Slice | undefined {
-  const group = optionalInteger(row, `${name}_group`)
-  if (group === undefined) return undefined
-  return { group, at: integer(row, `${name}_at`), length: integer(row, `${name}_length`) }
+  const at = optionalInteger(row, `${name}_at`)
+  if (at === undefined) return undefined
+  return { group: integer(row, `${name}_group`), at, length: integer(row, `${name}_length`) }
 }
 
 /**

@@ -4,12 +4,13 @@ import { queries as callChangeQueries } from './calls/call-changes.ts'
 import { queries as callQueries, tables as callTables } from './calls/calls.ts'
 import { queries as operatorQueries } from './calls/operator-views.ts'
 import { queries as recoveryQueries } from './calls/recovery.ts'
+import { queries as rejectionQueries, tables as rejectionTables } from './calls/rejections.ts'
 import { queries as runQueries, tables as runTables } from './calls/runs.ts'
 import { queries as workflowQueries } from './calls/workflows.ts'
 import { queries as chainQueries, tables as chainTables } from './commit-queue.ts'
 import { queries as consentQueries, tables as consentTables } from './consents.ts'
 import { get, type Steps } from './engine.ts'
-import { queries as importQueries, tables as importTables } from './imports.ts'
+import { queries as importQueries, tables as importTables, sealPlainPins } from './imports.ts'
 import { queries as journalQueries } from './journal.ts'
 import { type KeyRing, queries as ringQueries, tables as ringTables } from './key-ring.ts'
 import { queries as keyQueries, tables as keyTables } from './keys.ts'
@@ -31,6 +32,7 @@ export const QUERIES = {
   ...callQueries,
   ...operatorQueries,
   ...recoveryQueries,
+  ...rejectionQueries,
   ...runQueries,
   ...workflowQueries,
   ...chainQueries,
@@ -71,7 +73,23 @@ export const MIGRATIONS: readonly string[] = [
     protocolTables,
   ].join(''),
   noticeTables,
+  rejectionTables,
+  // The rows themselves are rewritten by `upgradeRows`.
+  'UPDATE pin_sources SET revision = revision + 1 WHERE revision > 0;',
+  'ALTER TABLE writers ADD COLUMN place TEXT;',
 ]
+
+const SEALED_PINS = 4
+
+/** What a step changes in rows that only their keys can open or sign; follows the steps, in their transaction. */
+export function* upgradeRows(migration: Migration, keys: KeyRing): Steps<void> {
+  if (leavesRemains(migration)) yield* sealPlainPins(keys)
+}
+
+/** Whether an upgrade took something out of rows that must not stay in freed pages either. */
+export function leavesRemains({ from, to }: Migration): boolean {
+  return from > 0 && from < SEALED_PINS && to >= SEALED_PINS
+}
 
 /** What a database of some version still lacks, once it is certain that it is ours to change (rule 14). */
 export function* missingSteps(

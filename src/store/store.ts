@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { StoreError } from '#core/errors'
 import type { JournalHead, JournalPosition } from '#core/journal/events'
 import type { SessionAddress, SessionStore, Store } from '#core/ports/store'
@@ -9,6 +8,7 @@ import { sqlApprovals } from './calls/approvals.ts'
 import { sqlCalls } from './calls/calls.ts'
 import { sqlOperatorViews } from './calls/operator-views.ts'
 import { sqlRecovery } from './calls/recovery.ts'
+import { sqlRejections } from './calls/rejections.ts'
 import { sqlRuns } from './calls/runs.ts'
 import { sqlWorkflows } from './calls/workflows.ts'
 import { type Chain, CommitQueue } from './commit-queue.ts'
@@ -25,7 +25,6 @@ import { type RowGuard, sqlReloads } from './rows.ts'
 import { sqlVault } from './vault.ts'
 import { verifyJournal } from './verify.ts'
 
-const DIGEST_CHARACTERS = 24
 /** Sorts behind every record: a writer's last change comes after all others of its group. */
 const LAST_KEY = '~'
 /** Sorts behind every record too: a session closes after the calls that end in the same group (OWP-41). */
@@ -71,9 +70,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
         engine.snapshot(steps(...args)),
   }
   const { snapshot } = context
-  // Keyed by a secret prefix: one-shot hashing is far cheaper than an HMAC object per call.
-  const digest = (plain: string) =>
-    hash('sha256', keys.digest + plain, 'base64url').slice(0, DIGEST_CHARACTERS)
+  const digest = (plain: string) => keys.digest(plain)
   let closing: Promise<void> | undefined
   return {
     get pendingWrites() {
@@ -93,6 +90,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     keys: sqlKeys(context),
     keyChange: sqlKeyChange(context, engine, chain),
     audit: sqlAudit(context),
+    rejections: sqlRejections(context),
     budgets: sqlBudgets(context),
     rates: sqlRates(context, digest),
     vault: sqlVault(context),

@@ -1,4 +1,5 @@
 import { existsSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { basename, join } from 'node:path'
 import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
@@ -22,6 +23,8 @@ interface OpenStoreOptions extends StoreKey {
   readonly mode: 'server' | 'operator'
   /** Whether a server makes and changes tables. Default true. */
   readonly migrates?: boolean | undefined
+  /** Port that a server listens on. Other commands name the process by it; 0 = not known. */
+  readonly port?: number | undefined
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
   /** Called for rows that decide and were changed without the key. */
   readonly onForeign?: ((row: string, table: string) => void) | undefined
@@ -79,13 +82,14 @@ const STORE_TYPES: readonly StoreType[] = [
       return path.includes('\0') ? 'a path cannot contain NUL.' : undefined
     },
     describe: (path) => path,
-    async open(path, { dataFolder, masterKey, oldMasterKey, mode, migrates, ...observers }) {
+    async open(path, { dataFolder, masterKey, oldMasterKey, mode, migrates, port, ...observers }) {
       const { readKeyFile, readOrCreateKeyFile } = await import('./encryption.ts')
       const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
       const file = join(dataFolder, KEY_FILE)
       const read = () => (mode === 'server' ? readOrCreateKeyFile(file, path) : readKeyFile(file))
       const keys = masterKey === undefined ? read() : { masterKey, oldMasterKey }
-      return openSqliteStore({ path, ...keys, schema: schemaMode({ mode, migrates }), ...observers })
+      const schema = schemaMode({ mode, migrates })
+      return openSqliteStore({ path, ...keys, schema, place: placeOf(port), ...observers })
     },
     async migrate(path, { dataFolder, masterKey, oldMasterKey }, mode) {
       const { readKeyFile } = await import('./encryption.ts')
@@ -114,7 +118,7 @@ const STORE_TYPES: readonly StoreType[] = [
     kind: 'server',
     problemOf: (rest) => problemOfAddress(`postgres:${rest}`),
     describe: (rest) => shownAddress(`postgres:${rest}`),
-    async open(rest, { masterKey, oldMasterKey, mode, migrates, onCommit, onForeign }) {
+    async open(rest, { masterKey, oldMasterKey, mode, migrates, port, onCommit, onForeign }) {
       const { openPostgresStore } = await import('./postgres/open.ts')
       return await openPostgresStore({
         url: connectionAddress(`postgres:${rest}`),
@@ -123,6 +127,7 @@ const STORE_TYPES: readonly StoreType[] = [
         masterKey: needed(masterKey),
         oldMasterKey,
         schema: schemaMode({ mode, migrates }),
+        place: placeOf(port),
         ...{ onCommit, onForeign },
       })
     },
@@ -270,6 +275,11 @@ export async function findStoreDamage(url: string): Promise<string | undefined> 
 export async function backUpStore(url: string, target: string): Promise<void> {
   const { type, rest } = known(url)
   await type.backUp(rest, target)
+}
+
+/** Where an operator finds this process. */
+function placeOf(port = 0): string {
+  return `${hostname()}${port === 0 ? '' : `:${port}`} pid ${process.pid}`
 }
 
 function schemaMode({ mode, migrates = true }: Pick<OpenStoreOptions, 'mode' | 'migrates'>): SchemaMode {

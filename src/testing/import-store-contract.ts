@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { PinChanged } from '#core/journal/events'
+import { canonicalJson } from '#core/json'
 import type { NewSource, PinRecord, PinWrite } from '#core/ports/import-store'
 import type { Store } from '#core/ports/store'
 import type { ContractCase } from './index.ts'
@@ -65,15 +66,18 @@ export const SOURCE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     }
     assert.deepEqual(epochs, [0, 1, 1, 2, 2, 3])
   }),
-  it('the journal says who changed which source, and nothing of its options', async (store) => {
+  it('the journal says who changed which source, where it leads and which rules are new, without secrets', async (store) => {
     await store.sources.put(WEATHER)
-    await store.sources.put({ ...WEATHER, replace: true, addedBy: 'cli:bob', addedMs: 2_000 })
+    const options = { ...WEATHER.options, policy: { approval: 'never' } }
+    await store.sources.put({ ...WEATHER, options, replace: true, addedBy: 'cli:bob', addedMs: 2_000 })
     await store.sources.remove({ key: 'Weather', by: 'key:root', atMs: 3_000 })
     await store.sources.noteLook({ target: 'npx server-files', by: 'key:root', atMs: 4_000 })
-    const named = { source: 'Weather', sourceType: 'otc' }
+    const named = { source: 'Weather', sourceType: 'otc', target: 'https://weather.example' }
+    const [first, second] = [WEATHER.options, options].map((each) => store.digest(canonicalJson(each)))
+    const changes = { 'policy.approval': 'never' }
     assert.deepEqual(await sourceEvents(store), [
-      { type: 'source.added', at: 1_000, ...named, by: 'cli:ann' },
-      { type: 'source.replaced', at: 2_000, ...named, by: 'cli:bob' },
+      { type: 'source.added', at: 1_000, ...named, options: first, by: 'cli:ann' },
+      { type: 'source.replaced', at: 2_000, ...named, options: second, changes, by: 'cli:bob' },
       { type: 'source.removed', at: 3_000, source: 'Weather', by: 'key:root' },
       { type: 'source.probed', at: 4_000, target: 'npx server-files', by: 'key:root' },
     ])

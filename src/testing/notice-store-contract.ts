@@ -81,6 +81,23 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       ['approval-1', 'approval-2'],
     )
   }),
+  it('an added and a replaced source are told of, with who did it and where it leads', async (store) => {
+    listen(store, 'source.added')
+    const source = {
+      ...{ key: 'Shell', options: { type: 'mcp', command: 'sh', args: ['-c', 'secret'] }, addedBy: 'key:a' },
+      ...{ addedMs: 1_000, replace: false },
+    }
+    await store.sources.put(source)
+    const options = { ...source.options, policy: { approval: 'never' } }
+    await store.sources.put({ ...source, options, replace: true, addedMs: 2_000 })
+    const named = { kind: 'source.added', source: 'Shell', sourceType: 'mcp', target: 'sh', by: 'key:a' }
+    const told = (await take(store, 3_000)).map(({ subject }) => subject)
+    const byReplaced = told.sort((left) => ('replaced' in left && left.replaced ? 1 : -1))
+    assert.deepEqual(byReplaced, [
+      { ...named, replaced: false, changes: {} },
+      { ...named, replaced: true, changes: { 'policy.approval': 'never' } },
+    ])
+  }),
   it('definitions that wait are told of together, and only by the write that took', async (store) => {
     listen(store, 'pin.held')
     const tools = Array.from({ length: 30 }, (_, nth) => ({ ...HELD, tool: `Mail.T${nth}` }))
@@ -126,8 +143,10 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await take(store, 2_999), [])
     const [again = assert.fail('it is lost')] = await take(store, 3_000)
     assert.deepEqual([again.id, again.tries], [notice.id, 2])
-    // Whoever held it before comes too late.
+    // A process whose lease ran out settles nothing: another one delivers it by now.
     await store.notices.settle(notice, { kind: 'delivered', atMs: 3_100 })
+    const [held = assert.fail('it is lost')] = await store.notices.listeners()
+    assert.deepEqual([held.waiting, held.delivered], [1, 0])
     await store.notices.settle(again, { kind: 'failed', failure: 'said 500', atMs: 3_200, nextAtMs: 9_000 })
     assert.deepEqual(await store.notices.due(8_999), [])
     const [last = assert.fail('it is lost')] = await take(store, 9_000)

@@ -8,6 +8,7 @@ import { KEY_STORE_CONTRACT, LIMIT_STORE_CONTRACT } from './key-store-contract.t
 import { NOTICE_STORE_CONTRACT } from './notice-store-contract.ts'
 import { OPERATOR_STORE_CONTRACT } from './operator-store-contract.ts'
 import { CALLER_STORE_CONTRACT, REQUEST_STORE_CONTRACT } from './protocol-store-contract.ts'
+import { REJECTION_STORE_CONTRACT } from './rejection-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, DAY_MS, failure, it, mustFind, POLICY, purgeAll, sampleCall, success } from './samples.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
@@ -187,6 +188,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await store.list({ limit: 5, tenant: 'default', states: ['running'] })).calls.length, 2)
   }),
   ...NOTICE_STORE_CONTRACT,
+  ...REJECTION_STORE_CONTRACT,
   ...OPERATOR_STORE_CONTRACT,
   it('rule 2: lists the calls of one principal, newest first, page by page, with what its caller wrote, and without steps', async (store) => {
     const step = { parent: 'r1', root: 'r1' }

@@ -49,6 +49,19 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       ['called', 'returned'],
     )
   }),
+  it('rule 10: a cancel that arrives just before a workflow is suspended does not end what resumes it', async (store) => {
+    await store.claim(flow())
+    assert.equal(
+      await store.requestCancel({ tenant: 'default', record: 'record-1' }, 'key:alice', 1_500),
+      true,
+    )
+    assert.equal((await store.cancelRequests()).length, 1)
+    await store.workflows.suspend(attemptAt(flow(), 1), { waitsFor: 'step-1', atMs: 2_000 })
+    assert.deepEqual(await store.cancelRequests(), [])
+    const resumed = await store.workflows.resume(await mustFind(store), { atMs: 3_000, rerunUntilMs: 20_000 })
+    assert.equal(resumed.kind, 'claimed')
+    assert.deepEqual(await store.cancelRequests(), [])
+  }),
   it('rule 31: only a running workflow is put away, and only by whoever runs it', async (store) => {
     await store.claim(sampleCall())
     const plain = await store.workflows.suspend(attemptAt(sampleCall(), 1), { waitsFor: '', atMs: 2_000 })

@@ -201,8 +201,8 @@ describe('a call that needs a yes', () => {
       const asked = (await newest()) ?? expect.fail('nothing was asked')
       const mint = (approver: string) => gateway.approvals.mint(BOB, asked, { approver, power: 'decide' })
       // ALICE is key:alice: a link has only a name, and this one is hers.
-      for (const name of ['alice', 'Alice', 'key:alice']) expect(mint(name)).toEqual({ kind: 'own' })
-      const minted = mint('carol')
+      for (const name of ['alice', 'Alice', 'key:alice']) expect(await mint(name)).toEqual({ kind: 'own' })
+      const minted = await mint('carol')
       const token = minted.kind === 'minted' ? minted.token : expect.fail(minted.kind)
       const view = (await gateway.approvals.readLink(token)) ?? expect.fail('no link')
       const signedIn = { principal: ALICE.id }

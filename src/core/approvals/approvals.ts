@@ -151,7 +151,12 @@ export class Approvals {
     return await this.#options.store.approvals.list(tenant === undefined ? filter : { ...filter, tenant })
   }
 
-  /** What an approver lacks to look at questions at all. */
+  /** What a reader lacks to see who decided what. `approvals:respond` is enough too; reading alone decides nothing. */
+  lacksToRead(reader: Approver): ReturnType<Approvals['lacks']> {
+    return coversScope(reader.scopes, READ_SCOPE) ? undefined : this.lacks(reader)
+  }
+
+  /** What an approver lacks to decide at all. */
   lacks(approver: Approver): Extract<DecisionResult, { kind: 'unauthenticated' | 'forbidden' }> | undefined {
     if (approver.id === ANONYMOUS_ID) return { kind: 'unauthenticated' }
     if (coversScope(approver.scopes, RESPOND_SCOPE)) return undefined
@@ -216,13 +221,14 @@ export class Approvals {
    * A token for one approver (rule 23), made by another who may decide: the caller of a tool could otherwise approve its
    * own call under another principal's name.
    */
-  mint(
+  async mint(
     maker: Approver,
     approval: ApprovalRecord | undefined,
     asked: Pick<ApprovalLink, 'approver' | 'power'>,
-  ):
+  ): Promise<
     | { readonly kind: 'minted'; readonly token: string }
-    | Exclude<DecisionResult, { kind: 'decided' | 'counted' }> {
+    | Exclude<DecisionResult, { kind: 'decided' | 'counted' }>
+  > {
     const lacks = this.#lacksFor(maker, approval, { action: 'grant', reason: undefined })
     if (lacks !== undefined) return lacks
     if (approval === undefined) return { kind: 'not_found' }
@@ -232,7 +238,10 @@ export class Approvals {
       const own = this.#refuseOwn(namedBy(asked.approver, approval), approval, 'grant')
       if (own !== undefined) return own
     }
-    return { kind: 'minted', token: mintLink(this.#options.store.approvals, approval, asked) }
+    const { approvals } = this.#options.store
+    // The holder of a link is believed to be its approver, so the journal has who handed it out before anyone can use it.
+    await approvals.noteLink({ approval, by: maker.id, for: asked.approver, power: asked.power, atMs: nowMs })
+    return { kind: 'minted', token: mintLink(approvals, approval, { ...asked, maker: maker.id }) }
   }
 
   /** What a link is about; `expired` when its time is over. */
@@ -264,7 +273,7 @@ export class Approvals {
     if (approval.state !== 'pending') return closed(approval, this.#options.clock.nowMs())
     const mayDecide = signedIn !== undefined || !this.needsSignIn(approval)
     if (link.power !== 'decide' || !mayDecide) return { kind: 'link_only_shows' }
-    const by = signedIn?.principal ?? `link:${link.approver}`
+    const by = signedIn?.principal ?? nameOfLink(link)
     const own =
       this.#refuseOwn(by, approval, decision.action) ??
       this.#refuseOwn(namedBy(link.approver, approval), approval, decision.action)
@@ -309,6 +318,11 @@ function closed(
   const state = stateOf(approval, nowMs)
   if (state === 'expired' || state === 'cancelled') return { kind: state, approval }
   return { kind: 'resolved', approval }
+}
+
+/** How a decision by link is recorded: the name is only what the maker of the link wrote. */
+function nameOfLink({ approver, maker }: Pick<ApprovalLink, 'approver' | 'maker'>): string {
+  return maker === undefined ? `link:${approver}` : `link:${approver}, made by ${maker}`
 }
 
 /**
@@ -372,6 +386,8 @@ export interface ApprovalRules extends ApprovalTerms {
 
 /** The scope that lets an approver decide at all (OWP-66). */
 export const RESPOND_SCOPE = 'approvals:respond'
+/** The scope that lets an auditor see approvals and their decisions, without the input and without deciding. */
+const READ_SCOPE = 'approvals:read'
 export const OVERRIDE_SCOPE = 'approvals:override'
 
 export const DEFAULT_APPROVAL_RULES: ApprovalRules = {

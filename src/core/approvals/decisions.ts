@@ -28,6 +28,8 @@ export interface ApprovalLink {
   readonly approver: string
   readonly power: LinkPower
   readonly expiresAtMs: number
+  /** Who made it; absent in links of earlier versions. */
+  readonly maker?: string | undefined
 }
 
 const PURPOSE = 'link'
@@ -37,9 +39,9 @@ const LONGEST_TOKEN = 2_048
 export function mintLink(
   approvals: Pick<ApprovalStore, 'sign'>,
   { tenant, id, expiresAtMs }: Pick<ApprovalRecord, 'tenant' | 'id' | 'expiresAtMs'>,
-  { approver, power }: Pick<ApprovalLink, 'approver' | 'power'>,
+  { approver, power, maker }: Pick<ApprovalLink, 'approver' | 'power' | 'maker'>,
 ): string {
-  const payload = JSON.stringify({ t: tenant, i: id, a: approver, p: power, e: expiresAtMs })
+  const payload = JSON.stringify({ t: tenant, i: id, a: approver, p: power, e: expiresAtMs, m: maker })
   const encoded = Buffer.from(payload).toString('base64url')
   return `${encoded}.${approvals.sign(PURPOSE, encoded)}`
 }
@@ -55,10 +57,17 @@ export function readLink(approvals: Pick<ApprovalStore, 'sign'>, token: string):
 function parse(json: string): ApprovalLink | undefined {
   const payload: JsonValue = JSON.parse(json)
   if (!isJsonObject(payload)) return undefined
-  const { t, i, a, p, e } = payload
+  const { t, i, a, p, e, m } = payload
   if (typeof t !== 'string' || typeof i !== 'string' || typeof a !== 'string') return undefined
   if ((p !== 'decide' && p !== 'inspect') || typeof e !== 'number') return undefined
-  return { tenant: t, id: i, approver: a, power: p, expiresAtMs: e }
+  return {
+    tenant: t,
+    id: i,
+    approver: a,
+    power: p,
+    expiresAtMs: e,
+    maker: typeof m === 'string' ? m : undefined,
+  }
 }
 
 type Asked = Pick<

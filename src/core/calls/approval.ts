@@ -2,6 +2,7 @@ import { type ApprovalRules, type ApprovalTerms, termsFor } from '#core/approval
 import { keptDefinition } from '#core/approvals/decisions'
 import { approvalBinding, needsApproval, type ShownInput, shownInput } from '#core/approvals/question'
 import type { CallRequest } from '#core/call'
+import { userOf } from '#core/credentials/credentials'
 import { fault } from '#core/errors'
 import { runIdOf } from '#core/ids'
 import type { ApprovalRecord, NewApproval, Parking, ParkResult } from '#core/ports/approval-store'
@@ -50,8 +51,8 @@ export async function checkApproval(needs: ApprovalNeeds, checked: CheckedCall):
     const isNeeded = await needsApproval(tool, needs.approvalRules, {
       call: {
         principal,
-        userId: call.isUserProven ? request.userId : undefined,
-        claimedUserId: request.userId,
+        userId: userOf(call),
+        claimedUserId: request.userId ?? userOf(call),
         input: checked.input,
       },
       log: needs.log,

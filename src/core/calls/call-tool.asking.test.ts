@@ -9,7 +9,7 @@ const asks = tool({
   description: 'Asks for a name.',
   input: {},
   output: {},
-  policy: { safetyTier: 'read', timeoutMs: 50 },
+  policy: { safetyTier: 'read', timeoutMs: 500 },
   run: async (_input, context) => {
     const answer = await context.elicit({ mode: 'roots' })
     return answer.action === 'accept' ? (answer.content ?? null) : answer.action
@@ -46,7 +46,7 @@ describe('a run that asks its caller', () => {
   it('rule 10: the time its caller takes is no run time', async () => {
     const gateway = openTestGateway([asks])
     const ask = async () => {
-      await wait(120)
+      await wait(700)
       return { action: 'accept', content: { roots: [] } } as const
     }
     expect(gist(await gateway.call(ALICE, callRequest('Ask.Name', { onElicit: ask })))).toBe(

@@ -271,8 +271,28 @@ describe('failures', () => {
       await openTestGateway([tool], { maxResultBytes: 100 }).call(ALICE, callRequest('Bell.Big')),
     )
     expect(error.code).toBe('result_too_large')
-    expect(error.message).toContain('202 bytes and at most 100')
+    expect(error.message).toContain('202 bytes and this server keeps at most 100')
   })
+
+  it.each([
+    ['write', 'Do not repeat it to get the result.'],
+    ['read', 'Ask for less.'],
+  ] as const)(
+    'a %s tool whose result is too large is reported as finished, with the setting to change',
+    async (safetyTier, advice) => {
+      const big = sampleTool('Bell.Big@1.0.0', () => 'x'.repeat(200), { policy: { safetyTier } })
+      const gateway = openTestGateway([big], { maxResultBytes: 100 })
+      const request = callRequest('Bell.Big', { key: 'once' })
+      const error = errorOf(await gateway.call(ALICE, request))
+      expect(error.message).toBe(
+        `Bell_Big ran to its end. Its result has 202 bytes and this server keeps at most 100, so it is not shown. ${advice} An operator can raise \`calls.maxResultBytes\`.`,
+      )
+      // What it did is known, so no operator has to look for it.
+      expect([error.canRetry, error.effect]).toEqual([false, undefined])
+      // The record says the same, and nothing runs again.
+      expect(errorOf(await gateway.call(ALICE, request))).toEqual(error)
+    },
+  )
 
   it('OTC-70: an unknown tool says what is near in the caller’s own catalog only', async () => {
     const hidden = sampleTool('Bell.Rong@1.0.0', () => 1, { policy: { scopes: ['x'] } })

@@ -25,6 +25,7 @@ import {
 import { checkRequirements, type RequirementNeeds } from './requirements.ts'
 import {
   type CheckedCall,
+  checkExactInput,
   resolveScope,
   resolveTool,
   type ScopeNeeds,
@@ -63,6 +64,7 @@ export async function callTool(
   const freshId = () => request.freshId ?? needs.newCallId()
   let call = identifyCall(needs, { principal, request, freshId, step })
   try {
+    checkExactInput(request.input)
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
       if (!call.keyed && needs.registry.hasWaiting) call = await resumeUnkeyed(needs, call)
       const found = call.keyed ? await lookUp(needs, call) : undefined

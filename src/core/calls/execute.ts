@@ -190,8 +190,7 @@ function outcomeOf(
     if (shown === undefined) return { ok: true, valueJson, durationMs: ran.durationMs }
     return { ok: true, valueJson, shown, durationMs: ran.durationMs }
   }
-  const error: CallError = hasEffects(tool.policy) ? { ...output.error, effect: 'unknown' } : output.error
-  return { ok: false, error, durationMs: ran.durationMs }
+  return { ok: false, error: output.error, durationMs: ran.durationMs }
 }
 
 /** OTC/T-20: text a tool set on purpose goes out, with credentials cut out; anything else stays in the log, unless the author is the caller. */
@@ -236,9 +235,13 @@ type SerializedOutput =
   | { readonly ok: true; readonly valueJson: string; readonly shown?: Shown }
   | { readonly ok: false; readonly error: CallError }
 
-/** OTC-90, OTC/T-14: what is checked is exactly what is sent. A tool without output has its value dropped. */
+/**
+ * OTC-90, OTC/T-14: what is checked is exactly what is sent. Code without output has its value dropped; what another
+ * party sends although it promised nothing is kept, because "nothing" would be false.
+ */
 function serializeOutput(tool: Tool, value: unknown, maxBytes: number): SerializedOutput {
-  if (tool.outputSchema === null) return { ok: true, valueJson: 'null' }
+  const isImported = tool.workflow === undefined && hasUntrustedOutput(tool.catalogId)
+  if (tool.outputSchema === null && !isImported) return { ok: true, valueJson: 'null' }
   if (value instanceof ShownValue) return serializeShown(tool, value, maxBytes)
   const serialized = toJson(value)
   if (serialized === undefined) return invalid(tool, 'the value cannot be written as JSON')
@@ -289,17 +292,20 @@ function invalid(tool: Tool, why: string): SerializedOutput {
       message: `${tool.name} ran, but gave a result that does not fit its output schema.`,
       developerMessage: `Output of ${tool.id}: ${why}.`,
       canRetry: false,
+      ...(hasEffects(tool.policy) ? { effect: 'unknown' } : {}),
     },
   }
 }
 
+/** The tool finished, so what it did is known: a repeat would do it again and give no more. */
 function tooLarge(tool: Tool, bytes: number, maxBytes: number): SerializedOutput {
+  const advice = hasEffects(tool.policy) ? 'Do not repeat it to get the result.' : 'Ask for less.'
   return {
     ok: false,
     error: {
       code: 'result_too_large',
-      message: `${tool.name} ran, but its result has ${bytes} bytes and at most ${maxBytes} are allowed. Ask for less.`,
-      developerMessage: 'Raise calls.maxResultBytes in the config, or let the tool give back less.',
+      message: `${tool.name} ran to its end. Its result has ${bytes} bytes and this server keeps at most ${maxBytes}, so it is not shown. ${advice} An operator can raise \`calls.maxResultBytes\`.`,
+      developerMessage: 'Raise `calls.maxResultBytes` in the configuration, or let the tool return less.',
       canRetry: false,
     },
   }

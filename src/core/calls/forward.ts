@@ -1,5 +1,6 @@
 import type { CallReply, CallRequest, Outcome } from '#core/call'
 import { BY_CALL_ID } from '#core/errors'
+import { inexactIntegersIn } from '#core/json'
 import type { Principal } from '#core/principal'
 import { heldElsewhere, placeOfSession, type SessionHolder, type Sessions } from '#core/runs/sessions'
 import { type CallNeeds, callTool } from './call-tool.ts'
@@ -40,7 +41,9 @@ export function callWhereHeld(
   request: CallRequest,
 ): Promise<CallReply> {
   const { sessionId } = request
-  if (sessionId === undefined || needs.sessions.holds(sessionId)) return callTool(needs, principal, request)
+  const isRefused = inexactIntegersIn(request.input).length > 0
+  if (sessionId === undefined || needs.sessions.holds(sessionId) || isRefused)
+    return callTool(needs, principal, request)
   const hop = openHop(needs)
   if (hop === undefined) return callTool(needs, principal, request)
   return callInSession(needs, { hop, principal, request, sessionId })

@@ -83,6 +83,8 @@ export interface RunningGateway extends Gateway {
   readonly consents: Pick<ConsentEvents, 'resolve'>
   /** Other rules from now on. What a call has passed is not asked of it again. */
   govern(rules: Governing): void
+  /** Reports itself as not ready, for load balancers to see, and goes on taking calls until `drain`. */
+  announceStop(): void
   /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
   drain(graceMs: number): Promise<void>
 }
@@ -228,6 +230,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
       limits.change(rules.limits ?? NO_LIMITS)
       budgets.change(rules.budgets ?? [])
     },
+    announceStop: () => health.announceStop(),
     drain(graceMs) {
       drained ??= drain(graceMs)
       return drained

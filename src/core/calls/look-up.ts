@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { CallRequest, Failure, Outcome } from '#core/call'
+import { isRunAs } from '#core/credentials/credentials'
 import { fault, type ToolError } from '#core/errors'
 import {
   inTimeOrder,
@@ -313,13 +314,14 @@ function isSameInOtherWords(
   recorded: RecordedRequest,
 ): boolean {
   const { store, registry } = identities
+  const { principal } = call
   const meant = meantTool(call, recorded)
   if (meant === undefined) return false
   const inputs = readings(registry, call)
   return [LATEST, plainVersion(meant.version)].some((version) =>
     inputs.some(
       (inputJson) =>
-        fingerprintOf(store, { ...call.request, base: meant.base, version }, inputJson) ===
+        fingerprintOf(store, { ...call.request, principal, base: meant.base, version }, inputJson) ===
         recorded.fingerprint,
     ),
   )
@@ -411,7 +413,7 @@ export function identifyCall(
     base,
     fingerprint: fingerprintOf(
       store,
-      { base, userId: request.userId, sessionId: request.sessionId },
+      { base, userId: request.userId, sessionId: request.sessionId, principal },
       inputJson,
     ),
     input,
@@ -438,14 +440,16 @@ function fingerprintOf(
     readonly userId: string | undefined
     readonly sessionId?: string | undefined
     readonly version?: string
+    readonly principal: Principal
   },
   inputJson: string,
 ): string {
-  const { base, version = LATEST, userId, sessionId } = about
+  const { base, version = LATEST, userId, sessionId, principal } = about
   const parts = ['fingerprint', base, version, userId ?? null]
-  return store.digest(
-    `${JSON.stringify(sessionId === undefined ? parts : [...parts, sessionId])}${inputJson}`,
-  )
+  const named = sessionId === undefined ? parts : [...parts, sessionId]
+  // A caller neither resumes what the operator ran under its name, nor the other way round.
+  const purpose = isRunAs(principal) ? 'run as ' : ''
+  return store.digest(`${purpose}${JSON.stringify(named)}${inputJson}`)
 }
 
 export function recordOf(store: Pick<Store, 'digest'>, principal: Principal, callId: string): string {
@@ -461,6 +465,7 @@ export function adaptInput(store: Pick<Store, 'digest'>, call: IdentifiedCall, t
   if (input === call.input) return call
   const inputJson = canonicalJson(input)
   const { userId, sessionId } = call.request
-  const fingerprint = fingerprintOf(store, { base: call.base, userId, sessionId }, inputJson)
+  const { base, principal } = call
+  const fingerprint = fingerprintOf(store, { base, userId, sessionId, principal }, inputJson)
   return { ...call, input, inputJson, fingerprint }
 }

@@ -184,7 +184,10 @@ describe('requirements and the vault', () => {
   })
 
   it('rule 25: only a challenge that a person can be asked about says so', async () => {
-    const broker = { ...NO_BROKER, canAsk: (provider: string) => provider === 'google' }
+    const broker = {
+      ...NO_BROKER,
+      obstacle: (provider: string) => (provider === 'google' ? undefined : ('no_provider' as const)),
+    }
     const gateway = openTestGateway([telling], { broker })
     const consentOf = async (principal: typeof ALICE, userId?: string) => {
       const reply = await gateway.call(principal, callRequest(MAIL, { userId }))
@@ -198,7 +201,9 @@ describe('requirements and the vault', () => {
   })
 
   it('rule 24: a token for a user ends no question that the principal itself was asked', async () => {
-    const gateway = openTestGateway([telling, forUsers], { broker: { ...NO_BROKER, canAsk: () => true } })
+    const gateway = openTestGateway([telling, forUsers], {
+      broker: { ...NO_BROKER, obstacle: () => undefined },
+    })
     const asked = async (id: string) => {
       const reply = await gateway.call(ALICE, callRequest(id))
       const [challenge] = errorOf(reply).details?.missing?.authorization ?? []

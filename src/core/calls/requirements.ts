@@ -1,10 +1,14 @@
 import type { CallRequest } from '#core/call'
+import { type ConsentObstacle, explainObstacle } from '#core/credentials/consent-obstacles'
 import {
   type CredentialNeeds,
   type CredentialProblem,
+  credentialsNotUsed,
   findSecret,
   findToken,
+  isRunAs,
   proveUser,
+  subjectOf,
   unprovenUser,
   userDigest,
   vaultOwner,
@@ -44,6 +48,8 @@ interface Requiring {
 interface Wanted extends Requiring {
   /** Whose part of the vault it may use. */
   readonly owner: VaultOwner | undefined
+  /** Whose credentials count; `undefined` = the caller's own. */
+  readonly userId: string | undefined
 }
 
 interface Unmet {
@@ -74,38 +80,79 @@ async function meetRequirements(needs: RequirementNeeds, requiring: Requiring): 
   const isUserProven = isGiven(request.userId) && (await proveUser(needs.hooks, principal, request.userId))
   const call = isUserProven ? { ...requiring.call, isUserProven } : requiring.call
   if (requirements === undefined) return call
-  if (requirements.userId === true && isGiven(request.userId) && !isUserProven) throw unprovenUser(tool)
-  const owner = vaultOwner(needs.store, principal, request.userId)
-  const wanted: Wanted = { ...requiring, call, owner }
+  if (requirements.userId === true && isGiven(request.userId) && !isUserProven)
+    throw unprovenUser(tool, principal, request.userId ?? '')
+  const userId = vaultUser(requiring)
+  const owner = vaultOwner(needs.store, principal, userId)
+  const wanted: Wanted = { ...requiring, call, owner, userId }
   const held = new LentCredentials(request)
   const unauthorized: Unmet[] = []
   for (const need of requirements.authorization ?? []) {
     const problem = await holdToken(needs, need, wanted, held)
-    if (problem === undefined) await completeChallenges(needs, need, requiring, held.tokens.get(need.id)?.ref)
-    else unauthorized.push({ need, problem })
+    if (problem !== undefined) unauthorized.push({ need, problem })
+    // What the operator sends along is not the caller's consent.
+    else if (!isRunAs(principal)) await completeChallenges(needs, need, wanted, held.tokens.get(need.id)?.ref)
   }
   const secrets: string[] = []
   for (const { id } of requirements.secrets ?? []) {
     if (!(await holdSecret(needs, id, wanted, held))) secrets.push(id)
   }
-  const userId = needsUser(tool) && !isGiven(request.userId)
-  if (unauthorized.length === 0 && secrets.length === 0 && !userId) return held.withCredentials(call)
+  const lacking = [...unauthorized.map(({ need }) => need.id), ...secrets]
+  if (lacking.length > 0 && isRunAs(principal)) throw credentialsNotUsed(principal, lacking)
+  const lacksUser = needsUser(tool) && !isGiven(userId)
+  if (unauthorized.length === 0 && secrets.length === 0 && !lacksUser) return held.withCredentials(call)
   const authorization: AuthorizationChallenge[] = []
   const runs: string[] = []
+  const reasons = new Set<string>()
   for (const unmet of unauthorized) {
-    const { runId, ...challenge } = await openChallenge(needs, unmet, wanted)
+    const obstacle = obstacleFor(needs, unmet, wanted)
+    if (obstacle !== undefined) reasons.add(reasonFor(obstacle, unmet, wanted))
+    const { runId, ...challenge } = await openChallenge(
+      needs,
+      { ...unmet, canAsk: obstacle === undefined },
+      wanted,
+    )
     authorization.push(challenge)
     if (runId !== undefined) runs.push(runId)
   }
+  if (secrets.length > 0 && owner === undefined) reasons.add(reasonFor(noVaultFor(wanted), undefined, wanted))
   throw requirementMissing(
     tool,
-    { unauthorized, runId: runs[0] },
+    { unauthorized, runId: runs[0], reasons: [...reasons] },
     {
       ...(authorization.length === 0 ? {} : { authorization }),
       ...(secrets.length === 0 ? {} : { secrets: secrets.map((id) => ({ id })) }),
-      ...(userId ? { userId: true } : {}),
+      ...(lacksUser ? { userId: true } : {}),
     },
   )
+}
+
+/** Whose credentials count: the user that the call names, or of a tool that is for users the subject of the caller's token. */
+function vaultUser({ tool, call: { request, principal } }: Requiring): string | undefined {
+  return isGiven(request.userId) || !needsUser(tool) ? request.userId : subjectOf(principal.id)
+}
+
+function noVaultFor({ userId }: Wanted): ConsentObstacle {
+  return isGiven(userId) ? 'unproven_user' : 'no_vault'
+}
+
+/** Why nobody can be asked for it; `undefined` = somebody can. */
+function obstacleFor(
+  { broker }: RequirementNeeds,
+  { need }: Unmet,
+  wanted: Wanted,
+): ConsentObstacle | undefined {
+  const ofProvider = broker.obstacle(need.id, scopesOf(need))
+  if (ofProvider !== undefined) return ofProvider
+  if (wanted.owner === undefined) return noVaultFor(wanted)
+  // What the principal itself consents to would be of no use to a tool that needs a user (rule 24).
+  return needsUser(wanted.tool) && !isGiven(wanted.userId) ? 'no_user' : undefined
+}
+
+function reasonFor(obstacle: ConsentObstacle, unmet: Unmet | undefined, { call, userId }: Wanted): string {
+  const scopes = unmet === undefined ? [] : scopesOf(unmet.need)
+  const about = { provider: unmet?.need.id ?? '', scopes, principal: call.principal.id, userId }
+  return explainObstacle(obstacle, about).reason
 }
 
 /** Why there is no token, or nothing: then it is held. A token that was sent and is no good is not replaced by another. */
@@ -167,12 +214,12 @@ function scopesOf(need: AuthorizationRequirement): readonly string[] {
 function needOf(
   needs: RequirementNeeds,
   need: AuthorizationRequirement,
-  call: IdentifiedCall,
+  { call, userId }: Wanted,
 ): ChallengeNeed {
   return {
     tenant: call.tenant,
     principal: call.principal.id,
-    user: userDigest(needs.store, call.request.userId),
+    user: userDigest(needs.store, userId),
     provider: need.id,
     scopes: [...scopesOf(need)].sort(),
   }
@@ -185,13 +232,13 @@ function needOf(
 async function completeChallenges(
   needs: RequirementNeeds,
   need: AuthorizationRequirement,
-  { tool, call }: Requiring,
+  wanted: Wanted,
   ref: string | undefined,
 ): Promise<void> {
-  const met = needOf(needs, need, call)
+  const met = needOf(needs, need, wanted)
   const atMs = needs.clock.nowMs()
   const credential = ref === undefined ? {} : { credential: { ref, scopes: met.scopes } }
-  const isUserLate = met.user !== '' && needsUser(tool)
+  const isUserLate = met.user !== '' && needsUser(wanted.tool)
   for (const each of isUserLate ? [met, { ...met, user: '' }] : [met]) {
     await needs.consents.resolve(each, { as: 'completed', ...credential, atMs })
     await needs.store.endChallenge(each, 'completed', atMs)
@@ -200,16 +247,13 @@ async function completeChallenges(
 
 async function openChallenge(
   needs: RequirementNeeds,
-  { need, problem }: Unmet,
+  { need, problem, canAsk }: Unmet & { readonly canAsk: boolean },
   wanted: Wanted,
 ): Promise<AuthorizationChallenge & { readonly runId: string | undefined }> {
   const atMs = needs.clock.nowMs()
-  // What the principal itself consents to would be of no use to a tool that needs a user (rule 24).
-  const lacksUser = needsUser(wanted.tool) && !isGiven(wanted.call.request.userId)
-  const canAsk = wanted.owner !== undefined && !lacksUser && needs.broker.canAsk(need.id, scopesOf(need))
   const challenge = await needs.store.openChallenge({
     id: needs.newChallengeId(),
-    ...needOf(needs, need, wanted.call),
+    ...needOf(needs, need, wanted),
     tool: wanted.tool.id,
     atMs,
     expiresAtMs: atMs + CHALLENGE_LIFETIME_MS,
@@ -231,7 +275,16 @@ async function openChallenge(
 
 function requirementMissing(
   tool: Tool,
-  { unauthorized, runId }: { readonly unauthorized: readonly Unmet[]; readonly runId: string | undefined },
+  {
+    unauthorized,
+    runId,
+    reasons,
+  }: {
+    readonly unauthorized: readonly Unmet[]
+    readonly runId: string | undefined
+    /** Why people cannot be asked for them. */
+    readonly reasons: readonly string[]
+  },
   missing: MissingRequirements,
 ): ToolError {
   const wants = [
@@ -246,7 +299,8 @@ function requirementMissing(
   const providers = unauthorized.map(
     ({ need, problem }) => `${need.id} (scopes: ${scopesOf(need).join(' ') || 'none'}; ${problem})`,
   )
-  return fault('requirement_missing', `${tool.name} needs ${wants.join(' and ')}. Nothing was run.`, {
+  const message = [`${tool.name} needs ${wants.join(' and ')}. Nothing was run.`, ...reasons].join(' ')
+  return fault('requirement_missing', message, {
     missing,
     ...(runId === undefined ? {} : { runId }),
     ...(providers.length === 0

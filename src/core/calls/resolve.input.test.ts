@@ -42,4 +42,10 @@ describe('what a caller reads', () => {
       "Tool 'Nothing.Alike' was not found. List the tools to see what is served.",
     )
   })
+
+  it('names the tools of the toolkit where no name is alike', async () => {
+    expect(await messageFor('Weather.Completely_different', {})).toBe(
+      "Tool 'Weather.Completely_different' was not found. Weather has Weather.Forecast.",
+    )
+  })
 })

@@ -1,6 +1,6 @@
 import { fault, type InputIssue, issuePhrase, type ToolError } from '#core/errors'
 import { ownRunId, type ToolRef, writeToolRef } from '#core/ids'
-import { isJsonObject, type JsonValue } from '#core/json'
+import { inexactIntegersIn, isJsonObject, type JsonValue } from '#core/json'
 import { nearestName } from '#core/nearest-name'
 import type { CallRecord, CallSession, NewCall, RunScope, Store } from '#core/ports/store'
 import type { NamedCall, UnstartedCall } from '#core/runs/notices'
@@ -16,6 +16,7 @@ import {
 import type { Clock, MaybePromise } from '#core/runtime'
 import { hasEffects, type ParsedInput, type Tool, transportOf } from '#core/tool'
 import type { Catalog, ToolSet } from '#core/tools/catalog'
+import { sharedNameHint } from '#core/tools/shared-names'
 import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './look-up.ts'
 
 /** What was found out about a call: everything that running it takes. */
@@ -91,8 +92,21 @@ function suggestTool(catalog: Catalog, asked: ToolRef): string | undefined {
   if (versions.length > 0) {
     return `Versions served: ${versions.map((tool) => tool.parts.version).join(', ')}.`
   }
+  const shared = asked.isOtherName ? sharedNameHint(asked.base, catalog.tools) : undefined
+  if (shared !== undefined) return shared
   const near = nearestTool(catalog, asked)
-  return near === undefined ? undefined : `Did you mean '${near}'?`
+  if (near !== undefined) return `Did you mean '${near}'?`
+  return asked.isOtherName === undefined ? toolsOfToolkit(catalog, asked.base) : undefined
+}
+
+const MAX_NAMED = 10
+
+function toolsOfToolkit(catalog: Catalog, base: string): string | undefined {
+  const [toolkit = ''] = base.split('.', 1)
+  const tools = catalog.bases().filter((name) => name.startsWith(`${toolkit}.`))
+  if (tools.length === 0) return undefined
+  const more = tools.length > MAX_NAMED ? ` and ${tools.length - MAX_NAMED} more` : ''
+  return `${toolkit} has ${tools.slice(0, MAX_NAMED).join(', ')}${more}.`
 }
 
 /** In the spelling that was asked in. */
@@ -102,25 +116,41 @@ function nearestTool(catalog: Catalog, { base, isOtherName }: ToolRef): string |
   return nearestName(base, catalog.latest().slice(0, MOST_COMPARED).map(spell))
 }
 
+/** Refuses integers that would reach the tool changed, before the input is compared with anything. */
+export function checkExactInput(input: JsonValue | undefined): void {
+  const places = inexactIntegersIn(input)
+  if (places.length === 0) return
+  const issues = places.map((pointer) => ({
+    parameter: pointer.split('/')[1]?.replaceAll('~1', '/').replaceAll('~0', '~') ?? '',
+    pointer,
+    message: 'Is an integer that cannot be held exactly; send it as a string',
+  }))
+  throw invalidInput('The input', issues)
+}
+
 /** OTC-80: wire check first, then the schema library's own parse, whose result `run` gets. */
 export function validateInput(tool: Tool, input: JsonValue): MaybePromise<unknown> {
   if (!isJsonObject(input)) {
     throw fault('input_invalid', `The input of ${tool.id} must be a JSON object of parameters.`)
   }
   const issues = tool.checkInput(input)
-  if (issues.length > 0) throw invalidInput(tool, issues)
+  if (issues.length > 0) throw invalidInput(inputOf(tool), issues)
   const parsing = tool.parseInput(input)
   const read = (parsed: ParsedInput): unknown => {
     if (parsed.ok) return parsed.input
-    throw invalidInput(tool, parsed.issues)
+    throw invalidInput(inputOf(tool), parsed.issues)
   }
   return parsing instanceof Promise ? parsing.then(read) : read(parsing)
 }
 
-function invalidInput(tool: Tool, issues: readonly InputIssue[]): ToolError {
+function inputOf(tool: Tool): string {
+  return `The input of ${tool.id}`
+}
+
+function invalidInput(subject: string, issues: readonly InputIssue[]): ToolError {
   const said = issues.slice(0, 5).map(issuePhrase)
   const more = issues.length > said.length ? ` (and ${issues.length - said.length} more)` : ''
-  return fault('input_invalid', `The input of ${tool.id} is invalid: ${said.join('; ')}${more}.`, { issues })
+  return fault('input_invalid', `${subject} is invalid: ${said.join('; ')}${more}.`, { issues })
 }
 
 /** Where an attempt belongs: its run, if the caller named one, and the session it runs in. */
@@ -234,6 +264,7 @@ export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): New
   const atMs = clock.nowMs()
   return {
     ...nameCall(call, tool),
+    by: call.principal.operatedBy,
     scope: scope.run,
     session: scope.session,
     protocol: call.request.protocol,

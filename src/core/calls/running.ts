@@ -1,4 +1,5 @@
 import type { CallRequest, Outcome, Progress } from '#core/call'
+import { userOf } from '#core/credentials/credentials'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Attempt, Store } from '#core/ports/store'
@@ -237,12 +238,12 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   }
 
   get userId(): string | undefined {
-    const { call } = this.#running
-    return call.isUserProven ? call.request.userId : undefined
+    return userOf(this.#running.call)
   }
 
   get claimedUserId(): string | undefined {
-    return this.#running.call.request.userId
+    const { call } = this.#running
+    return call.request.userId ?? userOf(call)
   }
 
   get userInfo(): JsonValue | undefined {

@@ -26,6 +26,7 @@ export class StoreHealth {
   readonly #store: Pick<Store, 'probe' | 'obstacle'>
   readonly #log: Logger
   readonly #outage: OutageLog
+  #isStopAnnounced = false
   #isDraining = false
   #hasFailed = false
   #timer: NodeJS.Timeout | undefined
@@ -44,7 +45,10 @@ export class StoreHealth {
   }
 
   hindrance(): Hindrance | undefined {
-    if (this.#isDraining) return 'stopping'
+    return this.#isStopAnnounced || this.#isDraining ? 'stopping' : this.#storeHindrance()
+  }
+
+  #storeHindrance(): Hindrance | undefined {
     if (this.#hasFailed) return 'store_unavailable'
     const obstacle = this.#store.obstacle()
     if (obstacle === undefined) return undefined
@@ -52,14 +56,19 @@ export class StoreHealth {
     return 'lease_in_doubt'
   }
 
-  /** OTC-68: no new run while draining, or after a store write error (rule 11). */
+  /** OTC-68: no new run while draining, or after a store write error (rule 11). A stop that is only announced refuses nothing. */
   checkReady(): void {
-    if (this.isReady()) return
+    if (!this.#isDraining && this.#storeHindrance() === undefined) return
     throw fault(
       'not_ready',
       'The tool server cannot take new calls right now. Nothing was run; try again shortly.',
       { retryAfterMs: 2_000 },
     )
+  }
+
+  /** Load balancers see from now on that this server stops; calls that still reach it are taken until `drain`. */
+  announceStop(): void {
+    this.#isStopAnnounced = true
   }
 
   drain(): void {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Principal } from '#core/principal'
+import { LOCAL_CALLER, type Principal } from '#core/principal'
 import type { ToolRequirements } from '#core/tool'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, openTestGateway } from '#testing/test-gateway'
@@ -10,6 +10,7 @@ const USERS = ['ann', 'bob', 'tester', 'a#b']
 const PRINCIPALS: readonly Principal[] = [
   ALICE,
   { id: 'anonymous', tenant: 'default', scopes: [] },
+  LOCAL_CALLER,
   { id: 'key:ann', tenant: 'default', scopes: ['mail:send'] },
   { id: 'key:agent', tenant: 'default', scopes: ['users:assert'] },
   { id: 'key:all', tenant: 'default', scopes: ['*'] },
@@ -34,22 +35,27 @@ async function reported(principal: Principal, userId: string | undefined, requir
 }
 
 /** The rule, written a second time. */
-function proves({ id, scopes }: Principal, userId: string): boolean {
+function proves({ id, scopes, isLocal }: Principal, userId: string): boolean {
+  if (isLocal === true) return true
   const isSubject = id.startsWith('jwt:') && id.slice(id.indexOf('#') + 1) === userId
   return isSubject || scopes.some((scope) => scope === 'users:assert' || scope === '*')
 }
 
 describe('the user a call is for (T-27)', () => {
-  it('is in ctx.userId only if the credential proves it, and what was said always in ctx.claimedUserId', async () => {
+  it('is the subject of the own token unless one is named; ctx.userId has only a proven one, ctx.claimedUserId any', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...PRINCIPALS),
         fc.option(fc.constantFrom(...USERS), { nil: undefined }),
         async (principal, userId) => {
-          const proven = userId !== undefined && proves(principal, userId) ? userId : null
+          const own = principal.id.startsWith('jwt:')
+            ? principal.id.slice(principal.id.indexOf('#') + 1)
+            : undefined
+          const asked = userId ?? own
+          const proven = asked !== undefined && proves(principal, asked) ? asked : null
           expect(await reported(principal, userId)).toEqual({
             userId: proven,
-            claimedUserId: userId ?? null,
+            claimedUserId: asked ?? null,
             userInfo: null,
           })
         },

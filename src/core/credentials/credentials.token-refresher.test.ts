@@ -20,7 +20,7 @@ async function stage(
   const meanwhile: { happens: () => unknown } = { happens: () => {} }
   const queue = [...answers]
   const broker: TokenBroker = {
-    canAsk: () => true,
+    obstacle: () => undefined,
     revoke: async () => false,
     async refresh(_provider, token) {
       asked.push(token.reveal())

@@ -1,7 +1,7 @@
 import { fault, StoreError, type ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { VaultEntry, VaultOwner } from '#core/ports/vault-store'
-import { ANONYMOUS, coversScope, type Principal } from '#core/principal'
+import { ANONYMOUS, coversScope, type Principal, WHOLE_TENANT } from '#core/principal'
 import type { Clock, Hooks, Logger, TokenBroker } from '#core/runtime'
 import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
@@ -30,17 +30,24 @@ export interface CredentialNeeds {
   readonly refresher: TokenRefresher
 }
 
-/** A secret an operator has set for exactly this owner. */
+/** A secret an operator has set for exactly this owner; below it, of calls for no user, one that the whole tenant shares (rule 24). */
 export async function findSecret(
   { store }: CredentialNeeds,
   owner: VaultOwner | undefined,
   name: string,
 ): Promise<FoundCredential> {
   if (owner === undefined) return { ok: false, problem: 'credential_forbidden' }
-  const entry = await store.vault.find({ ...owner, provider: name, kind: 'secret' })
+  const address = { ...owner, provider: name, kind: 'secret' } as const
+  const own = await store.vault.find(address)
+  const entry = own ?? (owner.user === '' ? await store.vault.find(sharedBy(address)) : undefined)
   return entry?.value === undefined
     ? { ok: false, problem: 'credential_not_found' }
     : { ok: true, ref: entry.ref, value: entry.value }
+}
+
+/** Where a tenant keeps what all its callers share. */
+export function sharedBy<Owner extends VaultOwner>(owner: Owner): Owner {
+  return { ...owner, principal: WHOLE_TENANT, user: '' }
 }
 
 /** A token of exactly this owner that covers the scopes and is good for a while, renewed if need be. */
@@ -102,16 +109,17 @@ function credentialUnavailable(provider: string): ToolError {
 const ASSERT_USERS_SCOPE = 'users:assert'
 
 /**
- * Whose part of the vault a call may reach; `undefined` = none. The anonymous principal is shared by everybody, so it
- * has no vault (rule 3). A user id counts only if it is the credential's own subject, or the principal may assert users;
- * there is no way from a user to the principal's own entries, nor back (rule 24).
+ * Whose part of the vault a call may reach; `undefined` = none. Callers without a credential share one principal, which has
+ * a vault only where it is the person at this machine (rules 3 and 28). A user id counts only if it is the credential's own
+ * subject, or the principal may assert users; there is no way from a user to the principal's own entries, nor back (rule 24).
  */
 export function vaultOwner(
   store: Pick<Store, 'digest'>,
   principal: Principal,
   userId: string | undefined,
 ): VaultOwner | undefined {
-  if (principal.id === ANONYMOUS.id) return undefined
+  if (principal.id === ANONYMOUS.id && principal.isLocal !== true) return undefined
+  if (isRunAs(principal)) return undefined
   const { id, tenant } = principal
   if (userId === undefined || userId === '') return { tenant, principal: id, user: '' }
   return mayNameUser(principal, userId)
@@ -119,14 +127,34 @@ export function vaultOwner(
     : undefined
 }
 
+/** Whether the operator runs this caller's calls: their credentials were given to the caller, not to the operator (rule 24). */
+export function isRunAs({ isLocal, operatedBy }: Principal): boolean {
+  return operatedBy !== undefined && isLocal !== true
+}
+
 /** Whether a call with this credential can name a user that counts as proven; a hook may say more (OTC/T-27). */
 export function canProveUsers(principal: Principal): boolean {
-  return subjectOf(principal.id) !== undefined || coversScope(principal.scopes, ASSERT_USERS_SCOPE)
+  return subjectOf(principal.id) !== undefined || mayAssertUsers(principal)
 }
 
 /** Whether the credential itself proves the user: its own subject, or it may assert users (OTC/T-27). */
 function mayNameUser(principal: Principal, userId: string): boolean {
-  return subjectOf(principal.id) === userId || coversScope(principal.scopes, ASSERT_USERS_SCOPE)
+  return subjectOf(principal.id) === userId || mayAssertUsers(principal)
+}
+
+function mayAssertUsers({ isLocal, scopes }: Principal): boolean {
+  return isLocal === true || coversScope(scopes, ASSERT_USERS_SCOPE)
+}
+
+/** The user of a call: the one it names, if that one is proven; else the subject of the caller's own token (OTC/T-27). */
+export function userOf(call: {
+  readonly principal: Principal
+  readonly request: { readonly userId?: string | undefined }
+  readonly isUserProven?: boolean | undefined
+}): string | undefined {
+  const { userId } = call.request
+  if (userId === undefined || userId === '') return subjectOf(call.principal.id)
+  return call.isUserProven === true ? userId : undefined
 }
 
 /**
@@ -145,14 +173,22 @@ export async function proveUser(
 }
 
 /** The answer to a call that names a user without proof, from a tool that needs one: nothing it could add would help. */
-export function unprovenUser({ name }: Pick<Tool, 'name'>): ToolError {
+export function unprovenUser({ name }: Pick<Tool, 'name'>, { id }: Principal, userId: string): ToolError {
+  const because =
+    id === ANONYMOUS.id
+      ? 'a caller without a key cannot prove one'
+      : `${id} may not act for ${userId} (scope ${ASSERT_USERS_SCOPE})`
+  return fault('not_authorized', `${name} needs a user id that is proven, and ${because}. Nothing was run.`, {
+    developerMessage:
+      "Call with the user's own token (its `sub` is the user id), or with a credential that has the scope users:assert.",
+  })
+}
+
+/** The answer to the operator who runs a tool as a caller, where the tool needs that caller's credentials. */
+export function credentialsNotUsed({ id }: Principal, needed: readonly string[]): ToolError {
   return fault(
     'not_authorized',
-    `${name} needs a user id that is proven, and this credential cannot prove the one it names. Nothing was run.`,
-    {
-      developerMessage:
-        "Call with the user's own token (its `sub` is the user id), or with a credential that has the scope users:assert.",
-    },
+    `The tool needs ${needed.join(', ')}. The operator runs this call as ${id}, and the credentials of ${id} are used only for its own calls. Nothing was run. Sign in with a key of ${id} to use them.`,
   )
 }
 

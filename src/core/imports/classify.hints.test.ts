@@ -62,4 +62,26 @@ describe('hints of a pinned tool', () => {
     const [served] = await pins.accepted('files')
     expect(served?.offered.policy.safetyTier).toBe('read')
   })
+
+  it.each(['additive', 'closedWorld'] as const)(
+    '%s waits where it is new, and ends at once where it is taken back',
+    async (name) => {
+      const promised = {
+        ...offer(false),
+        hints: { readOnly: false, idempotent: false, [name]: true as const },
+      }
+      const more = await play(offer(false), promised)
+      expect(more.waiting).toBe(1)
+      expect((await more.pins.accepted('files'))[0]?.offered.hints).not.toHaveProperty(name)
+      expect((await more.pins.diff('files.a'))?.differences).toMatchObject([
+        { where: `hints/${name}`, class: 'widening', after: true },
+      ])
+      const less = await play(promised, offer(false))
+      expect(less.waiting).toBe(0)
+      expect((await less.pins.accepted('files'))[0]?.offered.hints).toEqual({
+        readOnly: false,
+        idempotent: false,
+      })
+    },
+  )
 })

@@ -47,6 +47,7 @@ function problemOf(tool: OfferedTool, sighted: ReadonlyMap<string, OfferedTool>)
   if (nativeName === '' || nativeName.length > LONGEST_NAME || !nativeName.isWellFormed()) {
     return `the upstream offers a tool whose name is not a text of 1 to ${LONGEST_NAME} characters; left out`
   }
+  if (nativeName.includes('\0')) return 'the upstream offers a tool with NUL in its name; left out'
   if (sighted.size >= MOST_TOOLS) return `the upstream offers more than ${MOST_TOOLS} tools; left out`
   if (sighted.has(nativeName)) return 'the upstream offers two tools of this name; the second is left out'
   const { inputSchema, outputSchema, binding, requirements } = tool
@@ -70,7 +71,7 @@ const FIRST_SIGHT = 'first sight'
 export const FIRST_VERSION = '1.0.0'
 
 interface Sighting {
-  readonly source: Pick<Source, 'policyFor' | 'wants'>
+  readonly source: Pick<Source, 'policyFor' | 'wants' | 'asOfferedNow'>
   readonly identity: JsonObject
   /** Distinct native names. */
   readonly tools: readonly OfferedTool[]
@@ -146,7 +147,7 @@ interface Situation {
 
 function judgeOffered(known: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
   const { sighting, isFirst } = situation
-  const row = withHints(known, definition)
+  const row = withReading(withHints(known, definition), definition, sighting.source)
   const { accepted, isServed } = row
   if (isServed && accepted?.hash === definition.hash) {
     return withWaiting(withPolicy(row, definition.offered.policy), undefined)
@@ -185,6 +186,22 @@ function inBoth(left: ToolHints, right: ToolHints): ToolHints {
   return {
     readOnly: left.readOnly && right.readOnly,
     idempotent: left.idempotent && right.idempotent,
+    ...(left.additive && right.additive ? { additive: true } : {}),
+    ...(left.closedWorld && right.closedWorld ? { closedWorld: true } : {}),
+  }
+}
+
+/** A definition that only our own reading has changed since it was accepted stays accepted. */
+function withReading(row: PinRecord, { hash }: KeptDefinition, source: Sighting['source']): PinRecord {
+  const { accepted } = row
+  if (accepted === undefined || accepted.hash === hash || source.asOfferedNow === undefined) return row
+  try {
+    const offered = source.asOfferedNow(accepted.offered)
+    if (pinHash(accepted.identity, offered) !== hash) return row
+    return { ...row, accepted: { ...accepted, offered, hash } }
+  } catch {
+    // The source cannot read what it once offered: the change waits for a decision.
+    return row
   }
 }
 

@@ -11,12 +11,19 @@ export interface SourceOverride {
   readonly of: 'native names' | 'patterns' | 'tools'
   /** Without it a tool would be open to more than the operator wants: approval, scopes, tenants. */
   readonly guards: boolean
+  /** What kind of guard it is, for people: `approval rule`. */
+  readonly rule?: string
   /** It has a predicate, which only a `conditional` tool asks. */
   readonly isPredicate?: boolean
 }
 
 export interface IdleOverride {
   readonly text: string
+  readonly name: string
+  /** A name with `*`, where patterns are taken. */
+  readonly isPattern: boolean
+  /** ` Did you mean "write_file"?`, or nothing. */
+  readonly meant: string
   readonly guards: boolean
 }
 
@@ -42,15 +49,19 @@ export function idleOverrides(
 ): readonly IdleOverride[] {
   if (known.native.size === 0 && !known.isRead) return []
   return overrides.flatMap((override) => {
-    const { where, name, guards } = override
+    const { where, name, guards, rule } = override
     if (override.of === 'tools') return idleTerms(override, known)
     const isExact = override.of === 'native names'
     const matches = isExact ? known.native.has(name) : hasMatch(name, known.native)
     if (matches) return []
     if (!known.isRead && isLeftOut(override, overrides)) return []
-    const isGlob = !isExact && name.includes('*')
-    const meant = didYouMean(name, isGlob ? patternsLike(name, known.native) : known.native)
-    return [{ guards, text: `\`${where}\` names "${name}", and no tool of it is called so.${meant}` }]
+    const isPattern = !isExact && name.includes('*')
+    const meant = didYouMean(name, isPattern ? patternsLike(name, known.native) : known.native)
+    const text =
+      rule === undefined
+        ? `\`${where}\` names "${name}", which matches no tool of this source.${meant}`
+        : `The ${rule} for "${name}" matches no tool of this source.${meant}`
+    return [{ guards, name, isPattern, meant, text }]
   })
 }
 
@@ -70,13 +81,14 @@ function idleTerms(
       name,
       tools.flatMap(({ names }) => names),
     )
-    return [{ guards, text: `\`${where}\` names "${name}", which is not served.${meantBy}` }]
+    const text = `The approval rule for "${name}" in \`${where}\` matches no served tool.${meantBy}`
+    return [{ guards, name, isPattern: false, meant: meantBy, text }]
   }
   if (isPredicate !== true) return []
   return meant
     .filter(({ approval = 'conditional' }) => approval !== 'conditional')
     .map(({ id, approval }) => ({
-      guards,
+      ...{ guards, name, isPattern: false, meant: '' },
       text: `\`${where}\` has \`when\` for ${id}, whose approval is '${approval}': it is never asked. Set the tool's approval to 'conditional'.`,
     }))
 }

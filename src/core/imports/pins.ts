@@ -38,6 +38,16 @@ interface PinAnswer {
   readonly hash?: string
 }
 
+interface PinsAnswer {
+  readonly by: string
+  readonly suspicious?: boolean
+  /**
+   * Hashes of the changes that were looked at, by tool. Only these tools are decided about, and none of them when
+   * another change of one of them waits by now.
+   */
+  readonly hashes?: ReadonlyMap<string, string>
+}
+
 export type PinDecided = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
 
 /** Another process wrote at the same time; more often than this is a fault. */
@@ -136,16 +146,23 @@ export class Pins {
   /** Lets in every waiting change of a source but rejected and, by default, suspicious ones; gives the tools. */
   async acceptAll(
     sourceKey: string,
-    { by, suspicious = false }: { readonly by: string; readonly suspicious?: boolean },
-  ): Promise<readonly string[]> {
+    { by, suspicious = false, hashes }: PinsAnswer,
+  ): Promise<{ readonly accepted: readonly string[]; readonly changed: readonly string[] }> {
     const decision = { by, atMs: this.#options.clock.nowMs() }
+    let changed: readonly string[] = []
     const { written } = await this.#change(sourceKey, (known) => {
       const waiting = known.pins
         .filter(isUndecided)
         .filter((pin) => suspicious || pin.waiting?.class !== 'suspicious')
-      return decidePins(known, waiting, { decision, apply: acceptWaiting, type: 'pin.accepted' })
+      const isSeen = (pin: PinRecord): boolean => hashes?.get(toolNameOf(sourceKey, pin)) === hashOfPin(pin)
+      const decided = hashes === undefined ? waiting : waiting.filter(isSeen)
+      const found = new Set(decided.map((pin) => toolNameOf(sourceKey, pin)))
+      changed = [...(hashes?.keys() ?? [])].filter((tool) => !found.has(tool))
+      return changed.length > 0
+        ? undefined
+        : decidePins(known, decided, { decision, apply: acceptWaiting, type: 'pin.accepted' })
     })
-    return (written?.pins ?? []).map((pin) => toolNameOf(sourceKey, pin))
+    return { accepted: (written?.pins ?? []).map((pin) => toolNameOf(sourceKey, pin)), changed }
   }
 
   async #decide(
@@ -224,6 +241,10 @@ export class Pins {
 /** Nobody has said yes or no. */
 function isUndecided({ waiting }: PinRecord): boolean {
   return waiting !== undefined && waiting.rejected === undefined
+}
+
+function hashOfPin({ waiting }: PinRecord): string | undefined {
+  return waiting === undefined ? undefined : hashOfWaiting(waiting)
 }
 
 /** A transaction of this much takes about 10 ms; a source may have thousands of tools. */

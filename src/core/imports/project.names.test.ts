@@ -11,10 +11,12 @@ const NATIVE = fc.oneof(
   fc.stringMatching(/^[a-b_ -]{1,4}$/),
 )
 
+const PARTS = { base: 'X.Y', toolkit: 'X', name: 'Y', version: '1.0.0' }
+
 function catalogIds(kind: SourceKind, key: string, natives: readonly string[]): readonly string[] {
   const toolkit = toolkitOf(key)
   return [...giveLocalNames(natives, new Map())].map(([nativeName, local]) =>
-    catalogIdOf(kind, { toolkit, nativeName, local }),
+    catalogIdOf(kind, { toolkit, nativeName, local, vendor: toolkit }),
   )
 }
 
@@ -64,7 +66,10 @@ describe('names of imported tools', () => {
       fc.property(fc.stringMatching(/^[A-Za-z][\w-]{0,70}$/), fc.uniqueArray(NATIVE), (key, natives) => {
         const ids = catalogIds(kind, key, natives)
         const problems: string[] = []
-        for (const id of ids) readCatalogId(id, 'X.Y', kind, (_where, problem) => problems.push(problem))
+        for (const id of ids)
+          readCatalogId(id, { parts: PARTS, source: kind, vendor: 'acme' }, (_where, problem) =>
+            problems.push(problem),
+          )
         expect(problems).toEqual([])
         // Half a surrogate pair has no bytes of its own, and a store refuses such a name before.
         if (natives.every((native) => native.isWellFormed())) expect(new Set(ids).size).toBe(ids.length)
@@ -77,6 +82,9 @@ describe('names of imported tools', () => {
     expect(idOf('mcp', 'fs', 'read')).toBe('mcp:fs.read')
     expect(idOf('connector', 'slack', 'chat.post/now')).toBe('connector:slack.chat.post/now')
     expect(idOf('connector', 'slack', 'grüße ☃')).toBe('connector:slack.gr%C3%BC%C3%9Fe%20%E2%98%83')
+    const exec = { toolkit: 'fs', nativeName: 'run', local: 'run', vendor: 'acme' }
+    expect(catalogIdOf('mcp', { ...exec, safetyTier: 'exec' })).toBe('x-host-acme-fs-run')
+    expect(catalogIdOf('mcp', { ...exec, safetyTier: 'write' })).toBe('mcp:fs.run')
     expect(idOf('host-extension', 'acme', 'disk_usage')).toBe('x-host-acme-disk-usage')
     expect(idOf('host-extension', 'Acme', 'Shell')).toMatch(/^x-host-acme-[0-9a-f]{8}-shell-[0-9a-f]{8}$/)
   })

@@ -11,7 +11,7 @@ import { sampleSource } from '../../../test/samples/sources.ts'
 import { projectTools } from './project.ts'
 
 const IDENTITY = { origin: 'https://tools.example' }
-const LIMITS = { defaultTimeoutMs: 60_000 }
+const LIMITS = { vendor: 'local', defaultTimeoutMs: 60_000 }
 
 async function project(offered: readonly OfferedTool[], source: Source = sampleSource()) {
   return projectTools(
@@ -228,9 +228,9 @@ describe('projecting accepted definitions', () => {
     expect((await make())?.policy.approval).toBe('always')
   })
 
-  it('OWP-31: an exec tool is a host extension or nothing', async () => {
+  it('OWP-31: an exec tool is a host extension, whatever its source is', async () => {
     const exec = sampleOffer('shell', { policy: { safetyTier: 'exec', approval: 'always' } })
-    expect((await project([exec])).findings.map(({ where }) => where)).toEqual(['policy/safetyTier'])
+    expect(await only(exec)).toMatchObject({ source: 'host-extension' })
     const { catalogId, policy } = await only(exec, sampleSource({ key: 'ops', kind: 'host-extension' }))
     expect([catalogId, policy.safetyTier, policy.approval]).toEqual(['x-host-ops-shell', 'exec', 'always'])
   })

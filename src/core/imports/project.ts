@@ -1,9 +1,10 @@
 import { type Finding, fault, type Report } from '#core/errors'
 import { shortHash } from '#core/hash'
+import { hostExtensionId } from '#core/ids'
 import { isJsonObject, type JsonObject } from '#core/json'
 import type { OfferedTool, Source } from '#core/ports/source'
 import { Breather } from '#core/runtime'
-import type { PolicyDefinition, SourceKind, StatefulContext, Tool } from '#core/tool'
+import type { PolicyDefinition, SafetyTier, SourceKind, StatefulContext, Tool } from '#core/tool'
 import { inspectTool } from '#core/tools/prepare-tool'
 import { pinHash } from './definition-diff.ts'
 import type { PinnedTool } from './source-runner.ts'
@@ -28,7 +29,11 @@ export async function joinTools(
   const tools = [...own]
   const findings: Finding[] = []
   const bases = new Map<string, Tool>(own.map((tool) => [tool.parts.base, tool]))
-  const taken = new Map<string, Tool>(own.flatMap((tool) => NAMES.map((key) => [tool[key], tool])))
+  const taken = new Map<string, Tool>(
+    own.flatMap((tool) =>
+      [tool.name, tool.catalogId, tool.writtenName ?? tool.name].map((name) => [name, tool] as const),
+    ),
+  )
   for (const ofSource of imported) {
     for (const tool of ofSource) {
       if (breather.isDue) await breather.breathe()
@@ -68,6 +73,8 @@ export interface ProjectedTools {
 
 interface ProjectOptions {
   readonly defaultTimeoutMs: number
+  /** `openwop.vendor`: in catalog ids of tier `exec`, where the source names no vendor of its own. */
+  readonly vendor: string
 }
 
 interface Naming {
@@ -145,21 +152,23 @@ function markOf(source: Source, pin: PinnedTool, local: string, options: Project
 function projectTool(
   source: Source,
   pin: PinnedTool,
-  { toolkit, local, defaultTimeoutMs }: Naming & ProjectOptions,
+  { toolkit, local, defaultTimeoutMs, vendor }: Naming & ProjectOptions,
 ): Omit<Projection, 'mark'> {
   const toolId = `${toolkit}.${local}@${pin.version}`
   const warnings: Finding[] = []
   const onOddity: Report = (where, problem, fix) => warnings.push({ toolId, where, problem, fix })
   try {
-    const { tool, findings } = inspectTool(toDefinition(source, pin, { toolkit, local }), {
+    const { tool, findings } = inspectTool(toDefinition(source, pin, { toolkit, local, vendor }), {
       source: source.kind,
       describeParameters: false,
       defaultTimeoutMs,
       moduleHash: pin.hash ?? pinHash(pin.identity, pin.offered),
       onOddity,
     })
-    if (tool !== undefined) tellUndescribed(tool, onOddity)
-    return { tool, findings, warnings }
+    if (tool === undefined) return { tool, findings, warnings }
+    tellUndescribed(tool, onOddity)
+    const shownHints = source.shownHintsFor?.(pin.offered)
+    return { tool: shownHints === undefined ? tool : { ...tool, shownHints }, findings, warnings }
   } catch (error) {
     // A definition that its own source cannot read, or that is nested beyond the stack, costs no other tool.
     const problem = `Cannot be read: ${error instanceof Error ? error.message : 'unknown'}.`
@@ -168,11 +177,16 @@ function projectTool(
   }
 }
 
-function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Naming) {
+function toDefinition(
+  source: Source,
+  pin: PinnedTool,
+  { toolkit, local, vendor }: Naming & Pick<ProjectOptions, 'vendor'>,
+) {
   const { offered, version, suspended } = pin
   const { nativeName, title, description, inputSchema, outputSchema, requirements } = offered
   const invocation = { nativeName, binding: offered.binding, accepted: pin }
   const session = source.sessionOf?.(offered)
+  const policy = source.policyFor?.(offered) ?? offered.policy
   const run = (input: unknown, context: StatefulContext<unknown>) =>
     source.invoke({ ...invocation, input: asInput(input), context })
   // The definition stays the same while it is suspended, so that a call of before can go on after it.
@@ -183,13 +197,16 @@ function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Namin
     id: `${toolkit}.${local}@${version}`,
     name: functionNameOf(toolkit, local),
     ...(title === undefined || title.trim() === '' ? {} : { title: title.toWellFormed() }),
-    catalogId: catalogIdOf(source.kind, { toolkit, nativeName, local, vendor: source.vendor }),
+    catalogId: catalogIdOf(source.kind, {
+      ...{ toolkit, nativeName, local, safetyTier: policy.safetyTier },
+      vendor: source.vendor ?? (source.kind === 'host-extension' ? toolkit : vendor),
+    }),
     description: firstText(description, title, nativeName),
     input: inputSchema,
     output: outputSchema,
     ...tagsOf(offered),
     ...(requirements === undefined ? {} : { requirements }),
-    policy: source.policyFor?.(offered) ?? offered.policy,
+    policy,
     ...(session === undefined
       ? {}
       : { session: suspended === undefined ? session : { ...session, open: refuse } }),
@@ -295,13 +312,10 @@ const CATALOG_IDS = {
   workflow: (toolkit, native) => `workflow:${toolkit}.${encode(native)}`,
   mcp: (toolkit, native) => `mcp:${toolkit}.${encode(native)}`,
   connector: (toolkit, native) => `connector:${toolkit}.${encode(native)}`,
-  'host-extension': (toolkit, _native, local, vendor) =>
-    `x-host-${vendorLabel(vendor, toolkit)}-${label(local)}`,
-} satisfies Record<
-  SourceKind,
-  (toolkit: string, native: string, local: string, vendor: string | undefined) => string
->
+  'host-extension': (_toolkit, _native, local, vendor) => `x-host-${vendorLabel(vendor)}-${label(local)}`,
+} satisfies Record<SourceKind, (toolkit: string, native: string, local: string, vendor: string) => string>
 
+/** A tool of tier `exec` is a host extension, whatever its source is (OWP-31). */
 export function catalogIdOf(
   kind: SourceKind,
   {
@@ -309,14 +323,20 @@ export function catalogIdOf(
     nativeName,
     local,
     vendor,
+    safetyTier,
   }: {
     readonly toolkit: string
     readonly nativeName: string
     readonly local: string
-    readonly vendor?: string | undefined
+    readonly vendor: string
+    readonly safetyTier?: SafetyTier | undefined
   },
 ): string {
-  return shortenTo(CATALOG_IDS[kind](toolkit, nativeName, local, vendor), LONGEST_CATALOG_ID, '-')
+  const id =
+    safetyTier === 'exec' && kind !== 'host-extension'
+      ? hostExtensionId(vendorLabel(vendor), toolkit, local)
+      : CATALOG_IDS[kind](toolkit, nativeName, local, vendor)
+  return shortenTo(id, LONGEST_CATALOG_ID, '-')
 }
 
 function freeName(native: string, taken: ReadonlySet<string>): string {
@@ -359,8 +379,8 @@ function encodeCharacter(character: string): string {
 }
 
 /** A vendor that is a label already stays as it was written, `-` and all. */
-function vendorLabel(vendor: string | undefined, toolkit: string): string {
-  return vendor !== undefined && /^[a-z][a-z0-9-]*$/.test(vendor) ? vendor : label(plain(vendor ?? toolkit))
+function vendorLabel(vendor: string): string {
+  return /^[a-z][a-z0-9-]*$/.test(vendor) ? vendor : label(plain(vendor))
 }
 
 /** A label of a host extension's id. Small letters, digits and `-` only: digits distinguish what lost other characters. */

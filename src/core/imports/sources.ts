@@ -82,6 +82,7 @@ export class Sources {
   #serving: Promise<void> = Promise.resolve()
   readonly #retired = new Set<SourceRunner>()
   #isClosed = false
+  #onAdded: ((source: SourceView) => void) | undefined
 
   constructor(options: SourcesOptions) {
     this.#options = options
@@ -117,9 +118,20 @@ export class Sources {
     return true
   }
 
-  /** Waits until a source has been read once, or could not be. */
-  async firstReading(key: string): Promise<void> {
+  /** Native names of its tools as of the last reading, also of those that are left out; `undefined` before it. */
+  namesRead(key: string): readonly string[] | undefined {
+    return this.#open.get(key)?.read
+  }
+
+  /** Waits until a source has been read once, or could not be; gives how it is then, if it is still there. */
+  async firstReading(key: string): Promise<SourceView | undefined> {
     await this.#open.get(key)?.runner.firstReading()
+    return this.status().find((source) => source.key === key)
+  }
+
+  /** Calls the listener when a source that is added from now on has been read once, or could not be. */
+  onAdded(listener: (source: SourceView) => void): void {
+    this.#onAdded = listener
   }
 
   /** Opens, reopens and closes sources so that what is wanted is open; then serves what is accepted. One at a time. */
@@ -160,16 +172,23 @@ export class Sources {
       open.runner.rest()
       replaced.push(open)
     }
+    const closed = new Set(replaced.map((open) => open.wanted.key))
+    const missing = [...wanted.values()].filter(({ key }) => !this.#open.has(key))
     try {
-      for (const source of wanted.values()) {
-        if (!this.#open.has(source.key)) await this.#openOne(source)
-      }
+      for (const source of missing) await this.#openOne(source)
       await this.#serve()
     } finally {
       // Not before: until its successor is served, calls go on coming to it.
       for (const open of replaced) this.#retire(open)
     }
     for (const { runner } of this.#open.values()) void runner.firstReading()
+    for (const { key } of missing) if (!closed.has(key)) void this.#reportAdded(key)
+  }
+
+  async #reportAdded(key: string): Promise<void> {
+    const listener = this.#onAdded
+    const source = await this.firstReading(key)
+    if (source !== undefined) listener?.(source)
   }
 
   /** Its calls end on their own; new ones go to whatever takes its place. */
@@ -271,7 +290,11 @@ export class Sources {
     })
     if (open.idle.map(({ text }) => text).join('\n') === before) return
     for (const { text, guards } of open.idle) {
-      if (guards) log.error({ source: key, problem: text }, WITHHELD)
+      if (guards)
+        log.error(
+          { source: key, problem: text },
+          'the tools of a source are not served: a rule matches none of them',
+        )
       else log.warn({ source: key, problem: text }, 'something said about a tool of a source does nothing')
     }
   }
@@ -326,8 +349,6 @@ class RunningInvocations {
   }
 }
 
-const WITHHELD = 'its tools are not served: what should guard one of them is for none'
-
 function isWithheld({ idle }: Pick<OpenSource, 'idle'>): boolean {
   return idle.some(({ guards }) => guards)
 }
@@ -337,7 +358,8 @@ function withIdle(status: SourceStatus, idle: readonly IdleOverride[]): SourceSt
   const [first] = idle
   if (first === undefined) return status
   const said = idle.map(({ text }) => text)
-  const reason = isWithheld({ idle }) ? `${WITHHELD}. ${said.join(' ')}` : first.text
+  const guards = idle.flatMap(({ guards, text }) => (guards ? [text.replace(/^The /, 'the ')] : []))
+  const reason = guards.length > 0 ? `Not served: ${guards.join(' Also, ')}` : first.text
   const isWell = status.state === 'ready' || status.state === 'starting'
   return {
     ...status,

@@ -38,10 +38,16 @@ const ORDER =
 function withoutOwnOrder(text: string, nativeName: string): string {
   if (!text.includes('ool') && !text.includes('OOL') && !/function/i.test(text)) return text
   const own = new Set(nativeName.toLowerCase().split(/[^a-z0-9]+/))
-  return text.replaceAll(ORDER, (order: string, _when: string, _which: string, whose: string) =>
+  const plain = text.replaceAll(ORDER, (order: string, _when: string, _which: string, whose: string) =>
     own.has(whose.toLowerCase()) ? 'in their order' : order,
   )
+  return GUIDES.some((word) => own.has(word)) ? plain.replaceAll(GUIDE_ORDER, 'It is called first') : plain
 }
+
+/** A tool whose name says that it explains the others may ask to be called before them; not instead of them. */
+const GUIDES = ['instructions', 'guide', 'guidelines', 'overview', 'onboarding', 'readme']
+const GUIDE_ORDER =
+  /\b(?:this tool|it) (?:must|should|has to|needs to) (?:always )?be (?:called|used|invoked|run|executed) before (?:any|all|every)(?: of)?(?: the)?(?: other)? (?:tools?|functions?)\b/gi
 
 export type TextReader = (text: string) => string | undefined
 
@@ -219,10 +225,17 @@ const SIGNS: readonly Sign[] = [
   },
   {
     pattern:
-      '(?:~|\\$HOME|%USERPROFILE%|/home/[\\w-]+|/root|/Users/[\\w-]+)[/\\\\]\\.(?:ssh|aws|gnupg|kube|docker|cursor|claude|npmrc|netrc|env|bash_history|config[/\\\\]gcloud|git-credentials)|\\bid_(?:rsa|ed25519|ecdsa)\\b|/etc/(?:passwd|shadow)\\b|\\bclaude_desktop_config\\b|\\bmcp\\.json\\b',
-    needs: [/[/\\]\.|id_(?:rsa|ed25519|ecdsa)|\/etc\/|claude_desktop|mcp\.json/],
+      '(?:~|\\$HOME|%USERPROFILE%|/home/[\\w-]+|/root|/Users/[\\w-]+)[/\\\\]\\.(?:ssh|aws|gnupg|kube|docker|cursor|claude|npmrc|netrc|env|bash_history|config[/\\\\]gcloud|git-credentials)|\\bid_(?:rsa|ed25519|ecdsa)\\b|/etc/(?:passwd|shadow)\\b|\\bclaude_desktop_config\\b',
+    needs: [/[/\\]\.|id_(?:rsa|ed25519|ecdsa)|\/etc\/|claude_desktop/],
     says: 'names files that hold credentials',
     unless: /^\.pub\b/,
+    honest: onlyForbids,
+  },
+  {
+    // Many honest servers name this file, because they are configured there; only passing it on is odd.
+    pattern: `\\b${SEND} (?:me )?(?:the |your |its )?(?:(?:whole|full|entire|complete) )?(?:contents? of |file )?(?:the |your )?[^\\s]{0,60}\\bmcp\\.json\\b|\\bmcp\\.json\\b[^.!?]{0,80}\\b(?:and|then) ${SEND}\\b`,
+    needs: [/mcp\.json/, SENDING],
+    says: 'asks for a file that may hold credentials to be passed on',
     honest: onlyForbids,
   },
   {

@@ -1,8 +1,10 @@
 import type { Outcome } from '#core/call'
+import type { JsonObject } from '#core/json'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { NewSource, SourceLook, SourceRemoval } from '#core/ports/import-store'
 import type { Denial, KeyChange, KeyOwner } from '#core/ports/key-store'
 import type { CallRecord, NewCall, RefusedCall, Settlement } from '#core/ports/store'
+import { changedRules, targetOf } from '#core/source-facts'
 import type {
   ApprovalChanged,
   AuthorizationDecided,
@@ -24,14 +26,20 @@ import type {
 
 export function sourcePutEvent(
   { key, options, addedBy, addedMs }: NewSource,
-  result: 'added' | 'replaced',
+  /** The options that it replaces, and a keyed digest of the new ones. */
+  { before, digest }: { readonly before: JsonObject | undefined; readonly digest: string },
 ): SourceChanged {
-  const kind = options.type
+  const { type: kind } = options
+  const target = targetOf(options)
+  const changes = changedRules(before ?? {}, options)
   return {
-    type: `source.${result}`,
+    type: before === undefined ? 'source.added' : 'source.replaced',
     at: addedMs,
     source: key,
     ...(typeof kind === 'string' ? { sourceType: kind } : {}),
+    ...(target === undefined ? {} : { target }),
+    options: digest,
+    ...(Object.keys(changes).length === 0 ? {} : { changes }),
     by: addedBy,
   }
 }
@@ -70,12 +78,23 @@ type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'at
 
 /** What one change of one call writes to the journal; every store appends exactly these. */
 export function claimedEvent(
-  call: Omit<Subject, 'attempt'> & Pick<NewCall, 'tier'>,
+  call: Omit<Subject, 'attempt'> & Pick<NewCall, 'tier' | 'by'>,
   attempt: number,
   { atMs, parent }: { readonly atMs: number; readonly parent: string | undefined },
 ): CallClaimed {
   const step = parent === undefined ? {} : { parent }
-  return { type: 'call.claimed', ...subject(call, attempt, atMs), tier: call.tier, ...step }
+  return {
+    type: 'call.claimed',
+    ...subject(call, attempt, atMs),
+    tier: call.tier,
+    ...operatorOf(call),
+    ...step,
+  }
+}
+
+/** Who ran a call under its principal's name, for the first event that is written of it. */
+export function operatorOf({ by }: Pick<NewCall, 'by'>): { readonly by?: string } {
+  return by === undefined ? {} : { by }
 }
 
 export function correctedEvent(
@@ -150,11 +169,16 @@ export function refusedEvent(refused: RefusedCall): CallRefused {
 }
 
 export function parkedEvent(
-  call: Omit<Subject, 'attempt'>,
+  call: Omit<Subject, 'attempt'> & Pick<NewCall, 'by'>,
   approval: Pick<ApprovalRecord, 'id' | 'attempt'>,
   atMs: number,
 ): CallParked {
-  return { type: 'call.parked', ...subject(call, approval.attempt, atMs), approval: approval.id }
+  return {
+    type: 'call.parked',
+    ...subject(call, approval.attempt, atMs),
+    approval: approval.id,
+    ...operatorOf(call),
+  }
 }
 
 export function approvalEvent(

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '#core/errors'
+import type { JsonObject } from '#core/json'
 import type { DenialReason } from '#core/ports/key-store'
 import type { CredentialKind } from '#core/ports/vault-store'
 import type { SessionOutcome } from '#core/runs/events'
@@ -51,6 +52,8 @@ interface CallEventBase {
 export interface CallClaimed extends CallEventBase {
   readonly type: 'call.claimed'
   readonly tier: SafetyTier
+  /** The operator who ran it under the principal's name. */
+  readonly by?: string
   /** The workflow's call, of a step. */
   readonly parent?: string
 }
@@ -71,6 +74,8 @@ export interface CallSuspended extends CallEventBase {
 
 export interface CallEnded extends CallEventBase {
   readonly type: 'call.succeeded' | 'call.failed' | 'call.released' | 'call.late'
+  /** The operator who ran it under the principal's name, where no claim was written before. */
+  readonly by?: string
   /** Absent when nobody knows it. */
   readonly durationMs?: number
   readonly code?: ErrorCode
@@ -110,6 +115,8 @@ export interface CallRefused extends CallEventBase {
 export interface CallParked extends CallEventBase {
   readonly type: 'call.parked'
   readonly approval: string
+  /** The operator who ran it under the principal's name. */
+  readonly by?: string
 }
 
 /** Who said what about a parked call, or that nobody did in time: the audit trail of approvals. */
@@ -121,6 +128,7 @@ export interface ApprovalChanged {
     | 'approval.expired'
     | 'approval.cancelled'
     | 'approval.used'
+    | 'approval.link_made'
   readonly at: number
   readonly approval: string
   readonly tenant: string
@@ -129,6 +137,9 @@ export interface ApprovalChanged {
   readonly tool: string
   readonly by?: string
   readonly reason?: string
+  /** Of a link: the approver it names, and what it lets its holder do. */
+  readonly for?: string
+  readonly power?: 'decide' | 'inspect'
 }
 
 /** `challenge.asked`: a run learned that one of its calls waits for it. */
@@ -208,12 +219,18 @@ export interface PrincipalEnded {
   readonly by: string
 }
 
-/** A source added or taken away while the server runs; never its options, which may hold secrets. */
+/** A source added or taken away while the server runs; of its options only what holds no secret. */
 export interface SourceChanged {
   readonly type: 'source.added' | 'source.replaced' | 'source.removed'
   readonly at: number
   readonly source: string
   readonly sourceType?: string
+  /** The host, file or program. */
+  readonly target?: string
+  /** Keyed digest of all options: equal options have the same one. */
+  readonly options?: string
+  /** Rules for its tools that are other than before, by their path: `policy.approval`; `null` = gone. */
+  readonly changes?: JsonObject
   readonly by: string
 }
 

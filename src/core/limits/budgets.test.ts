@@ -88,6 +88,14 @@ describe('budgets', () => {
     await gateway.drain(0)
   })
 
+  it('spends nothing of the cost for a tool that costs nothing, however often it is called', async () => {
+    const { gateway } = open([rule('principal', { cost: 1_000 })])
+    const free = await gists(gateway, Array<string>(1_001).fill('Free.Call'))
+    expect(new Set(free)).toEqual(new Set(['ok 1']))
+    expect(await gists(gateway, ['Echo.Say', 'Echo.Say'])).toEqual(['ok {}', 'budget_exceeded'])
+    await gateway.drain(0)
+  })
+
   it('sets the timeout aside while a call runs, and counts what it took', async () => {
     const clock = clockAt()
     const runs: PromiseWithResolvers<number>[] = []

@@ -271,6 +271,8 @@ export class Budgets {
   change(rules: BudgetsOptions['rules']): void {
     this.#rules = rules
     this.#purses = new WeakMap()
+    // Accounts hold the limits they were opened with. What cannot be given back is lost until the window ends.
+    this.#closeAll(() => true).catch(() => undefined)
   }
 
   /** How many windows this process has a part of. */

@@ -32,7 +32,7 @@ function open(
 }
 
 /** A tool whose runs end when told. */
-function held() {
+function held(timeoutMs = 60_000) {
   const runs: PromiseWithResolvers<number>[] = []
   const tool = sampleTool(
     'Slow.Run@1.0.0',
@@ -41,7 +41,7 @@ function held() {
       runs.push(run)
       return run.promise
     },
-    { policy: { timeoutMs: 50 } },
+    { policy: { timeoutMs } },
   )
   return { tool, runs }
 }
@@ -201,7 +201,7 @@ describe('numbers of runs', () => {
     ['both', { perTool: { ...UNLIMITED, perPrincipal: ONE_AT_ONCE } }, 'rate_limited', 'tool'],
     ['the server', { total: { ...NO_LIMITS.total, concurrent: 1 } }, 'overloaded', 'global'],
   ])('rule 10: of %s: an ended run keeps its place until it settles', async (_of, limits, code, scope) => {
-    const { tool, runs } = held()
+    const { tool, runs } = held(500)
     const { gateway } = open(limits, { tools: [tool] })
     const first = gateway.call(ALICE, callRequest('Slow.Run', { key: 'k' }))
     await until(() => runs.length === 1)

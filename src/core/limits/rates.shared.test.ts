@@ -39,6 +39,24 @@ function counted(rates: RateStore): RateStore & { asked: number } {
 }
 
 describe('SharedBuckets', () => {
+  it('lease one slice again after a burst has passed', async () => {
+    const rate: TokenRate = { perMs: 1 / 10, burst: 1_000 }
+    const wanted: number[] = []
+    const watched: RateStore = {
+      take(bucket, tokens, at) {
+        wanted.push(tokens)
+        return store.rates.take(bucket, tokens, at)
+      },
+    }
+    const buckets = new SharedBuckets({ store: watched, clock: new FakeClock(), kind: 'burst' })
+    const burst = 3 * sliceOf(rate)
+    await Promise.all(Array.from({ length: burst }, () => take(buckets, 'all', rate)))
+    expect(Math.max(...wanted)).toBe(burst)
+    wanted.length = 0
+    while (wanted.length < 3) await take(buckets, 'all', rate)
+    expect(new Set(wanted)).toEqual(new Set([sliceOf(rate)]))
+  })
+
   type Step =
     | { readonly do: 'call'; readonly process: number; readonly times: number }
     | { readonly do: 'kill'; readonly process: number }

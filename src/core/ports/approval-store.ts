@@ -136,10 +136,21 @@ export interface ApprovalFilter {
   readonly limit: number
 }
 
+/** A link that lets its holder see or decide an approval under a name. */
+export interface NewLink {
+  readonly approval: Pick<ApprovalRecord, 'id' | 'tenant' | 'record' | 'attempt' | 'tool'>
+  readonly by: string
+  readonly for: string
+  readonly power: 'decide' | 'inspect'
+  readonly atMs: number
+}
+
 /** Calls that wait for approval, and the approvals. Every change is one transaction with its events. */
 export interface ApprovalStore {
   /** HMAC under a key of this store, different for each purpose. */
   sign(purpose: string, text: string): string
+  /** Journals that somebody made a link for an approver, before it is handed out. */
+  noteLink(link: NewLink): MaybePromise<void>
 
   /** Inserts a `parked` call with its question, if the key is free. */
   park(call: NewCall, parking: Parking): MaybePromise<ParkResult>

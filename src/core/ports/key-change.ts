@@ -15,6 +15,8 @@ export interface KeyStatus {
   readonly step: 'none' | 'not begun' | 'announced' | 'sealing'
   /** Rows that are under earlier keys and will not stay there. */
   readonly due: number
+  /** The next step waits for these. */
+  readonly writers: readonly LaggingWriter[]
 }
 
 interface KeyChangeWork {
@@ -32,6 +34,8 @@ export type KeyProgress =
 /** A writer that lives and holds up a change of the key. */
 export interface LaggingWriter {
   readonly writer: string
+  /** `host:port pid 1234`; absent where an earlier version started it. */
+  readonly place: string | undefined
   readonly startedMs: number
 }
 

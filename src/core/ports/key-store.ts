@@ -1,7 +1,7 @@
 import type { MaybePromise } from '#core/runtime'
 
 /**
- * Why a caller was refused. `self_approval` and `second_vote` are refusals of approvers; `changed_row` is one of a process that
+ * Why a caller was refused. `credential`: it is not known who it is. `self_approval` and `second_vote` are refusals of approvers; `changed_row` is one of a process that
  * wrote into the database without the key.
  */
 export const DENIAL_REASONS = [
@@ -11,6 +11,7 @@ export const DENIAL_REASONS = [
   'self_approval',
   'second_vote',
   'changed_row',
+  'credential',
 ] as const
 
 export type DenialReason = (typeof DENIAL_REASONS)[number]
@@ -23,7 +24,7 @@ export interface Denial {
   readonly principal: string
   /** What was wanted: `tool.call`, `admin:keys` … */
   readonly action: string
-  /** A catalog id, a scope or a table of the store, never a caller's text. */
+  /** A catalog id, a scope, a table of the store or a kind of credential, never a caller's text. */
   readonly resource: string
   readonly reason: DenialReason
   /** How often within the window that this stands for. */

@@ -1,3 +1,4 @@
+import type { JsonObject } from '#core/json'
 import type { MaybePromise } from '#core/runtime'
 import type { ChangeClass } from './import-store.ts'
 import type { BudgetWindow, Spending } from './protocol-store.ts'
@@ -7,6 +8,7 @@ export const NOTICE_KINDS = [
   'approval.requested',
   'approval.decided',
   'approval.expired',
+  'source.added',
   'pin.held',
   'call.ambiguous',
   'budget.80',
@@ -44,6 +46,16 @@ export type NoticeSubject =
       readonly kind: 'approval.decided'
       readonly approval: string
       readonly as: 'granted' | 'rejected'
+      readonly by: string
+    }
+  /** `changes` are the rules for its tools that are other than before. */
+  | {
+      readonly kind: 'source.added'
+      readonly source: string
+      readonly sourceType: string | null
+      readonly target: string | null
+      readonly replaced: boolean
+      readonly changes: JsonObject
       readonly by: string
     }
   /** `tools` are the first of `count`. */

@@ -35,10 +35,12 @@ export interface CallPage {
   readonly next?: number
 }
 
-/** Calls to be counted by state and by when they were asked for, in parts of `bucketMs` from `sinceMs` on. */
+/** Calls to be counted by state and by when they were asked for, in parts of `bucketMs`. */
 export interface TallyQuery extends Omit<CallFilter, 'limit' | 'sinceMs'> {
   readonly sinceMs: number
   readonly bucketMs: number
+  /** Start of the first part, at or before `sinceMs`; absent: `sinceMs`. */
+  readonly originMs?: number
 }
 
 export interface TallyPage {
@@ -108,7 +110,8 @@ export interface UsageRow {
   readonly state: CallState
   /**
    * From being asked for to the end, or from being approved where somebody had to: a person's time says nothing of a tool.
-   * `undefined` of those that have not ended, and of those that were not run.
+   * `undefined` of those that have not ended, of those that were not run, and of those that a person settled: how long
+   * they ran is not known.
    */
   readonly tookMs: number | undefined
   /** It was taken back while it waited for approval. */

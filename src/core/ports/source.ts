@@ -1,6 +1,13 @@
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Clock, Logger } from '#core/runtime'
-import type { PolicyDefinition, ShownValue, SourceKind, StatefulContext, ToolRequirements } from '#core/tool'
+import type {
+  PolicyDefinition,
+  ShownHints,
+  ShownValue,
+  SourceKind,
+  StatefulContext,
+  ToolRequirements,
+} from '#core/tool'
 import type { SessionDefinition } from '#core/tools/define'
 
 /** A request as it leaves; names of headers are in lower case. */
@@ -37,12 +44,14 @@ export interface SourceServices {
   readonly log: Logger
   /** Relative paths in the options start here: the folder of the configuration. */
   readonly folder: string
+  /** Keyed one-way digest of the store, for what pins must tell apart and may not hold; absent where nothing is pinned. */
+  digest?(text: string): string
   /** Variables of our own process. A source hands on a few harmless ones and those its options name, nothing else. */
   readonly environment?: Readonly<Record<string, string | undefined>>
 }
 
 /** What an upstream promises about a tool, for an operator who believes it. */
-export interface ToolHints {
+export interface ToolHints extends ShownHints {
   /** It changes nothing. */
   readonly readOnly: boolean
   /** A second run with the same input changes nothing more. */
@@ -139,6 +148,13 @@ export interface Source {
    * definitions too, while the upstream is down or offers another one. Without it the policy last offered stays.
    */
   policyFor?(tool: OfferedTool): PolicyDefinition
+  /** The believed promises of a definition that no policy holds, under the options of now. */
+  shownHintsFor?(tool: OfferedTool): ShownHints
+  /**
+   * An accepted definition as this version of the server would offer it, where an earlier version read the same
+   * upstream differently. When it equals what is offered now, the upstream has not changed and nothing waits.
+   */
+  asOfferedNow?(tool: OfferedTool): OfferedTool
   /**
    * Whether the operator still wants a tool under the options of now. One that is excluded is not served from then on,
    * whatever was accepted and whether or not the upstream answers. Without it all are wanted.

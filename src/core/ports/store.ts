@@ -16,6 +16,7 @@ import type {
   ProtocolSessionStore,
   RateStore,
 } from './protocol-store.ts'
+import type { RejectionStore } from './rejection-store.ts'
 import type { ConsentStore, VaultStore } from './vault-store.ts'
 
 export type { MaybePromise } from '#core/runtime'
@@ -39,6 +40,8 @@ export interface CallSession {
  */
 export interface NewCall extends CallAddress, CallLabel {
   readonly principal: string
+  /** The operator who ran it under the principal's name; absent when the principal itself called. */
+  readonly by?: string | undefined
   /** The run it was asked to belong to; `undefined` = it is a run of its own. */
   readonly scope: RunScope | undefined
   readonly session: CallSession | undefined
@@ -63,6 +66,8 @@ export interface NewCall extends CallAddress, CallLabel {
 
 export interface CallRecord extends CallAddress, CallLabel {
   readonly principal: string
+  /** The operator who ran it under the principal's name; absent when the principal itself called. */
+  readonly by?: string | undefined
   /** What its caller calls the run it belongs to; `undefined` = its own. */
   readonly runId: string | undefined
   /** The run that has its events; `undefined` when this record alone tells them. */
@@ -203,6 +208,8 @@ export interface Store extends RunStore, SessionStore, OperatorStore {
   readonly writer: string
   readonly keys: KeyStore
   readonly audit: AuditStore
+  /** Requests that were rejected before a call was recorded. */
+  readonly rejections: RejectionStore
   /** Whether processes that serve together have it: they then share rates, and pass on what belongs to another. */
   readonly isShared: boolean
   /** Tokens that processes share. */

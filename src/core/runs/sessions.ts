@@ -1,5 +1,5 @@
 import type { CallError } from '#core/call'
-import { proveUser } from '#core/credentials/credentials'
+import { proveUser, userOf } from '#core/credentials/credentials'
 import { fault, isToolError, StoreError, type ToolError } from '#core/errors'
 import type { CallLimits } from '#core/limits/limits'
 import type { RunScope, Store } from '#core/ports/store'
@@ -71,7 +71,7 @@ export class Sessions {
       writer: store.writer,
       principal,
       claimedUserId: request.userId,
-      userId: isUserProven ? request.userId : undefined,
+      userId: userOf({ principal, request, isUserProven }),
       tool,
       run,
       log: boundLogger(log, { tool: tool.id, session: sessionId }),

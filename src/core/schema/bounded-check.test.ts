@@ -6,7 +6,7 @@ import { prepareTool } from '#core/tools/prepare-tool'
 import { createBoundedCheck } from './bounded-check.ts'
 import { createSchemaValidator } from './validator.ts'
 
-const NAMES = ['a', 'b', 'ab', 'toString', 'x/y']
+const NAMES = ['a', 'b', 'ab', 'toString', 'constructor', 'x/y']
 
 const values = fc.letrec<{ value: JsonValue }>((tie) => ({
   value: fc.oneof(
@@ -55,8 +55,10 @@ const schemas = fc.letrec<{ schema: JsonValue }>((tie) => {
       patternProperties: { '^a': each },
     })),
     schema.map((each) => ({ propertyNames: each })),
-    fc.subarray(NAMES).map((names) => ({ dependentRequired: { a: names } })),
-    schema.map((each) => ({ dependentSchemas: { a: each } })),
+    fc
+      .tuple(fc.constantFrom(...NAMES), fc.subarray(NAMES))
+      .map(([name, names]) => ({ dependentRequired: { [name]: names } })),
+    map.map((dependentSchemas) => ({ dependentSchemas })),
     list.map((allOf) => ({ allOf })),
     list.map((anyOf) => ({ anyOf })),
     list.map((oneOf) => ({ oneOf })),

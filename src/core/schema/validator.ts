@@ -32,7 +32,7 @@ export function createInputParse(
   }
 }
 
-/** A tool without output has its value dropped, so there is nothing to check (OTC/T-14). */
+/** A tool without output promises nothing, so there is nothing to check (OTC/T-14). */
 export function createOutputCheck(schema: EnforcedSchema | null): Tool['checkOutput'] {
   if (schema === null) return () => NO_PROBLEMS
   const validate = validatorOf(schema)

@@ -1,6 +1,8 @@
 import type { Finding, Report } from '#core/errors'
 import {
   compareVersions,
+  hostExtensionId,
+  isSemanticVersion,
   isToolVersion,
   parseToolId,
   parseToolName,
@@ -108,18 +110,20 @@ const FORMS = {
   },
 } satisfies Record<SourceKind, { readonly pattern: RegExp; readonly example: string }>
 
-/** What stands before the name of a tool that was given no id. */
-const PREFIXES: Partial<Record<SourceKind, string>> = { 'node-pack': 'openwop:', workflow: 'workflow:' }
+/** The ids of tools that were given none. */
+const DEFAULT_IDS: Partial<Record<SourceKind, (parts: ToolId, vendor: string) => string>> = {
+  'node-pack': ({ base }) => `openwop:${base}`,
+  workflow: ({ base }) => `workflow:${base}`,
+  'host-extension': ({ toolkit, name }, vendor) => hostExtensionId(vendor, toolkit, name),
+}
 
-/** The openwop id of a tool: as written, or `openwop:Toolkit.Name` for code and `workflow:Toolkit.Name` for workflows. */
+/** The openwop id of a tool: as written, or made of its toolkit and name. */
 export function readCatalogId(
   written: unknown,
-  base: string,
-  source: SourceKind,
+  { parts, source, vendor }: { readonly parts: ToolId; readonly source: SourceKind; readonly vendor: string },
   report: Report,
 ): string | undefined {
-  const prefix = PREFIXES[source]
-  const id = written === undefined && prefix !== undefined ? `${prefix}${base}` : written
+  const id = written ?? DEFAULT_IDS[source]?.(parts, vendor)
   const { pattern, example } = FORMS[source]
   if (typeof id === 'string' && id.length <= LONGEST && pattern.test(id)) return id
   const rule = `at most ${LONGEST} characters; others than A-Z a-z 0-9 . _ - / are percent-encoded`
@@ -359,7 +363,12 @@ const NAME_RULE = 'Write 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`.'
 /** OTC-23, OTC/T-09. */
 export function checkId(id: unknown, report: Report): ToolId | undefined {
   const parts = typeof id === 'string' ? parseToolId(id) : undefined
-  if (parts !== undefined) return parts
+  if (parts !== undefined && isSemanticVersion(parts.version)) return parts
+  if (parts !== undefined) {
+    const fix = 'Write three numbers without leading zeros, each of at most 15 digits: `@1.0.0`.'
+    report('id', `Is ${describeValue(id)}, whose version is not a semantic version.`, fix)
+    return undefined
+  }
   const asName =
     typeof id === 'string' && NAME.test(id) ? ` For the name that models call, add \`name: '${id}'\`.` : ''
   report(

@@ -244,6 +244,33 @@ export interface ToolDefinition<
   readonly run: (input: InputOf<I>, context: ContextOf<S>) => ResultOf<O> | Promise<ResultOf<O>>
 }
 
+/** A part of what a tool says, as MCP has it. `data` is base64. */
+export type ContentBlock =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string }
+  | {
+      readonly type: 'resource_link'
+      readonly uri: string
+      readonly name: string
+      readonly mimeType?: string
+    }
+  | {
+      readonly type: 'resource'
+      readonly resource: { readonly uri: string; readonly mimeType?: string } & (
+        | { readonly text: string }
+        | { readonly blob: string }
+      )
+    }
+
+/**
+ * The result of a tool with `output: {}` that answers with text, pictures, sound or links. `structured` is the same as JSON,
+ * for programs.
+ */
+export function content(blocks: readonly ContentBlock[], structured?: JsonObject): JsonObject {
+  const plain: JsonObject[] = blocks.map((block) => ({ ...block }))
+  return { content: plain, ...(structured === undefined ? {} : { structuredContent: structured }) }
+}
+
 /**
  * The type of the values a JSON Schema written in place accepts, for the keywords that map onto types:
  * `const`, `enum`, `type`, `properties` with `required`, and `items`. Anything else is any JSON value.

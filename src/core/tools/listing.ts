@@ -55,8 +55,8 @@ export interface ListedSource {
 }
 
 export interface ListedRequirement {
-  readonly kind: 'oauth' | 'secret' | 'user'
-  /** The provider, or the name of the secret. */
+  readonly kind: 'oauth' | 'secret' | 'user' | 'scope'
+  /** The provider, the name of the secret, or the scope; scopes are listed for operators. */
   readonly id: string
   readonly scopes: readonly string[]
   /**
@@ -112,7 +112,7 @@ export function isUnmet({ state }: ListedRequirement): boolean {
 export const FILTERS = {
   tier: ['pure', 'read', 'write', 'exec'],
   approval: ['never', 'conditional', 'always'],
-  needs: ['nothing', 'missing', 'oauth', 'secret', 'user'],
+  needs: ['nothing', 'missing', 'oauth', 'secret', 'user', 'scope'],
   health: ['fine', 'unavailable', 'degraded', 'held', 'deprecated'],
 } as const
 

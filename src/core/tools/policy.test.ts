@@ -9,21 +9,25 @@ describe('policy', () => {
     expect(findingsOf({ policy: { replay: 'deterministic', safetyTier: 'read' } })).toEqual([])
   })
 
-  it('refuses `exec` for code', () => {
-    expect(findingsOf({ policy: { safetyTier: 'exec' } })).toEqual([
-      expect.stringMatching(/^policy\/safetyTier: `exec`/),
+  it('OWP-31: takes `exec` for code, which is then catalogued as a host extension', () => {
+    const exec = { safetyTier: 'exec' }
+    expect(findingsOf({ policy: exec })).toEqual([])
+    expect(findingsOf({ policy: exec, catalogId: 'x-host-acme-shell' })).toEqual([])
+    expect(findingsOf({ policy: exec, catalogId: 'openwop:Shell.Run' })).toEqual([
+      expect.stringMatching(/^catalogId: /),
     ])
-    const host = { catalogId: 'x-host-acme-shell', policy: { safetyTier: 'exec' } }
-    expect(findingsOf(host, { source: 'host-extension' })).toEqual([])
+    expect(findingsOf({ policy: { safetyTier: 'write' }, catalogId: 'x-host-acme-shell' })).toEqual([
+      expect.stringMatching(/^catalogId: /),
+    ])
   })
 
   it('refuses unknown choices, and numbers and scopes that make no sense', () => {
     expect(
       findingsOf({ policy: { safetyTier: 'reed', egress: 'all', approval: true, costHint: 'toString' } }),
     ).toEqual([
+      'policy/safetyTier: Is "reed". Did you mean "read"?',
       'policy/egress: Is "all".',
       'policy/costHint: Is "toString".',
-      'policy/safetyTier: Is "reed". Did you mean "read"?',
       'policy/approval: Is true.',
     ])
     for (const timeoutMs of [0, -1, 1.5, Number.NaN, '5', 2 ** 31]) {

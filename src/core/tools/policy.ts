@@ -26,16 +26,20 @@ export function readPolicy(written: unknown, options: PolicyOptions, report: Rep
   }
   checkKeys(given, Object.keys(POLICY_FIELDS), 'policy', report)
   if (options.source === 'workflow') checkWorkedOut(given, report)
-  const egress = readChoice('egress', POLICY_FIELDS.egress, given.egress, report)
+  const safetyTier = readChoice('safetyTier', POLICY_FIELDS.safetyTier, given.safetyTier, report) ?? 'write'
+  const isExec = safetyTier === 'exec'
+  const egress =
+    readChoice('egress', POLICY_FIELDS.egress, given.egress, report) ?? (isExec ? 'host-owned' : undefined)
   const costHint = readChoice('costHint', POLICY_FIELDS.costHint, given.costHint, report)
   const latencyHint = readChoice('latencyHint', POLICY_FIELDS.latencyHint, given.latencyHint, report)
   const cost = readNumber('cost', POLICY_FIELDS.cost, given.cost, report)
   const tenants = readTenants(given.tenants, report)
   const policy: ToolPolicy = {
-    safetyTier: readChoice('safetyTier', POLICY_FIELDS.safetyTier, given.safetyTier, report) ?? 'write',
+    safetyTier,
     replay: readChoice('replay', POLICY_FIELDS.replay, given.replay, report) ?? 'non-deterministic',
     ...(egress === undefined ? {} : { egress }),
-    approval: readChoice('approval', POLICY_FIELDS.approval, given.approval, report) ?? 'never',
+    approval:
+      readChoice('approval', POLICY_FIELDS.approval, given.approval, report) ?? (isExec ? 'always' : 'never'),
     scopes: readScopes(given.scopes, report),
     ...(tenants === undefined ? {} : { tenants }),
     timeoutMs:
@@ -48,7 +52,7 @@ export function readPolicy(written: unknown, options: PolicyOptions, report: Rep
     ...(cost === undefined ? {} : { cost }),
   }
   // What a workflow does is not known before its steps are.
-  if (options.source !== 'workflow') checkTogether(policy, options.source, report)
+  if (options.source !== 'workflow') checkTogether(policy, report)
   return Object.freeze(policy)
 }
 
@@ -65,19 +69,12 @@ function checkWorkedOut(given: Readonly<Record<string, unknown>>, report: Report
   }
 }
 
-export function checkTogether(policy: ToolPolicy, source: SourceKind, report: Report): void {
+export function checkTogether(policy: ToolPolicy, report: Report): void {
   if (policy.replay === 'deterministic' && hasEffects(policy)) {
     report(
       'policy/replay',
       `A tool of tier \`${policy.safetyTier}\` changes something, so it is not \`deterministic\`.`,
       "Write `replay: 'idempotent'` if a repeated run changes nothing more, or say `safetyTier: 'pure'` or `'read'`.",
-    )
-  }
-  if (policy.safetyTier === 'exec' && source !== 'host-extension') {
-    report(
-      'policy/safetyTier',
-      '`exec` is for commands that the host runs in isolation, not for tools written as code.',
-      "Write `safetyTier: 'write'`.",
     )
   }
 }

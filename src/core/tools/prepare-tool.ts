@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Finding, Report } from '#core/errors'
 import { definitionHash } from '#core/hash'
+import { DEFAULT_VENDOR } from '#core/ids'
 import { describeValue, isRecord, type JsonObject } from '#core/json'
 import { checkSchema } from '#core/schema/check'
 import { type ImportedSchema, readImportedSchema } from '#core/schema/imported'
@@ -38,6 +39,8 @@ export interface PrepareOptions {
   readonly moduleHash?: string
   /** Limit for tools that set none; 60 s by default. */
   readonly defaultTimeoutMs?: number
+  /** Middle of the catalog ids of host extensions: `x-host-<vendor>-…`. Default `local`. */
+  readonly vendor?: string | undefined
   /** `node-pack`, a tool written as code, by default. */
   readonly source?: SourceKind
   /** Whether each parameter must have a description; `false` only for tools of others (OTC/C-10). */
@@ -108,8 +111,8 @@ export function prepareTool(definition: unknown, options: PrepareOptions = {}): 
 /** The same, and what is known of a tool that has findings. */
 export function inspectTool(definition: unknown, given: PrepareOptions): InspectedTool {
   const asWorkflow = isWorkflow(definition)
-  const options: PrepareOptions = asWorkflow ? workflowOptions(given) : given
   const written = isRecord(definition) ? definition : {}
+  const options: PrepareOptions = asWorkflow ? workflowOptions(given) : ownOptions(given, written)
   const findings: Finding[] = []
   const toolId = typeof written.id === 'string' ? written.id : '(no id)'
   const file = options.file === undefined ? {} : { file: options.file }
@@ -137,12 +140,17 @@ function workflowOptions(given: PrepareOptions): PrepareOptions {
   }
 }
 
+/** OWP-31: a tool that runs commands is a host extension, whatever it comes from. */
+function ownOptions(given: PrepareOptions, { policy }: Written): PrepareOptions {
+  return isRecord(policy) && policy.safetyTier === 'exec' ? { ...given, source: 'host-extension' } : given
+}
+
 /** A definition may come from a file without types, so nothing about it is believed. */
 type Written = { readonly [Key in keyof ToolDefinition | 'uses']?: unknown }
 
 function readIdentity(
   { id, name, version, catalogId }: Written,
-  { source = 'node-pack' }: PrepareOptions,
+  { source = 'node-pack', vendor = DEFAULT_VENDOR }: PrepareOptions,
   report: Report,
 ): ToolIdentity | undefined {
   const parts = checkId(id, report)
@@ -151,7 +159,7 @@ function readIdentity(
   if (parts === undefined) return undefined
   const known = {
     name: name === undefined ? defaultName(parts, report) : written,
-    catalogId: readCatalogId(catalogId, parts.base, source, report),
+    catalogId: readCatalogId(catalogId, { parts, source, vendor }, report),
   }
   if (known.name === undefined || known.catalogId === undefined) return undefined
   return { id: `${parts.base}@${parts.version}`, parts, name: known.name, catalogId: known.catalogId }

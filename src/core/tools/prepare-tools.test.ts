@@ -28,21 +28,72 @@ describe('prepareTools', () => {
     ])
   })
 
-  it('T-10: refuses one version spelled in two ways', () => {
-    expect(findingsOf(definition('A.B@1.0.0'), definition('A.B@01.0.0'))).toHaveLength(1)
+  it.each(['01.0.0', '1.00.0', '1.0.01', `${'1'.repeat(16)}.0.0`, `1.0.${'9'.repeat(20)}`])(
+    'T-10: refuses the version %s, which is not a semantic version',
+    (version) => {
+      expect(findingsOf(definition(`A.B@${version}`))).toEqual([
+        `0.ts A.B@${version} id: Is "A.B@${version}", whose version is not a semantic version.`,
+      ])
+    },
+  )
+
+  it('T-10: takes numbers of up to 15 digits, and zeros alone', () => {
+    expect(findingsOf(definition('A.B@0.0.0'), definition(`A.B@${'9'.repeat(15)}.10.100`))).toEqual([])
   })
 
   it('T-11: ids are case-sensitive', () => {
     expect(findingsOf(definition('A.B@1.0.0'), definition('A.b@1.0.0'))).toEqual([])
   })
 
-  it('wants one name and one catalog id for all versions of a tool', () => {
-    expect(
-      findingsOf(definition('A.B@1.0.0'), definition('A.B@2.0.0', { name: 'x', catalogId: 'openwop:x' })),
-    ).toEqual([
-      '1.ts A.B@2.0.0 name: Is "x", but "A.B@1.0.0" has "A_B".',
+  it('wants one catalog id for all versions of a tool', () => {
+    expect(findingsOf(definition('A.B@1.0.0'), definition('A.B@2.0.0', { catalogId: 'openwop:x' }))).toEqual([
       '1.ts A.B@2.0.0 catalogId: Is "openwop:x", but "A.B@1.0.0" has "openwop:A.B".',
     ])
+  })
+
+  const namesOf = (...definitions: unknown[]) => {
+    const result = prepareTools(definitions.map((each) => ({ definition: each })))
+    return result.ok ? result.tools.map(({ name, writtenName }) => [name, writtenName]) : result.findings
+  }
+
+  it('two toolkits may have a tool of one name: each is called by toolkit and name', () => {
+    const [add, other] = [
+      definition('Calc.Add@1.0.0', { name: 'Add' }),
+      definition('List.Add@1.0.0', { name: 'Add' }),
+    ]
+    expect(namesOf(add, other, definition('Calc.Sub@1.0.0', { name: 'Sub' }))).toEqual([
+      ['Calc_Add', 'Add'],
+      ['List_Add', 'Add'],
+      ['Sub', undefined],
+    ])
+  })
+
+  it('two versions of a tool may have different names: both are called by toolkit and name', () => {
+    expect(namesOf(definition('A.B@1.0.0'), definition('A.B@2.0.0', { name: 'x' }))).toEqual([
+      ['A_B', undefined],
+      ['A_B', 'x'],
+    ])
+  })
+
+  it('rule 5: a tool of the same name leaves what a claim pins as it was', () => {
+    const hashOf = (...more: unknown[]) => {
+      const result = prepareTools(
+        [definition('Calc.Add@1.0.0', { name: 'Add' }), ...more].map((each) => ({ definition: each })),
+      )
+      return result.ok ? result.tools[0]?.definitionHash : undefined
+    }
+    expect(hashOf()).toMatch(/./)
+    expect(hashOf(definition('List.Add@1.0.0', { name: 'Add' }))).toBe(hashOf())
+  })
+
+  it('refuses a name that is how another tool is called', () => {
+    expect(findingsOf(definition('A.B@1.0.0', { name: 'C_D' }), definition('C.D@1.0.0'))).toEqual([
+      '0.ts A.B@1.0.0 name: "C_D" already belongs to "C.D@1.0.0".',
+    ])
+    const add = (id: string) => definition(id, { name: 'Add' })
+    expect(
+      findingsOf(add('Calc.Add@1.0.0'), add('List.Add@1.0.0'), definition('X.Y@1.0.0', { name: 'Calc_Add' })),
+    ).toEqual(['2.ts X.Y@1.0.0 name: "Calc_Add" already belongs to "Calc.Add@1.0.0".'])
   })
 
   it('refuses a name or catalog id that another tool has', () => {

@@ -3,6 +3,7 @@ import { compareVersions, parseToolName } from '#core/ids'
 import type { Tool } from '#core/tool'
 import { checkLaxerVersions } from './checks.ts'
 import { inspectTool, type PrepareOptions, type ToolIdentity } from './prepare-tool.ts'
+import { findFunctionNames, withFunctionName } from './shared-names.ts'
 import { missingUse, type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
 
 /** Tools written in code, ready to serve; throws one error with every finding otherwise. */
@@ -48,20 +49,23 @@ export function prepareTools(
 ): PreparedTools {
   const findings: Finding[] = []
   const named: NamedTool[] = []
-  const tools: Tool[] = []
+  const inspectedTools: Tool[] = []
   for (const { definition, file, moduleHash } of definitions) {
     const location = file === undefined ? {} : { file }
     const module = moduleHash === undefined ? {} : { moduleHash }
     const inspected = inspectTool(definition, { ...options, ...location, ...module })
     findings.push(...inspected.findings)
     if (inspected.identity !== undefined) named.push({ identity: inspected.identity, ...location })
-    if (inspected.tool !== undefined) tools.push(inspected.tool)
+    if (inspected.tool !== undefined) inspectedTools.push(inspected.tool)
   }
+  const names = findFunctionNames(named.map(({ identity }) => identity))
+  const tools = inspectedTools.map((tool) => withFunctionName(tool, names))
+  const callable = named.map((entry) => ({ ...entry, identity: underFunctionName(entry.identity, names) }))
   const resolved = resolveWorkflows(tools)
-  findings.push(...checkWorkflows(resolved, tools, named, options))
+  findings.push(...checkWorkflows(resolved, tools, callable, options))
   findings.push(...checkLaxerVersions(resolved.tools, options.acknowledgeLaxerVersions ?? []))
-  findings.push(...checkVersions(named), ...checkShared(named, 'name'), ...checkShared(named, 'catalogId'))
-  findings.push(...checkCrossed(named))
+  findings.push(...checkVersions(named), ...checkShared(callable, 'name'), ...checkShared(named, 'catalogId'))
+  findings.push(...checkCrossed(named), ...checkDisplaced(named, callable))
   if (findings.length > 0) return { ok: false, findings }
   const ready = new Map(resolved.tools.map((tool) => [tool.id, tool]))
   // Workflows that wait for tools of sources stay as they are written until those are there.
@@ -116,7 +120,7 @@ function byVersion(left: NamedTool, right: NamedTool): number {
   return compareVersions(left.identity.parts.version, right.identity.parts.version)
 }
 
-/** A `name` or `catalogId` belongs to one base and is shared by its versions. */
+/** A function name or `catalogId` belongs to one base and is shared by its versions. */
 function checkShared(named: readonly NamedTool[], key: 'name' | 'catalogId'): Finding[] {
   const findings: Finding[] = []
   const firstOfBase = new Map<string, ToolIdentity>()
@@ -144,6 +148,23 @@ function checkCrossed(named: readonly NamedTool[]): Finding[] {
     const owner = owners.get(entry.identity.name)
     if (owner === undefined || owner.parts.base === entry.identity.parts.base) return []
     const problem = `"${entry.identity.name}" is the catalog id of "${owner.id}".`
+    return [found(entry, 'name', problem, "Give this tool another one: `name: '…'`.")]
+  })
+}
+
+function underFunctionName(identity: ToolIdentity, names: ReadonlyMap<string, string>): ToolIdentity {
+  return { ...identity, name: names.get(identity.parts.base) ?? identity.name }
+}
+
+/** A name that tools share is not the function name of another tool: OTC would list it for a tool that it does not call. */
+function checkDisplaced(named: readonly NamedTool[], callable: readonly NamedTool[]): Finding[] {
+  const owners = new Map(callable.map(({ identity }) => [identity.name, identity]))
+  return named.flatMap((entry, at) => {
+    const { name, parts } = entry.identity
+    const owner = owners.get(name)
+    const isDisplaced = callable[at]?.identity.name !== name
+    if (!isDisplaced || owner === undefined || owner.parts.base === parts.base) return []
+    const problem = `"${name}" already belongs to "${owner.id}".`
     return [found(entry, 'name', problem, "Give this tool another one: `name: '…'`.")]
   })
 }

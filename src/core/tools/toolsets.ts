@@ -2,6 +2,7 @@ import { LATEST, parseToolName, plainVersion } from '#core/ids'
 import { didYouMean } from '#core/nearest-name'
 import type { Principal } from '#core/principal'
 import { POLICY_FIELDS, type SafetyTier, type Tool } from '#core/tool'
+import { sharedNameHint } from './shared-names.ts'
 
 /** A named part of the catalog, as an operator describes it (docs/toolsets.md). */
 export interface Toolset {
@@ -24,7 +25,7 @@ export const TOOLSET_PREFIX = 'toolset:'
 const TIERS: readonly SafetyTier[] = POLICY_FIELDS.safetyTier.choices
 
 /** What selectors look at. */
-export interface Selected extends Pick<Tool, 'parts' | 'name' | 'catalogId' | 'tags'> {
+export interface Selected extends Pick<Tool, 'parts' | 'name' | 'writtenName' | 'catalogId' | 'tags'> {
   readonly policy: Pick<Tool['policy'], 'safetyTier'>
 }
 
@@ -170,7 +171,11 @@ export function idleSelector(text: string, known: Selectable): string | undefine
     return `no tool has the tag "${selector.pattern}".${didYouMean(selector.pattern, tags)}`
   }
   const names = known.tools.flatMap(({ parts, name, catalogId }) => [parts.base, name, catalogId])
-  if (selector.kind === 'name') return `there is no tool ${quoted}.${didYouMean(text, names)}`
+  if (selector.kind === 'name') {
+    const shared = sharedNameHint(selector.base, known.tools)
+    const meant = shared === undefined ? didYouMean(text, names) : ` ${shared}`
+    return `there is no tool ${quoted}.${meant}`
+  }
   return `${quoted} matches no tool.${didYouMean(text, patternsLike(text, names))}`
 }
 

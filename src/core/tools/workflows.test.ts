@@ -55,6 +55,18 @@ describe('what a workflow is', () => {
     expect(seen(['workflow:F.Flow', 'openwop:A.One'])).toEqual(['F.Flow@1.0.0', 'A.One@1.0.0'])
   })
 
+  it('is hidden from a caller that may call some of its steps but not all', () => {
+    const open = noting('A.Open@1.0.0', effects)
+    const guarded = noting('A.Guarded@1.0.0', effects, { scopes: ['a:guarded'] })
+    const gateway = openTestGateway([open, guarded, flowOf('F.Flow@1.0.0', [open, guarded])])
+    const seen = (scopes: readonly string[]) =>
+      gateway.catalogFor({ ...ALICE, scopes }).tools.map(({ id }) => id)
+    expect(seen([])).toEqual(['A.Open@1.0.0'])
+    expect(seen(['a:guarded'])).toContain('F.Flow@1.0.0')
+    const listed = gateway.catalogFor({ ...ALICE, scopes: ['*'], tools: ['A.Open', 'F.Flow'] })
+    expect(listed.tools.map(({ id }) => id)).toEqual(['A.Open@1.0.0'])
+  })
+
   it('rule 31: its digest covers those of its steps', () => {
     const hashOf = (description: string) => {
       const one = tool({ id: 'A.One@1.0.0', description, input: TEXT, output: {}, run: () => null })

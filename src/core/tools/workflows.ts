@@ -12,6 +12,7 @@ import {
   type WorkflowStep,
 } from '#core/tool'
 import { checkTogether } from './policy.ts'
+import { sharedNameHint } from './shared-names.ts'
 
 /** Workflows inside workflows; deeper ones are refused. */
 export const MOST_DEPTH = 8
@@ -98,7 +99,7 @@ class Resolver {
       report('uses', problem, 'Call the tools of an inner workflow directly.')
     }
     const policy = policyOf(workflow.own.policy, steps)
-    checkTogether(policy, 'workflow', report)
+    checkTogether(policy, report)
     if (this.findings.length > before || missing.length > 0) return undefined
     return withSteps(tool, { ...workflow, depth }, policy, steps)
   }
@@ -133,12 +134,17 @@ export function missingUse(
 ): readonly Finding[] {
   const ids = tools.flatMap(({ id: full, parts }) => [full, parts.base])
   const others = tools.flatMap(({ name, catalogId }) => [name, catalogId])
-  return missing.map((ref) => ({
-    toolId: id,
-    where: 'uses',
-    problem: `No tool is called "${ref}".${didYouMean(ref, parseToolName(ref)?.isOtherName ? others : ids)}`,
-    fix: 'Add that tool to `tools`, or name one that is served.',
-  }))
+  return missing.map((ref) => {
+    const { base, isOtherName } = parseToolName(ref) ?? { base: ref }
+    const shared = sharedNameHint(base, tools)
+    const meant = shared === undefined ? didYouMean(ref, isOtherName ? others : ids) : ` ${shared}`
+    return {
+      toolId: id,
+      where: 'uses',
+      problem: `No tool is called "${ref}".${meant}`,
+      fix: 'Add that tool to `tools`, or name one that is served.',
+    }
+  })
 }
 
 function policyOf(own: ToolPolicy, steps: readonly Tool[]): ToolPolicy {

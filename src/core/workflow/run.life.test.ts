@@ -32,6 +32,37 @@ function limitsOf(rate: NonNullable<CallLimit['rate']>): LimitSettings {
 }
 
 describe('the life of a workflow', () => {
+  it('rule 13: steps of an inner workflow are kept until the outermost call is final', async () => {
+    const effects: string[] = []
+    const store = openMemoryStore()
+    const clock = new FakeClock(1_000)
+    const one = noting('Note.One@1.0.0', effects)
+    const asking = noting('Note.Asks@1.0.0', effects, { approval: 'always' })
+    const inner = workflow({
+      ...PLAIN,
+      id: 'Flow.Inner@1.0.0',
+      uses: [one],
+      run: (input, { call }) => call(one, input),
+    })
+    const outer = workflow({
+      ...PLAIN,
+      id: 'Flow.Outer@1.0.0',
+      uses: [inner, asking],
+      run: async (input, { call }) => [await call(inner, input), await call(asking, input)],
+    })
+    const { gateway, call } = open([one, asking, inner, outer], store, { clock })
+    expect(gist(await call('Flow.Outer'))).toBe('approval_required')
+    clock.advance(600_000)
+    await store.purge(clock.nowMs(), { resultsMs: 60_000, journalMs: 86_400_000 })
+    const { calls } = await store.list({ limit: 10 })
+    expect(calls.map(({ tool, expired }) => [tool, expired])).toContainEqual(['Note.One@1.0.0', false])
+    const [waiting] = await store.approvals.list({ state: 'pending', limit: 1 })
+    await gateway.approvals.decide(BOB, waiting, { action: 'grant', reason: undefined })
+    expect(gist(await call('Flow.Outer'))).toBe('ok ["a!","a!"]')
+    expect(effects).toEqual(['Note.One a', 'Note.Asks a'])
+    await gateway.drain(0)
+  })
+
   it('rule 31: a shutdown puts it away, and another process goes on after its last finished step', async () => {
     const effects: string[] = []
     const store = openMemoryStore()

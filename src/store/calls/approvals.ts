@@ -1,11 +1,13 @@
 import { createHmac } from 'node:crypto'
 import { StoreError } from '#core/errors'
+import { approvalEvent } from '#core/journal/append'
 import type {
   ApprovalAddress,
   ApprovalFilter,
   ApprovalRecord,
   ApprovalStore,
   EndedParked,
+  NewLink,
   ParkedScope,
   Parking,
   ParkResult,
@@ -79,6 +81,14 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
       createHmac('sha256', LASTING.has(purpose) ? keys.bindings : keys.current.links)
         .update(JSON.stringify([purpose, signed]))
         .digest('base64url'),
+    noteLink: context.careful(
+      ({ approval }: NewLink) => approval.record,
+      // biome-ignore lint/correctness/useYield: the journal alone is written
+      function* (group, { approval, by, for: approver, power, atMs }) {
+        const event = approvalEvent(approval, { type: 'approval.link_made', at: atMs, by })
+        group.append({ ...event, for: approver, power })
+      },
+    ),
     park: async (call, parking) => parkResult(await changes.park(call, parking), parking),
     parkAgain: async (previous, next, parking) =>
       parkResult(await changes.parkAgain(previous, next, parking), parking),

@@ -5,6 +5,7 @@ import {
   correctedEvent,
   cutEvent,
   endedEvent,
+  operatorOf,
   settledEvent,
 } from '#core/journal/append'
 import type { RunPosition } from '#core/journal/events'
@@ -108,7 +109,7 @@ export function* insertFinished(
 ): Steps<Recorded | typeof TAKEN> {
   const { state } = finished
   if ((yield* insertCall(group, { call, run: runOf(call), state, finished })) === undefined) return TAKEN
-  group.append(endedEvent(call, 1, finished))
+  group.append({ ...endedEvent(call, 1, finished), ...operatorOf(call) })
   return { kind: 'recorded' }
 }
 
@@ -268,11 +269,12 @@ export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<S
     yield* removeRuns([settlement.record])
   } else {
     const outcome = settledOutcome(settlement)
-    const slice: Slice | typeof NO_SLICE =
+    // Without an outcome the row still names the commit, so that readers find who settled the call and why.
+    const slice =
       outcome === undefined
-        ? NO_SLICE
+        ? { ...NO_SLICE, group: group.id }
         : group.addPayload(boundText(settlement.record, outcomeToText(outcome)))
-    if (outcome !== undefined) group.addReference()
+    group.addReference()
     const { as, atMs, record } = settlement
     yield* write('settleCall', as, atMs, slice.group, slice.at, slice.length, record)
   }

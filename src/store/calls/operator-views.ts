@@ -101,11 +101,11 @@ function* listCalls(sealed: SealedText, filter: CallFilter): Steps<CallPage> {
 }
 
 function* tallyCalls(query: TallyQuery): Steps<TallyPage> {
-  const { states = CALL_STATES, sinceMs, bucketMs, before } = query
+  const { states = CALL_STATES, sinceMs, bucketMs, originMs = sinceMs, before } = query
   const reach = yield* reachOf(query)
   const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, reach.end)
   const from = Math.max(reach.first, end - MOST_LOOKED_AT)
-  const values = [sinceMs, bucketMs, end, from, ...listedStates(states), ...matchedBy(query)]
+  const values = [originMs, bucketMs, end, from, ...listedStates(states), ...matchedBy(query)]
   const rows = (yield* all('tallyCalls', ...values)).map((row) => ({
     state: word(row, 'state', CALL_STATES),
     bucket: integer(row, 'bucket'),
@@ -180,7 +180,11 @@ function pageOf(rows: readonly Row[], calls: readonly CallRecord[], limit: numbe
 /** The values of `MATCHES`. */
 function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
   const { tenant, principal, tool, sinceMs, untilMs, took } = filter
-  const [of, who, pattern] = [tenant ?? null, principal ?? null, tool === undefined ? null : patternOf(tool)]
+  const [of, who, pattern] = [
+    tenant ?? null,
+    principal ?? null,
+    tool === undefined ? null : toolPattern(tool),
+  ]
   const nowMs = took?.nowMs ?? 0
   return [
     ...[of, of, who, who],
@@ -191,7 +195,7 @@ function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
 }
 
 /** What names of tools are compared with by `LIKE`, for which `%` and `_` are no letters. */
-function patternOf(tool: string): string {
+export function toolPattern(tool: string): string {
   return spelledTool(tool)
     .replaceAll(/[!%_]/g, (letter) => `!${letter}`)
     .replaceAll('*', '%')
@@ -315,11 +319,16 @@ export const queries = {
     WHERE g.id IN (${LIST})`,
   groupsOfRun: `SELECT DISTINCT e.caller_group FROM run_events e JOIN runs r ON r.no = e.run
     WHERE r.key = ? AND e.caller_group IS NOT NULL LIMIT ?`,
-  /** What a call took begins when somebody has approved it, and what nobody ran took no time at all. */
+  /**
+   * The time a call took begins when it was approved. A call that did not run has none, nor has one that a person settled:
+   * its end is when they did, in a commit of another writer than the one that ran it.
+   */
   countCalls: `SELECT c.tenant, c.principal, c.tool, c.state,
-      CASE WHEN a.state IS NULL OR a.state = 'used' THEN c.finished_at - coalesce(a.decided_at, c.created_at) END AS took,
+      CASE WHEN (a.state IS NULL OR a.state = 'used') AND (g.writer IS NULL OR g.writer = c.writer)
+        THEN c.finished_at - coalesce(a.decided_at, c.created_at) END AS took,
       CASE WHEN a.state = 'cancelled' THEN 1 ELSE 0 END AS withdrawn, ${BUCKET}, count(*) AS calls
     FROM calls c LEFT JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
+      LEFT JOIN commit_groups g ON g.id = c.outcome_group
     WHERE c.no < ? AND c.no >= ? AND ${MATCHES} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
   callFrom: 'SELECT no, created_at FROM calls WHERE no >= ? ORDER BY no LIMIT 1',
   callsByPrefix: `${CALLS} WHERE c.record >= ? AND c.record < ? ORDER BY c.record LIMIT ?`,

@@ -81,6 +81,7 @@ function* purgeStep(
   const groups = yield* forgetJournal(nowMs - policy.journalMs, group.keys.current)
   const challenges = yield* write('deleteChallenges', nowMs - policy.resultsMs, STEP)
   const denials = yield* write('deleteDenials', nowMs - policy.journalMs, STEP)
+  const rejections = yield* write('deleteRejections', nowMs - policy.journalMs, STEP)
   const budgets = yield* write('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
   const rates = yield* forgetFullBuckets(nowMs, STEP)
   const notices = yield* forgetNotices(nowMs, STEP)
@@ -88,7 +89,7 @@ function* purgeStep(
   yield* forgetCallers(nowMs)
   if (calls + groups + dropped > 0)
     group.append({ type: 'retention.purged', at: nowMs, calls, groups: groups + dropped })
-  return [calls, tombstones, challenges, budgets, rates, notices, groups, runs, denials].some(
+  return [calls, tombstones, challenges, budgets, rates, notices, groups, runs, denials, rejections].some(
     (removed) => removed >= STEP,
   )
 }
@@ -309,7 +310,8 @@ export const queries = {
     WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ?
       AND coalesce((SELECT coalesce(r.finished_at, ${Number.MAX_SAFE_INTEGER}) FROM calls r WHERE r.record = calls.root), 0) < ?
     ORDER BY finished_at LIMIT ?`,
-  makeTombstones: `UPDATE calls SET expired = 1, outcome_group = NULL, outcome_at = NULL, outcome_length = NULL,
+  /** The commit of the outcome stays named, for as long as the journal has it: it says who settled a call, and why. */
+  makeTombstones: `UPDATE calls SET expired = 1, outcome_at = NULL, outcome_length = NULL,
       late_group = NULL, late_at = NULL, late_length = NULL WHERE record IN (${LIST})`,
   deleteCalls: `DELETE FROM calls WHERE record IN (${LIST}) RETURNING record, ${APPROVALS_OF_CALL}`,
   /** A key is free only when the own run of the call that had it is forgotten too: the next one begins anew. */

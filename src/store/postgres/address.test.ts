@@ -5,7 +5,25 @@ import {
   leaseOfAddress,
   problemOfAddress,
   shownAddress,
+  unencryptedWarning,
 } from './address.ts'
+
+it.each([
+  ['postgres://u:p@db.example/c', true],
+  ['postgres://u:p@db.example/c?sslmode=disable', true],
+  ['postgres://u:p@10.0.0.7/c', true],
+  ['postgres://u:p@db.example/c?sslmode=require', false],
+  ['postgres://u:p@db.example/c?sslmode=no-verify', false],
+  ['postgres://u:p@localhost/c', false],
+  ['postgres://u:p@127.0.0.1:5433/c', false],
+  ['postgres://u:p@[::1]/c', false],
+  ['postgres:///c?host=/run/postgresql', false],
+  ['sqlite:x.db', false],
+])('%s: a warning about plain text on the network: %s', (address, isWarned) => {
+  const warning = unencryptedWarning(address)
+  expect(warning !== undefined).toBe(isWarned)
+  expect(warning ?? '').not.toContain('u:p')
+})
 
 describe('an address of PostgreSQL', () => {
   it.each([

@@ -35,6 +35,18 @@ export function shownAddress(text: string): string {
   return `postgres://${user === '' ? '' : `${user}@`}${place}${decoded(pathname)}`
 }
 
+const LOCAL = /^(?:|localhost|127(?:\.\d{1,3}){3}|\[?::1\]?|\/.*)$/
+
+/** Why others on the network could read what goes to the database; `undefined` where it is encrypted or on this machine. */
+export function unencryptedWarning(text: string): string | undefined {
+  const url = parse(text)
+  if (url === undefined) return undefined
+  const host = url.searchParams.get('host') ?? decoded(url.hostname)
+  const mode = url.searchParams.get('sslmode') ?? 'disable'
+  if (LOCAL.test(host) || mode !== 'disable') return undefined
+  return `The connection to PostgreSQL on ${host} is not encrypted. Add sslmode=require to the address of the store, unless the network between is private.`
+}
+
 /**
  * The address for the driver. Whoever asks for TLS gets a certificate that is checked: `require` is what most people
  * write, and without the check it is no protection from anybody between.

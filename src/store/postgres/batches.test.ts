@@ -16,7 +16,7 @@ beforeAll(async () => {
   const url = await createDatabase('batches')
   await prepareDatabase(url, new KeyRing({ current: randomBytes(32) }))
   connection = await Connection.open(url)
-  await answerAll(connection, [get('insertWriter', 'writer-1', 1_000, Buffer.from('key'), 0)], 'change')
+  await answerAll(connection, [get('insertWriter', 'writer-1', 1_000, Buffer.from('key'), 0, null)], 'change')
   await answerAll(
     connection,
     BEFORE.map((record) => write('insertCall', ...callValues(record))),

@@ -240,7 +240,7 @@ export function numbered(sql: string): string {
 
 /** The few statements that ask a database about itself, or about its clock. */
 const OWN_TEXTS: Partial<Record<QueryName, string>> = {
-  insertWriter: `INSERT INTO writers (id, started_at, data_key, lease_until) VALUES (?, ?, ?, ${NOW_MS} + ?) RETURNING no`,
+  insertWriter: `INSERT INTO writers (id, started_at, data_key, lease_until, place) VALUES (?, ?, ?, ${NOW_MS} + ?, ?) RETURNING no`,
   /** Rule 18: nothing is committed by a writer whose lease has run out (see `isFenced`). */
   insertGroup: `INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link)
     VALUES (?, (SELECT no FROM writers WHERE no = ? AND lease_until > ${NOW_MS}), ?, ?, ?, ?, ?, ?, ?)`,

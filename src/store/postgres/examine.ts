@@ -1,6 +1,7 @@
 import type { Row } from '#store/engine'
 import { integer, text } from '#store/rows'
 import { MIGRATIONS } from '#store/schema'
+import { unencryptedWarning } from './address.ts'
 import { Connection } from './connection.ts'
 import { readSchemaVersion } from './open.ts'
 
@@ -26,6 +27,7 @@ export async function examineDatabase(url: string, nowMs: () => number): Promise
     const facts = rows[0] ?? {}
     return [
       checkServer(facts),
+      ...checkEncryption(url),
       ...(connection.isPooled ? [POOLED] : []),
       checkDurability(facts),
       checkStandbys(facts),
@@ -49,6 +51,13 @@ const FACTS = `SELECT current_setting('server_version_num')::int AS version, cur
     - current_setting('superuser_reserved_connections')::int AS room,
   (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
   CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) AS now`
+
+function checkEncryption(url: string): readonly Finding[] {
+  const warning = unencryptedWarning(url)
+  return warning === undefined
+    ? []
+    : [warn('encryption', warning, 'sslmode=require checks the certificate too.')]
+}
 
 const POOLED = warn(
   'pooler',

@@ -3,7 +3,15 @@ import { Chain } from '#store/commit-queue'
 import { get, type Steps, write } from '#store/engine'
 import { KeyRing } from '#store/key-ring'
 import { type DecidingTable, RowGuard, text } from '#store/rows'
-import { MIGRATIONS, type Migration, missingSteps, refuseOutdated, type SchemaMode } from '#store/schema'
+import {
+  leavesRemains,
+  MIGRATIONS,
+  type Migration,
+  missingSteps,
+  refuseOutdated,
+  type SchemaMode,
+  upgradeRows,
+} from '#store/schema'
 import { createStore } from '#store/store'
 import { leaseOfAddress } from './address.ts'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
@@ -26,6 +34,8 @@ interface PostgresStoreOptions {
   /** Default: the tables are made, or brought up to date. */
   readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
+  /** Where this process runs, as operators read it. */
+  readonly place?: string | undefined
   /** How long other replicas wait for a sign of life before they take this process for dead; default: that of addresses. */
   readonly leaseMs?: number
   /** The clock of this machine, which is compared with that of the database. */
@@ -38,11 +48,11 @@ interface PostgresStoreOptions {
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { url, masterKey, oldMasterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
-  const { direct, leaseMs = leaseOfAddress(url), wallMs = Date.now } = options
+  const { direct, leaseMs = leaseOfAddress(url), wallMs = Date.now, place } = options
   const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
   await prepareDatabase(direct ?? url, keys, { mode: schema })
   const volumes = new Volumes(nowMs)
-  const chain = new Chain(keys, nowMs, { ids: volumes, leaseMs })
+  const chain = new Chain(keys, nowMs, { ids: volumes, leaseMs, place })
   const guard = new RowGuard(keys, onForeign)
   const engine = new PostgresEngine({ url, direct, chain, volumes, guard, leaseMs, wallMs, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: true })
@@ -73,6 +83,7 @@ export async function prepareDatabase(
     if (mode === 'migrate') await connection.send(WAIT_FOR_OTHERS)
     const migration = await migrate(connection, keys, { mode, migrations })
     await connection.one({ text: 'COMMIT' })
+    if (mode === 'migrate' && leavesRemains(migration)) await rewritePins(connection)
     return migration
   } catch (error) {
     throw storeErrorOf(error, 'cannot open the database')
@@ -80,6 +91,11 @@ export async function prepareDatabase(
     // Ends the transaction too, if it is still open.
     await connection?.close()
   }
+}
+
+/** Dead rows still hold what was taken out. Where another session keeps the table busy, `VACUUM FULL pins` is left to the operator. */
+async function rewritePins(connection: Connection): Promise<void> {
+  await connection.one({ text: 'VACUUM FULL pins' }).catch(() => undefined)
 }
 
 const BEGIN = { text: 'BEGIN' }
@@ -104,6 +120,7 @@ async function migrate(
   if (mode !== 'migrate') return migration
   if (steps.length > 0) await takeSteps(connection, steps, migration)
   if (version === 0) await driveEach(keys.create(Date.now()), answer)
+  await driveEach(upgradeRows(migration, keys), answer)
   return migration
 }
 

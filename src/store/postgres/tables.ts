@@ -27,8 +27,10 @@ export async function openPostgresTables(url: string): Promise<StoreTables> {
     version: () => readSchemaVersion(connection),
     makeTables: () => takeSteps(connection, MIGRATIONS, { from: 0, to: MIGRATIONS.length }),
     async livingWriters() {
-      const rows = await query(`SELECT id FROM writers WHERE ended_at IS NULL AND lease_until > ${NOW_MS}`)
-      return rows.map((row) => text(row, 'id'))
+      const rows = await query(
+        `SELECT COALESCE(place, id) AS place FROM writers WHERE ended_at IS NULL AND lease_until > ${NOW_MS}`,
+      )
+      return rows.map((row) => text(row, 'place'))
     },
     async freeze(tables) {
       await query('BEGIN')

@@ -5,6 +5,7 @@ import { StoreError, type StoreErrorCode } from '#core/errors'
 import { type Ask, drive, type Row, type SqlValue } from '#store/engine'
 import type { KeyRing } from '#store/key-ring'
 import {
+  leavesRemains,
   MIGRATIONS,
   type Migration,
   missingSteps,
@@ -12,6 +13,7 @@ import {
   type QueryName,
   refuseOutdated,
   type SchemaMode,
+  upgradeRows,
 } from '#store/schema'
 
 /**
@@ -223,13 +225,21 @@ function migrate(
     }
     for (const step of steps) database.exec(step)
     if (version === 0) drive(keys.create(Date.now()), (ask) => database.answer(ask))
+    drive(upgradeRows(migration, keys), (ask) => database.answer(ask))
     if (version < migrations.length) database.exec(`PRAGMA user_version = ${migrations.length}`)
     database.commit()
+    if (leavesRemains(migration)) rewriteFile(database)
     return migration
   } catch (error) {
     database.rollback()
     throw error
   }
+}
+
+/** Freed pages and the log still hold what rows were; another process that has the file open keeps its log. */
+function rewriteFile(database: Database): void {
+  database.exec('VACUUM')
+  database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
 }
 
 const BUSY = 5

@@ -17,6 +17,8 @@ interface SqliteStoreOptions {
   /** Default: the tables are made, or brought up to date. */
   readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
+  /** Where this process runs, as operators read it. */
+  readonly place?: string | undefined
   /** How large the database may become. */
   readonly mostBytes?: number
   /** Called after each commit: how many changes, how long. */
@@ -27,9 +29,19 @@ interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export function openSqliteStore(options: SqliteStoreOptions): Store {
-  const { path, masterKey, oldMasterKey, schema, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
+  const {
+    path,
+    masterKey,
+    oldMasterKey,
+    schema,
+    nowMs = Date.now,
+    place,
+    mostBytes,
+    onCommit,
+    onForeign,
+  } = options
   const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
-  const chain = new Chain(keys, nowMs)
+  const chain = new Chain(keys, nowMs, { place })
   const guard = new RowGuard(keys, onForeign)
   const engine = new SqliteEngine({ path, chain, guard, schema, mostBytes, onCommit })
   return createStore({ engine, chain, guard, nowMs, isShared: false })

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type StoreTables, sqlValue, type TableShape } from '#store/copy'
 import { drive } from '#store/engine'
-import { integer, optionalInteger, text } from '#store/rows'
+import { integer, optionalInteger, optionalText, text } from '#store/rows'
 import { MIGRATIONS } from '#store/schema'
 import { Database } from './database.ts'
 import { isLocked } from './engine.ts'
@@ -25,10 +25,10 @@ export function openSqliteTables(path: string): StoreTables {
     },
     livingWriters: async () =>
       connection
-        .prepare('SELECT id FROM writers WHERE ended_at IS NULL')
+        .prepare('SELECT id, place FROM writers WHERE ended_at IS NULL')
         .all()
-        .map((row) => text(row, 'id'))
-        .filter((writer) => isLocked(path, writer)),
+        .filter((row) => isLocked(path, text(row, 'id')))
+        .map((row) => optionalText(row, 'place') ?? text(row, 'id')),
     /** The write lock of the file: readers go on, and there is one writer at most. */
     freeze: async () => database.begin(),
     query: async (statement, ...values) => connection.prepare(statement).all(...values),
