@@ -2,15 +2,10 @@ import { z } from 'zod'
 import type { JsonObject } from '#core/json'
 import { Secret } from '#core/secret'
 import { ARGV_PART, type ArgvPart, parametersOf, problemsOfArgv } from '#sources/common/argv-template'
-import { COMMON_OPTIONS, POLICY_SHAPE } from '#sources/common/options'
+import { COMMON_OPTIONS, HOST_LABEL, POLICY_SHAPE } from '#sources/common/options'
 
 const MIB = 1024 * 1024
 const TEXT = z.string().min(1)
-
-/** Names travel into catalog ids `x-host-<vendor>-<key>` (openwop §7.1). */
-const LABEL = z.string().regex(/^[a-z][a-z0-9-]{0,63}$/, {
-  error: 'expected lower-case letters, digits and "-", beginning with a letter, for example "disk-usage".',
-})
 
 const VARIABLE = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, {
   error: 'expected the name of an environment variable, for example "GIT_DIR".',
@@ -126,8 +121,8 @@ export const COMMAND_OPTIONS = z
     type: z.literal('command'),
     ...COMMON_OPTIONS,
     /** Middle of the catalog ids: `x-host-<vendor>-<command>`. */
-    vendor: LABEL.default('local'),
-    commands: z.record(LABEL, COMMAND),
+    vendor: HOST_LABEL.default('local'),
+    commands: z.record(HOST_LABEL, COMMAND),
     /** `auto`: bubblewrap when it works here. `required`: nothing runs without it. */
     isolation: z.enum(['auto', 'required', 'none']).default('auto'),
     /** Folders and files that nothing in the sandbox can see. */

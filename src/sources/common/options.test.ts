@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { findingsOf } from '../../../test/samples/definitions.ts'
-import { COMMON_OPTIONS, shownAddress } from './options.ts'
+import { COMMON_OPTIONS, remotePolicyOf, shownAddress } from './options.ts'
 
 describe('an address that is shown', () => {
   it('has no values of its query, and still is another one for another value', () => {
@@ -38,8 +38,13 @@ describe('the policy that an operator writes', () => {
     expect(options.safeParse({ policy }).success).toBe(findingsOf({ policy }).length === 0)
   })
 
-  it('does not make a command of a tool, nor say where its traffic goes', () => {
-    expect(options.safeParse({ policy: { safetyTier: 'exec' } }).success).toBe(false)
+  it('may say that a tool runs commands, which then asks for approval, but not where its traffic goes', () => {
+    expect(options.safeParse({ policy: { safetyTier: 'exec' } }).success).toBe(true)
+    const exec = { policy: undefined, tools: { run: { safetyTier: 'exec' } } } as const
+    expect(remotePolicyOf('run', exec)).toMatchObject({ approval: 'always', egress: 'host-owned' })
+    const eased = { ...exec, policy: { approval: 'conditional' } } as const
+    expect(remotePolicyOf('run', eased)).toMatchObject({ approval: 'conditional', egress: 'host-owned' })
+    expect(remotePolicyOf('read', exec)).toEqual({ safetyTier: 'write', egress: 'safe-fetch' })
     expect(options.safeParse({ policy: { egress: 'none' } }).success).toBe(false)
   })
 })

@@ -66,6 +66,11 @@ export function refuseOpenCredentials(
 
 const TEXTS = z.array(TEXT)
 
+/** A part of the catalog ids of host extensions, `x-host-<vendor>-…` (openwop §7.1). */
+export const HOST_LABEL = z.string().regex(/^[a-z][a-z0-9-]{0,63}$/, {
+  error: 'expected lower-case letters, digits and "-", beginning with a letter, for example "disk-usage".',
+})
+
 /** A tool's policy, with every field of the one table. */
 export const POLICY_SHAPE = {
   safetyTier: z.enum(POLICY_FIELDS.safetyTier.choices),
@@ -83,14 +88,10 @@ export const POLICY_SHAPE = {
   cost: z.number().min(POLICY_FIELDS.cost.least).max(POLICY_FIELDS.cost.most),
 } satisfies { readonly [Name in keyof PolicyDefinition]-?: z.ZodType<NonNullable<PolicyDefinition[Name]>> }
 
-/**
- * What an operator may say about the tools of a program that we cannot see into. Commands have a type of their own, and
- * never `safe-fetch`, for their traffic does not go through our guard (OWP-37).
- */
+/** What an operator may say about the tools of a program that we cannot see into: never `safe-fetch`, for its traffic does not go through our guard (OWP-37). */
 const PROGRAM_POLICY = z
   .strictObject({
     ...POLICY_SHAPE,
-    safetyTier: POLICY_SHAPE.safetyTier.exclude(['exec']),
     egress: POLICY_SHAPE.egress.exclude(['safe-fetch']),
   })
   .partial()
@@ -104,6 +105,8 @@ export const COMMON_OPTIONS = {
   description: TEXT.optional(),
   /** Whose tools they are: for callers of every other tenant there are none. What is said of single tools only narrows it. */
   tenants: POLICY_SHAPE.tenants.optional(),
+  /** In the catalog ids of its tools of tier `exec`, `x-host-<vendor>-<toolkit>-<tool>`. Default `openwop.vendor`. */
+  vendor: HOST_LABEL.optional(),
   /** For all its tools, unless `tools` says otherwise. */
   policy: OPERATOR_POLICY.optional(),
   /** For single tools. */
@@ -129,15 +132,31 @@ export function isWanted(
   return (include?.some(matches) ?? true) && !exclude.some(matches)
 }
 
+/** The policy members that the operator wrote for a tool; its own entry wins over that of the source. */
+export function saidOf(
+  nativeName: string,
+  { policy, tools }: Pick<CommonOptions, 'policy' | 'tools'>,
+): PolicyDefinition {
+  const own = Object.hasOwn(tools, nativeName) ? tools[nativeName] : undefined
+  return { ...given(policy), ...given(own) }
+}
+
 /** What the operator says about a tool, over what the source takes for granted. */
 export function policyOf(
   nativeName: string,
   options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,
   defaults: PolicyDefinition,
 ): PolicyDefinition {
-  const said = Object.hasOwn(options.tools, nativeName) ? options.tools[nativeName] : undefined
-  const policy = { ...defaults, ...given(options.policy), ...given(said) }
+  const said = saidOf(nativeName, options)
+  const isExec = (said.safetyTier ?? defaults.safetyTier) === 'exec'
+  const policy = { ...defaults, ...(isExec ? execDefaults(defaults) : {}), ...said }
   return options.tenants === undefined ? policy : { ...policy, tenants: onlyTenants(options.tenants, policy) }
+}
+
+/** Commands reach what they want, and each call is approved unless the operator, or whoever declared the tier, says otherwise. */
+function execDefaults({ safetyTier, approval }: PolicyDefinition): PolicyDefinition {
+  const declared = safetyTier === 'exec' ? approval : undefined
+  return { egress: 'host-owned', approval: declared ?? 'always', replay: 'non-deterministic' }
 }
 
 /** A source's tools stay with its tenants, whatever is said of one of them. */

@@ -16,7 +16,7 @@ interface RemoteServer {
 /** A tool server as a source: what it answers tells how it is. */
 export function remoteSource(
   { key, type }: Pick<Source, 'key' | 'type'>,
-  options: Pick<CommonOptions, 'policy' | 'tools' | 'include' | 'exclude'>,
+  options: Pick<CommonOptions, 'policy' | 'tools' | 'include' | 'exclude' | 'vendor'>,
   server: RemoteServer,
 ): Source {
   const health = new ServerHealth()
@@ -46,6 +46,7 @@ export function remoteSource(
         throw error
       }
     },
+    ...(options.vendor === undefined ? {} : { vendor: options.vendor }),
     policyFor: ({ nativeName }) => remotePolicyOf(nativeName, options),
     wants: ({ nativeName }) => isWanted(nativeName, options),
     health: () => health.now,

@@ -6,7 +6,7 @@ import { discover } from './discover.ts'
 import { invoke, SessionHold } from './invoke.ts'
 import type { McpOptions } from './options.ts'
 import type { ProcessLimit } from './pool.ts'
-import { mcpPolicy } from './read-tool.ts'
+import { mcpPolicy, mcpShownHints } from './read-tool.ts'
 import { endpointOf, Upstream } from './upstream.ts'
 
 /** However often an upstream says that it changed, or callers meet definitions that are none any more. */
@@ -20,7 +20,7 @@ export function createMcpSource(
   /** Processes of all sources together; shared by all by default. */
   processes?: ProcessLimit,
 ): Source {
-  const endpoint = endpointOf(options, services.folder)
+  const endpoint = endpointOf(options, services)
   const stopped = new AbortController()
   let tell: () => void = () => undefined
   const upstream = new Upstream({
@@ -67,7 +67,9 @@ export function createMcpSource(
       }
     },
     /** What the operator writes now holds for accepted definitions too. */
+    ...(options.vendor === undefined ? {} : { vendor: options.vendor }),
     policyFor: (tool: OfferedTool) => mcpPolicy(tool, options),
+    shownHintsFor: (tool: OfferedTool) => mcpShownHints(tool, options),
     wants: ({ nativeName }: OfferedTool) => isWanted(nativeName, options),
     health: () => upstream.health,
     async close() {

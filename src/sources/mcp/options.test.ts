@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { shownCommand } from '#core/source-facts'
 import { MCP_OPTIONS } from './options.ts'
 import { endpointJson, endpointOf, isAt } from './upstream.ts'
 
@@ -37,13 +38,29 @@ describe('options of an MCP source', () => {
   })
 
   it('rule 32: a pin knows the command and the URL, in whatever order its members come', () => {
-    const options = MCP_OPTIONS.parse({ type: 'mcp', command: 'npx', args: ['-y', 'x'], cwd: 'sub' })
-    const endpoint = endpointOf(options, '/srv')
+    const at = (args: readonly string[]) =>
+      endpointOf(MCP_OPTIONS.parse({ type: 'mcp', command: 'npx', args, cwd: 'sub' }), { folder: '/srv' })
+    const endpoint = at(['-y', 'x'])
     expect(endpoint).toMatchObject({ transport: 'stdio', cwd: '/srv/sub' })
-    const { transport, command, args } = { transport: 'stdio', command: 'npx', args: ['-y', 'x'] }
-    expect(isAt({ endpoint: { args, command, transport } }, endpoint)).toBe(true)
-    expect(isAt({ endpoint: { args: ['-y', 'y'], command, transport } }, endpoint)).toBe(false)
+    const pinned = Object.fromEntries(Object.entries(endpointJson(endpoint)).reverse())
+    expect(isAt({ endpoint: pinned }, endpoint)).toBe(true)
+    expect(isAt({ endpoint: pinned }, at(['-y', 'y']))).toBe(false)
     expect(isAt({}, endpoint)).toBe(false)
-    expect(endpointJson(endpoint)).not.toHaveProperty('cwd')
+    expect(pinned).not.toHaveProperty('cwd')
+  })
+
+  it.each([
+    [['-y', '@acme/server', '--api-key=canary'], 'npx @acme/server'],
+    [['run', '--rm', '-i', 'mcp/postgres:1.2', 'canary'], 'npx mcp/postgres:1.2'],
+    [['--api-key', 'canary', 'server'], 'npx'],
+    [['postgresql://app:canary@db.example/x'], 'npx'],
+    [['-c', 'PGPASSWORD=canary psql'], 'npx'],
+    [['TOKEN=canary'], 'npx'],
+  ])('of %j only the name of a package or script is shown and pinned', (args, shown) => {
+    expect(shownCommand('npx', args)).toBe(shown)
+    const options = MCP_OPTIONS.parse({ type: 'mcp', command: 'npx', args })
+    const pinned = JSON.stringify(endpointJson(endpointOf(options, { folder: '/' })))
+    expect(pinned).not.toContain('canary')
+    expect(pinned.includes('postgresql://db.example')).toBe(args.join().includes('db.example'))
   })
 })

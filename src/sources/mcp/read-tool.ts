@@ -1,9 +1,14 @@
 import { JSON_BOUNDS, type JsonObject, type JsonValue, tooMuchJson } from '#core/json'
 import type { OfferedTool, ToolHints } from '#core/ports/source'
 import { isNewest, unknownDialect, upgradeSchema } from '#core/schema/upgrade'
-import { CONTENT_BLOCKS_SCHEMA, type PolicyDefinition, type ToolRequirements } from '#core/tool'
+import {
+  CONTENT_BLOCKS_SCHEMA,
+  type PolicyDefinition,
+  type ShownHints,
+  type ToolRequirements,
+} from '#core/tool'
 import { encodeHeaderValue } from '#protocols/mcp/codec-message'
-import { policyOf } from '#sources/common/options'
+import { policyOf, saidOf } from '#sources/common/options'
 import { isWireArray, isWireObject, textOf } from './connection.ts'
 import type { McpOptions } from './options.ts'
 import { type Endpoint, endpointJson } from './upstream.ts'
@@ -20,7 +25,7 @@ type ReadTool =
 /** A tool as `tools/list` tells it; its annotations are not believed unless the operator does (MCP-57, OWP-33). */
 export function readTool(written: JsonObject, options: McpOptions, endpoint: Endpoint): ReadTool {
   const name = textOf(written.name)
-  if (name === undefined || name === '' || name.length > LONGEST_NAME)
+  if (name === undefined || name === '' || name.length > LONGEST_NAME || name.includes('\0'))
     return { ok: false, problem: 'a tool without a usable name is left out' }
   const skip = (why: string): ReadTool => ({ ok: false, problem: `"${name}" is left out: ${why}` })
   const text = JSON.stringify(written)
@@ -39,7 +44,8 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
     const dialect = unknownDialect(schema)
     if (dialect !== undefined) return skip(`its schema is in a dialect that is not known: "${dialect}"`)
   }
-  const title = textOf(written.title)
+  // Servers of the first revisions have it among the annotations. It is a text like the description, and no hint.
+  const title = textOf(written.title) || annotatedTitle(written.annotations)
   const requirements = requirementsOf(options)
   const hints = options.trust === 'annotations' ? hintsOf(written.annotations) : undefined
   return {
@@ -64,6 +70,10 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
   }
 }
 
+function annotatedTitle(annotations: JsonValue | undefined): string | undefined {
+  return isWireObject(annotations) ? textOf(annotations.title) : undefined
+}
+
 /** MCP-54: what is in the newest dialect stays as it came. */
 function upgraded(schema: JsonObject): JsonObject {
   return isNewest(schema) ? schema : upgradeSchema(schema)
@@ -71,8 +81,15 @@ function upgraded(schema: JsonObject): JsonObject {
 
 /** One that says both that it only reads and that it destroys is not believed. */
 function hintsOf(annotations: JsonValue | undefined): ToolHints {
-  const { readOnlyHint, destructiveHint, idempotentHint } = isWireObject(annotations) ? annotations : {}
-  return { readOnly: readOnlyHint === true && destructiveHint !== true, idempotent: idempotentHint === true }
+  const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = isWireObject(annotations)
+    ? annotations
+    : {}
+  return {
+    readOnly: readOnlyHint === true && destructiveHint !== true,
+    idempotent: idempotentHint === true,
+    ...(destructiveHint === false ? { additive: true } : {}),
+    ...(openWorldHint === false ? { closedWorld: true } : {}),
+  }
 }
 
 /**
@@ -89,6 +106,16 @@ export function mcpPolicy(
     replay: believed?.idempotent === true ? 'idempotent' : 'non-deterministic',
     egress: 'host-mediated',
   })
+}
+
+/** An operator who states the tier or the egress of a tool has decided what the matching hint would say. */
+export function mcpShownHints({ nativeName, hints }: OfferedTool, options: McpOptions): ShownHints {
+  if (options.trust !== 'annotations') return {}
+  const { safetyTier, egress } = saidOf(nativeName, options)
+  return {
+    ...(hints?.additive === true && safetyTier === undefined ? { additive: true } : {}),
+    ...(hints?.closedWorld === true && egress === undefined ? { closedWorld: true } : {}),
+  }
 }
 
 /** What callers must bring: consent by the broker, secrets by the vault. Tokens made for us are never sent on (OWP-85). */

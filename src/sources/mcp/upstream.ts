@@ -1,9 +1,11 @@
+import { createHmac, randomBytes } from 'node:crypto'
 import { resolve } from 'node:path'
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { isToolError, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { SourceHealth, SourceServices } from '#core/ports/source'
 import type { Clock } from '#core/runtime'
+import { pinnedCommand } from '#core/source-facts'
 import type { ToolContext } from '#core/tool'
 import { shownAddress } from '#sources/common/options'
 import { Completions } from './call-tool.ts'
@@ -249,20 +251,36 @@ export type Endpoint =
       readonly command: string
       readonly args: readonly string[]
       readonly cwd: string
+      /** Keyed; stands for the arguments in pins. */
+      digest(text: string): string
     }
 
-export function endpointOf({ command, args, cwd, url }: McpOptions, folder: string): Endpoint {
-  if (command !== undefined)
-    return { transport: 'stdio', command, args, cwd: cwd === undefined ? folder : resolve(folder, cwd) }
+export function endpointOf(
+  { command, args, cwd, url }: McpOptions,
+  { folder, digest = processDigest }: Pick<SourceServices, 'folder' | 'digest'>,
+): Endpoint {
+  if (command !== undefined) {
+    const startedIn = cwd === undefined ? folder : resolve(folder, cwd)
+    return { transport: 'stdio', command, args, cwd: startedIn, digest }
+  }
   if (url === undefined) throw new TypeError('the options of an MCP source name a command or a URL')
   return { transport: 'http', url: new URL(url).href }
 }
 
-/** The part of an endpoint that a pin holds; not the folder, which differs between machines, and no key of its query (rule 32). */
+/** Stands in for the digest of a store where nothing is kept, so two processes never have the same one. */
+const PROCESS_KEY = randomBytes(32)
+
+function processDigest(text: string): string {
+  return createHmac('sha256', PROCESS_KEY).update(text).digest('base64url')
+}
+
+/**
+ * The part of an endpoint that a pin holds (rule 32): not the folder, which differs between machines, no argument of a
+ * program and no value of a query.
+ */
 export function endpointJson(endpoint: Endpoint): JsonObject {
-  return endpoint.transport === 'http'
-    ? { transport: 'http', url: shownAddress(endpoint.url) }
-    : { transport: 'stdio', command: endpoint.command, args: [...endpoint.args] }
+  if (endpoint.transport === 'http') return { transport: 'http', url: shownAddress(endpoint.url) }
+  return pinnedCommand(endpoint.command, endpoint.args, endpoint.digest)
 }
 
 /** Whether an accepted definition was offered by the upstream that is configured now. */

@@ -1,10 +1,11 @@
 import { shortHash } from '#core/hash'
 import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
-import type { BoundBody, BoundCredential, BoundField, BoundIdempotency, BoundParameter } from './binding.ts'
+import type { BoundBody, BoundField, BoundIdempotency, BoundParameter } from './binding.ts'
 import { type DocumentNode, type Documents, entriesOf, itemsOf, memberOf } from './documents.ts'
 import {
   type BodyForm,
   concrete,
+  essenceOf,
   formOf,
   type Operation,
   type Parameter,
@@ -12,6 +13,7 @@ import {
 } from './operation.ts'
 import { HEADER_NAME } from './options.ts'
 import type { SchemaDefinitions } from './schemas.ts'
+import { placeKey } from './security.ts'
 
 /** Set by us or by the connection, never by a caller. */
 const OURS: ReadonlySet<string> = new Set([
@@ -40,7 +42,8 @@ interface ComposedInput {
 interface InputContext {
   readonly documents: Documents
   readonly shelf: SchemaDefinitions
-  readonly credentials: readonly BoundCredential[]
+  /** Every place of a credential in the document, by `placeKey`. */
+  readonly credentialPlaces: ReadonlySet<string>
   readonly idempotencyHeader: string
 }
 
@@ -85,7 +88,7 @@ function isOffered(parameter: Parameter, operation: Operation, context: InputCon
   if (parameter.in === 'path') return operation.path.includes(`{${name}}`)
   if (parameter.in === 'header' && (OURS.has(name) || !HEADER_NAME.test(name))) return false
   if (isIdempotencyKey(parameter, operation, context)) return false
-  return !context.credentials.some((credential) => credential.in === parameter.in && credential.name === name)
+  return !context.credentialPlaces.has(placeKey(parameter))
 }
 
 function isIdempotencyKey(
@@ -168,7 +171,11 @@ function bind(
 }
 
 const DEEPEST = 10
-const METHODS_WITHOUT_BODY: ReadonlySet<string> = new Set(['get', 'head'])
+
+/** HTTP gives a body of these methods no meaning (RFC 9110 §9.3.1), and `fetch` sends none. */
+export function isBodyless(method: Operation['method']): boolean {
+  return method === 'get' || method === 'head'
+}
 
 /** A file inside a form: services want to know its name. */
 const FILE: JsonObject = {
@@ -201,16 +208,23 @@ function composeBody(
   property: string,
   context: BodyContext,
 ): ComposedBody | undefined {
-  if (body === undefined || METHODS_WITHOUT_BODY.has(method)) return undefined
-  const mediaType = concrete(body.mediaType)
+  if (body === undefined || isBodyless(method)) return undefined
+  const mediaType = sentType(body, context)
   const form = formOf(mediaType)
   const fields = form === 'multipart' || form === 'urlencoded' ? fieldsOf(body, context.documents) : new Map()
   const schema = SCHEMAS[form](body, fields, context)
   return {
-    schema: { ...schema, description: bodyDescription(body, schema, context.shelf) },
+    schema: { ...schema, description: bodyDescription({ ...body, mediaType }, schema, context.shelf) },
     required: body.required,
     bound: { property, mediaType, form, fields: bindFields(body, fields, context.documents) },
   }
+}
+
+/** Bytes that the document describes as an object or a list can only be meant as JSON, as in Docker's document. */
+function sentType({ mediaType, schema }: RequestBody, { shelf }: BodyContext): string {
+  if (essenceOf(mediaType) !== 'application/octet-stream') return concrete(mediaType)
+  const { type, properties } = shelf.followed(shelf.lower(schema, new Set()))
+  return type === 'object' || type === 'array' || properties !== undefined ? 'application/json' : mediaType
 }
 
 /** What the document says of it; how bytes and texts are written in any case. */

@@ -5,7 +5,7 @@ import { isWanted } from '#sources/common/options'
 import { readBinding } from './binding.ts'
 import { type Discovered, discover, isWantedMethod } from './discover.ts'
 import { invoke } from './invoke.ts'
-import { operationPolicy } from './offer-tool.ts'
+import { asOfferedNow, operationPolicy } from './offer-tool.ts'
 import type { OpenapiOptions } from './options.ts'
 
 export interface OpenapiSource extends Source {
@@ -44,7 +44,9 @@ export function createOpenapiSource(
       const { maxResponseBytes } = options
       return invoke(invocation, { services, maxResponseBytes, signal: until(invocation.context.signal) })
     },
+    ...(options.vendor === undefined ? {} : { vendor: options.vendor }),
     policyFor: ({ nativeName, binding }) => operationPolicy(nativeName, readBinding(binding), options),
+    asOfferedNow,
     wants: ({ nativeName, binding }) =>
       isWantedMethod(binding.method, options) &&
       isWanted(nativeName, options) &&

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { readStart } from '#core/bytes'
 import { fault, isToolError, ToolError } from '#core/errors'
@@ -6,7 +7,8 @@ import type { Invocation, SourceServices } from '#core/ports/source'
 import type { ToolContext } from '#core/tool'
 import { type Binding, type BoundCredential, type BoundIdempotency, readBinding } from './binding.ts'
 import { essenceOf, isJson, isTextual } from './operation.ts'
-import { buildRequest, encodeStrictly, type Pair, type RequestParts } from './request.ts'
+import { buildRequest, type RequestParts } from './request.ts'
+import { encodeStrictly, type Pair } from './serialize.ts'
 
 const SHORTEST_SECRET = 4
 
@@ -67,7 +69,7 @@ function initOf(
   signal: AbortSignal,
 ): RequestInit {
   if (cookies.length > 0) headers.set('cookie', cookies.map((pair) => pair.join('=')).join('; '))
-  if (body?.contentType !== undefined) headers.set('content-type', body.contentType)
+  if (body !== undefined) headers.set('content-type', body.contentType)
   return { method: method.toUpperCase(), headers, signal, ...(body === undefined ? {} : { body: body.body }) }
 }
 
@@ -192,11 +194,9 @@ function applyCredentials(
     const text = secret.reveal()
     const sent = FORMS[credential.form](text)
     if (credential.in === 'header') setCredential(headers, credential, sent)
-    else
-      replace(credential.in === 'query' ? query : cookies, [
-        encodeStrictly(credential.name),
-        encodeStrictly(sent),
-      ])
+    else if (credential.in === 'query')
+      replace(query, [encodeStrictly(credential.name), encodeStrictly(sent)])
+    else replace(cookies, [encodeStrictly(credential.name), cookieValue(sent)])
     return [
       text,
       sent,
@@ -204,6 +204,11 @@ function applyCredentials(
       ...(credential.form === 'basic' ? [sent.slice('Basic '.length)] : []),
     ]
   })
+}
+
+/** RFC 6265 §4.1.1 knows no encoding, so a value is sent as it is unless a cookie cannot carry it. */
+function cookieValue(text: string): string {
+  return /^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(text) ? text : encodeStrictly(text)
 }
 
 function setCredential(headers: Headers, { name, id }: BoundCredential, text: string): void {
@@ -231,13 +236,9 @@ async function readAnswer(response: Response, context: AnswerContext): Promise<J
   if (binding.method === 'head') return { status: response.status, headers: shownHeaders(response, context) }
   const { bytes, isWhole } = await readStart(response.body, context.maxResponseBytes)
   if (!isWhole) {
-    throw fault(
-      'result_too_large',
-      `${context.operation} answered more than ${context.maxResponseBytes} bytes. Ask for less.`,
-      {
-        developerMessage: 'Raise `maxResponseBytes` of the source, or let callers ask for smaller pages.',
-      },
-    )
+    throw tooLarge(context, `has more than ${context.maxResponseBytes} bytes`, {
+      setting: ' An operator can raise `maxResponseBytes` of the source and `egress.maxResponseBytes`.',
+    })
   }
   const body = parseAnswer(bytes, response.headers.get('content-type') ?? '', context)
   const { headers } = binding.response
@@ -250,35 +251,64 @@ async function readAnswer(response: Response, context: AnswerContext): Promise<J
   return { body, headers: Object.fromEntries(shown), ...(next === undefined ? {} : { next }) }
 }
 
-function parseAnswer(bytes: Buffer, mediaType: string, { binding, operation }: AnswerContext): JsonValue {
+/** The service did what it was asked, which the text must not hide (rule 9). */
+function tooLarge({ operation, binding }: AnswerContext, problem: string, { setting = '' } = {}): ToolError {
+  const advice = isReading(binding.method) ? 'Ask for less.' : 'Do not repeat it to get the answer.'
+  return fault(
+    'result_too_large',
+    `${operation} succeeded, but its answer ${problem}, so it is not shown. ${advice}${setting}`,
+  )
+}
+
+function isReading(method: Binding['method']): boolean {
+  return method === 'get' || method === 'head' || method === 'options'
+}
+
+/** By the answer's own type, as far as the document does not promise JSON alone or something else alone. */
+function parseAnswer(bytes: Buffer, mediaType: string, context: AnswerContext): JsonValue {
+  const { binding, operation } = context
   const { json, raw } = binding.response
   if (bytes.length === 0) return null
-  if (json ? isJson(mediaType) || essenceOf(mediaType) === '' : !raw && isJson(mediaType)) {
-    return parseJson(bytes, operation)
-  }
-  if (json && !raw) {
+  const mayBeJson = isJson(mediaType) || essenceOf(mediaType) === ''
+  if (json && !raw && !mayBeJson) {
     throw fault(
       'upstream_failed',
       `${operation} answered ${essenceOf(mediaType)} where its document promises JSON.`,
     )
   }
-  const type = mediaType === '' ? 'application/octet-stream' : mediaType
+  if (!mayBeJson || (raw && !json)) return rawValue(bytes, mediaType)
+  const parsed = parseJson(bytes, context)
+  if (parsed.ok) return parsed.value
+  if (json !== raw) {
+    throw fault('upstream_failed', `${operation} answered something that is not JSON although it says so.`, {
+      cause: parsed.cause,
+    })
+  }
+  return rawValue(bytes, mediaType)
+}
+
+/** Content that is not JSON: text where it is text, else base64, so that nothing is lost. */
+function rawValue(bytes: Buffer, mediaType: string): JsonObject {
+  const assumed = isUtf8(bytes) ? 'text/plain' : 'application/octet-stream'
+  const type = mediaType === '' ? assumed : mediaType
   return isTextual(type)
     ? { mediaType: type, text: decode(bytes, mediaType) }
     : { mediaType: type, base64: bytes.toString('base64') }
 }
 
-function parseJson(bytes: Buffer, operation: string): JsonValue {
+type ParsedJson =
+  | { readonly ok: true; readonly value: JsonValue }
+  | { readonly ok: false; readonly cause: unknown }
+
+function parseJson(bytes: Buffer, context: AnswerContext): ParsedJson {
   const problem = tooMuchJson(bytes)
-  if (problem !== undefined)
-    throw fault('result_too_large', `${operation} answered JSON that ${problem}. Ask for less.`)
+  if (problem !== undefined) throw tooLarge(context, `is JSON that ${problem}`)
   try {
-    const value: JsonValue = JSON.parse(bytes.toString('utf8'))
-    return value
-  } catch (error) {
-    throw fault('upstream_failed', `${operation} answered something that is not JSON although it says so.`, {
-      cause: error,
-    })
+    // Unlike `toString`, the decoder leaves out a byte order mark.
+    const value: JsonValue = JSON.parse(new TextDecoder().decode(bytes))
+    return { ok: true, value }
+  } catch (cause) {
+    return { ok: false, cause }
   }
 }
 

@@ -244,7 +244,21 @@ async function yamlToJson(text: string): Promise<string> {
   // Loaded where a document is YAML, which is in the thread that reads it: seventy files would hold up the server.
   const { parse } = await import('yaml')
   const value: unknown = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'error' })
-  const json = JSON.stringify(value ?? null)
-  if (json.length > MOST_CHARACTERS) throw new RangeError(`more than ${MOST_CHARACTERS} characters`)
-  return json
+  refuseUnfolding(value)
+  return JSON.stringify(value ?? null)
+}
+
+/** Counts before anything is written out: a part that is named many times is one value here, and many texts in JSON. */
+function refuseUnfolding(value: unknown): void {
+  let left = MOST_CHARACTERS
+  const walk = (inner: unknown): void => {
+    left -= typeof inner === 'string' ? inner.length + 2 : 2
+    if (left < 0) throw new RangeError(`more than ${MOST_CHARACTERS} characters`)
+    if (typeof inner !== 'object' || inner === null) return
+    for (const [name, member] of Object.entries(inner)) {
+      left -= name.length
+      walk(member)
+    }
+  }
+  walk(value)
 }

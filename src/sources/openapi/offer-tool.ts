@@ -2,8 +2,8 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
 import type { PolicyDefinition } from '#core/tool'
 import { type CommonOptions, policyOf } from '#sources/common/options'
-import type { Binding } from './binding.ts'
-import { composeInput } from './compose-input.ts'
+import { type Binding, readBinding } from './binding.ts'
+import { composeInput, isBodyless } from './compose-input.ts'
 import { type DocumentNode, type Documents, entriesOf, memberOf } from './documents.ts'
 import { isJson, type Method, type Operation, type SuccessResponse } from './operation.ts'
 import type { OpenapiOptions } from './options.ts'
@@ -16,26 +16,26 @@ const MOST_NAMES = 10
 /** What the operator should know, each thing once and never without end. */
 export class Warnings {
   readonly #texts = new Set<string>()
-  readonly #leftOut = new Map<string, string[]>()
+  readonly #ofTools = new Map<string, string[]>()
 
   add(text: string): void {
     this.#texts.add(text)
   }
 
-  /** Tools left out for the same reason share a line. */
-  leaveOut(nativeName: string, problem: string): void {
-    const names = this.#leftOut.get(problem)
-    if (names === undefined) this.#leftOut.set(problem, [nativeName])
+  /** Tools with the same warning share a line. */
+  addFor(nativeName: string, text: string): void {
+    const names = this.#ofTools.get(text)
+    if (names === undefined) this.#ofTools.set(text, [nativeName])
     else names.push(nativeName)
   }
 
   list(): readonly string[] {
-    const left = [...this.#leftOut].map(([problem, names]) => {
+    const ofTools = [...this.#ofTools].map(([text, names]) => {
       const shown = names.slice(0, MOST_NAMES).join(', ')
       const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : ''
-      return `Left out because ${problem}: ${shown}${more}.`
+      return `${text}: ${shown}${more}.`
     })
-    const all = [...left, ...this.#texts]
+    const all = [...ofTools, ...this.#texts]
     if (all.length <= MOST_WARNINGS) return all
     return [...all.slice(0, MOST_WARNINGS), `And ${all.length - MOST_WARNINGS} warnings more.`]
   }
@@ -45,6 +45,8 @@ export interface OfferContext {
   readonly documents: Documents
   readonly options: OpenapiOptions
   readonly security: SecurityContext
+  /** Every place of a credential in the document, by `placeKey`. */
+  readonly credentialPlaces: ReadonlySet<string>
   readonly input: SchemaDefinitions
   readonly output: SchemaDefinitions
 }
@@ -56,6 +58,8 @@ export type Offer =
       readonly baseUrl: string
       readonly hasCredentials: boolean
       readonly standIns: ReadonlyMap<string, string>
+      /** What the operator should know about this tool. */
+      readonly warnings: readonly string[]
     }
   | { readonly ok: false; readonly problem: string }
 
@@ -67,12 +71,12 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
   const { documents, options } = context
   const server = chooseServer(operation.servers, documents, options)
   if (!server.ok) return server
-  const security = chooseSecurity(operation.security, context.security)
+  const security = chooseSecurity(operation, context.security)
   if (!security.ok) return security
   const input = composeInput(operation, {
     documents,
     shelf: context.input,
-    credentials: security.credentials,
+    credentialPlaces: context.credentialPlaces,
     idempotencyHeader: options.idempotencyHeader,
   })
   const output = composeOutput(operation, context.output, options.output)
@@ -94,6 +98,7 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
     baseUrl: server.baseUrl,
     hasCredentials: security.credentials.length > 0,
     standIns: security.standIns,
+    warnings: [...bodyWarnings(operation), ...security.unsent.map(unsentWarning)],
     tool: {
       nativeName,
       ...(title === undefined ? {} : { title }),
@@ -106,6 +111,20 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
       binding: toJson(binding),
     },
   }
+}
+
+function bodyWarnings({ method, body }: Operation): readonly string[] {
+  if (body === undefined || !isBodyless(method)) return []
+  return body.required
+    ? [
+        'Sent without the body that the document demands, because GET and HEAD carry none, so the service may refuse the call',
+      ]
+    : ['Sent without the body that the document allows, because GET and HEAD carry none']
+}
+
+function unsentWarning(scheme: string): string {
+  const name = JSON.stringify(scheme)
+  return `Not sent, because the scheme ${name} is an optional credential here and you name none; write \`security: { ${name}: { secret: '…' } }\` to send it`
 }
 
 function titleOf({ summary }: Operation): string | undefined {
@@ -146,8 +165,10 @@ function chooseServer(
   if (typeof template !== 'string') return { ok: false, problem: 'its server has no url' }
   const filled = fill(template, server, variables)
   if (!filled.ok) return filled
-  // Relative addresses start at the document, which on disk has none.
-  const url = URL.parse(filled.baseUrl, server.document)
+  // Relative addresses start at the document, which on disk has none; a host without a scheme is taken for https.
+  const isFile = server.document.startsWith('file:')
+  const lacksScheme = isFile && filled.baseUrl.startsWith('//')
+  const url = URL.parse(lacksScheme ? `https:${filled.baseUrl}` : filled.baseUrl, server.document)
   if (url === null || url.protocol === 'file:') {
     return { ok: false, problem: `the server "${template}" is no full address: write \`baseUrl\`` }
   }
@@ -255,7 +276,7 @@ function composeOutput(
   const uses = new Set<string>()
   const shapes = shapesOf(responses, shelf, uses)
   const response = {
-    json: shapes.some(({ form }) => form === 'json'),
+    json: output === 'any' || shapes.some(({ form }) => form === 'json'),
     raw: output === 'any' || shapes.some(({ form }) => form === 'raw'),
     headers: method === 'head' ? [] : headers,
   }
@@ -265,6 +286,21 @@ function composeOutput(
   if (headers.length === 0 && body === undefined) return { schema: null, accept, response }
   const schema = headers.length === 0 ? (body ?? {}) : wrapped(body)
   return { schema: shelf.complete(schema, uses), accept, response }
+}
+
+/**
+ * An accepted definition as this version offers it: earlier versions took an answer without declared content for no
+ * answer, and read no JSON under `output: 'any'` unless the document declared some.
+ */
+export function asOfferedNow(tool: OfferedTool): OfferedTool {
+  const { binding, outputSchema } = tool
+  const { method, response } = readBinding(binding)
+  if (method === 'head' || response.json) return tool
+  if (response.raw) {
+    const isAny = outputSchema !== null && Object.keys(outputSchema).length === 0
+    return isAny ? { ...tool, binding: { ...binding, response: { ...response, json: true } } } : tool
+  }
+  return { ...tool, outputSchema: response.headers.length === 0 ? {} : wrapped({}) }
 }
 
 function wrapped(body: JsonObject | undefined): JsonObject {
@@ -284,7 +320,7 @@ function headSchema(): JsonObject {
 }
 
 interface Shape {
-  readonly form: 'json' | 'raw' | 'nothing'
+  readonly form: 'json' | 'raw' | 'nothing' | 'undescribed'
   readonly schema: JsonObject
 }
 
@@ -294,8 +330,8 @@ function shapesOf(
   shelf: SchemaDefinitions,
   uses: Set<string>,
 ): readonly Shape[] {
-  return responses.flatMap(({ content }): readonly Shape[] => {
-    if (content.length === 0) return [{ form: 'nothing', schema: { type: 'null' } }]
+  return responses.flatMap(({ content, isEmpty }): readonly Shape[] => {
+    if (content.length === 0) return [{ form: isEmpty ? 'nothing' : 'undescribed', schema: { type: 'null' } }]
     return content.flatMap(({ mediaType, schema: declared }): readonly Shape[] => {
       const isOpen = mediaType.trim() === '*/*'
       if (!isJson(mediaType) && !isOpen) return [{ form: 'raw', schema: RAW }]
@@ -308,9 +344,13 @@ function shapesOf(
   })
 }
 
-/** `undefined` when no success has a body. */
+/**
+ * `undefined` when no success has a body. Any value fits where no success describes its content; beside one that does,
+ * a success that is not described has that content or none.
+ */
 function bodySchema(shapes: readonly Shape[]): JsonObject | undefined {
-  if (shapes.every(({ form }) => form === 'nothing')) return undefined
+  const forms = new Set(shapes.map(({ form }) => form))
+  if (!forms.has('json') && !forms.has('raw')) return forms.has('undescribed') ? {} : undefined
   const distinct = new Map(shapes.map(({ schema }) => [JSON.stringify(schema), schema]))
   const all = [...distinct.values()]
   // Anything at all fits one of them, so anything fits.

@@ -99,6 +99,9 @@ export interface RequestBody {
 
 export interface SuccessResponse {
   readonly description: string | undefined
+  /** 204 and 205: these alone promise that there is no content. */
+  readonly isEmpty: boolean
+  /** Empty = not described, unless `isEmpty`. */
   readonly content: readonly { readonly mediaType: string; readonly schema: DocumentNode | undefined }[]
   readonly headers: readonly string[]
 }

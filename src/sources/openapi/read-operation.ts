@@ -120,11 +120,12 @@ export function readResponses(
 ): readonly SuccessResponse[] {
   const responses = memberOf(operation, 'responses')
   const successes = entriesOf(responses?.value).filter(([status]) => /^2([0-9]{2}|XX)$/i.test(status))
-  return successes.flatMap(([, value]) => {
+  return successes.flatMap(([status, value]) => {
     const response = documents.resolve({ value, document: responses?.document ?? operation.document })
     if (!isLocatedObject(response)) return []
     return {
       description: textOf(response.value.description),
+      isEmpty: status === '204' || status === '205',
       content: readContent(response),
       headers: entriesOf(response.value.headers).map(([name]) => name.toLowerCase()),
     }

@@ -8,7 +8,7 @@ import { type Offer, type OfferContext, offerTool, Warnings } from './offer-tool
 import type { Operation } from './operation.ts'
 import { isReadable, type OpenapiOptions } from './options.ts'
 import { SchemaDefinitions } from './schemas.ts'
-import { readSchemes } from './security.ts'
+import { placeKey, readSchemes } from './security.ts'
 
 /** As many as one source can have; a larger service is for the operator to choose from. */
 const MOST_TOOLS = 10_000
@@ -56,6 +56,7 @@ export async function readDocument(request: ReadingRequest, ways: ReadingWays): 
     documents,
     options,
     security: { key, schemes, options: options.security },
+    credentialPlaces: new Set([...schemes.values()].map(({ placement }) => placeKey(placement))),
     input: shelf('input'),
     output: shelf('output'),
   }
@@ -70,8 +71,11 @@ export async function readDocument(request: ReadingRequest, ways: ReadingWays): 
     }
     const offer = offerTool(nativeName, operation, context)
     const problem = offer.ok ? await batch.add(offer.tool) : offer.problem
-    if (problem !== undefined) warnings.leaveOut(nativeName, problem)
-    else if (offer.ok) remark(offer, warn)
+    if (problem !== undefined) warnings.addFor(nativeName, `Left out because ${problem}`)
+    else if (offer.ok) {
+      remark(offer, warn)
+      for (const text of offer.warnings) warnings.addFor(nativeName, text)
+    }
   }
   await batch.end()
   if (unwanted.length === named.size && named.size > 0) warn('The filters of this source leave no operation.')

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject } from '#core/json'
 import type { ToolRequirements } from '#core/tool'
 import type { BoundCredential } from './binding.ts'
 import { type Documents, entriesOf, isLocatedObject, memberOf } from './documents.ts'
-import type { Dialect, SecurityAlternative } from './operation.ts'
+import type { Dialect, Operation, Parameter, SecurityAlternative } from './operation.ts'
 import { type CredentialOption, HEADER_NAME } from './options.ts'
 
 export interface SecurityContext {
@@ -19,6 +19,8 @@ type SecurityChoice =
       readonly requirements: ToolRequirements | undefined
       /** Schemes of OAuth for which no provider is named, each with the secret that stands in. */
       readonly standIns: ReadonlyMap<string, string>
+      /** Schemes whose parameter may be left out, and is, because no credential is named for any scheme. */
+      readonly unsent: readonly string[]
     }
   | { readonly ok: false; readonly problem: string }
 
@@ -28,23 +30,62 @@ type SecurityChoice =
  * the secret is an access token.
  */
 export function chooseSecurity(
-  declared: readonly SecurityAlternative[] | undefined,
+  { security, parameters }: Pick<Operation, 'security' | 'parameters'>,
   context: SecurityContext,
 ): SecurityChoice {
-  const alternatives = declared ?? describedAlternatives(context)
-  if (alternatives.length === 0) return demand([], context)
+  const alternatives = security ?? describedAlternatives(context)
+  const chosen = alternatives.length === 0 ? [] : chooseAlternative(alternatives, context)
+  if (chosen === undefined) return { ok: false, problem: advise(alternatives, context) }
+  const { sent, unsent } = declaredCredentials(parameters, chosen, context)
+  const carriers = [...chosen, ...sent]
+  return { ...demand(carriers, context), unsent: carriers.length === 0 ? unsent : [] }
+}
+
+function chooseAlternative(
+  alternatives: readonly SecurityAlternative[],
+  context: SecurityContext,
+): readonly Carrier[] | undefined {
   const usable = alternatives.flatMap((alternative) => {
     const carriers = carriersOf(alternative, context)
     return carriers === undefined ? [] : [carriers]
   })
-  const chosen =
+  return (
     usable.find((carriers) => carriers.length > 0 && carriers.every(isAnswered)) ??
     usable.find(({ length }) => length === 0) ??
     usable.find((carriers) => carriers.every((carrier) => !carrier[0].scheme.isOAuth)) ??
     usable[0]
-  return chosen === undefined
-    ? { ok: false, problem: advise(alternatives, context) }
-    : demand(chosen, context)
+  )
+}
+
+/**
+ * Credentials that the operation declares as parameters beside the chosen alternative. A model must not fill them in,
+ * so each is sent as a credential where the operation demands it or the operator names one, and left out otherwise.
+ */
+function declaredCredentials(
+  parameters: readonly Parameter[],
+  chosen: readonly Carrier[],
+  { schemes, options }: SecurityContext,
+): { readonly sent: readonly Carrier[]; readonly unsent: readonly string[] } {
+  const sent = new Map<string, Carrier>()
+  const unsent: string[] = []
+  const taken = new Set(chosen.map(([{ scheme }]) => placeKey(scheme.placement)))
+  for (const parameter of parameters) {
+    const key = placeKey(parameter)
+    const named = [...schemes].filter(([, { placement }]) => placeKey(placement) === key)
+    if (named.length === 0 || taken.has(key)) continue
+    const found = named.find(([name]) => Object.hasOwn(options, name)) ?? named[0]
+    if (found === undefined) continue
+    const [name, scheme] = found
+    const option = Object.hasOwn(options, name) ? options[name] : undefined
+    if (parameter.required || option !== undefined) sent.set(key, [{ name, scheme, scopes: [], option }])
+    else unsent.push(name)
+  }
+  return { sent: [...sent.values()], unsent }
+}
+
+/** Where a parameter or a credential goes; names of headers have no case. */
+export function placeKey({ in: place, name }: { readonly in: string; readonly name: string }): string {
+  return `${place} ${place === 'header' ? name.toLowerCase() : name}`
 }
 
 /** Schemes that the operator describes are for documents that say nothing of security. */
@@ -60,7 +101,6 @@ interface AskedScheme {
   readonly option: CredentialOption | undefined
 }
 
-/** What one header, query parameter or cookie has to satisfy: one credential is sent there, whatever asks for it. */
 /** The schemes that share one header, query parameter or cookie. */
 type Carrier = readonly [AskedScheme, ...AskedScheme[]]
 
@@ -77,7 +117,7 @@ function carriersOf(
     const scheme = context.schemes.get(name)
     if (scheme === undefined) return undefined
     const option = Object.hasOwn(context.options, name) ? context.options[name] : undefined
-    const key = `${scheme.placement.in} ${scheme.placement.name}`
+    const key = placeKey(scheme.placement)
     const before = carriers.get(key)
     const asked = { name, scheme, scopes, option }
     carriers.set(key, before === undefined ? [asked] : [...before, asked])
@@ -127,7 +167,10 @@ function advise(
   return `its security schemes (${quoted(asked)}) want two credentials in one place, where one can be sent; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
 }
 
-function demand(carriers: readonly Carrier[], { key }: SecurityContext): SecurityChoice {
+function demand(
+  carriers: readonly Carrier[],
+  { key }: SecurityContext,
+): Omit<Extract<SecurityChoice, { ok: true }>, 'unsent'> {
   const credentials: BoundCredential[] = []
   const tokenEndpoints = new Set<string>()
   const scopes = new Map<string, Set<string>>()

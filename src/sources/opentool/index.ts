@@ -218,17 +218,18 @@ function serverOf({ server }: OpenToolDocument): string {
 
 function offer(described: OpenToolFunction, url: string, options: OpenToolSourceOptions): OfferedTool {
   const { name, description, return: returned } = described
-  // Servers answer where their document promises nothing; what they say is kept.
-  const value = options.output === 'any' ? {} : (valueSchemaOf(described) ?? {})
+  // No return value (OTS-10) is `null`. What a server answers all the same is kept with the call.
+  const value = options.output === 'any' ? {} : valueSchemaOf(described)
   const binding: OpenToolBinding = {
     ...{ url, function: name, returnName: returned?.name ?? null },
-    returnType: typeof value.type === 'string' ? value.type : null,
+    returnType: typeof value?.type === 'string' ? value.type : null,
   }
   return {
     nativeName: name,
     description: description === '' ? name : description,
     inputSchema: toJsonSchema(described).input,
-    outputSchema: value,
+    // The title of an output schema is the name under which its value is served on (OTS-38).
+    outputSchema: returned == null || options.output === 'any' ? value : { ...value, title: returned.name },
     policy: remotePolicyOf(name, options),
     binding,
   }

@@ -149,7 +149,8 @@ function wireContext(
     const message = `Tokens and secrets are not sent to ${settings.server.origin} over plain http; use its https address.`
     throw new CallFailure('config', message)
   }
-  const userId = binding.userId ? context.userId : undefined
+  const known = options.userId === 'claimed' ? context.claimedUserId : context.userId
+  const userId = binding.userId ? known : undefined
   if (!hasCredentials && userId === undefined) return undefined
   return { authorization, secrets, ...(userId === undefined ? {} : { userId }) }
 }
@@ -247,7 +248,7 @@ function offer(
       ? {}
       : { authorization: ours.map(({ own, scopes }) => ({ id: own, oauth2: { scopes } })) }),
     ...(asked.length === 0 ? {} : { secrets: asked.map((id) => ({ id })) }),
-    ...(userId ? { userId: true } : {}),
+    ...(userId ? { userId: options.userId ?? true } : {}),
   }
   const binding: OtcBinding = {
     url: settings.server.base,

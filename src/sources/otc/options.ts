@@ -23,6 +23,8 @@ export const OTC_OPTIONS = z
       .default({}),
     /** Its name of an authorization → ours in `oauth.providers`. The same name by default. */
     providers: z.record(TEXT, TEXT).default({}),
+    /** `'claimed'`: the caller's word is enough for its tools that need a user id; without it the user has to be proven. */
+    userId: z.literal('claimed').optional(),
   })
   .superRefine(refuseOpenCredentials)
 

@@ -36,6 +36,7 @@ class PackSource implements Source {
   readonly type = 'pack'
   readonly kind = 'node-pack'
   readonly key: string
+  readonly vendor?: string
   readonly #options: PackOptions
   readonly #services: SourceServices
   readonly #supervisor: PackSupervisor | undefined
@@ -48,6 +49,7 @@ class PackSource implements Source {
 
   constructor(key: string, options: PackOptions, services: SourceServices) {
     this.key = key
+    if (options.vendor !== undefined) this.vendor = options.vendor
     this.#options = options
     this.#services = services
     this.#supervisor = options.isolation === 'process' ? new PackSupervisor(options, services) : undefined

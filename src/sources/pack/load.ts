@@ -90,9 +90,10 @@ function offer(tool: DescribedTool, options: PackOptions, egress: Egress): Offer
 const BINDING: JsonObject = {}
 
 /** Of what a stranger says about its tools only what asks for more care (OWP-33). */
-function restrictions({ approval, scopes, timeoutMs, costHint, latencyHint }: ToolPolicy): PolicyDefinition {
+function restrictions(policy: ToolPolicy): PolicyDefinition {
+  const { safetyTier, approval, scopes, timeoutMs, costHint, latencyHint } = policy
   return {
-    approval,
+    ...(safetyTier === 'exec' ? { safetyTier, approval: 'always' } : { approval }),
     scopes,
     timeoutMs,
     ...(costHint === undefined ? {} : { costHint }),

@@ -1,0 +1,130 @@
+import { isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
+import type { Encoding } from './operation.ts'
+
+/**
+ * Values as text by the styles of OpenAPI (RFC 6570): in paths and headers, and as pairs of queries, forms and cookies.
+ */
+
+type Manner = Pick<Encoding, 'style' | 'explode'>
+
+/** One `name=value` of a query, a form or a cookie; both are already encoded. */
+export type Pair = readonly [name: string, value: string]
+
+type Encode = (text: string) => string
+
+/** RFC 6570: everything but unreserved characters, also those that `encodeURIComponent` leaves. */
+export function encodeStrictly(text: string): string {
+  return encodeURIComponent(text.toWellFormed()).replaceAll(
+    /[!'()*]/g,
+    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+}
+
+/** `allowReserved`: also reserved characters stay, except those that would end the value. */
+export function encodeReserved(text: string): string {
+  return encodeStrictly(text).replaceAll(/%(3A|2F|3F|5B|5D|40|21|24|27|28|29|2A|2C|3B|3D)/g, (code) =>
+    decodeURIComponent(code),
+  )
+}
+
+/** A header holds text as it is. */
+export function asItIs(text: string): string {
+  return text
+}
+
+/** The text of a single value; what has parts of its own inside a list is written as JSON. */
+export function plainText(value: JsonValue): string {
+  if (typeof value === 'string') return value
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
+}
+
+const SEPARATORS = {
+  simple: ',',
+  form: ',',
+  label: ',',
+  matrix: ',',
+  deepObject: ',',
+  spaceDelimited: ' ',
+  pipeDelimited: '|',
+  tabDelimited: '\t',
+} as const satisfies Record<Encoding['style'], string>
+
+/** A value inside a path: `simple`, `label` and `matrix`. */
+export function serializeInPath(
+  name: string,
+  value: JsonValue,
+  { style, explode }: Manner,
+  encode: Encode,
+): string {
+  if (style === 'matrix') {
+    return matrixPairs(name, value, explode, encode)
+      .map((pair) => `;${joinPair(pair)}`)
+      .join('')
+  }
+  const prefix = style === 'label' ? '.' : ''
+  const separator = style === 'label' && explode ? '.' : separatorOf(style, encode)
+  return prefix + partsOf(value, explode, encode).join(separator)
+}
+
+function matrixPairs(name: string, value: JsonValue, explode: boolean, encode: Encode): readonly Pair[] {
+  const key = encode(name)
+  if (!explode || !isCollection(value)) return [[key, partsOf(value, false, encode).join(',')]]
+  if (isJsonObject(value))
+    return present(value).map(([member, item]) => [encode(member), encode(plainText(item))])
+  return value.map((item) => [key, encode(plainText(item))])
+}
+
+/** RFC 6570 §3.2.7: nothing follows the name of an empty value. */
+function joinPair([name, value]: Pair): string {
+  return value === '' ? name : `${name}=${value}`
+}
+
+/** A value in a query, a form or a cookie. */
+export function serializeAsPairs(
+  name: string,
+  value: JsonValue,
+  encoding: Manner,
+  encode: Encode,
+): readonly Pair[] {
+  const key = encodeStrictly(name)
+  if (!isCollection(value)) return [[key, encode(plainText(value))]]
+  if (encoding.style === 'deepObject') return deepPairs(key, value, encode)
+  if (encoding.explode) {
+    return isJsonObject(value)
+      ? present(value).map(([member, item]) => [encodeStrictly(member), encode(plainText(item))])
+      : value.map((item) => [key, encode(plainText(item))])
+  }
+  const parts = partsOf(value, false, encode)
+  return parts.length === 0 ? [] : [[key, parts.join(separatorOf(encoding.style, encodeStrictly))]]
+}
+
+/** `a[b][c]=1`, and an index for members of a list. */
+function deepPairs(key: string, value: JsonArray | JsonObject, encode: Encode): readonly Pair[] {
+  return Object.entries(value).flatMap(([member, item]: [string, JsonValue]) => {
+    if (item === null) return []
+    const inner = `${key}%5B${encodeStrictly(member)}%5D`
+    return isCollection(item) ? deepPairs(inner, item, encode) : [[inner, encode(plainText(item))] as const]
+  })
+}
+
+/** The parts between separators: items, or names and values. */
+function partsOf(value: JsonValue, explode: boolean, encode: Encode): readonly string[] {
+  if (!isCollection(value)) return [encode(plainText(value))]
+  if (!isJsonObject(value)) return value.map((item) => encode(plainText(item)))
+  const pairs = present(value).map(([name, item]) => [encode(name), encode(plainText(item))] as const)
+  return explode ? pairs.map((pair) => pair.join('=')) : pairs.flat()
+}
+
+function present(value: JsonObject): readonly (readonly [string, JsonValue])[] {
+  return Object.entries(value).filter(([, item]) => item !== null)
+}
+
+/** A comma separates as it is; other separators are encoded like the rest. */
+function separatorOf(style: Encoding['style'], encode: Encode): string {
+  const separator = SEPARATORS[style]
+  return separator === ',' ? separator : encode(separator)
+}
+
+function isCollection(value: JsonValue): value is JsonArray | JsonObject {
+  return typeof value === 'object' && value !== null
+}
