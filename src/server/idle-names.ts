@@ -3,11 +3,18 @@ import { isImported } from '#config/to-settings'
 import { idleEvents, type Webhook } from '#config/webhooks'
 import type { BudgetRule } from '#core/limits/budgets'
 import { didYouMean } from '#core/nearest-name'
-import type { KeyOwner } from '#core/ports/key-store'
+import type { KeyOwner, KeyRecord } from '#core/ports/key-store'
 import { DEFAULT_TENANT, NO_ROLES, type RoleTable } from '#core/principal'
-import type { Logger } from '#core/runtime'
+import type { Clock, Logger } from '#core/runtime'
+import { sharedNameNotes } from '#core/tools/shared-names'
 import { findIdle, readSelector, type Toolsets } from '#core/tools/toolsets'
-import { approverScopes, unaskedScope } from '#server/admin/key-grants'
+import {
+  approverScopes,
+  closedEntries,
+  describeClosed,
+  selectedBy,
+  unaskedScope,
+} from '#server/admin/key-grants'
 import type { KnownTool } from './known-tools.ts'
 import type { Services } from './services.ts'
 
@@ -29,8 +36,8 @@ interface NamedThings {
   readonly sources: readonly string[]
   /** Sources whose tools are not known yet: what may be about them is not said to be wrong. */
   readonly unread: Iterable<readonly [string, { readonly type: string }]>
-  /** Owners of keys in the store; `undefined` where there are more than can be looked at. */
-  readonly owners: readonly KeyOwner[] | undefined
+  /** Keys in the store; `undefined` where there are more than can be looked at. */
+  readonly keys: readonly KeyRecord[] | undefined
 }
 
 /** Everything in a config that is about nothing, with what was probably meant: it limits or opens less than somebody believes. */
@@ -41,8 +48,9 @@ export function findIdleNames(written: WrittenNames, things: NamedThings): reado
       .filter(({ selector }) => unread.length === 0 || !mayBeOf(unread, selector))
       .map(({ text }) => text),
     ...(unread.length > 0 ? [] : idleScopes(written, things)),
-    ...(things.owners === undefined ? [] : idleCallers(written, things.owners)),
+    ...(things.keys === undefined ? [] : idleCallers(written, things.keys)),
     ...idleEvents(written.webhooks),
+    ...sharedNameNotes(things.tools),
   ]
 }
 
@@ -102,49 +110,93 @@ function idleCallers(
   ]
 }
 
-const MOST_OWNERS = 10_000
+/**
+ * Entries in the allow-lists of keys that open nothing, because the key lacks a scope of the tools they select. Equal entries of
+ * several keys in the store are reported once.
+ */
+export function findClosedEntries(
+  { toolsets, auth }: Pick<WrittenNames, 'toolsets' | 'auth'>,
+  { tools, unread, keys = [] }: NamedThings,
+  nowMs: number,
+): readonly string[] {
+  const sources = [...unread]
+  const known = new Map<string, readonly KnownTool[]>()
+  const select = (tenant: string) => (text: string) => {
+    if (sources.length > 0 && mayBeOf(sources, text)) return []
+    const place = `${tenant} ${text}`
+    const selected = known.get(place) ?? selectedBy(text, tenant, { tools, toolsets })
+    known.set(place, selected)
+    return selected
+  }
+  const configured = auth.apiKeys.flatMap(({ id, tenant, scopes, roles = [], tools: allowed }) =>
+    closedEntries({ scopes, roles, tools: allowed }, auth.roles, select(tenant)).map(
+      (entry) => `auth.apiKeys of "${id}": ${describeClosed(entry)}: add it to \`scopes\``,
+    ),
+  )
+  const usable = keys.filter(
+    ({ revokedAtMs, expiresAtMs = Number.POSITIVE_INFINITY }) =>
+      revokedAtMs === undefined && expiresAtMs > nowMs,
+  )
+  const stored = usable.flatMap((key) =>
+    closedEntries(key, auth.roles, select(key.tenant)).map((entry) => ({ name: key.name, entry })),
+  )
+  const groups = Map.groupBy(stored, ({ entry }) => describeClosed(entry))
+  return [...configured, ...[...groups].map(([text, group]) => describeStored(text, group))]
+}
 
-/** Owners of the keys of a store, as `findIdleNames` takes them. */
-export async function ownersIn({
+function describeStored(
+  text: string,
+  group: readonly { readonly name: string; readonly entry: { readonly scopes: readonly string[] } }[],
+): string {
+  const [first] = group
+  const more = group.length > 1 ? ` and ${group.length - 1} more` : ''
+  const scopes = (first?.entry.scopes ?? []).map((scope) => `--scope ${scope}`).join(' ')
+  return `${KEY}${first?.name}${more}: ${text}: create a key with ${scopes}`
+}
+
+const MAX_KEYS = 10_000
+
+/** The keys of a store, as `findIdleNames` takes them. */
+export async function keysIn({
   keys,
-}: Pick<Services['gateway']['store'], 'keys'>): Promise<readonly KeyOwner[] | undefined> {
-  const found = await keys.listKeys({ limit: MOST_OWNERS })
-  return found.length === MOST_OWNERS ? undefined : found
+}: Pick<Services['gateway']['store'], 'keys'>): Promise<readonly KeyRecord[] | undefined> {
+  const found = await keys.listKeys({ limit: MAX_KEYS })
+  return found.length === MAX_KEYS ? undefined : found
 }
 
 /** The same of a running server, and again whenever tools or toolsets change; each is logged once while it lasts. */
 export async function watchIdleNames(
   { registry, gateway, sources }: Pick<Services, 'registry' | 'gateway' | 'sources'>,
   live: () => Pick<Settings, 'auth' | 'approvals' | 'limits' | 'budgets' | 'webhooks'>,
-  log: Logger,
+  { log, clock }: { readonly log: Logger; readonly clock: Clock },
 ): Promise<readonly string[]> {
-  const owners = await ownersIn(gateway.store)
+  const keys = await keysIn(gateway.store)
   const find = (): readonly string[] => {
     const { auth, approvals, limits, budgets, webhooks = [] } = live()
     const status = sources.sources.status()
-    return findIdleNames(
-      {
-        toolsets: registry.toolsets,
-        auth: { ...auth, roles: auth.roles ?? NO_ROLES },
-        approverScopes: approverScopes(approvals),
-        limited: limits.byPrincipal.keys(),
-        budgets,
-        webhooks,
-      },
-      {
-        tools: registry.tools,
-        sources: status.map(({ key }) => key),
-        unread: status.flatMap(({ key, type, tools }) => (tools === 0 ? [[key, { type }] as const] : [])),
-        owners,
-      },
-    )
+    const written = {
+      toolsets: registry.toolsets,
+      auth: { ...auth, roles: auth.roles ?? NO_ROLES },
+      approverScopes: approverScopes(approvals),
+      limited: limits.byPrincipal.keys(),
+      budgets,
+      webhooks,
+    }
+    const things = {
+      tools: registry.tools,
+      sources: status.map(({ key }) => key),
+      unread: status.flatMap(({ key, type, tools }) => (tools === 0 ? [[key, { type }] as const] : [])),
+      keys,
+    }
+    return [...findIdleNames(written, things), ...findClosedEntries(written, things, clock.nowMs())]
   }
   const first = find()
   let before = first
   gateway.catalogChanges.listen(() => {
     const now = find()
     for (const problem of now)
-      if (!before.includes(problem)) log.warn({ problem }, 'something in the config is about nothing')
+      if (!before.includes(problem))
+        log.warn({ problem }, 'a name in the config or an entry of a key has no effect')
     before = now
   })
   return first

@@ -33,7 +33,7 @@ interface KnownHere {
 
 /** The tools that a server with this config and store would serve, as far as both tell: no upstream is asked. */
 export async function findKnownTools(
-  configured: ParsedConfig['sources'],
+  { sources: configured, openwop }: Pick<ParsedConfig, 'sources' | 'openwop'>,
   own: readonly Tool[],
   store: Pick<Store, 'sources' | 'pins'> | undefined,
 ): Promise<KnownHere> {
@@ -42,15 +42,15 @@ export async function findKnownTools(
   const imported: KnownTool[] = []
   for (const [key, options] of sources) {
     const { pins } = (await store?.pins.read(key)) ?? { pins: [] }
-    const tools = pins.flatMap((pin) => (pin.isServed ? toKnown(key, options, pin) : []))
+    const tools = pins.flatMap((pin) => (pin.isServed ? toKnown(key, options, pin, openwop.vendor) : []))
     imported.push(...tools)
     if (tools.length === 0) unread.set(key, options)
   }
   return { tools: [...own, ...imported], sources: [...sources.keys()], unread }
 }
 
-/** Those of the config and of the store; a key in both means the config's. */
-async function knownSources(
+/** Sources of the config and of the store. Where both have a key, the config's is used. */
+export async function knownSources(
   configured: Iterable<readonly [string, SourceOptions]>,
   store: Pick<Store, 'sources'> | undefined,
 ): Promise<ReadonlyMap<string, SourceOptions>> {
@@ -72,7 +72,7 @@ interface Projected {
 
 /** The same tools whole, as they would be listed. Sources are made for it, so that their options count, and are asked nothing. */
 export async function projectKnownTools(
-  settings: Pick<Settings, 'sources' | 'tools' | 'folder' | 'calls'>,
+  settings: Pick<Settings, 'sources' | 'tools' | 'folder' | 'calls' | 'openwop'>,
   store: Pick<Store, 'sources' | 'pins'> | undefined,
   clock: Clock,
 ): Promise<Projected> {
@@ -90,7 +90,10 @@ export async function projectKnownTools(
       const accepted = await pins.accepted(key)
       if (accepted.length === 0) unread.push(key)
       const pinned = accepted.filter(({ offered }) => source.wants?.(offered) ?? true)
-      const { tools } = await projectTools(source, pinned, settings.calls)
+      const { tools } = await projectTools(source, pinned, {
+        defaultTimeoutMs: settings.calls.defaultTimeoutMs,
+        vendor: settings.openwop.vendor,
+      })
       imported.push(tools)
     } finally {
       await source.close()
@@ -115,6 +118,7 @@ function toKnown(
   key: string,
   options: SourceOptions,
   { nativeName, local, accepted }: Pin,
+  ownVendor: string,
 ): readonly KnownTool[] {
   if (accepted === undefined) return []
   const toolkit = toolkitOf(key)
@@ -126,12 +130,14 @@ function toKnown(
   const { safetyTier = 'write' } = said.find((policy) => policy.safetyTier !== undefined) ?? {}
   const { scopes = [] } = said.find((policy) => policy.scopes !== undefined) ?? {}
   const { tenants } = said.find((policy) => policy.tenants !== undefined) ?? {}
-  const vendor = options.type === 'command' ? options.vendor : undefined
+  const kind = sourceKind(options)
+  const given = options.type === 'custom' ? undefined : options.vendor
+  const vendor = given ?? (kind === 'host-extension' ? toolkit : ownVendor)
   return [
     {
       parts: { base: `${toolkit}.${local}`, toolkit, name: local, version },
       name: functionNameOf(toolkit, local),
-      catalogId: catalogIdOf(sourceKind(options), { toolkit, nativeName, local, vendor }),
+      catalogId: catalogIdOf(kind, { toolkit, nativeName, local, vendor, safetyTier }),
       ...tagsOf(offered),
       policy: { safetyTier, scopes, ...(tenants === undefined ? {} : { tenants }) },
     },

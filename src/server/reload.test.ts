@@ -13,10 +13,39 @@ import { compareSettings, mergeSettings, type Reloaded, Reloads } from './reload
 const before = testSettings({ dataFolder: '/data' })
 const key = (text: string) => ({ id: 'a', key: new Secret(text), tenant: 'default', scopes: [] })
 
+const ISSUER = {
+  ...{ issuer: 'https://idp.example', audiences: ['collet'], jwksUri: undefined, tenant: 'default' },
+  claims: { tenant: undefined, scopes: undefined, roles: undefined },
+  algorithms: undefined,
+}
+const BUDGET: Settings['budgets'][number] = {
+  ...{ for: 'principal', of: undefined, windowMs: 60_000 },
+  limit: { calls: 1, milliseconds: 1, cost: 1 },
+}
+const TOOLSETS: Settings['toolsets'] = new Map([['crm', { include: ['Crm.*'], exclude: [] }]])
+const WEBHOOK: NonNullable<Settings['webhooks']>[number] = {
+  ...{ name: 'team', url: 'https://chat.example', secret: undefined, format: 'json' },
+  ...{ approver: undefined, events: ['approval.requested'], target: 'team', kinds: new Set() },
+}
+
 /** One change of each section, and the name that a person has for it. */
 const CHANGES: readonly (readonly [name: string, isLive: boolean, changes: Partial<Settings>])[] = [
   ['auth.apiKeys', true, { auth: { ...before.auth, apiKeys: [key('one')] } }],
   ['auth.roles', true, { auth: { ...before.auth, roles: new Map([['viewer', { scopes: ['a:b'] }]]) } }],
+  [
+    'auth.jwt',
+    true,
+    {
+      auth: {
+        ...before.auth,
+        jwt: { secret: new Secret('s'), audiences: [], maxLifetimeSeconds: 900, tenant: 'default' },
+      },
+    },
+  ],
+  ['auth.issuers', true, { auth: { ...before.auth, issuers: [ISSUER] } }],
+  ['budgets', true, { budgets: [BUDGET] }],
+  ['toolsets', true, { toolsets: TOOLSETS }],
+  ['webhooks', true, { webhooks: [WEBHOOK] }],
   ['auth.required', false, { auth: { ...before.auth, required: true } }],
   ['limits.perPrincipal', true, { limits: { ...NO_LIMITS, perPrincipal: { ...UNLIMITED, concurrent: 1 } } }],
   [
@@ -54,6 +83,10 @@ const CHANGES: readonly (readonly [name: string, isLive: boolean, changes: Parti
   ['tools', false, { tools: [sampleTool('Kit.Do@1.0.0', () => 1)] }],
 ]
 
+function onlyChanged(from: object, to: object): object {
+  return Object.fromEntries(Object.entries(to).filter(([name, value]) => Reflect.get(from, name) !== value))
+}
+
 describe('settings that were read again', () => {
   it.each(CHANGES)('%s: is live %s', (name, isLive, changes) => {
     const after = { ...before, ...changes }
@@ -66,9 +99,26 @@ describe('settings that were read again', () => {
     expect(compareSettings(merged, after).needRestart).toEqual(isLive ? [] : [name])
   })
 
+  it('are all taken up in one reload, as far as they may change while calls run', () => {
+    const live = CHANGES.filter(([, isLive]) => isLive)
+    const [auth, limits] = [{ ...before.auth }, { ...before.limits }]
+    let after: Settings = before
+    for (const [, , changes] of live) {
+      Object.assign(auth, changes.auth && onlyChanged(before.auth, changes.auth))
+      Object.assign(limits, changes.limits && onlyChanged(before.limits, changes.limits))
+      after = { ...after, ...changes }
+    }
+    after = { ...after, auth, limits }
+    const names = live.map(([name]) => name)
+    expect(names).toHaveLength(12)
+    expect(compareSettings(before, after).applied.toSorted()).toEqual(names.toSorted())
+    expect(compareSettings(before, after).needRestart).toEqual([])
+    expect(mergeSettings(before, after)).toEqual(after)
+  })
+
   it('are compared in every section', () => {
     const compared = new Set(CHANGES.flatMap(([, , changes]) => Object.keys(changes)))
-    const given = ['folder', 'masterKey', 'budgets']
+    const given = ['folder', 'masterKey']
     expect(Object.keys(before).filter((name) => !compared.has(name) && !given.includes(name))).toEqual([])
   })
 

@@ -3,8 +3,14 @@ import { isIPv4 } from 'node:net'
 import { type Credentials, findWeakCredentials } from '#auth/api-keys'
 import type { Settings } from '#config/settings'
 import { isImported } from '#config/to-settings'
+import { providerLines } from '#core/credentials/provider-lines'
 import type { KeyStore } from '#core/ports/key-store'
+import { ANONYMOUS, LOCAL_CALLER, type Principal } from '#core/principal'
+import type { BrokerObstacle } from '#core/runtime'
+import type { Tool } from '#core/tool'
 import { idleSelector, NO_TOOLSETS, TOOLSET_PREFIX } from '#core/tools/toolsets'
+import { kindOf, parseAddress } from '#egress/addresses'
+import { consentObstacle } from '#oauth/broker'
 import { parseStoreUrl } from '#store/stores'
 
 /** Rule 3: a name that was ended in the store is not given again by the configuration either. */
@@ -24,7 +30,7 @@ export async function checkPrincipals(
 export interface Exposure {
   readonly tools: Settings['tools']
   readonly auth: Credentials & Pick<Settings['auth'], 'issuers' | 'required'>
-  readonly server: Pick<Settings['server'], 'host'>
+  readonly server: Pick<Settings['server'], 'host' | 'publicUrl'>
   readonly sources?: Iterable<readonly [string, { readonly type: string }]>
 }
 
@@ -55,7 +61,10 @@ export function checkExposure(settings: Exposure, allowAnonymous: boolean): read
   const { auth, server } = settings
   const isOpen = !needsCredential(auth)
   const weak = findWeakCredentials(auth)
-  const warnings = [...(isOpen ? findUnreachableTools(settings) : []), ...findUnknownTools(settings)]
+  const warnings = [
+    ...(isOpen ? [...findUnreachableTools(settings), ...findOpenAddress(server, allowAnonymous)] : []),
+    ...findUnknownTools(settings),
+  ]
   if (isLoopback(server.host)) return [...weak.map(lackingCredential), ...warnings]
   if (weak.length > 0) throw new StartRefused(weak.join('\n'))
   if (!isOpen) return warnings
@@ -68,8 +77,15 @@ export function checkExposure(settings: Exposure, allowAnonymous: boolean): read
   )
 }
 
+interface AuthParts {
+  readonly apiKeys: readonly unknown[]
+  readonly jwt?: unknown
+  readonly issuers?: readonly unknown[] | undefined
+  readonly required?: boolean | undefined
+}
+
 /** Whether the configuration alone lets in nobody without a credential. */
-export function needsCredential({ apiKeys, jwt, issuers = [], required = false }: Exposure['auth']): boolean {
+export function needsCredential({ apiKeys, jwt, issuers = [], required = false }: AuthParts): boolean {
   return required || apiKeys.length > 0 || jwt !== undefined || issuers.length > 0
 }
 
@@ -95,6 +111,13 @@ function findUnreachableTools(settings: Exposure): readonly ExposureWarning[] {
   return [lackingCredential(text)]
 }
 
+/** A server that a proxy publishes refuses the proxy's requests while there is no credential. */
+function findOpenAddress(server: Exposure['server'], allowAnonymous: boolean): readonly ExposureWarning[] {
+  if (allowAnonymous || isOwnMachine(server)) return []
+  const text = `server.publicUrl is ${server.publicUrl}, and there are no credentials: requests that come through a proxy will be refused. Make a key with collet keys create, or let everyone in with --allow-anonymous.`
+  return [lackingCredential(text)]
+}
+
 function lackingCredential(text: string): ExposureWarning {
   return { text, advice: CREDENTIALS }
 }
@@ -112,7 +135,73 @@ export function isLoopback(host: string): boolean {
   )
 }
 
+interface ServerPlace {
+  readonly host: string
+  readonly publicUrl?: string | undefined
+}
+
 /** Whether nobody beyond this machine is meant to reach the server: it listens here, and no proxy publishes it. */
-export function isOwnMachine({ host, publicUrl }: Settings['server']): boolean {
+export function isOwnMachine({ host, publicUrl }: ServerPlace): boolean {
   return isLoopback(host) && (publicUrl === undefined || isLoopback(new URL(publicUrl).hostname))
+}
+
+/** Whether people can be sent to a provider: they sign in, this is their own machine, or the config lets anyone consent (rule 25). */
+export function canBindConsents({ oauth, server }: Pick<Settings, 'oauth' | 'server'>): boolean {
+  return oauth.signIn !== undefined || isOwnMachine(server) || oauth.allowUnboundConsent
+}
+
+/** Why people cannot be asked for these scopes, as far as the config alone says. */
+export function obstacleIn(
+  settings: Pick<Settings, 'oauth' | 'server'>,
+  provider: string,
+  scopes: readonly string[],
+): BrokerObstacle | undefined {
+  const { providers } = settings.oauth
+  const found = Object.hasOwn(providers, provider) ? providers[provider] : undefined
+  return consentObstacle(found, scopes, canBindConsents(settings))
+}
+
+/** Who would call without a credential; `undefined` where every caller needs one. */
+export async function openCallerIn(
+  { auth, server }: { readonly auth: AuthParts; readonly server: ServerPlace },
+  keys: Pick<KeyStore, 'epoch'> | undefined,
+): Promise<Principal | undefined> {
+  if (needsCredential(auth) || (keys !== undefined && (await keys.epoch()) > 0)) return undefined
+  return isOwnMachine(server) ? LOCAL_CALLER : ANONYMOUS
+}
+
+/** Tools that need an authorization of a provider that the config does not have, with the lines that add it. */
+export function findAbsentProviders(
+  { providers }: { readonly providers: Readonly<Record<string, unknown>> },
+  tools: readonly Pick<Tool, 'parts' | 'requirements'>[],
+): readonly { readonly text: string; readonly lines: readonly string[] }[] {
+  const absent = new Map<string, Set<string>>()
+  for (const { parts, requirements } of tools)
+    for (const { id } of requirements?.authorization ?? [])
+      if (!Object.hasOwn(providers, id)) absent.set(id, (absent.get(id) ?? new Set()).add(parts.base))
+  return [...absent].map(([id, bases]) => ({
+    text: `${[...bases].join(', ')} ${bases.size === 1 ? 'needs' : 'need'} ${id}, and the config has no oauth.providers.${id}: users cannot be asked for access, and callers have to send a token.`,
+    lines: providerLines(id),
+  }))
+}
+
+/** One line for each; an author at work gets the lines of the config too. */
+export function providerWarnings(
+  oauth: Pick<Settings['oauth'], 'providers'>,
+  tools: readonly Tool[],
+  isDeveloping: boolean,
+): readonly string[] {
+  return findAbsentProviders(oauth, tools).map(({ text, lines }) =>
+    isDeveloping ? [text, ...lines].join('\n  ') : `${text} collet doctor shows the lines to add.`,
+  )
+}
+
+/** Names and addresses that only this machine or this network can reach. */
+export function isPrivateHost(hostname: string): boolean {
+  const host = hostname.replace(/^\[|\]$/g, '')
+  const address = parseAddress(host)
+  if (address !== undefined) return kindOf(address) !== 'global'
+  return (
+    host === 'localhost' || !host.includes('.') || /\.(?:local|localhost|internal|lan|home|test)$/.test(host)
+  )
 }

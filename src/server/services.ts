@@ -7,15 +7,17 @@ import type { LimitName } from '#core/limits/settings'
 import type { MaybePromise, RetentionPolicy, Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
+import type { Secret } from '#core/secret'
 import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
 import { NO_TOOLSETS } from '#core/tools/toolsets'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import { OAuthBroker } from '#oauth/broker'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
+import { RejectionLog } from '#server/telemetry/rejections'
 import { openStore } from '#store/stores'
 import { isSame } from './reload.ts'
-import { isOwnMachine } from './safety.ts'
+import { canBindConsents, isOwnMachine } from './safety.ts'
 import { configuredHosts, type OpenSources, openSources } from './sources.ts'
 import { startOutbox } from './webhooks/outbox.ts'
 
@@ -26,6 +28,9 @@ const SESSION_ID_BYTES = 24
 /** A writer who changed the database past the server: nobody knows who, and all tenants are in it. */
 const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
 
+/** Values by the ids that tools declare. */
+export type LentSecrets = ReadonlyMap<string, Secret>
+
 interface ServicesOptions {
   readonly clock: Clock
   readonly log: Logger
@@ -35,6 +40,8 @@ interface ServicesOptions {
   consoleUrl?(): string | undefined
   /** The same for approvals, where their pages are served elsewhere. */
   approvalsUrl?(): MaybePromise<string>
+  /** Port of the listener to be; absent or 0 = none, or chosen by the system. */
+  readonly port?: number
   /** What this process listens on: no tool may reach it (rule 33). */
   ownListeners?(): readonly Listener[]
   onCommit(changes: number, durationMs: number): void
@@ -43,6 +50,8 @@ interface ServicesOptions {
   readonly catalogChanges?: CatalogChanges
   /** What callers hear of an exception; default nothing. */
   readonly explainThrown?: (thrown: unknown) => string
+  /** Secrets that the person at this machine lends to their own calls, by id. */
+  readonly lentSecrets?: LentSecrets
   /** The way to replicas that hold sessions. */
   readonly hop?: Hop
 }
@@ -57,6 +66,8 @@ export interface Services {
   readonly sources: OpenSources
   /** Writes a refusal to the audit stream (rule 30a). */
   readonly noteDenial: NoteDenial
+  /** Counts rejected requests in the store. */
+  readonly rejections: RejectionLog
   /** Other settings from now on, where they may change while calls run. */
   govern(next: Settings): Promise<void>
   /** Lets running calls finish for `graceMs`, cancels the rest, closes the store. */
@@ -88,6 +99,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     oldMasterKey: settings.oldMasterKey,
     mode: 'server',
     migrates: settings.migrates,
+    port: options.port,
     onCommit: options.onCommit,
     onForeign: (row, table) => {
       log.error({ row }, 'a stored row was changed by someone without the key, and is refused')
@@ -101,7 +113,8 @@ export async function openServices(settings: Settings, options: ServicesOptions)
   const denials = createDenialLog({ store, clock, log })
   const load = startLoadWatch(clock)
   const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
-  const gateway = openGateway({
+  const rejections = new RejectionLog({ store: store.rejections, clock, log })
+  const opened = openGateway({
     registry,
     store,
     clock,
@@ -128,6 +141,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     explainThrown: options.explainThrown,
     catalogChanges,
   })
+  const gateway = lendSecrets(opened, options.lentSecrets)
   const sources = openSources(settings, {
     ...{ registry, store, clock, log },
     ownListeners: () => options.ownListeners?.() ?? [],
@@ -157,6 +171,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     fetch: configuredFetch,
     broker,
     noteDenial: denials.note,
+    rejections,
     async govern(next) {
       const { approvals, limits, budgets, calls } = next
       const hosts = configuredHosts(next)
@@ -179,10 +194,26 @@ export async function openServices(settings: Settings, options: ServicesOptions)
       await gateway.drain(graceMs)
       await sources.sources.close()
       await denials.close()
+      await rejections.close()
       await guardedFetch.close()
       for (const way of [...earlier, toConfigured]) await way.close()
       await store.close()
     },
+  }
+}
+
+/**
+ * The same gateway, where calls of the person at this machine bring these secrets along. What the caller sends wins, and
+ * like everything that a caller sends they reach only tools that declare them and are never stored.
+ */
+function lendSecrets(gateway: RunningGateway, lent: LentSecrets | undefined): RunningGateway {
+  if (lent === undefined || lent.size === 0) return gateway
+  return {
+    ...gateway,
+    call: (principal, request) =>
+      principal.isLocal === true
+        ? gateway.call(principal, { ...request, secrets: new Map([...lent, ...request.secrets]) })
+        : gateway.call(principal, request),
   }
 }
 
@@ -223,11 +254,10 @@ export function startLoadWatch(clock: Clock): LoadWatch {
 
 /** The providers of the config. Nobody is asked for consent where it could be given for another user unseen (rule 25). */
 export function createBroker(
-  { oauth, server }: Pick<Settings, 'oauth' | 'server'>,
+  settings: Pick<Settings, 'oauth' | 'server'>,
   parts: { readonly fetch: typeof fetch; readonly clock: Clock; readonly log: Logger },
 ): OAuthBroker {
-  const canBind = oauth.signIn !== undefined || isOwnMachine(server) || oauth.allowUnboundConsent
-  return new OAuthBroker({ settings: oauth, canBind, ...parts })
+  return new OAuthBroker({ settings: settings.oauth, canBind: canBindConsents(settings), ...parts })
 }
 
 /** What an operator should know about who may consent. */

@@ -23,7 +23,7 @@ const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
 interface OpenSourcesOptions {
   readonly registry: LiveRegistry
-  readonly store: Pick<Store, 'pins' | 'sources'>
+  readonly store: Pick<Store, 'digest' | 'pins' | 'sources'>
   readonly clock: Clock
   readonly log: Logger
   ownListeners(): readonly Listener[]
@@ -64,7 +64,10 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
     ...{ registry, pins, clock, log },
     own: { tools: settings.tools, toolkits: settings.toolkits },
     project: (source, pinned) =>
-      projectTools(source, pinned, { defaultTimeoutMs: settings.calls.defaultTimeoutMs }),
+      projectTools(source, pinned, {
+        defaultTimeoutMs: settings.calls.defaultTimeoutMs,
+        vendor: settings.openwop.vendor,
+      }),
     // Together: one round trip, where the database is far away.
     epoch: async () => (await Promise.all([store.sources.epoch(), store.pins.epoch()])).join(' '),
     wanted: async () => {
@@ -134,6 +137,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
       clock,
       log: boundLogger(log, { source: key }),
       folder: settings.folder,
+      digest: (text) => store.digest(text),
       ...(settings.variables === undefined ? {} : { environment: settings.variables() }),
     })
     const closing = closingWith(redactSource(opened, source), async () => {
@@ -191,11 +195,14 @@ function ofOptions(options: SourceOptions): readonly SourceOverride[] {
   return [
     ...Object.entries(tools).map(([name, { approval, scopes, tenants }]): SourceOverride => {
       const asks = approval !== undefined && approval !== 'never'
+      const hasScopes = scopes !== undefined && scopes.length > 0
+      const rule = asks ? 'approval' : hasScopes ? 'scope' : tenants === undefined ? undefined : 'tenant'
       return {
         where: `tools.${name}`,
         name,
         of: 'native names',
-        guards: asks || tenants !== undefined || (scopes !== undefined && scopes.length > 0),
+        guards: rule !== undefined,
+        ...(rule === undefined ? {} : { rule: `${rule} rule` }),
       }
     }),
     ...include.map((name): SourceOverride => ({ where: 'include', name, of: 'patterns', guards: false })),

@@ -1,8 +1,10 @@
 import { sep } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { type Authenticator, createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
 import { portOf, startTokenFileIn } from '#config/to-settings'
+import { recordOf } from '#core/calls/look-up'
 import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
@@ -33,8 +35,10 @@ import {
   createMetricsRoute,
   type ShownMetrics,
 } from '#server/telemetry/metrics'
-import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
+import { auditCredentials, auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
+import { countRejections } from '#server/telemetry/rejections'
 import { createSpanExporter } from '#server/telemetry/tracing'
+import { unencryptedWarning } from '#store/postgres/address'
 import { keepOutOfGit } from '#store/stores'
 import { createApprovalLinks } from './approvals/links.ts'
 import { createApprovalPages } from './approvals/pages.ts'
@@ -49,7 +53,7 @@ import {
   type Reloaded,
   Reloads,
 } from './reload.ts'
-import { createResourceMetadata } from './resource-metadata.ts'
+import { createNoOAuthRoutes, createResourceMetadata } from './resource-metadata.ts'
 import {
   asKeyed,
   checkExposure,
@@ -57,9 +61,11 @@ import {
   isLoopback,
   isOwnMachine,
   mayHoldKeys,
+  providerWarnings,
   StartRefused,
 } from './safety.ts'
-import { findConsentWarnings, openServices, type Services } from './services.ts'
+import { type CanHold, findScopeHolders } from './scope-holders.ts'
+import { findConsentWarnings, type LentSecrets, openServices, type Services } from './services.ts'
 import { createStartPage } from './start-page.ts'
 import { enterToolset } from './toolsets.ts'
 import { VERSION } from './version.ts'
@@ -82,7 +88,7 @@ export interface StartOptions {
   /** Present when this process is one of several workers that are one server. */
   readonly worker?: WorkerShare
   /** Present when the author of the tools is the one who calls them, on this machine: callers hear what tools throw. */
-  readonly developing?: { readonly folder: string }
+  readonly developing?: { readonly folder: string; readonly secrets: LentSecrets }
   /** Where the built console is; default in this package. */
   readonly consoleFolder?: string
   /** What a conformance suite drives besides the product; only tests have it. */
@@ -121,8 +127,13 @@ export interface RunningServer {
   readonly routes: readonly Pick<ServerRoute, 'method' | 'path'>[]
   /** Weak credentials and the like: fine on loopback, worth a line. */
   readonly warnings: readonly string[]
-  /** How many tools there are now, and where those that were not written as code come from. */
-  counts(): { readonly tools: number; readonly sources: number }
+  /** Whether callers need a credential. */
+  readonly isKeyed: boolean
+  counts(): ServedCounts
+  /** Waits until a source was read for the first time, or could not be; absent when there is none with this key. */
+  sourceRead(key: string): Promise<SourceView | undefined>
+  /** Calls the listener when a source that is added from now on was read for the first time, or could not be. */
+  onSourceAdded(listener: (source: SourceView) => void): void
   isReady(): boolean
   /** Answers a request that came in elsewhere. */
   handle: HttpApp['handle']
@@ -130,10 +141,24 @@ export interface RunningServer {
   reload(next: Settings): Promise<Reloaded>
   /** The same with what the config says now. */
   readAgain(): Promise<Reloaded>
+  /** Reports 503 at `/health` so that load balancers look elsewhere, and still takes calls; resolves after `server.drainMs`. */
+  announceStop(): Promise<void>
   /** Answers but takes no new calls, so that a load balancer looks elsewhere; resolves when none runs any more. */
   drain(): Promise<void>
   /** Takes no new calls, lets running ones finish for the grace time, cancels the rest, closes everything. */
   close(): Promise<void>
+}
+
+/** What is served now. */
+export interface ServedCounts {
+  /** Tools for callers with scopes that no caller can hold, as known at the start. */
+  readonly closed?: number | undefined
+  /** Several versions of one tool count once. */
+  readonly tools: number
+  readonly versions: number
+  readonly sources: number
+  /** Keys of sources that nothing is known of yet, because their first reading is under way. */
+  readonly starting: readonly string[]
 }
 
 /** Puts the house together: store, calls, protocols, HTTP. Everything opened here is closed by `close`. */
@@ -163,6 +188,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       publicUrl,
       consoleUrl,
       ownListeners: () => listeners,
+      port: options.mountedAt === undefined ? settings.server.port : 0,
       onCommit: metrics.groupCommitted,
       onLimitRefused: metrics.limitRefused,
       onAmbiguous: metrics.callsCut,
@@ -187,15 +213,21 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       closing.push(replicas.close)
       listeners.push(replicas)
     }
+    // With --allow-anonymous a proxy may bring in callers from elsewhere.
+    const isPrivate = !allowAnonymous && options.mountedAt === undefined && isOwnMachine(settings.server)
     const openAuthenticator = ({ auth }: Pick<Settings, 'auth'>) =>
-      createAuthenticator(auth, clock, { store, fetch: services.fetch, log })
+      createAuthenticator(auth, clock, { store, fetch: services.fetch, log, isPrivate })
     let live = settings
     let currentAuthenticator = openAuthenticator(settings)
     const authenticator: Authenticator = {
       get isConfigured() {
         return currentAuthenticator.isConfigured
       },
+      get openCaller() {
+        return currentAuthenticator.openCaller
+      },
       authenticate: (headers) => currentAuthenticator.authenticate(headers),
+      callerNamed: (owner) => currentAuthenticator.callerNamed(owner),
       refresh: () => currentAuthenticator.refresh(),
       close: () => currentAuthenticator.close(),
     }
@@ -238,11 +270,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const exposure = authenticator.isConfigured ? asKeyed(settings) : settings
     const warnings = [
       ...checkExposure(exposure, allowAnonymous).map(({ text }) => text),
+      ...[unencryptedWarning(settings.store)].filter((text) => text !== undefined),
       ...findConsentWarnings(settings),
+      ...providerWarnings(settings.oauth, services.registry.tools, options.developing !== undefined),
       ...(!store.isShared && (await store.hasOtherWriters()) ? [FILE_IN_USE] : []),
     ]
     await checkPrincipals(settings.auth, store.keys)
-    const idleNames = await watchIdleNames(services, () => live, log)
+    const canHold = await findScopeHolders(settings.auth, store.keys, clock.nowMs())
+    const idleNames = await watchIdleNames(services, () => live, { log, clock })
     const { worker } = options
     const shownMetrics = worker?.gatherMetrics(metrics) ?? metrics
     const startToken = createStartToken(worker?.startToken)
@@ -250,20 +285,22 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const endpoint = settings.otlpEndpoint
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
     if (spans !== undefined) closing.push(spans.close)
-    const observed = observeCalls(auditHidden(gateway, noteDenial), {
-      ...{ metrics, clock },
-      tellCall: log.tellCall,
+    const counted = countRejections(auditHidden(gateway, noteDenial), services.rejections)
+    const observed = observeCalls(counted, {
+      ...{ metrics, clock, tellCall: log.tellCall },
+      recordOf: (principal, callId) => recordOf(store, principal, callId),
       tellsWhy: options.developing !== undefined,
     })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
     const callFeed = new CallFeed({ store, clock })
-    const issuers = () => (live.auth.issuers ?? []).map(({ issuer }) => issuer)
+    const issuers = () => live.auth.issuers ?? []
     const metadata = issuers().length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const trips = new RoundTrips({ store, clock, publicUrl })
     const consents = new ConsentFlow({
       ...{ store, broker, trips, clock, log, publicUrl },
       runs: gateway.consents,
       settings: settings.oauth,
+      hasLocalCaller: () => authenticator.openCaller?.isLocal === true,
     })
     const signIn = new ApproverSignIn({ store, broker, trips, log, settings: settings.oauth })
     const links = createApprovalLinks({
@@ -273,6 +310,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const webConsole = createConsole({
       ...{ settings, store, authenticator, startToken, broker, clock, log, publicUrl },
       folder: options.consoleFolder,
+      hasLinks: isOwnMachine(settings.server) && (authenticator.isConfigured || !allowAnonymous),
     })
     const { sessions, startLinks } = webConsole
     hasConsole = webConsole.isServed
@@ -281,9 +319,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       serverVersion: VERSION,
       isClosed: authenticator.isConfigured,
       metadataUrl: metadata?.urlFor,
-      askForConsent: (challenge, request) => consents.open(challenge, request),
+      consents,
       opentool: options.opentool,
-      ownApi: async () => (await import('./admin/openapi.json', { with: { type: 'json' } })).default,
       onUnknownTool: auditRead(gateway, noteDenial),
     }
     const protocols: readonly ServedProtocol[] = await Promise.all(
@@ -308,7 +345,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         {
           ...{ clock, publicUrl, consoleUrl },
           canSignIn: signIn.isConfigured,
-          isKeyed: () => authenticator.isConfigured,
+          openCaller: () => authenticator.openCaller,
           onUnknownTool: auditRead(gateway, noteDenial),
         },
         access,
@@ -317,8 +354,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         {
           ...{ feed: callFeed, clock, enter: gateway.enterWaiting },
           baseOf: (name) => services.registry.find(name)?.parts.base,
-          present: (headers) =>
-            sessions.present({ headers, isForOperators: true, isClosed: authenticator.isConfigured }),
+          present: (headers) => sessions.present({ headers }),
         },
         access,
       ),
@@ -326,7 +362,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         { readEverywhere: async () => await requireReloads(reloads).readEverywhere(), log },
         access,
       ),
-      ...(metadata?.routes ?? []),
+      ...(metadata?.routes ?? createNoOAuthRoutes({ isKeyed: () => authenticator.isConfigured })),
       ...webConsole.routes,
       createStartPage({
         ...{ settings, publicUrl },
@@ -346,16 +382,15 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       authenticator,
       sessions,
       settings: settings.server,
-      log,
-      metrics,
-      clock,
-      spans,
+      ...{ log, metrics, clock, spans },
       enter: (principal, toolset) => enterToolset(services.registry, principal, toolset),
+      onUnauthenticated: auditCredentials(noteDenial),
       challengeFor: metadata?.challengeFor,
       mostBodyBytes: settings.limits.total.bodyBytes,
       sharing: worker?.sharing,
       certificate,
       admit: admit === undefined ? undefined : (client) => refuseUnlessAdmitted(admit(client)),
+      refusesForwarded: () => !allowAnonymous && !authenticator.isConfigured,
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
@@ -387,14 +422,19 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       signInUrl: startLinks?.make(),
       routes: routes.map(({ method, path }) => ({ method, path })),
       warnings: [...warnings, ...idleOf(services.sources.sources.status()), ...idleNames],
-      counts: () => ({
-        tools: services.registry.tools.length,
-        sources: services.sources.sources.status().length,
-      }),
+      isKeyed: authenticator.isConfigured,
+      counts: () => countServed(services, canHold),
+      sourceRead: (key) => services.sources.sources.firstReading(key),
+      onSourceAdded: (listener) => services.sources.sources.onAdded(listener),
       isReady: gateway.isReady,
       handle: app.handle,
       reload,
       readAgain: async () => await requireReloads(reloads).readHere(),
+      async announceStop() {
+        gateway.announceStop()
+        app.retire()
+        await setTimeout(settings.server.drainMs ?? 0)
+      },
       drain: () => gateway.drain(graceMs),
       close,
     }
@@ -404,14 +444,29 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   }
 }
 
+function countServed({ registry, sources: { sources } }: Services, canHold: CanHold): ServedCounts {
+  const known = sources.status()
+  return {
+    tools: new Set(registry.tools.map(({ parts }) => parts.base)).size,
+    versions: registry.tools.length,
+    closed: new Set(
+      registry.tools.flatMap(({ parts, policy }) => (policy.scopes.every(canHold) ? [] : parts.base)),
+    ).size,
+    sources: known.length,
+    starting: known
+      .filter(({ state, tools, readAtMs }) => state === 'starting' && tools === 0 && readAtMs === undefined)
+      .map(({ key }) => key),
+  }
+}
+
 /** Paths are shown as the author sees them. Never beyond this machine: what a tool throws may hold what nobody else should read. */
 function explanations(
   { server: { host } }: Settings,
   { developing }: StartOptions,
-): { explainThrown?: (thrown: unknown) => string } {
+): { explainThrown?: (thrown: unknown) => string; lentSecrets?: LentSecrets } {
   if (developing === undefined || !isLoopback(host)) return {}
-  const folder = `${developing.folder}${sep}`
-  return { explainThrown: (thrown) => explainThrown(thrown).replaceAll(folder, '') }
+  const [folder, lentSecrets] = [`${developing.folder}${sep}`, developing.secrets]
+  return { lentSecrets, explainThrown: (thrown) => explainThrown(thrown).replaceAll(folder, '') }
 }
 
 function requireReloads(reloads: Reloads | undefined): Reloads {

@@ -12,6 +12,7 @@ import { StdioServer } from '#protocols/mcp/stdio'
 import { parseJsonBody } from '#server/http/read-body'
 import { createLog, type ServerLog } from '#server/telemetry/log'
 import { auditHidden, createDenialLog } from '#server/telemetry/observe'
+import { countRejections } from '#server/telemetry/rejections'
 import type { LocalPages } from './approvals/local-pages.ts'
 import { StartRefused } from './safety.ts'
 import { openServices } from './services.ts'
@@ -72,7 +73,11 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
   })
   const { gateway } = services
   const { store } = gateway
-  const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: services.fetch, log })
+  const authenticator = createAuthenticator(settings.auth, clock, {
+    ...{ store, fetch: services.fetch, log },
+    // The caller is the program that started this process.
+    isPrivate: true,
+  })
   const denials = createDenialLog({ store, clock, log })
   const authenticate = (): MaybePromise<Principal> =>
     authenticator.authenticate(
@@ -102,7 +107,7 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
   const server = new StdioServer(
     mcpServices(settings.mcp, {
       ...{ store, clock, log },
-      gateway: auditHidden(gateway, denials.note),
+      gateway: countRejections(auditHidden(gateway, denials.note), services.rejections),
       serverVersion: VERSION,
     }),
     {

@@ -22,6 +22,7 @@ export const SERVER_SCOPES = [
   'admin:sources',
   'admin:webhooks',
   'approvals:override',
+  'approvals:read',
   'approvals:respond',
   'audit:read',
   'calls:read',
@@ -128,15 +129,33 @@ export function requireServerScope(principal: Principal, scope: ServerScope, acc
   throw fault('not_authorized', 'This concerns the whole server, and this credential is for one tenant.')
 }
 
-/** A route of operators: it has its own authentication, and refuses in plain words. */
+/** A route of operators: it has its own authentication, refuses in plain words, and no cache keeps its answers. */
 export function adminRoute(
   { authenticate }: Pick<OperatorAccess, 'authenticate'>,
   method: 'GET' | 'POST' | 'DELETE',
   path: string,
   handle: (request: HttpRequest) => Promise<HttpReply>,
 ): ServerRoute {
-  const body = method === 'POST' ? 'json' : 'never'
-  return { access: 'authenticated', authenticate, refuse: refuseWithMessage, method, path, body, handle }
+  return {
+    ...{ access: 'authenticated', authenticate, method, path },
+    body: method === 'POST' ? 'json' : 'never',
+    refuse: (...refused) => unstored(refuseWithMessage(...refused)),
+    async handle(request) {
+      if (holdsNul(request.body)) throw badRequest('A text in the body holds the character NUL.')
+      return unstored(await handle(request))
+    },
+  }
+}
+
+function unstored(reply: HttpReply): HttpReply {
+  return { ...reply, headers: { ...NO_STORE, ...reply.headers } }
+}
+
+/** No store keeps such a text, so it is refused before anything is done. Bodies are at most 100 levels deep. */
+function holdsNul(value: JsonValue | undefined): boolean {
+  if (typeof value === 'string') return value.includes('\0')
+  if (typeof value !== 'object' || value === null) return false
+  return Object.entries(value).some(([name, member]) => name.includes('\0') || holdsNul(member))
 }
 
 /** A request that a route of operators cannot read. */

@@ -1,10 +1,17 @@
-import type { Approvals, Approver, Decision, DecisionResult } from '#core/approvals/approvals'
+import {
+  type Approvals,
+  type Approver,
+  type Decision,
+  type DecisionResult,
+  RESPOND_SCOPE,
+} from '#core/approvals/approvals'
 import type { ApprovalView, AskedDefinition } from '#core/approvals/decisions'
 import { fault, type ToolError } from '#core/errors'
 import { definitionDiff } from '#core/imports/definition-diff'
 import type { Difference } from '#core/imports/schema-diff'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
+import { coversScope } from '#core/principal'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
@@ -29,23 +36,37 @@ export function createApprovalRoutes(
 ): readonly ServerRoute[] {
   const { approvals } = options
   const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
-    const approver = checkApprover(approvals, approverOf(principal))
+    const approver = checkReader(approvals, approverOf(principal))
     const found = await approvals.list(approver, readFilter(query))
-    const render = options.listsInput === true ? renderApproval : renderInList
+    const render = !maySeeInput(approver)
+      ? renderForReader
+      : options.listsInput === true
+        ? renderApproval
+        : renderInList
     const rows = found.map((approval) => ({
       ...render(approvals.view(approval)),
       hindrance: approvals.hindrance(approver, approval) ?? null,
     }))
     return jsonReply(200, { approvals: rows }, FRESH)
   }
+  /** Whether a link may do more than show: where it needs a sign-in, there has to be one (rule 23). */
+  const mayLinkDecide = (approval: ApprovalRecord): boolean =>
+    !approvals.needsSignIn(approval) || options.canSignIn
   /** Whole, for the one who asks. */
   const shownTo = ({ principal }: HttpRequest, approval: ApprovalRecord): HttpReply => {
     const view = approvals.view(approval)
-    const hindrance = approvals.hindrance(approverOf(principal), approval) ?? null
-    return jsonReply(200, { approval: { ...renderApproval(view), hindrance, ...termsOf(view) } }, FRESH)
+    const approver = approverOf(principal)
+    const hindrance = approvals.hindrance(approver, approval) ?? null
+    const render = maySeeInput(approver) ? renderApproval : renderForReader
+    const terms = { ...termsOf(view), link_may_decide: mayLinkDecide(approval) }
+    return jsonReply(200, { approval: { ...render(view), hindrance, ...terms } }, FRESH)
   }
-  const show = async (request: HttpRequest): Promise<HttpReply> =>
-    shownTo(request, await findApproval(approvals, request))
+  const show = async (request: HttpRequest): Promise<HttpReply> => {
+    const reader = checkReader(approvals, approverOf(request.principal))
+    const found = await approvals.find(reader, request.params.id ?? '')
+    if (found === undefined) throw refusalOf('not_found')
+    return shownTo(request, found)
+  }
   const decide =
     (verb: 'approve' | 'reject') =>
     async (request: HttpRequest): Promise<HttpReply> => {
@@ -58,8 +79,8 @@ export function createApprovalRoutes(
     const asked = readLinkRequest(request.body)
     const found = await findApproval(approvals, request)
     const isBound = approvals.needsSignIn(found)
-    const power = isBound && !options.canSignIn ? 'inspect' : asked.power
-    const made = approvals.mint(approverOf(request.principal), found, { ...asked, power })
+    const power = mayLinkDecide(found) ? asked.power : 'inspect'
+    const made = await approvals.mint(approverOf(request.principal), found, { ...asked, power })
     if (made.kind === 'forbidden') throw lacksScope(made.scope)
     if (made.kind !== 'minted') throw refusalOf(made.kind)
     const answer = {
@@ -93,9 +114,22 @@ export interface RenderedLink {
   readonly needs_sign_in: boolean
 }
 
-/** Throws what an approver lacks to look at questions at all. */
+/** Throws what an approver lacks to decide at all. */
 export function checkApprover(approvals: Approvals, approver: Approver): Approver {
-  const lacks = approvals.lacks(approver)
+  return allowed(approver, approvals.lacks(approver))
+}
+
+/** Throws what a reader lacks to see approvals. */
+function checkReader(approvals: Approvals, reader: Approver): Approver {
+  return allowed(reader, approvals.lacksToRead(reader))
+}
+
+/** The input is for those who decide about it; everyone else asks for it with the call, which journals that they looked. */
+function maySeeInput({ scopes }: Approver): boolean {
+  return coversScope(scopes, RESPOND_SCOPE)
+}
+
+function allowed(approver: Approver, lacks: ReturnType<Approvals['lacks']>): Approver {
   if (lacks?.kind === 'forbidden') throw lacksScope(lacks.scope)
   if (lacks !== undefined) throw refusalOf(lacks.kind)
   return approver
@@ -225,6 +259,11 @@ export type RenderedApproval = ReturnType<typeof renderInList> & {
 /** A question as operators see it: ids, what the tool does, a summary of the input, and all of it. */
 export function renderApproval(view: ApprovalView) {
   return { ...renderInList(view), description: view.description ?? null, input: view.input }
+}
+
+/** Who asked, who decided, when and why, without the input. */
+function renderForReader(view: ApprovalView) {
+  return { ...renderInList(view), summary: null, description: view.description ?? null }
 }
 
 /** What else there is to know before a yes: why it is asked for, which credentials it covers, and what has changed since. */

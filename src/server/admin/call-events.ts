@@ -137,12 +137,13 @@ function idLine(id: string | undefined): string {
 /** A call that changed, as readers get it. */
 export type RenderedChange = ReturnType<typeof renderChange>
 
-function renderChange({ call, events, code }: ChangedCall) {
+function renderChange({ call, events, code, by }: ChangedCall) {
   const { createdAtMs, finishedAtMs } = call
   return {
     record: call.record,
     tenant: call.tenant,
     principal: call.principal,
+    ...(by === undefined ? {} : { by }),
     tool: call.tool,
     safety_tier: call.tier,
     state: call.state,

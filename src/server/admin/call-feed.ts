@@ -20,6 +20,8 @@ export interface ChangedCall {
   /** What happened to it since readers were last told. */
   readonly events: readonly CallChange['type'][]
   readonly code: ErrorCode | undefined
+  /** The operator who ran it under the principal's name; absent also where these events do not tell. */
+  readonly by?: string
 }
 
 /** What a reader is told at once. */
@@ -142,7 +144,7 @@ export class CallFeed {
       const call = found.get(record)
       return call === undefined
         ? []
-        : [{ call, events: own.map(({ type }) => type), code: codeOf(call, own) }]
+        : [{ call, events: own.map(({ type }) => type), code: codeOf(call, own), ...operatorIn(own) }]
     })
   }
 
@@ -305,6 +307,15 @@ const UNCHANGED: ReadonlySet<JournalEvent['type']> = new Set(['call.shown', 'cal
 
 function isChange(event: JournalEvent): event is CallChange {
   return 'record' in event && !UNCHANGED.has(event.type)
+}
+
+function operatorIn(events: readonly CallChange[]): { readonly by?: string } {
+  for (const event of events) {
+    const tells =
+      event.type === 'call.claimed' || event.type === 'call.parked' || event.type === 'call.succeeded'
+    if (tells && event.by !== undefined) return { by: event.by }
+  }
+  return {}
 }
 
 /** The states that a call was in before an event, where it was in one. */

@@ -11,10 +11,14 @@ const LONGEST_TOOL = 300
 /** The states in which a call did not do what was asked. */
 export const ERRORS: readonly CallState[] = ['failed', 'released', 'ambiguous']
 
-/** What may stand for states: each of them, and a word for all that went wrong. */
+/** Names requests that were rejected. No call has this state: they are counted, not recorded (`rejections.ts`). */
+export const REJECTED = 'rejected'
+
+/** Words of `state`: each state, `error` for all that went wrong, and `rejected`. */
 export const STATE_WORDS: ReadonlyMap<string, readonly CallState[]> = new Map([
   ...CALL_STATES.map((state): [string, readonly CallState[]] => [state, [state]]),
   ['error', ERRORS],
+  [REJECTED, []],
 ])
 
 /**

@@ -2,6 +2,7 @@ import type { Outcome } from '#core/call'
 import { ownRunId } from '#core/ids'
 import type { JournalGroup } from '#core/journal/events'
 import type { JsonObject, JsonValue } from '#core/json'
+import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { CallInput } from '#core/ports/operator-store'
 import type { CallRecord, Store } from '#core/ports/store'
 import { ownRunEvents, type RunEvent } from '#core/runs/events'
@@ -22,6 +23,8 @@ export function renderCall(call: CallRecord) {
     user_id: call.userId ?? null,
     tenant: call.tenant,
     principal: call.principal,
+    /** The operator who ran it under the principal's name. */
+    by: call.by ?? null,
     tool: call.tool,
     safety_tier: call.tier,
     state: call.state,
@@ -47,11 +50,13 @@ interface CallDetails {
   /** Of the call and of its steps, by record. */
   readonly timelines: Timelines
   readonly journal: readonly JournalGroup[]
+  /** The newest approval of the call; absent for those who may not see approvals. */
+  readonly approval?: ApprovalRecord | undefined
   /** `hidden`: who asks lacks the scope. `unasked`: who asks has it, and did not want to look. */
   readonly input: CallInput | 'hidden' | 'unasked'
 }
 
-export function renderDetails({ call, steps, timelines, journal, input }: CallDetails) {
+export function renderDetails({ call, steps, timelines, journal, approval, input }: CallDetails) {
   const { outcome, late } = call
   return {
     ...renderCall(call),
@@ -64,6 +69,7 @@ export function renderDetails({ call, steps, timelines, journal, input }: CallDe
     timeline: renderTimeline(call, timelines),
     steps: steps.map((step) => ({ ...renderCall(step), timeline: renderTimeline(step, timelines) })),
     journal: journal.map(renderGroup),
+    approval: approval === undefined ? null : { id: approval.id, decisions: renderDecisions(approval) },
     contents: contentsOf(call, input),
     ...(typeof input === 'string'
       ? {}
@@ -73,6 +79,16 @@ export function renderDetails({ call, steps, timelines, journal, input }: CallDe
           ...(late === undefined ? {} : { late_outcome: renderOutcome(late) }),
         }),
   }
+}
+
+/** Who decided, by name: a run has only opaque ids. */
+function renderDecisions({ decisions }: ApprovalRecord) {
+  return decisions.map(({ by, action, reason, atMs }) => ({
+    by,
+    action,
+    reason: reason ?? null,
+    at: new Date(atMs).toISOString(),
+  }))
 }
 
 /** Whether input and outcome are there, and why not. */

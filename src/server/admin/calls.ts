@@ -8,6 +8,7 @@ import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import { tallyRejections } from '#server/overview/rejected-requests'
 import {
   adminRoute,
   badRequest,
@@ -17,11 +18,12 @@ import {
   tenantWithin,
   wholeNumber,
 } from './access.ts'
-import { type BaseOf, readCallFilter } from './call-filter.ts'
+import { type BaseOf, REJECTED, readCallFilter } from './call-filter.ts'
 import { renderCall, renderDetails, timelinesOf } from './call-view.ts'
 
 const LIST_SCOPE = 'admin:calls'
 const READ_SCOPE = 'calls:read'
+const APPROVAL_SCOPES = ['approvals:read', 'approvals:respond'] as const
 const SETTLE_SCOPE = 'calls:settle'
 const MOST_STEPS = 200
 
@@ -38,7 +40,8 @@ type AdminCalls = Pick<
   | 'readRun'
   | 'settle'
   | 'isWriterAlive'
->
+  | 'rejections'
+> & { readonly approvals: Pick<Store['approvals'], 'findFor'> }
 
 interface CallRoutesOptions {
   readonly calls: AdminCalls
@@ -78,11 +81,27 @@ export function createCallRoutes(
     const buckets = wholeNumber(query, 'buckets', DEFAULT_BUCKETS, MOST_BUCKETS)
     if (sinceMs >= untilMs) throw badRequest('`since` is before `until`.')
     if (buckets < 1) throw badRequest('`buckets` is at least 1.')
-    const bucketMs = Math.ceil((untilMs - sinceMs) / buckets)
-    const tally = await tallyAll(calls, { ...filter, tenant, sinceMs, bucketMs })
+    const bucketMs = roundSpan((untilMs - sinceMs) / buckets)
+    // Aligned, so that a call stays in its bucket however often the same span is asked for.
+    const originMs = Math.floor(sinceMs / bucketMs) * bucketMs
+    const asked = { ...filter, tenant, sinceMs, bucketMs, originMs }
+    const tally = await tallyAll(calls, asked)
+    const rejected = isRejectedAsked(query) ? await tallyRejections(calls.rejections, asked) : NONE_REJECTED
+    const filled = [...new Set([...tally.parts.keys(), ...rejected.buckets.keys()])].toSorted(
+      (one, other) => one - other,
+    )
     return jsonReply(
       200,
-      { since: momentOf(sinceMs), until: momentOf(untilMs), bucket_ms: bucketMs, ...tally },
+      {
+        ...{ since: momentOf(sinceMs), until: momentOf(untilMs), bucket_ms: bucketMs },
+        ...{ states: tally.states, rejected: rejected.codes },
+        buckets: filled.map((bucket) => ({
+          at: momentOf(originMs + bucket * bucketMs),
+          states: tally.parts.get(bucket) ?? {},
+          rejected: rejected.buckets.get(bucket) ?? 0,
+        })),
+        whole: tally.whole,
+      },
       NO_STORE,
     )
   }
@@ -97,7 +116,10 @@ export function createCallRoutes(
     const steps = await calls.stepsOf(record, MOST_STEPS)
     const timelines = await timelinesOf(calls, call, steps)
     const journal = await calls.journalOf(record)
-    return jsonReply(200, { call: renderDetails({ call, steps, timelines, journal, input }) }, NO_STORE)
+    const seesApprovals = APPROVAL_SCOPES.some((scope) => access.hasScope(principal, scope))
+    const approval = seesApprovals ? await calls.approvals.findFor(call) : undefined
+    const details = renderDetails({ call, steps, timelines, journal, approval, input })
+    return jsonReply(200, { call: details }, NO_STORE)
   }
   const settle = async ({ principal, params, body }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, SETTLE_SCOPE)
@@ -124,6 +146,18 @@ export function createCallRoutes(
   ]
 }
 
+const [SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS] = [1_000, 60_000, 3_600_000, 86_400_000]
+const ROUND_SPANS_MS = [
+  ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * SECOND_MS),
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE_MS),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR_MS),
+]
+
+/** The smallest round span of at least so many milliseconds: seconds, minutes or hours that divide a day, or whole days. */
+function roundSpan(leastMs: number): number {
+  return ROUND_SPANS_MS.find((spanMs) => spanMs >= leastMs) ?? Math.ceil(leastMs / DAY_MS) * DAY_MS
+}
+
 const DEFAULT_SPAN_MS = 30 * 60_000
 const DEFAULT_BUCKETS = 60
 const MOST_BUCKETS = 500
@@ -145,15 +179,14 @@ async function tallyAll(calls: Pick<AdminCalls, 'tally'>, query: TallyQuery) {
       for (const tally of [states, part]) tally[state] = (tally[state] ?? 0) + count
     }
   }
-  const buckets = [...parts].toSorted(([one], [other]) => one - other)
-  return {
-    states,
-    buckets: buckets.map(([bucket, counted]) => ({
-      at: momentOf(query.sinceMs + bucket * query.bucketMs),
-      states: counted,
-    })),
-    whole: page.next === undefined,
-  }
+  return { states, parts, whole: page.next === undefined }
+}
+
+const NONE_REJECTED = { codes: {}, buckets: new Map<number, number>() }
+
+function isRejectedAsked(query: URLSearchParams): boolean {
+  const asked = query.get('state') || REJECTED
+  return asked.split(',').includes(REJECTED)
 }
 
 /** Whoever looks at a call without its contents leaves no trace; what is asked for is journaled before it is given out. */

@@ -46,7 +46,49 @@ export function checkGrant(grant: KeyGrant, tenant: string, known: KnownGrants):
       throw httpFault(400, `${sentence} collet tools lists the names, collet toolsets the toolsets.`)
     warnings.push(sentence)
   }
-  return [...warnings, ...grant.scopes.flatMap((scope) => unaskedScope(scope, seen))]
+  const closed = closedEntries(grant, known.roles, (text) => selectedBy(text, tenant, known)).map(
+    (entry) => `${describeClosed(entry)}: add ${entry.scopes.map((scope) => `--scope ${scope}`).join(' ')}`,
+  )
+  return [...warnings, ...closed, ...grant.scopes.flatMap((scope) => unaskedScope(scope, seen))]
+}
+
+/** An entry of an allow-list that selects tools, none of which the key may call. */
+interface ClosedEntry {
+  readonly text: string
+  /** What the key lacks for the tool that it is closest to. */
+  readonly scopes: readonly string[]
+}
+
+/** The tools of a tenant that an entry of an allow-list selects. */
+export function selectedBy(
+  text: string,
+  tenant: string,
+  { tools, toolsets }: Pick<KnownGrants, 'tools' | 'toolsets'>,
+): readonly KnownTool[] {
+  return tools.filter((tool) => isForTenant(tool.policy, tenant) && selectsIn(toolsets, text, tool))
+}
+
+/** The entries of a key's allow-list that open nothing, because the key lacks a scope of each tool they select. */
+export function closedEntries(
+  { tools = [], scopes, roles }: KeyGrant,
+  table: RoleTable,
+  select: (text: string) => readonly KnownTool[],
+): readonly ClosedEntry[] {
+  const held = grantedScopes(table, { scopes, roles })
+  return tools.flatMap((text) => {
+    let closest: readonly string[] | undefined
+    for (const { policy } of select(text)) {
+      const missing = policy.scopes.filter((scope) => !coversScope(held, scope))
+      if (missing.length === 0) return []
+      if (closest === undefined || missing.length < closest.length) closest = missing
+    }
+    return closest === undefined ? [] : [{ text, scopes: closest }]
+  })
+}
+
+export function describeClosed({ text, scopes }: ClosedEntry): string {
+  const noun = scopes.length === 1 ? 'scope' : 'scopes'
+  return `${text} asks for the ${noun} ${scopes.join(', ')}, which this key does not hold`
 }
 
 /** What approvers have to hold. */

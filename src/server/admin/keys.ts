@@ -1,11 +1,12 @@
 import { z } from 'zod'
 import { type MadeKey, makeKey } from '#auth/api-keys'
 import { NAME, SCOPE as SCOPE_NAME } from '#config/schema'
+import type { ApiKeySettings } from '#config/settings'
 import { fault, isToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { KeyChange, KeyGrant, KeyOwner, KeyRecord } from '#core/ports/key-store'
 import type { Store } from '#core/ports/store'
-import { DEFAULT_TENANT, type Principal } from '#core/principal'
+import { ANONYMOUS, DEFAULT_TENANT, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import { FORMS, readSelector, TOOLSET_PREFIX } from '#core/tools/toolsets'
@@ -17,6 +18,8 @@ import { checkBounds, checkGrant, type KnownGrants } from './key-grants.ts'
 
 const SCOPE = 'admin:keys'
 const MOST_LISTED = 1_000
+/** Calls that are counted. */
+const MAX_COUNTED = 1_000
 /** Keys over HTTP: for the start token everywhere, for the scope `admin:keys` in its own tenant. */
 export function createKeyRoutes(apiKeys: ApiKeys, access: OperatorAccess): readonly ServerRoute[] {
   const route = (
@@ -35,7 +38,14 @@ export function createKeyRoutes(apiKeys: ApiKeys, access: OperatorAccess): reado
     })
   return [
     route('GET', '/admin/keys', async (_request, actor) =>
-      jsonReply(200, { keys: (await apiKeys.list(actor, MOST_LISTED)).map(renderKey) }, NO_STORE),
+      jsonReply(
+        200,
+        {
+          keys: (await apiKeys.list(actor, MOST_LISTED)).map(renderKey),
+          configured: apiKeys.configured(actor),
+        },
+        NO_STORE,
+      ),
     ),
     route('POST', '/admin/keys', async ({ body }, actor) =>
       jsonReply(201, renderIssued(await apiKeys.create(body, actor)), NO_STORE),
@@ -116,13 +126,20 @@ interface IssuedKey extends KeyOwner {
   readonly warnings: readonly string[]
 }
 
+/** A key of the configuration: it can be listed, and only changed there. */
+type ConfiguredKey = Pick<ApiKeySettings, 'id' | 'tenant' | 'scopes' | 'roles' | 'tools' | 'expiresAtMs'>
+
 export interface ApiKeysOptions {
-  readonly store: Pick<Store, 'keys' | 'digest'>
+  readonly store: Pick<Store, 'keys' | 'digest' | 'list'>
   readonly clock: Clock
   /** `undefined` = without a configuration, so any name is taken; one that the server does not know grants nothing (OWP-60). */
   readonly known: (() => KnownGrants) | undefined
+  /** The keys of the configuration, where it is known. */
+  configured?(): readonly ConfiguredKey[]
   /** Whether the configuration has keys of this principal; `undefined` = not known here. */
   readonly isConfigured: ((owner: KeyOwner) => boolean) | undefined
+  /** Whether the configuration lets callers in without a credential; `undefined` = not known here. */
+  readonly isOpen: (() => boolean) | undefined
 }
 
 /** Everything that happens to the keys of the store, the same for the command line and the admin API. */
@@ -144,6 +161,7 @@ export class ApiKeys {
     this.#checkBounds(grant, actor)
     // A second key of a configured principal would open its calls and its vault to the one who makes it (rule 3).
     if (this.#options.isConfigured?.(owner) === true) throw configuredFault(owner)
+    const isFirst = this.#options.isOpen?.() !== false && (await store.keys.epoch()) === 0
     const made = this.#make()
     const { label, expiresAtMs } = request
     const key = { ...owner, ...grant, label, expiresAtMs, keyId: made.keyId, digest: made.digest }
@@ -155,7 +173,16 @@ export class ApiKeys {
       )
     }
     if (result === 'ended') throw endedFault(owner)
-    return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs, warnings }
+    const changes = isFirst ? [await this.#firstKeyText(atMs)] : []
+    return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs, warnings: [...changes, ...warnings] }
+  }
+
+  /** What the first key changes for those who called without one. */
+  async #firstKeyText(atMs: number): Promise<string> {
+    const sinceMs = new Date(atMs).setUTCHours(0, 0, 0, 0)
+    const { calls } = await this.#options.store.list({ principal: ANONYMOUS.id, sinceMs, limit: MAX_COUNTED })
+    const count = calls.length === MAX_COUNTED ? `${MAX_COUNTED} calls or more` : `${calls.length} calls`
+    return `From now on every caller needs a key. Until now callers without one were "anonymous" (${count} today). What is stored for it stays, for the operator alone: collet secrets list. A store that has had a key never lets callers in without one again; to undo it, start the server on another store (--store).`
   }
 
   async rotate(name: string, body: JsonValue | undefined, actor: KeyActor): Promise<IssuedKey> {
@@ -199,6 +226,20 @@ export class ApiKeys {
   async list(actor: KeyActor, limit: number): Promise<readonly KeyRecord[]> {
     const tenant = actor.bounds?.tenant
     return await this.#options.store.keys.listKeys(tenant === undefined ? { limit } : { tenant, limit })
+  }
+
+  /** The keys of the configuration that this actor may see, without the keys themselves. */
+  configured({ bounds }: KeyActor) {
+    return (this.#options.configured?.() ?? [])
+      .filter(({ tenant }) => bounds === undefined || bounds.tenant === tenant)
+      .map(({ id, tenant, scopes, roles = [], tools, expiresAtMs }) => ({
+        principal: id,
+        tenant,
+        scopes,
+        roles,
+        tools: tools ?? null,
+        expires_at: momentOf(expiresAtMs),
+      }))
   }
 
   #make(): MadeKey {
@@ -298,6 +339,17 @@ interface Reading {
   /** Where the asker is, if it is somewhere; what it may not leave. */
   readonly tenant: string | undefined
   readonly nowMs: number
+}
+
+/** What is wrong with a request for a new key, as far as the request alone tells; `undefined` when nothing is. */
+export function newKeyProblem(body: JsonValue, nowMs: number): string | undefined {
+  try {
+    readNewKey(body, { tenant: undefined, nowMs })
+    return undefined
+  } catch (error) {
+    if (isToolError(error)) return error.message
+    throw error
+  }
 }
 
 /** What a request for a new principal with a key says; throws a 400 that names the member. */

@@ -50,13 +50,19 @@ export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly Se
       jsonReply(200, await diffOf(pins, params.tool ?? ''), NO_STORE),
     ),
     route('POST', '/accept', async ({ body, principal }) => {
-      const { source, suspicious = false } = readMembers(body, ['source', 'suspicious'])
+      const { source, suspicious = false, hashes } = readMembers(body, ['source', 'suspicious', 'hashes'])
       if (typeof source !== 'string' || typeof suspicious !== 'boolean') {
         throw badRequest(
           'Send `{ "source": KEY }`, and `"suspicious": true` to accept suspicious changes too.',
         )
       }
-      return jsonReply(200, { accepted: await pins.acceptAll(source, { by: principal.id, suspicious }) })
+      const seen = readHashes(hashes)
+      const { accepted, changed } = await pins.acceptAll(source, {
+        ...{ by: principal.id, suspicious },
+        ...(seen === undefined ? {} : { hashes: seen }),
+      })
+      if (changed.length > 0) throw httpFault(400, changedSince(source, changed))
+      return jsonReply(200, { accepted })
     }),
     route('POST', '/:tool/accept', decide('accept')),
     route('POST', '/:tool/reject', decide('reject')),
@@ -87,6 +93,25 @@ function checkDecided(decided: PinDecided, tool: string): void {
         `The change that waits for ${tool} is not the one you looked at. Look again: collet pins diff ${tool}`,
       )
   }
+}
+
+/** Hashes of the changes that were looked at, by tool; `undefined` when none were sent. */
+function readHashes(hashes: JsonValue | undefined): ReadonlyMap<string, string> | undefined {
+  if (hashes === undefined) return undefined
+  const wrong = 'Send `hashes` as an object: the hash of the waiting change for each tool.'
+  if (!isJsonObject(hashes)) throw badRequest(wrong)
+  return new Map(
+    Object.entries(hashes).map(([tool, hash]) => {
+      if (typeof hash !== 'string') throw badRequest(wrong)
+      return [tool, hash]
+    }),
+  )
+}
+
+function changedSince(source: string, tools: readonly string[]): string {
+  const [first = '', ...others] = tools
+  const named = others.length === 0 ? first : `${first} and ${others.length} more`
+  return `Nothing was accepted: the change that waits for ${named} is not the one you looked at. Look again: collet pins list --source ${source}`
 }
 
 function unknownPin(tool: string): string {

@@ -2,12 +2,20 @@ import type { Settings } from '#config/settings'
 import type { KeyOwner } from '#core/ports/key-store'
 import { NO_ROLES, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
+import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import { findBypasses } from '#server/import/bypass'
+import { isOwnMcpAddress } from '#server/import/client-servers'
+import { CLIENT_NAMES, clientPlace } from '#server/import/clients'
 import { createJournalRoutes } from '#server/overview/journal-routes'
+import { createRejectionRoutes } from '#server/overview/rejected-requests'
 import { createServerRoutes } from '#server/overview/server-routes'
+import { isOwnMachine } from '#server/safety'
+import { findScopeHolders } from '#server/scope-holders'
 import type { Services } from '#server/services'
 import { createAuditRoutes } from '#server/telemetry/audit'
 import { openToolsets } from '#server/toolsets'
+import { VERSION } from '#server/version'
 import { createWebhookRoutes } from '#server/webhooks/routes'
 import type { OperatorAccess } from './access.ts'
 import { createApprovalRoutes } from './approvals.ts'
@@ -27,7 +35,8 @@ interface AdminParts {
   consoleUrl(): string | undefined
   readonly canSignIn: boolean
   /** Whether callers need a credential. */
-  isKeyed(): boolean
+  /** Who calls without a credential; `undefined` where every caller needs one. */
+  openCaller(): Principal | undefined
   /** Hears of every tool that was looked up and is unknown to its principal. */
   onUnknownTool(principal: Principal, name: string): void
 }
@@ -41,10 +50,11 @@ export function adminRoutes(
 ): readonly ServerRoute[] {
   const { store, approvals } = gateway
   const { sources, pins } = opened
-  const { clock, publicUrl, consoleUrl, canSignIn, isKeyed, onUnknownTool } = parts
+  const { clock, publicUrl, consoleUrl, canSignIn, openCaller, onUnknownTool } = parts
   const apiKeys = new ApiKeys({
     store,
     clock,
+    isOpen: () => openCaller() !== undefined,
     known: () => ({
       ...{ tools: registry.tools, toolsets: registry.toolsets },
       roles: live().auth.roles ?? NO_ROLES,
@@ -52,12 +62,15 @@ export function adminRoutes(
       scopes: approverScopes(live().approvals),
       mayComeLater: () => false,
     }),
+    configured: () => live().auth.apiKeys,
     isConfigured: ({ tenant, name }) =>
       live().auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
   })
   const isConfigured = (key: string): boolean => live().sources.has(key)
+  const baseOf = (name: string): string | undefined => registry.find(name)?.parts.base
   return [
-    ...createCallRoutes({ calls: store, clock, baseOf: (name) => registry.find(name)?.parts.base }, access),
+    ...createRejectionRoutes({ rejections: store.rejections, clock, baseOf }, access),
+    ...createCallRoutes({ calls: store, clock, baseOf }, access),
     ...createUsageRoutes(
       {
         store,
@@ -76,7 +89,9 @@ export function adminRoutes(
         approvals: () => live().approvals,
         budgets: () => live().budgets,
         egressAllow: () => live().egress.allow,
-        canAsk: (provider, scopes) => broker.canAsk(provider, scopes),
+        obstacle: (provider, scopes) => broker.obstacle(provider, scopes),
+        openCaller,
+        scopeHolders: () => findScopeHolders(live().auth, store.keys, clock.nowMs()),
       },
       access,
     ),
@@ -89,10 +104,10 @@ export function adminRoutes(
       access,
     ),
     ...createPinRoutes(pins, access),
-    ...createSecretsRoutes({ store, broker, clock }, access),
+    ...createSecretsRoutes({ store, broker, clock, openCaller }, access),
     ...createProviderRoutes(
       {
-        ...{ store, broker, clock, publicUrl },
+        ...{ store, broker, clock, publicUrl, openCaller },
         providers: () => live().oauth.providers,
         tools: () => registry.tools,
       },
@@ -106,6 +121,7 @@ export function adminRoutes(
           openBeside: opened.openBeside,
           folder: () => live().folder,
           environment: () => live().variables?.() ?? {},
+          bypasses: (known) => bypassesOf(live(), publicUrl(), known),
         },
       },
       access,
@@ -119,7 +135,7 @@ export function adminRoutes(
     ),
     ...createServerRoutes(
       {
-        ...{ store, publicUrl, isKeyed },
+        ...{ store, publicUrl, isKeyed: () => openCaller() === undefined },
         settings: live,
         running: () => gateway.running.slots,
         toolsetsOf: (principal) =>
@@ -131,10 +147,38 @@ export function adminRoutes(
       access,
     ),
     ...createJournalRoutes({ store, clock, enter: gateway.enterWaiting }, access),
+    documentRoute(),
     ...createAuditRoutes({ store, configured: () => live().auth.apiKeys.map(ownerOf) }, access),
   ]
 }
 
+/** OpenAPI 3.1 of every route below `/admin`; the protocols have documents of their own. */
+function documentRoute(): ServerRoute {
+  return {
+    method: 'GET',
+    path: '/admin/openapi.json',
+    access: 'open',
+    body: 'never',
+    handle: async () => {
+      const { default: document } = await import('./openapi.json', { with: { type: 'json' } })
+      const info = { ...document.info, version: VERSION }
+      return jsonReply(200, { ...document, info }, { 'cache-control': 'no-cache' })
+    },
+    refuse: refuseWithMessage,
+  }
+}
+
 function ownerOf({ tenant, id }: Settings['auth']['apiKeys'][number]): KeyOwner {
   return { tenant, name: id }
+}
+
+/** Only a server for this machine knows the clients whose files it can read. */
+function bypassesOf(
+  { server, folder, variables }: Settings,
+  publicUrl: string,
+  sources: Parameters<typeof findBypasses>[1]['sources'],
+): ReturnType<typeof findBypasses> {
+  if (variables === undefined || !isOwnMachine(server)) return []
+  const isOwnAddress = isOwnMcpAddress(Number(new URL(publicUrl).port))
+  return findBypasses(CLIENT_NAMES, { place: clientPlace(folder, variables()), sources, isOwnAddress })
 }

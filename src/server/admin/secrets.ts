@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import type { OAuthProviderSettings, OAuthSettings } from '#config/settings'
+import { explainObstacle } from '#core/credentials/consent-obstacles'
 import { packToken, unpackToken, userDigest } from '#core/credentials/credentials'
 import { fault, StoreError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import { didYouMean } from '#core/nearest-name'
 import type { Store } from '#core/ports/store'
 import type { CredentialKind, VaultFacts } from '#core/ports/vault-store'
-import { ANONYMOUS, DEFAULT_TENANT, type Principal } from '#core/principal'
-import type { Clock, TokenBroker } from '#core/runtime'
+import { ANONYMOUS, DEFAULT_TENANT, type Principal, WHOLE_TENANT } from '#core/principal'
+import type { Clock, MaybePromise, TokenBroker } from '#core/runtime'
 import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import { newCredentialRef } from '#oauth/consent'
@@ -20,6 +21,8 @@ interface SecretsRoutesOptions {
   readonly store: Pick<Store, 'vault' | 'digest'>
   readonly broker: TokenBroker
   readonly clock: Clock
+  /** Who calls without a credential; `undefined` where every caller needs one. `unknown`: without a config that cannot be said. */
+  openCaller(): MaybePromise<Principal | undefined | 'unknown'>
 }
 
 const SCOPE = 'admin:secrets'
@@ -27,7 +30,7 @@ const MOST_LISTED = 1_000
 
 /** Write-only: a value goes in and never comes out again. */
 export function createSecretsRoutes(
-  { store, broker, clock }: SecretsRoutesOptions,
+  { store, broker, clock, openCaller }: SecretsRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const list = async ({ principal }: HttpRequest): Promise<HttpReply> => {
@@ -39,7 +42,10 @@ export function createSecretsRoutes(
 
   const set = async ({ principal, body }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, SCOPE)
-    const wanted = readSecretToSet(body, tenantWithin(principal))
+    const wanted = readSecretToSet(body, {
+      ownTenant: tenantWithin(principal),
+      openCaller: await openCaller(),
+    })
     const ref = await setCredential(store, wanted, { by: principal.id, atMs: clock.nowMs() })
     return jsonReply(200, { ref }, NO_STORE)
   }
@@ -159,13 +165,20 @@ const MEMBERS: ReadonlySet<string> = new Set([
   'user_id',
   'value',
 ])
-/** A name without its kind is no principal (rule 3), so nobody could use what is kept for it. */
+/** A name without its kind is no principal (rule 3): no caller could use what is kept for it. */
 const PRINCIPAL = /^[a-z]+:./
+const NO_SUCH_PRINCIPAL = '`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".'
 const LONGEST_NAME = 256
 const LONGEST_VALUE = 64 * 1_024
 
-/** Checks what was sent; texts of refusals never repeat it. `ownTenant` is the only one its sender may write to. */
-function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefined): SecretToSet {
+interface SecretRules {
+  /** The only one its sender may write to; `undefined` = any. */
+  readonly ownTenant: string | undefined
+  readonly openCaller: Principal | undefined | 'unknown'
+}
+
+/** Checks what was sent; texts of refusals never repeat it. */
+function readSecretToSet(body: JsonValue | undefined, { ownTenant, openCaller }: SecretRules): SecretToSet {
   if (!isJsonObject(body))
     throw badRequest(
       'Send a JSON object with `name`, `principal` and `value`, and optionally `user_id`, `kind`, `scopes` and `tenant`.',
@@ -176,13 +189,7 @@ function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefi
   const tenant = body.tenant === undefined ? (ownTenant ?? DEFAULT_TENANT) : readName(body.tenant, 'tenant')
   if (ownTenant !== undefined && tenant !== ownTenant)
     throw fault('not_authorized', 'This credential may only write to its own tenant.')
-  const principal = readName(body.principal, 'principal')
-  if (principal === ANONYMOUS.id)
-    throw badRequest(
-      '`anonymous` is shared by all callers, so it has no vault. Make a key for the caller with collet keys create NAME, and store the secret for --principal key:NAME; or send it with the call: collet call TOOL --secret ID=VALUE.',
-    )
-  if (!PRINCIPAL.test(principal))
-    throw badRequest('`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".')
+  const principal = readOwner(body.principal, openCaller)
   if (kind !== 'secret' && kind !== 'token') throw badRequest('`kind` is "secret" or "token".')
   if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string' && scope !== ''))
     throw badRequest('`scopes` is a list of texts.')
@@ -191,6 +198,8 @@ function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefi
   if (typeof value !== 'string' || value === '' || value.length > LONGEST_VALUE)
     throw badRequest(`\`value\` is a text of 1 to ${LONGEST_VALUE} characters.`)
   const userId = body.user_id === undefined ? undefined : readName(body.user_id, 'user_id')
+  if (principal === WHOLE_TENANT && (kind === 'token' || userId !== undefined))
+    throw badRequest('What a tenant shares is a secret, never a token, and never of a user.')
   const name = readName(body.name, 'name')
   return {
     tenant,
@@ -201,6 +210,28 @@ function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefi
     scopes: scopes.filter((scope) => typeof scope === 'string'),
     value: new Secret(value),
   }
+}
+
+/** Without a name it is for the person at this machine, where callers need no credential (rule 28). */
+function readOwner(written: JsonValue | undefined, openCaller: SecretRules['openCaller']): string {
+  const isLocal = openCaller !== 'unknown' && openCaller?.isLocal === true
+  if (written === undefined && isLocal) return ANONYMOUS.id
+  if (written === undefined)
+    throw badRequest(
+      'Say who it belongs to: --principal key:<id> (`principal`), or --tenant T for all callers of a tenant (`"principal": "*"`).',
+    )
+  const principal = readName(written, 'principal')
+  if (principal === WHOLE_TENANT) return principal
+  if (principal === ANONYMOUS.id) {
+    if (isLocal || openCaller === 'unknown') return principal
+    throw badRequest(
+      openCaller === undefined
+        ? 'Every caller of this server needs a credential, so no call would use what is stored for `anonymous`. Store it for --principal key:NAME.'
+        : 'Callers without a key have no vault here. Make a key with collet keys create NAME, and store it for --principal key:NAME; or send it with the call: collet call TOOL --secret ID=VALUE.',
+    )
+  }
+  if (!PRINCIPAL.test(principal)) throw badRequest(NO_SUCH_PRINCIPAL)
+  return principal
 }
 
 function readName(text: JsonValue | undefined, member: string): string {
@@ -214,6 +245,8 @@ function hasControl(text: string): boolean {
 }
 
 interface ProviderRoutesOptions {
+  /** Who calls without a credential; `undefined` where every caller needs one. */
+  openCaller(): Principal | undefined
   readonly store: Pick<Store, 'vault' | 'openChallenge'>
   readonly broker: TokenBroker
   readonly clock: Clock
@@ -241,7 +274,7 @@ export function createProviderRoutes(
       at: hostOf(settings),
       scopes: scopesFor(id, settings, options.tools()),
       tools: options.tools().filter((tool) => needsOf(tool, id) !== undefined).length,
-      can_connect: options.broker.canAsk(id, []),
+      can_connect: options.broker.obstacle(id, []) === undefined,
       connections: held.filter(({ provider }) => provider === id).map(renderConnection),
     }))
     return jsonReply(200, { providers }, NO_STORE)
@@ -250,13 +283,18 @@ export function createProviderRoutes(
     const id = params.id ?? ''
     const settings = findProvider(id, options.providers())
     const wanted = readWanted(body, principal)
-    const whose = wanted.principal ?? principal.id
-    if (wanted.principal !== undefined && wanted.principal !== principal.id)
-      access.requireScope(principal, SCOPE)
-    else if (isOperator(principal))
+    const local = options.openCaller()?.isLocal === true ? ANONYMOUS.id : undefined
+    const whose = wanted.principal ?? (isOperator(principal) ? local : principal.id)
+    if (whose !== undefined && whose !== local) checkPrincipal(whose)
+    if (whose !== principal.id) access.requireScope(principal, SCOPE)
+    if (whose === undefined)
       throw badRequest('Say whose access it is to be: `"principal": "key:<id>"`, the caller of the tools.')
     const scopes = wanted.scopes ?? scopesFor(id, settings, options.tools())
-    if (!options.broker.canAsk(id, scopes)) throw fault('not_authorized', CANNOT_ASK)
+    const obstacle = options.broker.obstacle(id, scopes)
+    if (obstacle !== undefined) {
+      const { reason, operator = '' } = explainObstacle(obstacle, { provider: id, scopes, principal: whose })
+      throw fault('not_authorized', `${reason} ${operator}`)
+    }
     const atMs = options.clock.nowMs()
     const challenge = await options.store.openChallenge({
       id: randomBytes(LINK_BYTES).toString('base64url').replace(/^-/, '_'),
@@ -279,9 +317,6 @@ export function createProviderRoutes(
     adminRoute(access, 'POST', '/admin/providers/:id/connect', connect),
   ]
 }
-
-const CANNOT_ASK =
-  'People cannot be sent to this provider from here: others reach this server, so it has to know who consents. Set oauth.signIn in the config, or allow these scopes under the provider.'
 
 async function connectionsFor(
   principal: Principal,
@@ -331,14 +366,17 @@ function renderConnection(facts: VaultFacts) {
   }
 }
 
+function checkPrincipal(principal: string): void {
+  if (!PRINCIPAL.test(principal)) throw badRequest(NO_SUCH_PRINCIPAL)
+}
+
 /** `{ principal?, tenant?, scopes? }` */
 function readWanted(body: JsonValue | undefined, sender: Principal) {
   const { principal, tenant: named, scopes } = isJsonObject(body) ? body : {}
   const tenant = named === undefined ? sender.tenant : readName(named, 'tenant')
   if (!isOperator(sender) && tenant !== sender.tenant)
     throw fault('not_authorized', 'This credential may only write to its own tenant.')
-  if (principal !== undefined && (typeof principal !== 'string' || !PRINCIPAL.test(principal)))
-    throw badRequest('`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".')
+  if (principal !== undefined && typeof principal !== 'string') throw badRequest(NO_SUCH_PRINCIPAL)
   const isList = Array.isArray(scopes) && scopes.every((scope) => typeof scope === 'string' && scope !== '')
   if (scopes !== undefined && !isList) throw badRequest('`scopes` is a list of texts.')
   const asked = Array.isArray(scopes) ? scopes.filter((scope) => typeof scope === 'string') : undefined

@@ -4,11 +4,14 @@ import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#c
 import { didYouMean } from '#core/nearest-name'
 import type { PinStore, SourceStore } from '#core/ports/import-store'
 import type { Clock } from '#core/runtime'
+import { shownAddress, shownCommand } from '#core/source-facts'
+import { matchesGlob } from '#core/tools/toolsets'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import { type Bypass, upstreamIn } from '#server/import/bypass'
 import { checkSource } from '#server/import/check-source'
-import { probeReply, shownAddress, shownCommand } from '#server/import/source-probe'
+import { probeReply } from '#server/import/source-probe'
 import { type FoundOptions, type OpenSources, overridesOf } from '#server/sources'
 import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
 import { adminRoute, badRequest, momentOf, type OperatorAccess, requireServerScope } from './access.ts'
@@ -32,6 +35,8 @@ interface SourceLooking extends Pick<OpenSources, 'find' | 'openBeside'> {
   /** Relative files and programs are looked for from here. */
   folder(): string
   environment(): Readonly<Record<string, string | undefined>>
+  /** Entries of MCP clients on this machine that do not lead to this server. */
+  bypasses(sources: readonly { readonly key: string; readonly options: JsonObject }[]): readonly Bypass[]
 }
 
 /** Sources over HTTP, for the start token and the scope `admin:sources` (rule 29). Options are never shown: they may hold secrets. */
@@ -55,7 +60,10 @@ export function createSourceRoutes(
     }))
   const one = (key: string) => ({ source: status().find((source) => source.key === key) ?? null })
   return [
-    route('GET', '/admin/sources', async () => jsonReply(200, { sources: status() })),
+    route('GET', '/admin/sources', async () => {
+      const listed = status()
+      return jsonReply(200, { sources: listed, around: around(listed.map(({ key }) => key)) })
+    }),
     route('POST', '/admin/sources', async ({ body, principal }) => {
       const { key, options, replace } = readAddition(body)
       if (isConfigured(key))
@@ -94,17 +102,20 @@ export function createSourceRoutes(
         )
         throw badRequest(`There is no imported source "${key}".${meant}`)
       }
-      const options = changedOptions(known.options, readChanges(body))
+      const changes = readChanges(body)
+      const options = changedOptions(known.options, changes)
       if (upstreamOf(options) !== upstreamOf(known.options))
         throw badRequest(
           'This would make it another upstream: only new values of its credentials can be set. Import the other one with collet import, and --replace to put it in the place of this one.',
         )
       const parsed = readOptions(options)
+      await refuseUnknown(key, { changes, before: known.options, after: parsed })
       await store.put({ key, options, replace: true, addedBy: principal.id, addedMs: clock.nowMs() })
       await sources?.sync()
       await sources?.firstReading(key)
       const { source } = one(key)
-      const warnings = source?.warnings ?? (await idleIn(key, parsed))
+      const idle = idleOverrides(overridesOf(key, parsed, NO_RULES), await namesOf(key))
+      const warnings = source?.warnings ?? idle.map(({ text }) => text)
       return jsonReply(200, { key, source, warnings })
     }),
     route('DELETE', '/admin/sources/:key', async ({ params, principal }) => {
@@ -122,6 +133,16 @@ export function createSourceRoutes(
       return jsonReply(200, one(key))
     }),
   ]
+
+  /** Entries of clients on this machine that reach sources of ours without us. */
+  function around(keys: readonly string[]) {
+    const bypasses = looking?.bypasses(
+      keys.map((key) => ({ key, options: upstreamIn(looking.find(key)?.options) })),
+    )
+    return (bypasses ?? []).flatMap(({ title, client, file, name, source, clear }) =>
+      source === undefined ? [] : [{ client, title, file, name, source, clear }],
+    )
+  }
 
   function lookingRoutes({ find, openBeside, folder, environment }: SourceLooking): readonly ServerRoute[] {
     return [
@@ -146,14 +167,44 @@ export function createSourceRoutes(
     ]
   }
 
-  /** What names no tool that was ever seen; a server that reads the source knows better. */
-  async function idleIn(key: string, options: SourceOptions): Promise<readonly string[]> {
+  /** Names of its tools that are known, and whether its upstream was read by this process. */
+  async function namesOf(key: string) {
     const { pins: seen } = await pins.read(key)
-    const nobody = { approvals: { perTool: new Map(), whenPerTool: new Map() }, tools: [], sourceKeys: [] }
-    const native = new Set(seen.map(({ nativeName }) => nativeName))
-    const idle = idleOverrides(overridesOf(key, options, nobody), { native, tools: [], isRead: false })
-    return idle.map(({ text }) => text)
+    const read = sources?.namesRead(key)
+    const native = new Set([...seen.map(({ nativeName }) => nativeName), ...(read ?? [])])
+    return { native, tools: [], isRead: read !== undefined }
   }
+
+  /** A wrong name in a change would guard nothing, or take the whole source offline. */
+  async function refuseUnknown(
+    key: string,
+    { changes, before, after }: { changes: JsonObject; before: JsonObject; after: SourceOptions },
+  ): Promise<void> {
+    const known = await namesOf(key)
+    if (known.native.size === 0) return
+    const named = namesIn(changes)
+    const idle = idleOverrides(overridesOf(key, after, NO_RULES), { ...known, isRead: true })
+    const unknown = idle.find(
+      ({ name, isPattern }) => named.has(name) && !isPattern && (known.isRead || !mayBeLeftOut(name, before)),
+    )
+    if (unknown !== undefined)
+      throw badRequest(`${key} has no tool "${unknown.name}".${unknown.meant} Nothing was changed.`)
+  }
+}
+
+const NO_RULES = { approvals: { perTool: new Map(), whenPerTool: new Map() }, tools: [], sourceKeys: [] }
+
+/** Names of tools in changes of options. */
+function namesIn({ tools, include, exclude }: JsonObject): ReadonlySet<JsonValue> {
+  const lists = [include, exclude].flatMap((list) => (Array.isArray(list) ? list : []))
+  return new Set([...(isJsonObject(tools) ? Object.keys(tools) : []), ...lists])
+}
+
+/** Whether the filters of a source may be why a tool of this name was never pinned. */
+function mayBeLeftOut(name: string, { include, exclude, tags, methods }: JsonObject): boolean {
+  const isIn = (list: readonly JsonValue[]) => list.some((glob) => matchesGlob(name, String(glob)))
+  if (tags !== undefined || methods !== undefined) return true
+  return (Array.isArray(include) && !isIn(include)) || (Array.isArray(exclude) && isIn(exclude))
 }
 
 function readWanted(body: JsonValue | undefined): readonly JsonObject[] {

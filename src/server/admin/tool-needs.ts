@@ -1,10 +1,13 @@
-import { canProveUsers, subjectOf, vaultOwner } from '#core/credentials/credentials'
+import { explainObstacle } from '#core/credentials/consent-obstacles'
+import { canProveUsers, sharedBy, subjectOf, vaultOwner } from '#core/credentials/credentials'
 import type { Store } from '#core/ports/store'
 import type { VaultFacts } from '#core/ports/vault-store'
 import { ANONYMOUS, type Principal } from '#core/principal'
+import type { TokenBroker } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import { needsOf } from '#core/tools/facts'
 import type { ListedRequirement } from '#core/tools/listing'
+import type { CanHold } from '#server/scope-holders'
 import { isOperator } from './access.ts'
 
 /** What a tool needs besides its input. Equal needs of several tools are one. */
@@ -15,61 +18,79 @@ export interface ToolNeed extends Pick<ListedRequirement, 'kind' | 'id' | 'scope
   readonly isProven: boolean
 }
 
-export function toolNeeds(tool: Pick<Tool, 'requirements'>): readonly ToolNeed[] {
+/** `withScopes`: also the scopes that its callers hold. Only operators see a tool without holding them. */
+export function toolNeeds(
+  tool: Pick<Tool, 'requirements' | 'policy'>,
+  { withScopes }: { readonly withScopes: boolean },
+): readonly ToolNeed[] {
   const { authorization, secrets, userId } = needsOf(tool)
   const of = { ofUser: userId !== false, isProven: userId === true }
   return [
     ...authorization.map(({ id, scopes }) => ({ kind: 'oauth' as const, id, scopes, ...of })),
     ...secrets.map((id) => ({ kind: 'secret' as const, id, scopes: [], ...of })),
     ...(userId === false ? [] : [{ kind: 'user' as const, id: 'user id', scopes: [], ...of }]),
+    ...(withScopes ? tool.policy.scopes : []).map((id) => ({
+      ...{ kind: 'scope' as const, id, scopes: [] },
+      ...{ ofUser: false, isProven: false },
+    })),
   ]
 }
 
-/** More than any installation has of its own; an operator is told what is there, and never a value. */
-const MOST_LOOKED_AT = 10_000
+/** More entries than an installation has. */
+const MAX_LISTED = 10_000
 
-/** What one principal finds in the vault: enough to say which needs are met, without reading a value. */
+/** Whose calls a viewer asks about: its own; of an operator, those of callers without a credential where such are let in. */
+export function callerSeenBy(viewer: Principal, openCaller: Principal | undefined): Principal {
+  return isOperator(viewer) ? (openCaller ?? viewer) : viewer
+}
+
+/** What one caller finds in the vault: enough to say which needs are met, without reading a value. */
 export class HeldCredentials {
-  readonly #principal: Principal
+  readonly caller: Principal
   readonly #own: readonly VaultFacts[]
   /** Of the user that the credential itself names; `undefined` where that is for each call to say. */
   readonly #ofUser: readonly VaultFacts[] | undefined
+  readonly #canHold: CanHold
 
   private constructor(
-    principal: Principal,
+    caller: Principal,
     own: readonly VaultFacts[],
     ofUser: readonly VaultFacts[] | undefined,
+    canHold: CanHold,
   ) {
-    this.#principal = principal
+    this.caller = caller
     this.#own = own
     this.#ofUser = ofUser
+    this.#canHold = canHold
   }
 
-  /**
-   * For an operator it is what anybody has: it does not call, and wants to know what nobody has been given. An anonymous caller has
-   * nothing (rule 3).
-   */
+  /** For the operator of a server with keys it is what any caller has: the operator wants to know what no caller was given. */
   static async of(
     store: Pick<Store, 'vault' | 'digest'> | undefined,
-    principal: Principal,
+    caller: Principal,
+    canHold: CanHold,
   ): Promise<HeldCredentials> {
-    if (store === undefined) return new HeldCredentials(principal, [], [])
-    if (isOperator(principal)) {
-      const all = await store.vault.list({ limit: MOST_LOOKED_AT })
-      return new HeldCredentials(principal, all, all)
+    if (store === undefined) return new HeldCredentials(caller, [], [], canHold)
+    if (isOperator(caller)) {
+      const all = await store.vault.list({ limit: MAX_LISTED })
+      return new HeldCredentials(caller, all, all, canHold)
     }
-    const owner = vaultOwner(store, principal, undefined)
-    const subject = subjectOf(principal.id)
-    const user = subject === undefined ? undefined : vaultOwner(store, principal, subject)
+    const owner = vaultOwner(store, caller, undefined)
+    const subject = subjectOf(caller.id)
+    const user = subject === undefined ? undefined : vaultOwner(store, caller, subject)
     return new HeldCredentials(
-      principal,
-      owner === undefined ? [] : await store.vault.listOf(owner),
+      caller,
+      owner === undefined
+        ? []
+        : [...(await store.vault.listOf(owner)), ...(await store.vault.listOf(sharedBy(owner)))],
       user === undefined ? undefined : await store.vault.listOf(user),
+      canHold,
     )
   }
 
   stateOf({ kind, id, scopes, ofUser, isProven }: ToolNeed): ListedRequirement['state'] {
-    if (kind === 'user') return !isProven || canProveUsers(this.#principal) ? 'met' : 'missing'
+    if (kind === 'user') return this.#userState(isProven)
+    if (kind === 'scope') return this.#canHold(id) ? 'met' : 'missing'
     const held = ofUser ? this.#ofUser : this.#own
     if (held === undefined) return 'per_user'
     const wanted = kind === 'oauth' ? 'token' : 'secret'
@@ -79,47 +100,72 @@ export class HeldCredentials {
     if (good.length === 0) return 'spent'
     return good.some((facts) => scopes.every((scope) => facts.scopes.includes(scope))) ? 'met' : 'scopes'
   }
+
+  /** Each call says for whom it is. The operator of a server with keys does not call: which credential proves it depends on the caller. */
+  #userState(isProven: boolean): ListedRequirement['state'] {
+    if (isProven && isOperator(this.caller)) return 'per_user'
+    return !isProven || canProveUsers(this.caller) ? 'met' : 'missing'
+  }
 }
 
 interface ConnectParts {
-  readonly principal: Principal
-  /** Whether people can be sent to the provider from here. */
-  canAsk(provider: string, scopes: readonly string[]): boolean
+  readonly caller: Principal
+  obstacle: TokenBroker['obstacle']
 }
 
 /**
- * How a need is met. `consent`: a person gives it on a page that the first call names. `vault`: an operator puts it there. `call`: the
+ * How a need is met. `key`: the caller has a key with the scope. `consent`: a person gives it on a page that the first call names. `vault`: an operator puts it there. `call`: the
  * caller sends it.
  */
 export function howToConnect(
-  { kind, id, scopes, isProven, ofUser }: ToolNeed,
-  { principal, canAsk }: ConnectParts,
-): { how: 'consent' | 'vault' | 'call'; says: string; command: string | null } {
-  if (kind === 'user')
+  need: ToolNeed,
+  { caller, obstacle }: ConnectParts,
+): { how: 'consent' | 'vault' | 'call' | 'key'; says: string; command: string | null } {
+  const { kind, id, scopes, ofUser } = need
+  if (kind === 'scope')
     return {
-      how: 'call',
-      command: null,
-      says: isProven
-        ? "Call with the user's own token, or name the user with a credential that has the scope users:assert."
-        : 'Send the id of the user with the call.',
+      how: 'key',
+      command: `collet keys create NAME --scope ${id}`,
+      says: 'No key, role or issuer gives this scope, so no caller sees the tool. Make a key that holds it.',
     }
-  if (kind === 'oauth' && canAsk(id, scopes))
+  if (kind === 'user') return { how: 'call', command: null, says: howToName(need, caller) }
+  const ofProvider = kind === 'oauth' ? obstacle(id, scopes) : undefined
+  const hasVault = caller.id !== ANONYMOUS.id || caller.isLocal === true
+  const hindered = ofProvider ?? (hasVault ? undefined : 'no_vault')
+  if (kind === 'oauth' && hindered === undefined)
     return {
       how: 'consent',
       command: null,
       says: `Call the tool: the answer has a link to ${id}, where access is given.`,
     }
-  const owner = isOperator(principal) || principal.id === ANONYMOUS.id ? 'key:NAME' : principal.id
+  const explained =
+    hindered === undefined
+      ? undefined
+      : explainObstacle(hindered, { provider: id, scopes, principal: caller.id })
+  const because = explained === undefined ? [] : [explained.reason, explained.operator ?? '']
+  if (!hasVault)
+    return { how: 'call', command: null, says: [...because, 'Or send it with each call.'].join(' ') }
   const words = [
     'collet secrets set',
     id,
     ...(kind === 'oauth' ? ['--token', ...scopes.map((scope) => `--scope ${scope}`)] : []),
-    `--principal ${owner}`,
+    ...(caller.isLocal === true ? [] : [`--principal ${isOperator(caller) ? 'key:NAME' : caller.id}`]),
     ...(ofUser ? ['--user ID'] : []),
   ]
   return {
     how: 'vault',
     command: words.join(' '),
-    says: 'An operator puts it into the vault, or the caller sends it with each call.',
+    says: [...because, 'An operator puts it into the vault, or the caller sends it with each call.'].join(
+      ' ',
+    ),
   }
+}
+
+function howToName({ isProven }: ToolNeed, caller: Principal): string {
+  if (!isProven || canProveUsers(caller)) return 'Send the id of the user with the call.'
+  const otherwise =
+    "Call with the user's own token, or name the user with a credential that has the scope users:assert."
+  return caller.id === ANONYMOUS.id
+    ? `A caller without a key cannot prove whom it acts for. ${otherwise}`
+    : otherwise
 }

@@ -14,8 +14,9 @@ import { factsOf } from '#core/tools/facts'
 import type { ListedChange, ListedSource, ListedTool, ListingFacts } from '#core/tools/listing'
 import { isInToolset, TOOLSET_PREFIX, type Toolset, type Toolsets } from '#core/tools/toolsets'
 import { type PreparedBytes, PreparedViews } from '#protocols/prepared'
+import type { CanHold } from '#server/scope-holders'
 import { isOperator } from './access.ts'
-import { HeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
+import { callerSeenBy, HeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
 
 /** What a listing is made of, as it is now. */
 interface ListingParts {
@@ -26,6 +27,10 @@ interface ListingParts {
   /** Definitions that wait, or were rejected. */
   waiting?(): Promise<readonly PinView[]>
   readonly store?: Pick<Store, 'vault' | 'digest'> | undefined
+  /** Who calls without a credential; `undefined` where every caller needs one. */
+  openCaller(): Principal | undefined
+  /** Which scopes callers can hold. */
+  scopeHolders(): Promise<CanHold>
 }
 
 /** Who looks, and what it may see. */
@@ -82,7 +87,9 @@ export class ToolListings {
 
   async #factsOf({ principal, hearsReasons }: Viewer, { ids, toolkits, needs }: Rows): Promise<ListingFacts> {
     const { sources, waiting, store } = this.#parts
-    const held = await HeldCredentials.of(needs.length === 0 ? undefined : store, principal)
+    const caller = callerSeenBy(principal, this.#parts.openCaller())
+    const canHold = await this.#parts.scopeHolders()
+    const held = await HeldCredentials.of(needs.length === 0 ? undefined : store, caller, canHold)
     const changes = (await waiting?.()) ?? []
     return {
       sources: Object.fromEntries(
@@ -191,7 +198,7 @@ async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<
     const row: ListedTool = {
       ...rowOf(tool, parts),
       versions: versions.length > 1 ? versions.map((one) => one.parts.version) : undefined,
-      needs: tool.requirements === undefined ? undefined : some(toolNeeds(tool).map(placeOf)),
+      needs: some(toolNeeds(tool, { withScopes: parts.tellsTenants }).map(placeOf)),
     }
     texts.push(JSON.stringify(row))
     ids.add(base)

@@ -4,6 +4,7 @@ import type { SourceView } from '#core/imports/sources'
 import { isJsonObject, type JsonArray, type JsonObject } from '#core/json'
 import type { BudgetRule } from '#core/limits/budgets'
 import type { CallRecord } from '#core/ports/store'
+import type { TokenBroker } from '#core/runtime'
 import { effectiveApproval, type Tool } from '#core/tool'
 import { toWireTool } from '#protocols/mcp/codec-tool'
 import { NEW_REVISION } from '#protocols/mcp/wire'
@@ -31,7 +32,7 @@ interface ToolSurroundings {
   readonly seesPins: boolean
   /** Its latest calls, for who may see calls. */
   readonly calls?: readonly CallRecord[] | undefined
-  canAsk(provider: string, scopes: readonly string[]): boolean
+  obstacle: TokenBroker['obstacle']
 }
 
 /** One tool as the page about it shows it. */
@@ -127,11 +128,11 @@ function renderPolicy(tool: Tool, { approvals, budgets, viewer, egressAllow }: T
   }
 }
 
-function renderNeeds(tool: Tool, { held, viewer, canAsk }: ToolSurroundings) {
-  return toolNeeds(tool).map((need) => ({
+function renderNeeds(tool: Tool, { held, obstacle, viewer }: ToolSurroundings) {
+  return toolNeeds(tool, { withScopes: isOperator(viewer.principal) }).map((need) => ({
     ...{ kind: need.kind, id: need.id, scopes: need.scopes },
     state: held.stateOf(need),
-    connect: howToConnect(need, { principal: viewer.principal, canAsk }),
+    connect: howToConnect(need, { caller: held.caller, obstacle }),
   }))
 }
 

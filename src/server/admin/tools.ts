@@ -9,18 +9,20 @@ import { didYouMean } from '#core/nearest-name'
 import type { UsageRow } from '#core/ports/operator-store'
 import type { Store } from '#core/ports/store'
 import { DEFAULT_TENANT, type Principal } from '#core/principal'
-import type { Clock } from '#core/runtime'
+import type { Clock, TokenBroker } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import type { Catalog, LiveRegistry } from '#core/tools/catalog'
+import { sharedNameHint } from '#core/tools/shared-names'
 import { isInToolset } from '#core/tools/toolsets'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { replyPrepared } from '#protocols/prepared'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import type { CanHold } from '#server/scope-holders'
 import { enterToolset } from '#server/toolsets'
 import { adminRoute, isOperator, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
 import { readMoment } from './call-filter.ts'
-import { HeldCredentials } from './tool-needs.ts'
+import { callerSeenBy, HeldCredentials } from './tool-needs.ts'
 import { shownToolsets, ToolListings, type Viewer } from './tool-rows.ts'
 import { renderTool } from './tool-view.ts'
 import { countUsage, isError, quantile, roundedMs } from './usage.ts'
@@ -36,8 +38,11 @@ interface ToolRoutesOptions {
   budgets(): readonly BudgetRule[]
   /** Local addresses that tools may reach. */
   egressAllow(): readonly string[]
-  /** Whether people can be sent to a provider from here. */
-  canAsk(provider: string, scopes: readonly string[]): boolean
+  obstacle: TokenBroker['obstacle']
+  /** Which scopes callers can hold. */
+  scopeHolders(): Promise<CanHold>
+  /** Who calls without a credential; `undefined` where every caller needs one. */
+  openCaller(): Principal | undefined
   /** Hears of every tool that was looked for and is unknown to who looked (rule 30a). */
   onUnknownTool?(principal: Principal, name: string): void
 }
@@ -60,6 +65,8 @@ export function createToolRoutes(options: ToolRoutesOptions, access: OperatorAcc
     ...(options.sources === undefined ? {} : { sources: options.sources }),
     ...(options.pins === undefined ? {} : { waiting: async () => (await options.pins?.waiting()) ?? [] }),
     store: options.store,
+    openCaller: options.openCaller,
+    scopeHolders: options.scopeHolders,
   })
   const viewerOf = ({ principal: caller, query }: HttpRequest): Viewer => {
     const toolset = query.get('toolset')
@@ -127,14 +134,16 @@ function notFound(name: string, catalog: Catalog): string {
   const [base = ''] = name.split('@', 1)
   const versions = catalog.versionsOf(base).map(({ parts }) => parts.version)
   if (versions.length > 0) return `${base} has no version of that number. It has ${versions.join(', ')}.`
-  return `There is no tool "${name}" here.${didYouMean(name, catalog.bases())}`
+  const shared = sharedNameHint(base, catalog.tools)
+  if (shared !== undefined) return `There is no tool "${name}" here. ${shared}`
+  return `There is no tool "${name}" here.${didYouMean(name, catalog.bases()) || ' "collet tools" and GET /admin/tools list them.'}`
 }
 
 /** How many of its latest calls are looked at for the definitions that they ran on. */
 const CALLS_LOOKED_AT = 100
 
 async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, access: OperatorAccess) {
-  const { registry, store, pins, sources, approvals, budgets, egressAllow, canAsk } = options
+  const { registry, store, pins, sources, approvals, budgets, egressAllow, obstacle } = options
   const { principal, hearsReasons } = viewer
   const tenant = tenantWithin(principal)
   const { base, toolkit } = tool.parts
@@ -143,7 +152,11 @@ async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, 
   const shown = shownToolsets(principal, registry.toolsets)
   return renderTool(tool, {
     viewer,
-    held: await HeldCredentials.of(store, principal),
+    held: await HeldCredentials.of(
+      store,
+      callerSeenBy(principal, options.openCaller()),
+      await options.scopeHolders(),
+    ),
     approvals: approvals(),
     budgets: budgets(),
     toolsets: [...shown].flatMap(([name, toolset]) => (isInToolset(toolset, tool) ? [name] : [])),
@@ -152,7 +165,7 @@ async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, 
     pin: await pins?.diff(base),
     seesPins: mayServe(principal, 'admin:pins', access),
     calls: seesCalls ? (await store.list(asked)).calls : undefined,
-    canAsk,
+    obstacle,
   })
 }
 

@@ -16,7 +16,7 @@ const MOST_BUDGETS = 10_000
 const MOST_PAGES = 200
 
 interface UsageRoutesOptions {
-  readonly store: Pick<Store, 'usage' | 'openBudgets'>
+  readonly store: Pick<Store, 'usage' | 'openBudgets' | 'rejections'>
   readonly clock: Clock
   /** What one run of a tool costs, by its full id; `undefined` for one that is not there any more. */
   costOf(tool: string): number | undefined
@@ -47,6 +47,8 @@ export function createUsageRoutes(
     }
     const groups = new Map<string, UsedGroup>()
     const isWhole = await countUsage(store, asked, (row) => addRow(groups, row, options))
+    const whole = { ...asked, sinceMs: sinceMs ?? 0, bucketMs: Number.MAX_SAFE_INTEGER }
+    for (const row of await store.rejections.count(whole)) groupOf(groups, row).rejected += row.requests
     const found = [...groups.values()].map(renderGroup)
     return jsonReply(200, { usage: found, whole: isWhole }, NO_STORE)
   }
@@ -108,6 +110,8 @@ interface UsedGroup {
   readonly tool: string
   calls: number
   errors: number
+  /** Requests that were rejected, so that they are no calls. */
+  rejected: number
   milliseconds: number
   cost: number
   /** How many calls took so many milliseconds, rounded to two digits. */
@@ -115,11 +119,8 @@ interface UsedGroup {
 }
 
 function addRow(groups: Map<string, UsedGroup>, row: UsageRow, { costOf }: UsageRoutesOptions): void {
-  const { tenant, principal, tool, tookMs, calls } = row
-  const key = JSON.stringify([tenant, principal, tool])
-  const nothing = { tenant, principal, tool, calls: 0, errors: 0, milliseconds: 0, cost: 0 }
-  const group = groups.get(key) ?? { ...nothing, durations: new Map<number, number>() }
-  groups.set(key, group)
+  const { tool, tookMs, calls } = row
+  const group = groupOf(groups, row)
   group.calls += calls
   if (isError(row)) group.errors += calls
   group.cost += calls * (costOf(tool) ?? USUAL_COST)
@@ -129,7 +130,18 @@ function addRow(groups: Map<string, UsedGroup>, row: UsageRow, { costOf }: Usage
   group.durations.set(rounded, (group.durations.get(rounded) ?? 0) + calls)
 }
 
-/** What one principal used of one tool. */
+function groupOf(
+  groups: Map<string, UsedGroup>,
+  { tenant, principal, tool }: Pick<UsedGroup, 'tenant' | 'principal' | 'tool'>,
+): UsedGroup {
+  const key = JSON.stringify([tenant, principal, tool])
+  const nothing = { tenant, principal, tool, calls: 0, errors: 0, rejected: 0, milliseconds: 0, cost: 0 }
+  const group = groups.get(key) ?? { ...nothing, durations: new Map<number, number>() }
+  groups.set(key, group)
+  return group
+}
+
+/** What one principal used of one tool; `tool` is empty for requests that named a tool it cannot see. */
 export type RenderedUsage = ReturnType<typeof renderGroup>
 
 function renderGroup({ milliseconds, durations, ...group }: UsedGroup) {

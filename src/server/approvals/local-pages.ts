@@ -70,6 +70,7 @@ export async function openLocalPages(options: LocalPagesOptions): Promise<LocalP
     timeouts: { closeMs: CLOSE_MS },
     metrics: createMetrics(),
     ...{ authenticator, log, clock },
+    refusesForwarded: () => true,
   })
   try {
     url = await app.listen()

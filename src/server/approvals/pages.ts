@@ -16,6 +16,7 @@ import { approverOf, OPERATOR } from '#server/admin/access'
 import type { BrowserSession, BrowserSessions } from '#server/console/sessions'
 import type { StartLinks } from '#server/console/start-links'
 import type { ServerRoute } from '#server/http/router'
+import { commandOnPages } from '#server/own-command'
 import {
   decidedPage,
   decidingPage,
@@ -72,7 +73,7 @@ async function operatorOf(
   request: HttpRequest,
   { sessions, startLinks }: ApprovalPagesOptions,
 ): Promise<BrowserSession | undefined> {
-  const session = startLinks === undefined ? undefined : await sessions.find(request)
+  const session = startLinks === undefined ? undefined : await sessions.confirmPage(request)
   return session?.kind === 'operator' ? session : undefined
 }
 
@@ -108,8 +109,9 @@ async function showApproval(request: HttpRequest, options: ApprovalPagesOptions)
 async function decideHere(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
   const { approvals, sessions } = options
   const id = request.params.id ?? ''
-  const session = await operatorOf(request, options)
-  if (session === undefined || !sessions.isOwnForm(request, session, id))
+  // The form's own token is only on a page that needed the session's.
+  const session = await sessions.find(request)
+  if (session?.kind !== 'operator' || !sessions.isOwnForm(request, session, id))
     return textPage(403, 'Not decided', 'Open the page again and decide there. Nothing was decided.')
   const decision = readPressed(request)
   const found = await approvals.look(id)
@@ -120,16 +122,17 @@ async function decideHere(request: HttpRequest, options: ApprovalPagesOptions): 
 
 async function listWaiting(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
   const title = 'Calls that wait for approval'
-  if ((await operatorOf(request, options)) === undefined)
-    return pageReply(403, { title, content: howToSignIn('', options.publicUrl()) })
-  const { approvals } = options
+  const session = await operatorOf(request, options)
+  if (session === undefined) return pageReply(403, { title, content: howToSignIn('', options.publicUrl()) })
+  const { approvals, sessions } = options
+  const token = `?session=${sessions.tokenOf(session)}`
   const waiting = await approvals.list(approverOf(OPERATOR), { state: 'pending', limit: MOST_LISTED })
   const rows = waiting
     .map((approval) => approvals.view(approval))
     .filter(({ state }) => state === 'pending')
     .map(
       ({ id, tool, principal, isStale, expiresAtMs }) =>
-        html`<li><a href="${pathTo(id, options)}">${tool}</a>, called by ${cleanText(principal)}, open until ${timeHtml(expiresAtMs)}${isStale ? ' (stale)' : ''}</li>`,
+        html`<li><a href="${pathTo(id, options)}${token}">${tool}</a>, called by ${cleanText(principal)}, open until ${timeHtml(expiresAtMs)}${isStale ? ' (stale)' : ''}</li>`,
     )
   const content = rows.length === 0 ? html`<p>No call waits.</p>` : html`<ul>${rows}</ul>`
   return pageReply(200, { title, content }, FORM_PAGE_HEADERS)
@@ -164,5 +167,5 @@ function decisionsHtml({ decisions }: ApprovalView): Html {
 
 function howToSignIn(id: string, publicUrl: string): Html {
   return html`<p>To decide on this page, sign in once: run this in the folder of your config, and open the address that it prints.</p>
-<pre>npx collet sign-in ${id}${id === '' ? '' : ' '}--url ${publicUrl}</pre>`
+<pre>${commandOnPages()} sign-in ${id}${id === '' ? '' : ' '}--url ${publicUrl}</pre>`
 }

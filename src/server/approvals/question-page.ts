@@ -15,6 +15,7 @@ import {
 } from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { LONGEST_REASON, readDecision } from '#server/admin/approvals'
+import { commandOnPages } from '#server/own-command'
 
 /** Who looks at a question, and where the buttons of the page lead. */
 interface Deciding {
@@ -37,7 +38,7 @@ export function decidingPage(shown: ApprovalView, { as, path, csrf }: Deciding):
 <div><label for="reason">Reason <span>kept in the journal; needed to reject</span></label>
 <input id="reason" name="reason" autocomplete="off" maxlength="${LONGEST_REASON}" required></div>
 <div class="acts"><button class="danger" formaction="${where('reject')}">Reject</button>${approve}</div>
-<p class="promise">You decide as <b>${cleanText(as)}</b>. Nothing runs from here: the caller's next request does, once, with exactly this.</p></form>`
+<p class="promise">You decide as <b>${cleanText(as)}</b>. Approving runs nothing. The call runs once, exactly as shown, when the caller repeats it.</p></form>`
   return questionPage(shown, { content: questionHtml(shown), foot }, FORM_PAGE_HEADERS)
 }
 
@@ -72,11 +73,11 @@ function tierHtml(tier: SafetyTier): Html {
 /** For somebody without a page that decides. */
 export function howToDecide(id: string): Html {
   return html`<p>An operator decides with:</p>
-<pre>npx collet approvals show ${id}
-npx collet approvals approve ${id}
-npx collet approvals reject ${id} --reason TEXT</pre>
+<pre>${commandOnPages()} approvals show ${id}
+${commandOnPages()} approvals approve ${id}
+${commandOnPages()} approvals reject ${id} --reason TEXT</pre>
 <p>or sends somebody else a link that decides:</p>
-<pre>npx collet approvals link ${id} --for NAME</pre>`
+<pre>${commandOnPages()} approvals link ${id} --for NAME</pre>`
 }
 
 /** What a person reads about each state. */

@@ -5,7 +5,6 @@ import type { Store } from '#core/ports/store'
 import type { Clock, Logger } from '#core/runtime'
 import type { OAuthBroker } from '#oauth/broker'
 import type { ServerRoute } from '#server/http/router'
-import { isOwnMachine } from '#server/safety'
 import { createConsoleFiles } from './files.ts'
 import { createOidcSignIn } from './oidc-sign-in.ts'
 import { createSessionRoutes } from './session-routes.ts'
@@ -21,6 +20,8 @@ interface ConsoleOptions {
   readonly log: Logger
   readonly clock: Clock
   publicUrl(): string
+  /** Whether only people at this machine reach the server: a start link signs them in. */
+  readonly hasLinks: boolean
   /** The folder of the built console; default that of this package. */
   readonly folder?: string | undefined
 }
@@ -46,7 +47,7 @@ export function createConsole(options: ConsoleOptions): Console {
     ...{ startToken, callers, clock, publicUrl },
     sign: (purpose, text) => store.approvals.sign(purpose, text),
   })
-  const startLinks = isOwnMachine(settings.server)
+  const startLinks = options.hasLinks
     ? new StartLinks({ startToken, sessions, callers, clock, publicUrl, hasConsole: isServed })
     : undefined
   return {

@@ -9,6 +9,7 @@ import { html, pageReply } from '#protocols/html-page'
 import { type HttpReply, type HttpRequest, isForPerson } from '#protocols/http-exchange'
 import { messageReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import { commandOnPages } from '#server/own-command'
 
 /** Where the build puts the console: seen from the sources and from the package. */
 const BUILT = fileURLToPath(
@@ -197,7 +198,7 @@ function takesGzip(accepted = ''): boolean {
 function notBuilt(): HttpReply {
   const content = html`<p>This copy of Collet was built without its console. In its folder, run:</p>
 <pre>npm ci
-npm run build</pre>
-<p>and open this page again. Everything else works without it: see <code>npx collet --help</code>.</p>`
+npm run build:console</pre>
+<p>and open this page again. Everything else works without it: see <code>${commandOnPages()} --help</code>.</p>`
   return pageReply(404, { title: 'The console is not built', content })
 }

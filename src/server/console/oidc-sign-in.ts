@@ -30,6 +30,8 @@ interface WayOut {
   readonly nonce: string
   /** Where in the console to go on. */
   readonly to: string
+  /** Made by the page that left. Another program on this host can plant a cookie, and does not know what the page keeps. */
+  readonly way: string
 }
 
 const HOME = '/console'
@@ -40,6 +42,7 @@ const LIFETIME_SECONDS = 600
 const MOST_OPEN = 5
 const FLOW_NAME_CHARACTERS = 16
 const LONGEST_PATH = 1_000
+const WAY = /^[\w-]{20,100}$/
 
 /**
  * Signing in at an identity provider: the code flow with PKCE. What comes of it is a token that callers could send in a
@@ -57,7 +60,10 @@ export function createOidcSignIn(options: OidcSignInOptions): readonly ServerRou
 async function depart({ query, headers: sent }: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
   const { client, settings, publicUrl } = options
   const to = pathWithin(query.get('to') ?? HOME, basePath(publicUrl()))
-  const way: WayOut = { state: randomText(), verifier: randomText(), nonce: randomText(), to }
+  const page = query.get('way') ?? ''
+  // Only a page can begin: it has to know its own way again when the browser comes back.
+  if (!WAY.test(page)) return leadTo(to, options)
+  const way: WayOut = { state: randomText(), verifier: randomText(), nonce: randomText(), to, way: page }
   const departure = { ...way, redirectUri: redirectUri(options) }
   const location = await client.authorizationUrl(departure, { scopes: settings.scopes, parameters: {} })
   if (location === undefined) return failedPage(options, NO_ANSWER)
@@ -79,7 +85,7 @@ async function arrive(request: HttpRequest, options: OidcSignInOptions): Promise
 
 /** The way is over with this, however it ends. */
 async function signInBy(way: WayOut, request: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
-  const { client, settings, sessions, log, publicUrl } = options
+  const { client, settings, sessions, log } = options
   const back = { ...way, redirectUri: redirectUri(options), parameters: request.query }
   const answer = await client.exchange(back, { scopes: settings.scopes, identify: true })
   if (answer.kind === 'denied') return failedPage(options, DENIED, 403)
@@ -94,8 +100,17 @@ async function signInBy(way: WayOut, request: HttpRequest, options: OidcSignInOp
   }
   const opened = sessions.open({ kind: 'token', ...found })
   if (opened === undefined) return failedPage(options, TOO_LONG, 502)
-  const location = `${basePath(publicUrl())}${pathWithin(way.to, '')}`
-  return { status: 303, headers: { ...PAGE_HEADERS, ...opened.headers, location }, body: undefined }
+  const token = `#session=${sessions.tokenOf(opened.session)}&way=${encodeURIComponent(way.way)}`
+  return leadTo(`${pathWithin(way.to, '')}${token}`, options, opened.headers)
+}
+
+function leadTo(
+  path: string,
+  { publicUrl }: OidcSignInOptions,
+  headers: HttpReply['headers'] = {},
+): HttpReply {
+  const location = `${basePath(publicUrl())}${path}`
+  return { status: 303, headers: { ...PAGE_HEADERS, ...headers, location }, body: undefined }
 }
 
 /** The access token if it is one that callers could send, else the id token; or why neither is. */
@@ -141,7 +156,7 @@ function isWay(value: unknown): value is WayOut {
   return (
     typeof value === 'object' &&
     value !== null &&
-    ['state', 'verifier', 'nonce', 'to'].every((name) => typeof Reflect.get(value, name) === 'string')
+    ['state', 'verifier', 'nonce', 'to', 'way'].every((name) => typeof Reflect.get(value, name) === 'string')
   )
 }
 
@@ -186,6 +201,6 @@ const TOO_LONG =
 function failedPage(options: OidcSignInOptions, text: string, status = 502): HttpReply {
   const path = basePath(options.publicUrl())
   const content = html`<p>${text}</p>
-<p><a href="${path}${PATH}" rel="noreferrer">Sign in again</a> or <a href="${path}${HOME}" rel="noreferrer">go to the console</a></p>`
+<p><a href="${path}${HOME}" rel="noreferrer">Go to the console</a>, where you can sign in again</p>`
   return pageReply(status, { title: 'Not signed in', content })
 }

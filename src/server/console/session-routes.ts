@@ -4,10 +4,11 @@ import { fault, isToolError } from '#core/errors'
 import { isJsonObject } from '#core/json'
 import type { Principal } from '#core/principal'
 import { Secret } from '#core/secret'
-import { type HttpReply, type HttpRequest, isFromOwnPage } from '#protocols/http-exchange'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { badRequest, isOperator, momentOf, NO_STORE, OPERATOR } from '#server/admin/access'
 import { httpFault, jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import { commandOnPages } from '#server/own-command'
 import { VERSION } from '#server/version'
 import type { BrowserSession, BrowserSessions } from './sessions.ts'
 
@@ -36,7 +37,7 @@ export function createSessionRoutes(options: SessionRoutesOptions): readonly Ser
 
 async function show(request: HttpRequest, options: SessionRoutesOptions): Promise<HttpReply> {
   const { sessions } = options
-  const session = isFromOwnPage(request) ? await sessions.find(request) : undefined
+  const session = await sessions.confirm(request)
   if (session === undefined) return described(options)
   const principal = await holderOf(session, options)
   return principal === undefined
@@ -75,10 +76,8 @@ async function signIn({ body }: HttpRequest, options: SessionRoutesOptions): Pro
   return described(options, { session: opened.session, principal }, opened.headers)
 }
 
-const NO_KEYS =
-  'This server has no keys: whoever reaches it may look and call. To manage it, open the link that collet serve printed, or run "npx collet sign-in" for another one.'
-const TOO_LONG =
-  'This key is too long to be kept by a browser. Make a shorter one with "npx collet keys create".'
+const NO_KEYS = `This server has no keys, so every caller may list and call tools. To manage it, open the link that "collet serve" printed, or run "${commandOnPages()} sign-in" for another one.`
+const TOO_LONG = `This key is too long to be kept by a browser. Make a shorter one with "${commandOnPages()} keys create".`
 
 async function signOut(request: HttpRequest, options: SessionRoutesOptions): Promise<HttpReply> {
   const { sessions } = options
@@ -97,8 +96,12 @@ function described(
   const server = {
     version: VERSION,
     url: publicUrl(),
+    command: commandOnPages(),
     isOpen: !authenticator.isConfigured,
-    signIn: { link: hasLinks, oidc: issuer === undefined ? null : new URL(issuer).host },
+    signIn: {
+      link: hasLinks ? `${commandOnPages()} sign-in` : null,
+      oidc: issuer === undefined ? null : new URL(issuer).host,
+    },
   }
   const body =
     signedIn === undefined
@@ -106,7 +109,7 @@ function described(
       : {
           server,
           principal: shownPrincipal(signedIn.principal),
-          csrf: sessions.csrfOf(signedIn.session),
+          csrf: sessions.tokenOf(signedIn.session),
           expiresAt: momentOf(signedIn.session.expiresAtMs),
         }
   return jsonReply(200, body, { ...NO_STORE, ...headers })

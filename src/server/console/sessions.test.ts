@@ -29,7 +29,7 @@ function open({
     const opened = sessions.open({ kind, credential, endsAtMs })
     if (opened === undefined) throw new Error('too long')
     const set = opened.headers['set-cookie'] ?? ''
-    return { set, cookie: set.split(';', 1)[0] ?? '', csrf: sessions.csrfOf(opened.session), ...opened }
+    return { set, cookie: set.split(';', 1)[0] ?? '', csrf: sessions.tokenOf(opened.session), ...opened }
   }
   const find = (cookie: string) => sessions.find({ headers: { cookie } })
   return { sessions, clock, startToken, signIn, find }
@@ -115,9 +115,8 @@ describe('BrowserSessions', () => {
   it('counts for data only with its own token in the header, from a page of ours, without a credential beside it', async () => {
     const { sessions, signIn } = open()
     const { cookie, csrf } = signIn()
-    const isForOperators = false
     const present = async (headers: Record<string, string>) =>
-      (await sessions.present({ headers, isForOperators, isClosed: true })).authorization
+      (await sessions.present({ headers })).authorization
     expect(await present({ cookie, 'collet-csrf': csrf })).toBe('Bearer k-ann')
     expect(await present({ cookie, 'collet-csrf': csrf, 'sec-fetch-site': 'same-origin' })).toBe(
       'Bearer k-ann',
@@ -143,15 +142,23 @@ describe('BrowserSessions', () => {
     expect(await present({ cookie, 'collet-csrf': csrf, authorization: 'Bearer mine' })).toBe('Bearer mine')
   })
 
-  it('lets the operator into the routes of operators, and says why no tool can be called', async () => {
+  it('takes a request for the operator only with the cookie, its own token and no credential beside it', async () => {
     const { sessions, signIn, startToken } = open()
     const { cookie, csrf } = signIn('operator', startToken.token)
     const headers = { cookie, 'collet-csrf': csrf }
-    const present = (isForOperators: boolean, isClosed: boolean) =>
-      sessions.present({ headers, isForOperators, isClosed })
-    expect((await present(true, true)).authorization).toBe(`Bearer ${startToken.token.reveal()}`)
-    await expect(present(false, true)).rejects.toMatchObject({ code: 'not_authorized' })
-    expect(await present(false, false)).toBe(headers)
+    expect((await sessions.present({ headers })).authorization).toBe(`Bearer ${startToken.token.reveal()}`)
+    expect(await sessions.isOperator(headers)).toBe(true)
+    const ann = signIn()
+    const others = [
+      ...[{ cookie }, { 'collet-csrf': csrf }, { cookie, 'collet-csrf': 'operator.' }],
+      ...[
+        { cookie: ann.cookie, 'collet-csrf': csrf },
+        { cookie: ann.cookie, 'collet-csrf': ann.csrf },
+      ],
+      ...['cross-site', 'same-site'].map((site) => ({ ...headers, 'sec-fetch-site': site })),
+      ...['authorization', 'x-api-key'].map((name) => ({ ...headers, [name]: 'Bearer k' })),
+    ]
+    for (const sent of others) expect([sent, await sessions.isOperator(sent)]).toEqual([sent, false])
   })
 
   it('says when a credential is too long for a browser', () => {

@@ -1,15 +1,18 @@
 import { hash, randomBytes } from 'node:crypto'
-import type { RequestHeaders } from '#auth/authenticator'
+import type { Authenticator, RequestHeaders } from '#auth/authenticator'
 import type { StartToken } from '#auth/start-token'
 import { portOf } from '#config/to-settings'
 import { fault } from '#core/errors'
 import { isSameSecret } from '#core/hash'
+import { principalIdOf } from '#core/journal/append'
 import type { ApprovalStore } from '#core/ports/approval-store'
+import type { KeyOwner } from '#core/ports/key-store'
 import type { ProtocolSessionStore } from '#core/ports/protocol-store'
-import { DEFAULT_TENANT } from '#core/principal'
+import { DEFAULT_TENANT, operatedBy, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { API_KEY_HEADERS, type HttpRequest, isFromOwnPage, readCookie } from '#protocols/http-exchange'
+import { OPERATOR } from '#server/admin/access'
 import { sealOnce, unseal } from '#store/encryption'
 
 interface BrowserSessionOptions {
@@ -40,20 +43,15 @@ interface NewSession {
   readonly endsAtMs?: number | undefined
 }
 
-interface PresentedRequest {
-  readonly headers: RequestHeaders
-  /** Whether the start token opens what is asked for. */
-  readonly isForOperators: boolean
-  /** Whether callers need a credential. */
-  readonly isClosed: boolean
-}
-
-interface OpenedSession {
+export interface OpenedSession {
   readonly session: BrowserSession
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** The header without which the cookie counts for nothing: another site can neither read its value nor send it. */
+/**
+ * The header without which the cookie counts for nothing. Its value is given once, to the page that signs in, and the page
+ * keeps it where only its own origin reads it. Browsers send the cookie to other ports of the host as well.
+ */
 const CSRF_HEADER = 'collet-csrf'
 
 const LIFETIME_MS = 12 * 3_600_000
@@ -64,8 +62,8 @@ const COOKIE = 'collet_session'
 
 /**
  * People who signed in with a browser, on the pages of this server. All of a session is in its cookie, sealed, so nothing
- * is stored while it lasts and any replica can take the next request. The cookie alone opens nothing but pages: a request
- * for data has to bring the session's token in a header too.
+ * is stored while it lasts and any replica can take the next request. The cookie alone opens nothing: a request for data
+ * has to bring the session's token too, which no request gets by the cookie.
  */
 export class BrowserSessions {
   readonly #options: BrowserSessionOptions
@@ -83,7 +81,7 @@ export class BrowserSessions {
     return { session, headers: this.#setCookie(text, expiresAtMs) }
   }
 
-  /** What the cookie says. Enough to show a page; what changes anything needs `isOwnForm`, and data `present`. */
+  /** What the cookie says, which another program on this host may have: enough to lead a browser on, and for nothing else. */
   async find({ headers }: Pick<HttpRequest, 'headers'>): Promise<BrowserSession | undefined> {
     const { callers, clock } = this.#options
     const text = readCookie(headers.cookie, this.#cookieName)
@@ -96,14 +94,16 @@ export class BrowserSessions {
    * The headers of a request with the credential of its session in place of the cookie; the same ones where there is no
    * session, or where they hold a credential already. So whoever authenticates callers needs to know nothing of browsers.
    */
-  async present(request: PresentedRequest): Promise<RequestHeaders> {
-    const { headers } = request
-    const session = hasCredential(headers) ? undefined : await this.confirm(request)
+  async present({ headers }: { readonly headers: RequestHeaders }): Promise<RequestHeaders> {
+    const session = hasCredential(headers) ? undefined : await this.confirm({ headers })
     if (session === undefined) return headers
-    if (session.kind !== 'operator' || request.isForOperators)
-      return { ...headers, authorization: `Bearer ${session.credential.reveal()}` }
-    if (request.isClosed) throw fault('not_authorized', OPERATORS_CALL_NOTHING)
-    return headers
+    return { ...headers, authorization: `Bearer ${session.credential.reveal()}` }
+  }
+
+  /** Whether a page on which the operator is signed in sent this request, without a credential beside the session. */
+  async isOperator(headers: RequestHeaders): Promise<boolean> {
+    if (hasCredential(headers) || headers[CSRF_HEADER]?.startsWith('operator.') !== true) return false
+    return (await this.confirm({ headers }))?.kind === 'operator'
   }
 
   /** The session of a request that a script of our own pages sent: cookie and header fit each other. */
@@ -111,12 +111,21 @@ export class BrowserSessions {
     const csrf = request.headers[CSRF_HEADER]
     if (csrf === undefined || !isFromOwnPage(request)) return undefined
     const session = await this.find(request)
-    return session !== undefined && isSameSecret(csrf, this.csrfOf(session)) ? session : undefined
+    return session !== undefined && isSameSecret(csrf, this.tokenOf(session)) ? session : undefined
   }
 
-  /** What requests of this session have to carry in the header. */
-  csrfOf({ id }: BrowserSession): string {
-    return this.#options.sign('browser session', id)
+  /** The same for pages without a script, which hand the token on in their addresses. */
+  async confirmPage(request: Pick<HttpRequest, 'headers' | 'query'>): Promise<BrowserSession | undefined> {
+    const sent = request.query.get('session')
+    const session = sent === null ? undefined : await this.find(request)
+    return session !== undefined && sent !== null && isSameSecret(sent, this.tokenOf(session))
+      ? session
+      : undefined
+  }
+
+  /** What requests of this session have to carry. It begins with the kind: a page takes an operator's from any link, and no other. */
+  tokenOf({ kind, id }: BrowserSession): string {
+    return `${kind}.${this.#options.sign('browser session', JSON.stringify([kind, id]))}`
   }
 
   /** What a form about this subject has to carry. */
@@ -198,9 +207,6 @@ export class BrowserSessions {
 
 const KINDS = ['key', 'token', 'operator'] as const satisfies readonly SessionKind[]
 
-const OPERATORS_CALL_NOTHING =
-  'You are signed in as the operator, who manages this server and calls no tools. Sign in with an API key to call tools.'
-
 function hasCredential(headers: RequestHeaders): boolean {
   return headers.authorization !== undefined || API_KEY_HEADERS.some((name) => headers[name] !== undefined)
 }
@@ -208,3 +214,52 @@ function hasCredential(headers: RequestHeaders): boolean {
 function markOf({ id }: BrowserSession): string {
   return `browser session:${id}`
 }
+
+/**
+ * How the operator, signed in to the console by the printed link, runs tools. On an open server the call is that of the person at this
+ * machine. On a server with keys the page names a caller whose permissions and limits count. Either way the record has the operator
+ * beside the caller. No other request may carry the header.
+ */
+const RUN_AS_HEADER = 'collet-run-as'
+
+/** As whom the operator's page calls tools. */
+export async function callerForOperator(
+  authenticator: Pick<Authenticator, 'openCaller' | 'callerNamed' | 'refresh'>,
+  headers: RequestHeaders,
+): Promise<Principal> {
+  await authenticator.refresh()
+  const named = headers[RUN_AS_HEADER]
+  const caller =
+    named === undefined ? authenticator.openCaller : await authenticator.callerNamed(readOwner(named))
+  if (caller !== undefined) return operatedBy(OPERATOR, caller)
+  throw fault('not_authorized', named === undefined ? NAMES_NO_CALLER : NO_SUCH_CALLER)
+}
+
+/** Refuses a request that would run as another caller without the right to. */
+export function refuseRunAs(headers: RequestHeaders): void {
+  if (headers[RUN_AS_HEADER] !== undefined) throw fault('not_authorized', NOT_OPERATOR)
+}
+
+/** `tenant/key:name`, both percent-encoded. */
+function readOwner(text: string): KeyOwner {
+  const [tenant = '', id = '', ...more] = text.split('/').map(decode)
+  const prefix = principalIdOf('')
+  if (tenant === '' || !id.startsWith(prefix) || id === prefix || more.length > 0)
+    throw fault('request_invalid', `${RUN_AS_HEADER}: expected TENANT/key:NAME, such as default/key:alice.`)
+  return { tenant, name: id.slice(prefix.length) }
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return ''
+  }
+}
+
+const NAMES_NO_CALLER =
+  'You are signed in as the operator, who has no permissions of a caller. Choose a caller in the console to run the tool as. Sign in with an API key to call tools under your own name.'
+const NO_SUCH_CALLER =
+  'There is no such caller with a key that is valid now. Choose another caller to run the tool as.'
+const NOT_OPERATOR =
+  'Only the operator, signed in to the console by the link that the server printed, may run a tool as another caller, and only in the console. Leave out the header Collet-Run-As.'

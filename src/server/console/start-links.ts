@@ -13,7 +13,8 @@ import { adminRoute, badRequest, isOperator, NO_STORE, type OperatorAccess } fro
 import { refuseOnPage, textPage } from '#server/approvals/question-page'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import type { BrowserSessions } from './sessions.ts'
+import { commandOnPages } from '#server/own-command'
+import type { BrowserSessions, OpenedSession } from './sessions.ts'
 
 interface StartLinkOptions {
   readonly startToken: Pick<StartToken, 'token'>
@@ -66,19 +67,23 @@ export class StartLinks {
     const isIn = (await sessions.find(request))?.kind === 'operator'
     const isFirst =
       expiresAtMs > clock.nowMs() && (await callers.spend(DEFAULT_TENANT, `sign-in:${code}`, expiresAtMs))
-    // Spent also by whoever is in already: it must not let somebody else in later.
+    // The cookie of a browser that is signed in says nothing about its page, so a fresh link begins a session anyway.
+    if (isFirst)
+      return this.#leadOn(request, sessions.open({ kind: 'operator', credential: startToken.token }))
     if (isIn) return this.#leadOn(request)
-    if (!isFirst) return textPage(410, 'Link already used', `${USED_LINK} ${ANOTHER_LINK}`)
-    return this.#leadOn(request, sessions.open({ kind: 'operator', credential: startToken.token })?.headers)
+    return textPage(410, 'Link already used', `${USED_LINK} ${ANOTHER_LINK}`)
   }
 
-  #leadOn({ query }: HttpRequest, session: Readonly<Record<string, string>> = {}): HttpReply {
-    const { publicUrl, hasConsole } = this.#options
+  /** The token of the session goes into the fragment, which only the page sees; pages without a script need it in the query. */
+  #leadOn({ query }: HttpRequest, opened?: OpenedSession): HttpReply {
+    const { publicUrl, hasConsole, sessions } = this.#options
     const approval = query.get('approval') ?? ''
     const home = hasConsole() ? '/console' : ''
     const path = APPROVAL_ID.test(approval) ? `${home}/approvals/${approval}` : home || '/approvals'
-    const location = `${basePath(publicUrl())}${path}`
-    return { status: 303, headers: { ...PAGE_HEADERS, ...session, location }, body: undefined }
+    const mark = hasConsole() ? '#' : '?'
+    const token = opened === undefined ? '' : `${mark}session=${sessions.tokenOf(opened.session)}`
+    const location = `${basePath(publicUrl())}${path}${token}`
+    return { status: 303, headers: { ...PAGE_HEADERS, ...opened?.headers, location }, body: undefined }
   }
 
   /** Until when it is good, if it is one of ours. */
@@ -98,7 +103,7 @@ export class StartLinks {
 
 const UNKNOWN_LINK = 'This link was not made by this server since it was started.'
 const USED_LINK = 'This link has been used, or is too old.'
-const ANOTHER_LINK = 'Run "npx collet sign-in" in the folder of your config for another one.'
+const ANOTHER_LINK = `Run "${commandOnPages()} sign-in" in the folder of your config for another one.`
 
 const ELSEWHERE =
   'Signing in by link works on the machine of the server alone, and this one is reached from elsewhere. Sign in to the console with an API key; or decide with "collet approvals approve", or make a link for somebody with "collet approvals link".'

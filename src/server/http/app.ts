@@ -12,7 +12,7 @@ import { type ClientInfo, type Clock, OutageLog } from '#core/runtime'
 import { TOOLSET_HEADER } from '#protocols/call-wire'
 import type { HttpReply } from '#protocols/http-exchange'
 import { ACTING_AS } from '#server/admin/access'
-import type { BrowserSessions } from '#server/console/sessions'
+import { type BrowserSessions, callerForOperator, refuseRunAs } from '#server/console/sessions'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import type { SpanExporter } from '#server/telemetry/tracing'
@@ -27,7 +27,7 @@ import {
   requestScope,
   statusOf,
 } from './exchange.ts'
-import { HostGuard } from './host-guard.ts'
+import { HostGuard, refuseForwarded } from './host-guard.ts'
 import {
   createListener,
   type HttpListener,
@@ -59,7 +59,7 @@ export interface HttpAppOptions {
   readonly routes: readonly ServerRoute[]
   readonly authenticator: Authenticator
   /** Present where browsers sign in. */
-  readonly sessions?: Pick<BrowserSessions, 'present'>
+  readonly sessions?: Pick<BrowserSessions, 'present' | 'isOperator'>
   readonly settings: Settings['server']
   readonly log: ServerLog
   readonly metrics: Metrics
@@ -69,10 +69,14 @@ export interface HttpAppOptions {
   readonly requestLogLevel?: 'debug' | 'info'
   /** Turns clients away by throwing a fault: allow-lists and rate limits go here (OTC-114). */
   readonly admit?: ((client: ClientInfo) => void) | undefined
+  /** Whether requests that a proxy passed on are refused; asked with each request. Default: they are taken. */
+  readonly refusesForwarded?: () => boolean
   /** The caller within a toolset; throws a fault where there is none of that name for it. Default: there are none. */
   readonly enter?: (principal: Principal, toolset: string) => Principal
+  /** Hears of each request whose credential is missing or wrong, with the pattern of its route. */
+  readonly onUnauthenticated?: (headers: RequestHeaders, route: string) => void
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
-  readonly challengeFor?: ((path: string, hasToken: boolean) => string) | undefined
+  readonly challengeFor?: ((path: string) => string) | undefined
   readonly timeouts?: Partial<HttpTimeouts>
   /** What it is reached by https with; without one it speaks http. */
   readonly certificate?: ServedCertificate | undefined
@@ -87,6 +91,8 @@ export interface HttpApp {
   handle(request: object, response: object): void
   /** Starts to listen; gives the URL. Rejects with a text that says what to do. */
   listen(): Promise<string>
+  /** From now on each reply asks its client to open another connection for the next request. */
+  retire(): void
   /** Stops listening, lets running requests finish within `closeMs`, then cuts what is left. */
   close(): Promise<void>
 }
@@ -128,7 +134,9 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     clock: options.clock,
     spans: options.spans,
     enter: options.enter ?? noToolsets,
+    onUnauthenticated: options.onUnauthenticated,
     admit: options.admit,
+    refusesForwarded: options.refusesForwarded ?? (() => false),
     challengeFor: options.challengeFor,
     isClosing: () => isClosing,
   }
@@ -183,6 +191,9 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
       if (host === 'localhost') await listenOnOthers(bound)
       hostGuard = new HostGuard({ ...settings, scheme, port: bound.port })
       return `${scheme}://${reachableName(host)}:${bound.port}`
+    },
+    retire() {
+      isClosing = true
     },
     async close() {
       isClosing = true
@@ -274,9 +285,10 @@ function handle(route: ServerRoute, exchange: Exchange): MaybePromise<HttpReply>
   return scope === undefined ? route.handle(exchange) : requestScope.run(scope, () => route.handle(exchange))
 }
 
-/** `Host` and `Origin` (rule 28), then whatever the operator adds (OTC-114). Throws a fault. */
+/** `Host`, `Origin` and proxies (rule 28), then whatever the operator adds (OTC-114). Throws a fault. */
 function checkClient(services: HttpServices, { raw, route, headers }: Exchange): void {
   services.hostGuard.check(headers.host, headers.origin)
+  if (services.refusesForwarded()) refuseForwarded(headers)
   services.admit?.({ address: raw.socket.remoteAddress ?? '', route, headers })
 }
 
@@ -285,35 +297,39 @@ function findPrincipal(
   route: ServerRoute,
   { headers }: Exchange,
 ): MaybePromise<Principal> {
-  if (route.authenticate !== undefined) return authenticate(services, headers, route.authenticate)
-  return route.access === 'open' ? ANONYMOUS : authenticate(services, headers)
+  const isOpen = route.authenticate === undefined && route.access === 'open'
+  return isOpen ? ANONYMOUS : authenticate(services, headers, route)
 }
 
-/** Who sends these headers: a browser that signed in is whoever it signed in as. `own` is how a route knows operators too. */
+type RouteAccess = Pick<ServerRoute, 'authenticate' | 'takesRunAs'>
+
+/** Who sends these headers: a browser stands for the person who signed in with it. A route for operators authenticates on its own. */
 function authenticate(
   services: HttpServices,
   headers: RequestHeaders,
-  own?: ServerRoute['authenticate'],
+  route: RouteAccess = {},
 ): MaybePromise<Principal> {
   const { authenticator, sessions } = services
-  if (headers.cookie === undefined || sessions === undefined)
-    return own === undefined ? authenticator.authenticate(headers) : own(headers)
-  return authenticateBrowser(services, sessions, headers, own)
+  if (headers.cookie !== undefined && sessions !== undefined)
+    return authenticateBrowser(services, sessions, headers, route)
+  refuseRunAs(headers)
+  return route.authenticate === undefined ? authenticator.authenticate(headers) : route.authenticate(headers)
 }
 
 async function authenticateBrowser(
   { authenticator }: HttpServices,
-  sessions: Pick<BrowserSessions, 'present'>,
+  sessions: Pick<BrowserSessions, 'present' | 'isOperator'>,
   headers: RequestHeaders,
-  own: ServerRoute['authenticate'],
+  { authenticate: own, takesRunAs }: RouteAccess,
 ): Promise<Principal> {
-  const isForOperators = own !== undefined
-  const isClosed = authenticator.isConfigured
-  const presented = await sessions.present({ headers, isForOperators, isClosed })
+  const isOperator = own === undefined && (await sessions.isOperator(headers))
+  if (!isOperator || takesRunAs !== true) refuseRunAs(headers)
+  if (isOperator) return await callerForOperator(authenticator, headers)
+  const presented = await sessions.present({ headers })
   return await (own === undefined ? authenticator.authenticate(presented) : own(presented))
 }
 
-/** 404 for a path that is not ours, 405 with `Allow` for a method that is not, and CORS preflights (OTC/T-26). */
+/** 404 for a path that is not ours, 308 for one with a trailing slash, 405 with `Allow`, and OPTIONS with CORS preflights (OTC/T-26). */
 async function answerUnknown(services: HttpServices, exchange: Exchange): Promise<HttpReply> {
   const { router, hostGuard } = services
   const { method, path, headers } = exchange
@@ -325,11 +341,22 @@ async function answerUnknown(services: HttpServices, exchange: Exchange): Promis
     return preflightReply(allow)
   // Only a caller that the owner of the path knows learns what is here and what is not (OTS-48).
   if (router.ownerOf(path)?.access === 'authenticated') await authenticate(services, headers)
+  const moved = first === undefined ? pathWithoutSlash(services, exchange) : undefined
+  if (moved !== undefined) return { status: 308, headers: { location: moved }, body: undefined }
   if (first === undefined)
     throw isWellEncoded(path) ? httpFault(404, 'There is nothing at this path.') : malformedPath()
+  if (method === 'OPTIONS') return { status: 204, headers: { allow: `${allow}, OPTIONS` }, body: undefined }
   const error = httpFault(405, `This path does not take ${method}; use ${allow}.`)
   const reply = refuse(services, first, exchange, error)
   return { ...reply, headers: { allow, ...reply.headers } }
+}
+
+/** Where a path with a slash too many leads; `undefined` when nothing is there either. */
+function pathWithoutSlash({ router }: HttpServices, { path, raw }: Exchange): string | undefined {
+  if (!path.endsWith('/')) return undefined
+  const shorter = path.slice(0, -1)
+  const query = (raw.url ?? '').slice(path.length)
+  return router.at(shorter).length === 0 ? undefined : `${shorter}${query}`
 }
 
 function malformedPath(): ToolError {
@@ -345,6 +372,10 @@ function refuse(
 ): HttpReply {
   const shown = error instanceof ToolError ? error : faultOf(services, exchange, error)
   const status = statusOf(shown)
+  if (shown.code === 'unauthenticated') {
+    exchange.denial = shown.message
+    services.onUnauthenticated?.(exchange.headers, exchange.route)
+  }
   try {
     if (route !== undefined) return withRetryAfter(route.refuse(exchange, shown, status), shown)
   } catch (err) {

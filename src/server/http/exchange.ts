@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
-import type { Authenticator } from '#auth/authenticator'
+import type { Authenticator, RequestHeaders } from '#auth/authenticator'
 import { type ErrorCode, type FaultOptions, fault, type ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { ANONYMOUS, type Principal } from '#core/principal'
@@ -28,7 +28,7 @@ export interface HttpServices {
   readonly hostGuard: HostGuard
   readonly authenticator: Authenticator
   /** Knows what the session of a browser stands for. */
-  readonly sessions: Pick<BrowserSessions, 'present'> | undefined
+  readonly sessions: Pick<BrowserSessions, 'present' | 'isOperator'> | undefined
   readonly bodyLimitBytes: number
   readonly bodies: BodyBudget
   readonly log: ServerLog
@@ -40,10 +40,14 @@ export interface HttpServices {
   readonly spans: SpanExporter | undefined
   /** The caller within a toolset; throws a fault where there is none of that name for it. */
   readonly enter: (principal: Principal, toolset: string) => Principal
+  /** Hears of each request whose credential is missing or wrong. */
+  readonly onUnauthenticated: ((headers: RequestHeaders, route: string) => void) | undefined
   /** Throws a fault to turn a client away. */
   readonly admit: ((client: ClientInfo) => void) | undefined
+  /** Whether requests that a proxy passed on are refused. */
+  refusesForwarded(): boolean
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
-  readonly challengeFor: ((path: string, hasToken: boolean) => string) | undefined
+  readonly challengeFor: ((path: string) => string) | undefined
   /** Whether replies ask clients to close their connection. */
   isClosing(): boolean
 }
@@ -68,6 +72,8 @@ export class Exchange implements HttpRequest {
   readonly scope: RequestScope | undefined
   principal: Principal = ANONYMOUS
   body: JsonValue | undefined = undefined
+  /** Why the credential was refused; `undefined` unless it was. */
+  denial: string | undefined
   #traceparent: string | undefined
   #query: URLSearchParams | undefined
   #signal: AbortSignal | undefined
@@ -178,12 +184,18 @@ export function closeExchange(services: HttpServices, exchange: Exchange, reply:
 }
 
 /** A 401 says how to get in, whatever the protocol (OWP-13, RFC 9110 §11.6.1). */
-function challengeOf(services: HttpServices, { path, headers }: Exchange, reply: HttpReply): string {
-  return (
-    services.challengeFor?.(path, headers.authorization !== undefined) ??
-    reply.headers['www-authenticate'] ??
-    'Bearer realm="collet"'
+function challengeOf(services: HttpServices, { path, headers, denial }: Exchange, reply: HttpReply): string {
+  const challenge =
+    services.challengeFor?.(path) ?? reply.headers['www-authenticate'] ?? 'Bearer realm="collet"'
+  const hasCredential = [headers.authorization, ...API_KEY_HEADERS.map((name) => headers[name])].some(
+    (value) => value !== undefined,
   )
+  if (!hasCredential) return challenge
+  // RFC 6750 §3: a credential was sent and refused, and why. The grammar excludes quotes and backslashes.
+  const reason = denial?.split(/(?<=\.) /, 1)[0]?.replaceAll(/[^\x20-\x7e]|["\\]/g, "'")
+  const error = reason === undefined ? [] : [`error_description="${reason}"`]
+  const parts = [challenge, 'error="invalid_token"', ...error].join(', ')
+  return challenge.includes('=') ? parts : parts.replace(', ', ' ')
 }
 
 function setHeader(headers: string[], name: string, value: string): void {
@@ -227,12 +239,13 @@ export function preflightReply(allow: string): HttpReply {
   }
 }
 
-/** What a request's log line and span say about the call inside it. Ids, and nothing of the content. */
+/** What a request's log line and span say about the call inside it. Call ids and run ids are callers' texts, which only spans have. */
 interface ObservedCall {
   readonly tool: string
   /** `ok`, or the error code. */
   readonly outcome: string
   readonly isReplay: boolean
+  readonly record: string
   readonly callId: string
   readonly runId: string | undefined
   /** The caller's own trace id, when it differs from the request's. */
@@ -248,13 +261,14 @@ interface RequestScope {
 /** Entered only while spans are exported or requests are logged. */
 export const requestScope = new AsyncLocalStorage<RequestScope>()
 
-/** One line per request, and one span per call. Patterns, codes and ids only, the ids to a bound: callers may have made them. */
+/** One line per request, and one span per call. Patterns, codes and ids only; spans also have the call id and the run, to a bound. */
 function observe(services: HttpServices, exchange: Exchange, scope: RequestScope, status: number): void {
   const { method, route, trace } = exchange
   const { clock, log, requestLogLevel, spans } = services
   const { call, startedMs } = scope
   const durationMs = clock.monotonicMs() - startedMs
-  log[requestLogLevel]({ method, route, status, durationMs, traceId: trace.traceId, ...call }, 'request')
+  const { callId: _callId, runId: _runId, ...logged } = call ?? {}
+  log[requestLogLevel]({ method, route, status, durationMs, traceId: trace.traceId, ...logged }, 'request')
   if (spans === undefined || !trace.isSampled || call === undefined) return
   spans.export({
     traceId: trace.traceId,

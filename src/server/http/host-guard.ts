@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import type { RequestHeaders } from '#auth/authenticator'
 import { portOf } from '#config/to-settings'
 import { fault } from '#core/errors'
 import { DEFAULT_PORTS } from '#egress/policy'
@@ -105,4 +106,34 @@ function authoritiesOf(name: string, port: number, defaultPort: number): readonl
 
 function defaultPortOf({ protocol }: URL): number {
   return DEFAULT_PORTS[protocol === 'https:' ? 'https:' : 'http:']
+}
+
+/**
+ * Requests that a proxy, a tunnel or a load balancer passed on (rule 28). A server without credentials trusts its callers because
+ * they are on this machine. Behind a proxy it cannot know that: every request comes from the proxy's address. So it refuses what
+ * says that it was passed on, whatever address is named there, because a chain of proxies can name this machine for a caller from
+ * elsewhere. A proxy that adds none of these headers cannot be recognised.
+ */
+const PROXY_HEADERS: ReadonlySet<string> = new Set([
+  'forwarded',
+  'via',
+  'x-real-ip',
+  'x-client-ip',
+  'x-cluster-client-ip',
+  'x-original-forwarded-for',
+  'true-client-ip',
+  'cf-connecting-ip',
+  'fastly-client-ip',
+  'fly-client-ip',
+])
+
+/** Throws when a proxy passed the request on. Only for servers that take callers without credentials. */
+export function refuseForwarded(headers: RequestHeaders): void {
+  for (const name in headers) {
+    if (!PROXY_HEADERS.has(name) && !name.startsWith('x-forwarded-')) continue
+    throw fault(
+      'not_authorized',
+      `This request came through a proxy (header ${name}), and this server has no credentials: it serves callers on its own machine only. Make a key with collet keys create and send it, or start the server with --allow-anonymous to let in everyone who reaches the proxy.`,
+    )
+  }
 }

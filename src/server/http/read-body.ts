@@ -1,7 +1,13 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { fault, type ToolError } from '#core/errors'
-import { isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
+import {
+  isJsonObject,
+  type JsonArray,
+  type JsonObject,
+  type JsonValue,
+  withInexactIntegers,
+} from '#core/json'
 import { subjectKey } from '#core/limits/limits'
 import { type LimitName, limitRefusal } from '#core/limits/settings'
 import type { MaybePromise } from '#core/ports/store'
@@ -106,7 +112,7 @@ export function parseJsonBody(bytes: Buffer): JsonValue {
   const text = withoutByteOrderMark(bytes.toString('utf8'))
   const value = parse(text)
   const problem = problemOf(value, text.includes('\\u'), 1)
-  if (problem === undefined) return value
+  if (problem === undefined) return withInexactIntegers(text, value)
   const where = problem.pointer === '' ? 'the body' : shorten(problem.pointer)
   throw fault('request_invalid', `The JSON body cannot be used: at ${where}, ${problem.reason}.`)
 }

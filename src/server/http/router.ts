@@ -34,8 +34,13 @@ interface MethodRoutes {
 export class Router {
   readonly #entries: readonly RouteEntry[]
   readonly #byMethod = new Map<string, MethodRoutes>()
+  /** Routes that own a path, the longest path first. */
+  readonly #owners: readonly ServerRoute[]
 
   constructor(routes: readonly ServerRoute[]) {
+    this.#owners = routes
+      .filter(({ owns }) => owns !== undefined)
+      .toSorted((one, other) => (other.owns ?? '').length - (one.owns ?? '').length)
     this.#entries = routes.map((route) => ({ route, path: new RoutePath(route.path) }))
     for (const entry of this.#entries) {
       for (const method of methodsOf(entry.route)) this.#add(method, entry)
@@ -61,9 +66,9 @@ export class Router {
     return this.#entries.filter((entry) => entry.path.match(path) !== undefined).map(({ route }) => route)
   }
 
-  /** The route whose protocol answers for everything below a path that this one is below of. */
+  /** The route whose protocol answers for everything below a path that this one is below of: the longest such path. */
   ownerOf(path: string): ServerRoute | undefined {
-    return this.#entries.find(({ route: { owns } }) => owns !== undefined && isBelow(owns, path))?.route
+    return this.#owners.find(({ owns = '' }) => isBelow(owns, path))
   }
 
   #add(method: string, entry: RouteEntry): void {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { type PlaceholderValues, readServer, readServerList } from './client-servers.ts'
+import { readServerList } from './client-files.ts'
+import { describeServer, isOwnMcpAddress, type PlaceholderValues, readServer } from './client-servers.ts'
 import { clientFiles, clientPlace, MCP_CLIENTS } from './clients.ts'
 
 /** A placeholder. */
@@ -10,11 +11,11 @@ const VALUES: PlaceholderValues = {
   variable: (name) => ({ TOKEN: 't-canary', HOST: 'h.example' })[name],
   input: (id) => (id === 'key' ? 'typed' : undefined),
   readFile: (file) => (file === '/project/.env' ? 'A=1\nB="two"\n' : undefined),
-  isOwnAddress: (url) => url.startsWith('http://127.0.0.1:4100/'),
 }
 
 const read = (entry: object, file = '/project/.vscode/mcp.json') =>
-  readServer({ name: 'x', file, entry: { ...entry } }, '/project', VALUES)
+  readServer({ file, entry: { ...entry } }, '/project', VALUES)
+const describeEntry = (entry: object) => describeServer({ entry: { ...entry } }, isOwnMcpAddress(4100))
 const options = (entry: object, file?: string) => {
   const reading = read(entry, file)
   return reading.kind === 'usable' ? reading.options : reading.why
@@ -39,7 +40,10 @@ describe('an entry of a client', () => {
       type: 'mcp',
       url: 'https://w.example/mcp',
     })
-    expect(options({ type: 'stdio' })).toBe('it has neither a command nor a url')
+    expect(describeEntry({ type: 'stdio' })).toMatchObject({
+      kind: 'unusable',
+      why: 'it has neither a command nor a url',
+    })
   })
 
   it('has its placeholders filled in, and says which have no value', () => {
@@ -67,16 +71,104 @@ describe('an entry of a client', () => {
     expect(options({ command: 'x' }, '/home/me/.cursor/mcp.json')).toMatchObject({ cwd: '/project' })
   })
 
-  it.each([
+  it.each<readonly [object, string]>([
     [{ command: 'x', disabled: true }, 'turned off'],
     [{ command: 'x', enabled: false }, 'turned off'],
     [{ command: 'npx', args: ['-y', 'collet@latest', 'mcp'] }, 'Collet itself'],
     [{ command: 'C:\\bin\\collet.cmd', args: ['mcp'] }, 'Collet itself'],
     [{ command: 'node', args: ['/x/collet.js', 'mcp', '--config', 'a'] }, 'Collet itself'],
-    [{ url: 'http://127.0.0.1:4100/mcp' }, 'Collet itself'],
+    [{ command: './collet', args: ['mcp'] }, 'Collet itself'],
+    ...['url', 'serverUrl', 'httpUrl', 'uri'].map(
+      (member) => [{ [member]: 'http://127.0.0.1:4100/mcp' }, 'Collet itself'] as const,
+    ),
+    [{ url: 'http://localhost:4100/mcp/crm' }, 'Collet itself'],
+    [{ command: 'x', url: 'http://[::1]:4100/mcp' }, 'Collet itself'],
+    [{ command: ['npx', 'collet', 'mcp'] }, 'Collet itself'],
+    [{ command: ['npx', 'mcp-remote', 'http://127.0.0.1:4100/mcp'] }, 'Collet itself'],
+    [{ command: { path: 'collet', args: ['mcp'] } }, 'Collet itself'],
+    [{ cmd: 'collet', args: ['mcp'] }, 'Collet itself'],
     [{ command: 'npx', args: ['mcp-remote', 'http://127.0.0.1:4100/mcp'] }, 'Collet itself'],
   ])('is left out: %j', (entry, why) => {
-    expect(read(entry)).toEqual({ kind: 'skipped', why: expect.stringContaining(why) })
+    expect(describeEntry(entry)).toEqual({ kind: 'skipped', why: expect.stringContaining(why) })
+  })
+
+  it('is not taken for Collet because its script is called src/cli/main.ts', () => {
+    expect(describeEntry({ command: 'node', args: ['/x/src/cli/main.ts', 'mcp'] })).toMatchObject({
+      isProgram: true,
+    })
+  })
+})
+
+/** How each client writes a program and an address, beside the usual members. */
+const SHAPES = [
+  [
+    { type: 'local', command: ['a', 'b'], environment: { X: '1' } },
+    { command: 'a', args: ['b'], env: { X: '1' } },
+  ],
+  [
+    { type: 'stdio', cmd: 'a', args: ['b'], envs: { X: '1' } },
+    { command: 'a', args: ['b'], env: { X: '1' } },
+  ],
+  [{ command: { path: 'a', args: ['b'], env: { X: '1' } } }, { command: 'a', args: ['b'], env: { X: '1' } }],
+  [
+    { command: 'a', env_vars: ['TOKEN', { name: 'HOST' }] },
+    { command: 'a', env: { TOKEN: 't-canary', HOST: 'h.example' } },
+  ],
+  [
+    { cmd: 'a', env_keys: ['TOKEN'] },
+    { command: 'a', env: { TOKEN: 't-canary' } },
+  ],
+  [
+    { command: 'a', workingDirectory: '/w' },
+    { command: 'a', cwd: '/w' },
+  ],
+  [
+    { command: 'a', env: { T: '$TOKEN', U: 'pa$word' } },
+    { command: 'a', env: { T: 't-canary', U: 'pa$word' } },
+  ],
+  [
+    { command: 'sh', args: ['-c', 'echo $TOKEN'] },
+    { command: 'sh', args: ['-c', 'echo $TOKEN'] },
+  ],
+  [{ httpUrl: 'https://g.example' }, { url: 'https://g.example' }],
+  [
+    { uri: 'https://g.example', headers: { A: `x ${hole(' TOKEN ')}` } },
+    { url: 'https://g.example', headers: { A: 'x t-canary' } },
+  ],
+  [
+    { type: 'remote', url: 'https://o.example', headers: { A: '{env:TOKEN}' } },
+    { headers: { A: 't-canary' } },
+  ],
+  [
+    { url: 'https://c.example', bearer_token_env_var: 'TOKEN' },
+    { headers: { Authorization: 'Bearer t-canary' } },
+  ],
+  [
+    { url: 'https://c.example', http_headers: { A: '1' }, env_http_headers: { B: 'TOKEN' } },
+    { headers: { A: '1', B: 't-canary' } },
+  ],
+] as const
+
+describe('an entry in the words of its client', () => {
+  it.each(SHAPES)('%j', (entry, expected) => expect(options(entry)).toMatchObject(expected))
+
+  it('has its own variables before those of its file', () => {
+    expect(options({ command: 'x', envFile: '.env', env: { B: 'own', C: '3' } })).toMatchObject({
+      env: { A: '1', B: 'own', C: '3' },
+    })
+  })
+
+  it('says which variables it would get, and which credentials stand in clear text', () => {
+    const plan = describeEntry({
+      command: 'x',
+      args: ['$SHELL', hole('A'), hole('workspaceFolder')],
+      env: { API_KEY: 'k-canary', TOKEN: hole('B'), LEVEL: 'debug', PASSWORD: '$CDE' },
+    })
+    expect(plan).toMatchObject({ variables: ['A', 'B', 'CDE'], clear: ['API_KEY'] })
+    expect(JSON.stringify(plan)).not.toContain('canary')
+    expect(options({ command: 'x', env: { A: '{file:~/secret}' } })).toContain(
+      '{file:~/secret} has no value here',
+    )
   })
 })
 
@@ -100,7 +192,9 @@ describe('a list of servers', () => {
   it('is at the place of its client on each platform', () => {
     const files = (platform: NodeJS.Platform, variables = {}) => {
       const place = clientPlace('/project', { HOME: '/home/me', ...variables }, platform)
-      return Object.values(MCP_CLIENTS).flatMap((client) => clientFiles(client, place))
+      return Object.values(MCP_CLIENTS).flatMap((client) =>
+        clientFiles(client, place).map(({ path }) => path),
+      )
     }
     expect(files('darwin')).toContain(
       '/home/me/Library/Application Support/Claude/claude_desktop_config.json',

@@ -1,53 +1,85 @@
 import { basename, dirname, resolve, sep } from 'node:path'
 import { parseEnv } from 'node:util'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isLoopback } from '#server/safety'
 import { isOwnHeader } from '#sources/mcp/options'
-import { parseJsonc } from './jsonc.ts'
-
-/** An MCP server as a client's file lists it, its placeholders not filled in. */
-export interface WrittenServer {
-  /** What its owner calls it. */
-  readonly name: string
-  /** The file that lists it. */
-  readonly file: string
-  readonly entry: JsonObject
-}
-
-/** A value that the client asks its user for. */
-interface AskedValue {
-  readonly id: string
-  readonly description: string
-}
-
-interface ServerList {
-  readonly servers: readonly WrittenServer[]
-  readonly asked: readonly AskedValue[]
-}
+import type { WrittenServer } from './client-files.ts'
 
 /**
- * The servers that a client's file lists, under `mcpServers` or `servers`, for all projects or for the one in `folder`.
- * `undefined` for a text that is no such file.
+ * Entries of MCP clients as options of a source. `describeServer` says what an entry would start, reach and read without doing
+ * any of it; `readServer` fills in its placeholders, which needs the consent of a person first.
  */
-export function readServerList(text: string, file: string, folder: string): ServerList | undefined {
-  const root = parseJsonc(text)
-  if (!isJsonObject(root)) return undefined
-  const { projects, mcp } = root
-  const project = isJsonObject(projects) ? projects[folder] : undefined
-  const lists = [project, root, mcp].flatMap((holder) =>
-    isJsonObject(holder) ? [holder.mcpServers, holder.servers].filter(isJsonObject) : [],
-  )
-  if (lists.length === 0) return undefined
-  const servers = lists.flatMap((list) =>
-    Object.entries(list).flatMap(([name, entry]) => (isJsonObject(entry) ? [{ name, file, entry }] : [])),
-  )
-  const inputs = [root.inputs, isJsonObject(mcp) ? mcp.inputs : undefined].flatMap((list) => list ?? [])
-  return { servers, asked: inputs.flatMap(askedValue) }
+
+/** The members by which clients name an address, in the order in which they count. */
+const ADDRESS_MEMBERS = ['url', 'serverUrl', 'httpUrl', 'uri'] as const
+
+/** An entry in one shape, whatever its client calls the parts. */
+interface PlainEntry {
+  readonly command: string | undefined
+  readonly args: readonly string[]
+  readonly url: string | undefined
+  readonly env: JsonObject
+  readonly headers: JsonObject
+  readonly envFile: string | undefined
+  readonly cwd: string | undefined
 }
 
-function askedValue(input: JsonValue): readonly AskedValue[] {
-  if (!isJsonObject(input) || typeof input.id !== 'string') return []
-  const { id, description } = input
-  return [{ id, description: typeof description === 'string' ? description : id }]
+function plainEntry(entry: JsonObject): PlainEntry {
+  const { command, args } = commandOf(entry)
+  const tokenVariable = textOf(entry.bearer_token_env_var)
+  return {
+    command,
+    args,
+    url: ADDRESS_MEMBERS.map((name) => textOf(entry[name])).find((text) => text !== undefined),
+    env: {
+      ...passedOn(entry.env_keys),
+      ...passedOn(entry.env_vars),
+      ...objectOf(entry.environment),
+      ...objectOf(entry.envs),
+      ...(isJsonObject(entry.command) ? objectOf(entry.command.env) : {}),
+      ...objectOf(entry.env),
+    },
+    headers: {
+      ...objectOf(entry.headers),
+      ...objectOf(entry.http_headers),
+      ...Object.fromEntries(
+        Object.entries(objectOf(entry.env_http_headers)).map(([name, variable]) => [
+          name,
+          `\${env:${String(variable)}}`,
+        ]),
+      ),
+      ...(tokenVariable === undefined ? {} : { Authorization: `Bearer \${env:${tokenVariable}}` }),
+    },
+    envFile: textOf(entry.envFile),
+    cwd: textOf(entry.cwd) ?? textOf(entry.workingDirectory),
+  }
+}
+
+/** `command` and `args`; a list in one member (OpenCode), an object (older Zed), or `cmd` (Goose). */
+function commandOf({ command, cmd, args }: JsonObject): { command: string | undefined; args: string[] } {
+  const words = Array.isArray(args) ? args.map(String) : []
+  if (Array.isArray(command)) {
+    const [program, ...rest] = command.map(String)
+    return { command: textOf(program), args: [...rest, ...words] }
+  }
+  if (isJsonObject(command)) return commandOf({ command: command.path ?? null, args: command.args ?? [] })
+  return { command: textOf(command) ?? textOf(cmd), args: words }
+}
+
+/** Names of variables that the client hands on from its own environment. */
+function passedOn(names: JsonValue | undefined): JsonObject {
+  const texts = Array.isArray(names) ? names.map((name) => (isJsonObject(name) ? name.name : name)) : []
+  return Object.fromEntries(
+    texts.flatMap((name) => (typeof name === 'string' ? [[name, `\${env:${name}}`]] : [])),
+  )
+}
+
+function objectOf(value: JsonValue | undefined): JsonObject {
+  return isJsonObject(value) ? value : {}
+}
+
+function textOf(value: JsonValue | undefined): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
 }
 
 /** What placeholders stand for. */
@@ -57,43 +89,120 @@ export interface PlaceholderValues {
   variable(name: string): string | undefined
   /** What the client would ask its user for. */
   input(id: string): string | undefined
-  /** The text of a file that the list names; for `envFile`. */
+  /** The text of a file that the entry names as its `envFile`. */
   readFile(file: string): string | undefined
-  /** Whether an address is this server's own. */
-  isOwnAddress(url: string): boolean
 }
 
-/** What an entry of a client's file is to us. */
+/** Why an entry is not imported; `undefined` where it can be. */
+type Unusable = { readonly kind: 'skipped' | 'unusable'; readonly why: string }
+
+/** What an entry would do, in the words of its file: nothing is filled in. */
+export interface ServerPlan {
+  /** The command line, or the address. */
+  readonly target: string
+  readonly isProgram: boolean
+  /** Variables of the shell that would be filled in. */
+  readonly variables: readonly string[]
+  /** Values that a person would be asked for. */
+  readonly inputs: readonly string[]
+  /** Names of variables and headers that the entry sets itself. */
+  readonly sets: readonly string[]
+  /** Names of variables and headers that look like credentials and stand in the file in clear text. */
+  readonly clear: readonly string[]
+  readonly envFile: string | undefined
+  readonly cwd: string | undefined
+}
+
+/** What an entry would start or reach, or why it is left out. */
+export function describeServer(
+  { entry }: Pick<WrittenServer, 'entry'>,
+  isOwnAddress: (url: string) => boolean,
+): ServerPlan | Unusable {
+  if (entry.disabled === true || entry.enabled === false)
+    return { kind: 'skipped', why: 'it is turned off there' }
+  if (isCollet(entry, isOwnAddress)) return { kind: 'skipped', why: 'it is Collet itself' }
+  const { command, args, url, env, headers, envFile, cwd } = plainEntry(entry)
+  if (command === undefined && url === undefined)
+    return { kind: 'unusable', why: 'it has neither a command nor a url' }
+  const values: JsonObject = command === undefined ? headers : env
+  const words = command === undefined ? [url ?? ''] : [command, ...args, cwd ?? '', envFile ?? '']
+  const named = [
+    ...words.flatMap(placeholdersOf).filter(({ form }) => form !== 'bare'),
+    ...Object.values(values).map(String).flatMap(placeholdersOf),
+  ]
+  const distinct = (kind: 'input' | 'env'): string[] => [
+    ...new Set(named.filter((each) => each.kind === kind).map(({ name }) => name)),
+  ]
+  return {
+    target: command === undefined ? (url ?? '') : [command, ...args].map(quotedWord).join(' '),
+    isProgram: command !== undefined,
+    variables: distinct('env'),
+    inputs: distinct('input'),
+    sets: Object.keys(values),
+    clear: Object.entries(values).flatMap(([name, value]) => (isClearSecret(name, value) ? [name] : [])),
+    envFile: command === undefined ? undefined : envFile,
+    cwd: command === undefined ? undefined : cwd,
+  }
+}
+
+const SECRET_NAME = /key|token|secret|passw|auth|credential|cookie/i
+
+function isClearSecret(name: string, value: JsonValue): boolean {
+  return (
+    SECRET_NAME.test(name) && typeof value === 'string' && value !== '' && placeholdersOf(value).length === 0
+  )
+}
+
+function quotedWord(word: string): string {
+  return word === '' || /\s/.test(word) ? JSON.stringify(word) : word
+}
+
+/** `collet mcp`, however it is started, or our own address: importing it would make an endless loop. */
+function isCollet(entry: JsonObject, isOwnAddress: (url: string) => boolean): boolean {
+  const { command, args } = commandOf(entry)
+  const words = [command ?? '', ...args]
+  const addresses = ADDRESS_MEMBERS.map((name) => textOf(entry[name]) ?? '')
+  return (
+    [...addresses, ...words].some(isOwnAddress) ||
+    words.some((word, index) => word === 'mcp' && isColletProgram(words.slice(0, index)))
+  )
+}
+
+/** Tells the MCP address of the server that listens on this port of this machine from others. */
+export function isOwnMcpAddress(port: number): (text: string) => boolean {
+  return (text) => {
+    const url = URL.parse(text)
+    return (
+      url !== null && isLoopback(url.hostname) && Number(url.port) === port && url.pathname.startsWith('/mcp')
+    )
+  }
+}
+
+/** The launcher of a package or a checkout, or what a checkout's launcher runs: `node --conditions=collet-source … main.ts`. */
+function isColletProgram(words: readonly string[]): boolean {
+  const path = words.at(-1)?.replaceAll('\\', '/') ?? ''
+  if (/^collet(?:@[^/]*)?(?:\.(?:cmd|exe|js|ps1))?$/.test(basename(path))) return true
+  return words.includes('--conditions=collet-source') && path.endsWith('/src/cli/main.ts')
+}
+
+/** Options with every placeholder that has a value filled in; `why` says which have none. */
 type ServerReading =
   | { readonly kind: 'usable'; readonly options: JsonObject }
-  /** Nothing to import, and why. */
-  | { readonly kind: 'skipped'; readonly why: string }
-  /** Something has to be done first. */
-  | { readonly kind: 'unusable'; readonly why: string }
+  | { readonly kind: 'unusable'; readonly options: JsonObject; readonly why: string }
 
 /** An entry as the options of a source, its placeholders filled in. */
 export function readServer(
-  { file, entry }: WrittenServer,
+  { file, entry }: Pick<WrittenServer, 'file' | 'entry'>,
   folder: string,
   values: PlaceholderValues,
 ): ServerReading {
-  if (entry.disabled === true || entry.enabled === false)
-    return { kind: 'skipped', why: 'it is turned off there' }
-  if (isOwn(entry, values)) return { kind: 'skipped', why: 'it is Collet itself' }
+  const plain = plainEntry(entry)
   const fill = new Placeholders(values, projectOf(file, folder))
-  const url = textOf(entry.url) ?? textOf(entry.serverUrl) ?? textOf(entry.httpUrl)
-  const command = textOf(entry.command)
-  if (command === undefined && url === undefined)
-    return { kind: 'unusable', why: 'it has neither a command nor a url' }
-  const options = command === undefined ? fill.server(url ?? '', entry) : fill.program(command, entry)
+  const options = plain.command === undefined ? fill.server(plain) : fill.program(plain.command, plain)
   const { missing } = fill
   return missing.length === 0
     ? { kind: 'usable', options }
-    : { kind: 'unusable', why: whatIsMissing(missing) }
-}
-
-function textOf(value: JsonValue | undefined): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined
+    : { kind: 'unusable', options, why: whatIsMissing(missing) }
 }
 
 /** A file in a hidden folder of a project, or in the project itself, is about that; any other about where the user is. */
@@ -102,19 +211,6 @@ function projectOf(file: string, folder: string): string {
   const holder = basename(dirname(file))
   const isOfProject = holder === '.vscode' || (holder === '.cursor' && dirname(dirname(file)) === folder)
   return isOfProject ? dirname(dirname(file)) : folder
-}
-
-/** `collet mcp`, however it is started, or our address: behind itself there would be no end. */
-function isOwn(entry: JsonObject, { isOwnAddress }: PlaceholderValues): boolean {
-  const { command, args, url, serverUrl } = entry
-  const words = [command, ...(Array.isArray(args) ? args : []), url, serverUrl].map(String)
-  return words.some((word, index) => {
-    if (isOwnAddress(word)) return true
-    const isProgram = /^collet(?:@[^/\\]*)?(?:\.(?:cmd|exe|js|ps1))?$/.test(
-      basename(word.replaceAll('\\', '/')),
-    )
-    return isProgram && words[index + 1] === 'mcp'
-  })
 }
 
 function whatIsMissing(missing: readonly Missing[]): string {
@@ -128,7 +224,42 @@ interface Missing {
   readonly name: string
 }
 
-const PLACEHOLDER = /\$\{(?:(env|input):)?([^}:]+)(?::-([^}]*))?\}/g
+/** `${NAME}`, `${env:NAME}`, `${input:ID}`, each with a default after `:-`; `{env:NAME}` of OpenCode; `$NAME` of Gemini CLI. */
+const PLACEHOLDER =
+  /\$\{\s*(?:(env|input):)?([^}:]+?)\s*(?::-([^}]*))?\}|\{(env|file):([^}]+)\}|\$([A-Z_][A-Z0-9_]{2,})/g
+
+const KNOWN_PLACES: ReadonlySet<string> = new Set([
+  'workspaceFolder',
+  'workspaceFolderBasename',
+  'userHome',
+  'pathSeparator',
+  '/',
+])
+
+interface Placeholder {
+  readonly kind: 'env' | 'input' | 'file'
+  readonly name: string
+  /** `bare`: `$NAME`, which a program's argument may mean for a shell; `explicit`: it can be nothing but a placeholder. */
+  readonly form: 'bare' | 'braced' | 'explicit'
+  readonly otherwise: string | undefined
+}
+
+function placeholderOf(match: readonly (string | undefined)[]): Placeholder {
+  const [, kind, name, otherwise, otherKind, otherName, bareName] = match
+  if (otherKind !== undefined)
+    return {
+      kind: otherKind === 'file' ? 'file' : 'env',
+      name: otherName ?? '',
+      ...{ form: 'explicit', otherwise: undefined },
+    }
+  const form = bareName !== undefined ? 'bare' : kind === undefined ? 'braced' : 'explicit'
+  return { kind: kind === 'input' ? 'input' : 'env', name: name ?? bareName ?? '', form, otherwise }
+}
+
+/** The placeholders in a text that stand for a value of the user; places such as the project's folder are left out. */
+function placeholdersOf(text: string): readonly Placeholder[] {
+  return [...text.matchAll(PLACEHOLDER)].map(placeholderOf).filter(({ name }) => !KNOWN_PLACES.has(name))
+}
 
 /** Fills in the placeholders of one entry, and keeps which have no value. */
 class Placeholders {
@@ -145,31 +276,28 @@ class Placeholders {
     return [...this.#missing.values()]
   }
 
-  program(command: string, { args, env, envFile, cwd }: JsonObject): JsonObject {
-    const folder = textOf(cwd)
-    const variables = { ...this.#fromFile(textOf(envFile)), ...this.#texts(env) }
+  program(command: string, { args, env, envFile, cwd }: PlainEntry): JsonObject {
+    // What the entry says itself counts more than what its file of variables says.
+    const variables = { ...this.#fromFile(envFile), ...this.#texts(env) }
     return {
       type: 'mcp',
       command: this.#word(command),
-      ...(Array.isArray(args) && args.length > 0
-        ? { args: args.map((word) => this.#word(String(word))) }
-        : {}),
+      ...(args.length > 0 ? { args: args.map((word) => this.#word(word)) } : {}),
       ...(Object.keys(variables).length === 0 ? {} : { env: variables }),
-      cwd: folder === undefined ? this.#folder : resolve(this.#folder, this.#word(folder)),
+      cwd: cwd === undefined ? this.#folder : resolve(this.#folder, this.#word(cwd)),
     }
   }
 
-  server(url: string, { headers }: JsonObject): JsonObject {
+  server({ url, headers }: PlainEntry): JsonObject {
     const sent = Object.entries(this.#texts(headers)).filter(([name]) => !isOwnHeader(name))
     return {
       type: 'mcp',
-      url: this.#text(url),
+      url: this.#text(url ?? ''),
       ...(sent.length === 0 ? {} : { headers: Object.fromEntries(sent) }),
     }
   }
 
-  #texts(values: JsonValue | undefined): Readonly<Record<string, string>> {
-    if (!isJsonObject(values)) return {}
+  #texts(values: JsonObject): Readonly<Record<string, string>> {
     return Object.fromEntries(
       Object.entries(values).flatMap(([name, value]) =>
         value === null ? [] : [[name, this.#text(typeof value === 'string' ? value : JSON.stringify(value))]],
@@ -197,16 +325,21 @@ class Placeholders {
   }
 
   #fill(text: string, isWhole: boolean): string {
-    return text.replace(PLACEHOLDER, (shown, kind: string | undefined, name: string, otherwise?: string) => {
-      const value = this.#valueOf(kind, name) ?? otherwise
-      if (value === undefined && (isWhole || kind !== undefined)) this.#missing.set(shown, { shown, name })
+    return text.replace(PLACEHOLDER, (...match: (string | undefined)[]) => {
+      const shown = match[0] ?? ''
+      const placeholder = placeholderOf(match)
+      const { name, form, otherwise } = placeholder
+      if (form === 'bare' && !isWhole) return shown
+      const value = this.#valueOf(placeholder) ?? otherwise
+      if (value === undefined && (form === 'explicit' || (isWhole && form === 'braced')))
+        this.#missing.set(shown, { shown, name })
       return value ?? shown
     })
   }
 
-  #valueOf(kind: string | undefined, name: string): string | undefined {
-    if (kind === 'input') return this.#values.input(name)
-    if (kind === 'env') return this.#values.variable(name)
+  #valueOf({ kind, name, form }: Placeholder): string | undefined {
+    if (kind !== 'env') return this.#values.input(name)
+    if (form === 'explicit') return this.#values.variable(name)
     switch (name) {
       case 'workspaceFolder':
         return this.#folder

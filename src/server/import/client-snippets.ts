@@ -1,8 +1,7 @@
 import type { JsonObject } from '#core/json'
-import { MCP_CLIENTS, type McpClient } from './clients.ts'
-
-/** The variable that holds a client's key: no key is ever printed or written. */
-export const KEY_VARIABLE = 'COLLET_API_KEY'
+import { commandOnPages } from '#server/own-command'
+import { renderEntry } from './client-files.ts'
+import { addressEntry, KEY_VARIABLE, MCP_CLIENTS, type McpClient } from './clients.ts'
 
 /** What a client is connected to. */
 interface SnippetTarget {
@@ -19,23 +18,26 @@ interface SnippetTarget {
 export interface ClientSnippet {
   readonly name: string
   readonly title: string
-  readonly kind: 'json' | 'terminal' | 'code'
+  readonly kind: 'json' | 'toml' | 'yaml' | 'terminal' | 'code'
   /** Where it goes, in words: a file, or the terminal. */
   readonly place: string
   readonly text: string
   /** What does it without pasting; `null` where nothing does. */
   readonly command: string | null
-  /** What one has to do after. */
+  /** An address that makes the client ask whether to add the server; `null` where it has none. */
+  readonly link: string | null
+  /** What to do after. */
   readonly after: string
 }
 
 /** Every way to connect that we know, clients first. */
 export function clientSnippets(target: SnippetTarget): readonly ClientSnippet[] {
-  const clients = Object.entries<McpClient>(MCP_CLIENTS).map(([name, client]) =>
-    client.atAddress === undefined
+  const clients = Object.entries<McpClient>(MCP_CLIENTS).flatMap(([name, client]) => {
+    const entry = addressEntry(client, target)
+    return entry === undefined
       ? programSnippet(name, client, target)
-      : fileSnippet(name, client, client.atAddress, target),
-  )
+      : [fileSnippet(name, client, entry, target)]
+  })
   return [...clients, inspector(target), aiSdk(target), langChain(target)]
 }
 
@@ -48,47 +50,68 @@ export function inspectorCommand({ url, isKeyed }: Pick<SnippetTarget, 'url' | '
 function fileSnippet(
   name: string,
   client: McpClient,
-  atAddress: NonNullable<McpClient['atAddress']>,
-  { url, name: called, isKeyed }: SnippetTarget,
+  entry: JsonObject,
+  { name: called }: SnippetTarget,
 ): ClientSnippet {
-  const { title, member, variable, projectFile, after } = client
-  const key = variable?.(KEY_VARIABLE) ?? '<your key>'
-  const headers: JsonObject = isKeyed ? { headers: { Authorization: `Bearer ${key}` } } : {}
+  const { title, member, format, projectFiles, writesTo, after } = client
+  const [projectFile = ''] = projectFiles
   return {
-    ...{ name, title, kind: 'json' },
-    place: projectFile ?? 'its file of MCP servers',
-    text: JSON.stringify({ [member]: { [called]: atAddress(url, headers) } }, undefined, 2),
-    command: `npx collet connect ${name} --write`,
+    ...{ name, title, kind: format },
+    place: writesTo === 'project' ? projectFile : (USER_FILES[name] ?? 'its file of MCP servers'),
+    text: renderEntry(format, [member, called], entry),
+    command: `${commandOnPages()} connect ${name} --write`,
+    link: LINKS[name]?.(called, entry) ?? null,
     after,
   }
 }
 
-/** A program that starts its servers itself can start one that is on its machine; any other is added by its address. */
+/** The user's own files, as people write them; those of desktop programs differ by platform. */
+const USER_FILES: Readonly<Record<string, string>> = {
+  windsurf: '~/.codeium/windsurf/mcp_config.json',
+  codex: '~/.codex/config.toml',
+  gemini: '~/.gemini/settings.json',
+  copilot: '~/.copilot/mcp-config.json',
+  zed: 'settings.json of Zed',
+  cline: 'cline_mcp_settings.json (Cline, MCP Servers, Configure)',
+  opencode: '~/.config/opencode/opencode.json',
+  goose: 'config.yaml of Goose',
+}
+
+/** Addresses that open a client and let its user add the server. */
+const LINKS: Readonly<Record<string, (name: string, entry: JsonObject) => string>> = {
+  vscode: (name, entry) => `vscode:mcp/install?${encodeURIComponent(JSON.stringify({ name, ...entry }))}`,
+  cursor: (name, entry) => {
+    const config = Buffer.from(JSON.stringify(entry)).toString('base64')
+    return `cursor://anysphere.cursor-deeplink/mcp/install?name=${encodeURIComponent(name)}&config=${encodeURIComponent(config)}`
+  },
+}
+
+/** A client that starts programs can start a server on its own machine; some take the address of another one in their settings. */
 function programSnippet(
   name: string,
-  { title, after }: McpClient,
+  { title, after, connectors }: McpClient,
   { url, isOwnMachine }: SnippetTarget,
-): ClientSnippet {
-  const command = `npx collet connect ${name} --write`
-  return isOwnMachine
-    ? {
-        ...{ name, title, kind: 'terminal', command, after },
+): readonly ClientSnippet[] {
+  const command = `${commandOnPages()} connect ${name} --write`
+  if (isOwnMachine)
+    return [
+      {
+        ...{ name, title, kind: 'terminal', command, link: null, after },
         place: 'the folder of the config',
         text: command,
-      }
-    : {
-        ...{ name, title, kind: 'terminal', command: null },
-        place: 'Settings, Connectors, Add custom connector',
-        text: url,
-        after: `${title} asks who you are when it connects.`,
-      }
+      },
+    ]
+  if (connectors === undefined) return []
+  const { place, note } = connectors
+  return [{ ...{ name, title, kind: 'terminal', command: null, link: null }, place, text: url, after: note }]
 }
 
 function inspector(target: SnippetTarget): ClientSnippet {
   return {
     ...{ name: 'inspector', title: 'Inspector', kind: 'terminal', place: 'a terminal' },
     text: inspectorCommand(target),
-    command: 'npx collet connect inspector',
+    command: `${commandOnPages()} connect inspector`,
+    link: null,
     after: 'It prints the tools. Without --cli it opens a page.',
   }
 }
@@ -96,7 +119,7 @@ function inspector(target: SnippetTarget): ClientSnippet {
 function aiSdk({ url, isKeyed }: SnippetTarget): ClientSnippet {
   const headers = isKeyed ? `, headers: ${KEY_HEADERS}` : ''
   return {
-    ...{ name: 'ai-sdk', title: 'AI SDK', kind: 'code', place: 'your agent', command: null },
+    ...{ name: 'ai-sdk', title: 'AI SDK', kind: 'code', place: 'your agent', command: null, link: null },
     text: `${isKeyed ? KEY_IMPORT : ''}import { createMCPClient } from '@ai-sdk/mcp'
 
 const client = await createMCPClient({ transport: { type: 'http', url: '${url}'${headers} } })
@@ -109,7 +132,14 @@ const tools = await client.tools()
 function langChain({ url, name, isKeyed }: SnippetTarget): ClientSnippet {
   const headers = isKeyed ? `, headers: ${KEY_HEADERS}` : ''
   return {
-    ...{ name: 'langchain', title: 'LangChain', kind: 'code', place: 'your agent', command: null },
+    ...{
+      name: 'langchain',
+      title: 'LangChain',
+      kind: 'code',
+      place: 'your agent',
+      command: null,
+      link: null,
+    },
     text: `${isKeyed ? KEY_IMPORT : ''}import { MultiServerMCPClient } from '@langchain/mcp-adapters'
 
 const client = new MultiServerMCPClient({

@@ -2,107 +2,302 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { JsonObject } from '#core/json'
 
-/** Where to look: a folder of a project, and the machine. */
+/**
+ * The MCP clients that `collet connect` writes for and `collet import --from` reads: where each keeps its list of servers, in
+ * which format, and what an entry for Collet looks like there. docs/clients.md says which of it was confirmed and where.
+ */
+
+/** The variable that holds a client's key: Collet never prints or writes a key. */
+export const KEY_VARIABLE = 'COLLET_API_KEY'
+const KEY_GAP = '<your key>'
+
+/** Where to look: the folder of a project, and the user's folders. */
 interface ClientPlace {
   readonly folder: string
   readonly platform: NodeJS.Platform
   readonly home: string
-  /** Where programs of this user keep their settings. */
+  /** Where desktop programs of this user keep their settings. */
   readonly settings: string
+  /** `XDG_CONFIG_HOME`, or `~/.config` on every platform. */
+  readonly config: string
+  readonly variables: Variables
+}
+
+type Variables = Readonly<Record<string, string | undefined>>
+
+/** A program that the client starts. */
+interface ClientProgram {
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
 }
 
 /** A program that talks to MCP servers, and the files in which it lists them. */
 export interface McpClient {
-  /** As people call it. */
   readonly title: string
+  readonly format: 'json' | 'toml' | 'yaml'
   /** The member of its file that holds the servers. */
-  readonly member: 'mcpServers' | 'servers'
-  /** Its file in a project, which wins; absent where it knows no projects. */
-  readonly projectFile?: string
-  /** Its files of the user. */
+  readonly member: string
+  /** Its files in a project, which a repository may have brought along. */
+  readonly projectFiles: readonly string[]
+  /** The user's own files. */
   userFiles(place: ClientPlace): readonly string[]
-  /** How its files name a variable of the environment; absent where they cannot. */
+  /** Whose file `connect` writes to. */
+  readonly writesTo: 'project' | 'user'
+  /** How its files name a variable of the environment; absent where they cannot, or where that is not confirmed. */
   readonly variable?: (name: string) => string
-  /** The entry of a server at an address; absent where it only starts programs. */
-  readonly atAddress?: (url: string, headers: JsonObject) => JsonObject
-  /** What one has to do after its file has changed. */
+  /** The entry of a server at an address; absent where the client only starts programs. */
+  readonly atAddress?: (server: ClientAddress) => JsonObject
+  /** The entry of a program, where it differs from `command`, `args` and `env`. */
+  readonly forProgram?: (program: ClientProgram, name: string) => JsonObject
+  /** Where its settings take the address of a server that its maker's cloud can reach. */
+  readonly connectors?: { readonly place: string; readonly note: string }
+  /** What to do after its file has changed. */
   readonly after: string
 }
 
-const named = (name: string): string => `\${env:${name}}`
+interface ClientAddress {
+  readonly url: string
+  readonly name: string
+  /** `{ headers: { Authorization } }` where the server needs a key, else `{}`. */
+  readonly headers: JsonObject
+  readonly isKeyed: boolean
+}
+
+const braced = (name: string): string => `\${${name}}`
+const prefixed = (name: string): string => `\${env:${name}}`
+const httpEntry = ({ url, headers }: ClientAddress): JsonObject => ({ type: 'http', url, ...headers })
 
 export const MCP_CLIENTS = {
   claude: {
     title: 'Claude Desktop',
-    member: 'mcpServers',
+    ...{ format: 'json', member: 'mcpServers', projectFiles: [], writesTo: 'user' },
     userFiles: ({ settings }) => [join(settings, 'Claude', 'claude_desktop_config.json')],
+    connectors: {
+      place: 'Settings, Connectors, Add custom connector',
+      note: "Claude reaches connectors from Anthropic's cloud, so the address must be public.",
+    },
     after: 'Quit Claude Desktop and start it again.',
   },
   'claude-code': {
     title: 'Claude Code',
-    member: 'mcpServers',
-    projectFile: '.mcp.json',
+    ...{ format: 'json', member: 'mcpServers', projectFiles: ['.mcp.json'], writesTo: 'project' },
     userFiles: ({ home }) => [join(home, '.claude.json')],
-    variable: (name) => `\${${name}}`,
-    atAddress: (url, headers) => ({ type: 'http', url, ...headers }),
+    variable: braced,
+    atAddress: httpEntry,
     after: 'Start claude in this folder; /mcp shows its servers.',
   },
   cursor: {
     title: 'Cursor',
-    member: 'mcpServers',
-    projectFile: join('.cursor', 'mcp.json'),
+    ...{ format: 'json', member: 'mcpServers', writesTo: 'project' },
+    projectFiles: [join('.cursor', 'mcp.json')],
     userFiles: ({ home }) => [join(home, '.cursor', 'mcp.json')],
-    variable: named,
-    atAddress: (url, headers) => ({ url, ...headers }),
+    variable: prefixed,
+    atAddress: ({ url, headers }) => ({ url, ...headers }),
     after: 'Open this folder in Cursor and turn the server on under Settings, MCP.',
   },
   vscode: {
     title: 'VS Code',
-    member: 'servers',
-    projectFile: join('.vscode', 'mcp.json'),
+    ...{ format: 'json', member: 'servers', writesTo: 'project' },
+    projectFiles: [join('.vscode', 'mcp.json')],
     userFiles: ({ settings }) => [
       join(settings, 'Code', 'User', 'mcp.json'),
       join(settings, 'Code', 'User', 'settings.json'),
     ],
-    variable: named,
-    atAddress: (url, headers) => ({ type: 'http', url, ...headers }),
+    variable: prefixed,
+    atAddress: httpEntry,
+    forProgram: (program) => ({ type: 'stdio', ...plainProgram(program) }),
     after: 'Open this folder in VS Code and run "MCP: List Servers".',
   },
   windsurf: {
     title: 'Windsurf',
-    member: 'mcpServers',
+    ...{ format: 'json', member: 'mcpServers', projectFiles: [], writesTo: 'user' },
     userFiles: ({ home }) => [join(home, '.codeium', 'windsurf', 'mcp_config.json')],
-    variable: named,
-    atAddress: (url, headers) => ({ serverUrl: url, ...headers }),
+    variable: prefixed,
+    atAddress: ({ url, headers }) => ({ serverUrl: url, ...headers }),
     after: 'Press Refresh under Settings, Cascade, MCP servers.',
   },
+  codex: {
+    title: 'Codex',
+    ...{ format: 'toml', member: 'mcp_servers', writesTo: 'user' },
+    projectFiles: [join('.codex', 'config.toml')],
+    userFiles: ({ home, variables }) => [join(variables.CODEX_HOME || join(home, '.codex'), 'config.toml')],
+    variable: braced,
+    atAddress: ({ url, isKeyed }) => ({ url, ...(isKeyed ? { bearer_token_env_var: KEY_VARIABLE } : {}) }),
+    forProgram: ({ command, args, env }) => ({
+      ...{ command, args: [...args] },
+      ...(KEY_VARIABLE in env ? { env_vars: [KEY_VARIABLE] } : {}),
+    }),
+    after: 'Start codex again; /mcp shows its servers.',
+  },
+  gemini: {
+    title: 'Gemini CLI',
+    ...{ format: 'json', member: 'mcpServers', writesTo: 'user' },
+    projectFiles: [join('.gemini', 'settings.json')],
+    userFiles: ({ home }) => [join(home, '.gemini', 'settings.json')],
+    variable: braced,
+    atAddress: ({ url, headers }) => ({ httpUrl: url, ...headers }),
+    after: 'Start gemini again; /mcp shows its servers.',
+  },
+  copilot: {
+    title: 'Copilot CLI',
+    ...{ format: 'json', member: 'mcpServers', writesTo: 'user' },
+    projectFiles: ['.mcp.json', join('.github', 'mcp.json')],
+    userFiles: ({ home, variables }) => [
+      join(variables.COPILOT_HOME || join(home, '.copilot'), 'mcp-config.json'),
+    ],
+    variable: braced,
+    atAddress: (server) => ({ ...httpEntry(server), tools: ['*'] }),
+    forProgram: (program) => ({ type: 'local', ...plainProgram(program), tools: ['*'] }),
+    after: 'Start copilot again; /mcp show lists its servers.',
+  },
+  zed: {
+    title: 'Zed',
+    ...{ format: 'json', member: 'context_servers', writesTo: 'user' },
+    projectFiles: [join('.zed', 'settings.json')],
+    userFiles: ({ platform, settings, config }) => [
+      platform === 'win32' ? join(settings, 'Zed', 'settings.json') : join(config, 'zed', 'settings.json'),
+    ],
+    atAddress: ({ url, headers }) => ({ url, ...headers }),
+    after: 'Zed reads its settings at once; Settings, AI, MCP Servers shows the state.',
+  },
+  cline: {
+    title: 'Cline',
+    ...{ format: 'json', member: 'mcpServers', projectFiles: [], writesTo: 'user' },
+    userFiles: ({ settings }) => [
+      join(
+        ...[settings, 'Code', 'User', 'globalStorage', 'saoudrizwan.claude-dev'],
+        ...['settings', 'cline_mcp_settings.json'],
+      ),
+    ],
+    atAddress: ({ url, headers }) => ({ type: 'streamableHttp', url, ...headers }),
+    after: 'Open MCP Servers in Cline; it reads the file at once.',
+  },
+  jetbrains: {
+    title: 'JetBrains Junie',
+    ...{ format: 'json', member: 'mcpServers', writesTo: 'user' },
+    projectFiles: [join('.junie', 'mcp', 'mcp.json')],
+    userFiles: ({ home }) => [join(home, '.junie', 'mcp', 'mcp.json')],
+    after:
+      'Open Settings, Tools, Junie, MCP Settings. For AI Assistant, paste the same JSON under Settings, Tools, AI Assistant, MCP.',
+  },
+  opencode: {
+    title: 'OpenCode',
+    ...{ format: 'json', member: 'mcp', writesTo: 'user' },
+    projectFiles: ['opencode.json', 'opencode.jsonc', join('.opencode', 'opencode.json')],
+    userFiles: ({ config }) => [
+      join(config, 'opencode', 'opencode.json'),
+      join(config, 'opencode', 'opencode.jsonc'),
+    ],
+    variable: (name) => `{env:${name}}`,
+    atAddress: ({ url, headers }) => ({ type: 'remote', url, enabled: true, ...headers }),
+    forProgram: ({ command, args, env }) => ({
+      ...{ type: 'local', command: [command, ...args], enabled: true },
+      ...(Object.keys(env).length === 0 ? {} : { environment: { ...env } }),
+    }),
+    after: 'Start opencode again; "opencode mcp list" shows its servers.',
+  },
+  goose: {
+    title: 'Goose',
+    ...{ format: 'yaml', member: 'extensions', projectFiles: [], writesTo: 'user' },
+    userFiles: ({ platform, settings, config }) => [
+      platform === 'win32'
+        ? join(settings, 'Block', 'goose', 'config', 'config.yaml')
+        : join(config, 'goose', 'config.yaml'),
+    ],
+    variable: braced,
+    atAddress: ({ url, name, headers, isKeyed }) => ({
+      ...{ enabled: true, type: 'streamable_http', name, description: 'Tools of Collet', uri: url },
+      ...headers,
+      ...(isKeyed ? { env_keys: [KEY_VARIABLE] } : {}),
+      timeout: 300,
+    }),
+    forProgram: ({ command, args, env }, name) => ({
+      ...{
+        enabled: true,
+        type: 'stdio',
+        name,
+        description: 'Tools of Collet',
+        cmd: command,
+        args: [...args],
+      },
+      ...(KEY_VARIABLE in env ? { env_keys: [KEY_VARIABLE] } : {}),
+      timeout: 300,
+    }),
+    after: 'Start goose again; "goose info -v" shows its extensions.',
+  },
 } as const satisfies Readonly<Record<string, McpClient>>
+
+/** Names of the clients, as commands take them. */
+export const CLIENT_NAMES: readonly string[] = Object.keys(MCP_CLIENTS)
+
+function plainProgram({ command, args, env }: ClientProgram): JsonObject {
+  return { command, args: [...args], ...(Object.keys(env).length === 0 ? {} : { env: { ...env } }) }
+}
 
 /** A client by its name; `undefined` for any other word. */
 export function mcpClient(name: string): McpClient | undefined {
   return Object.entries<McpClient>(MCP_CLIENTS).find(([known]) => known === name)?.[1]
 }
 
-/** The files of a client, absolute: that of the project first, which is also the one to write to. */
-export function clientFiles({ projectFile, userFiles }: McpClient, place: ClientPlace): readonly string[] {
-  return [...(projectFile === undefined ? [] : [join(place.folder, projectFile)]), ...userFiles(place)]
+/** The entry by which a client reaches Collet at an address; `undefined` where it only starts programs. */
+export function addressEntry(
+  client: McpClient,
+  { url, name, isKeyed }: Omit<ClientAddress, 'headers'>,
+): JsonObject | undefined {
+  const headers = isKeyed ? { headers: { Authorization: `Bearer ${keyIn(client)}` } } : {}
+  return client.atAddress?.({ url, name, headers, isKeyed })
+}
+
+/** The entry by which a client starts Collet. */
+export function programEntry(
+  client: McpClient,
+  { command, args }: Pick<ClientProgram, 'command' | 'args'>,
+  { name, isKeyed }: { readonly name: string; readonly isKeyed: boolean },
+): JsonObject {
+  const program = { command, args, env: isKeyed ? { [KEY_VARIABLE]: keyIn(client) } : {} }
+  return client.forProgram?.(program, name) ?? plainProgram(program)
+}
+
+function keyIn({ variable }: McpClient): string {
+  return variable?.(KEY_VARIABLE) ?? KEY_GAP
+}
+
+/** A file of a client. */
+export interface ClientFile {
+  readonly path: string
+  readonly scope: 'user' | 'project'
+}
+
+/** The files of a client: the user's own first. */
+export function clientFiles(client: McpClient, place: ClientPlace): readonly ClientFile[] {
+  const own = client.userFiles(place).map((path) => ({ path, scope: 'user' as const }))
+  const project = client.projectFiles.map((name) => ({
+    path: join(place.folder, name),
+    scope: 'project' as const,
+  }))
+  // In the home folder a project's file may be the user's own.
+  return [...own, ...project.filter(({ path }) => own.every((file) => file.path !== path))]
+}
+
+/** The file that `connect` writes to. */
+export function writtenFile(client: McpClient, place: ClientPlace): string {
+  const files = clientFiles(client, place)
+  return (files.find(({ scope }) => scope === client.writesTo) ?? files[0])?.path ?? ''
 }
 
 /** Where the clients of this user keep their files; `variables` are those of the environment. */
 export function clientPlace(
   folder: string,
-  variables: Readonly<Record<string, string | undefined>>,
+  variables: Variables,
   platform: NodeJS.Platform = process.platform,
 ): ClientPlace {
   const home = variables.HOME || variables.USERPROFILE || homedir()
-  return { folder, platform, home, settings: settingsFolder(home, variables, platform) }
+  const config = variables.XDG_CONFIG_HOME || join(home, '.config')
+  return { folder, platform, home, settings: settingsFolder(home, variables, platform), config, variables }
 }
 
-function settingsFolder(
-  home: string,
-  { APPDATA, XDG_CONFIG_HOME }: Readonly<Record<string, string | undefined>>,
-  platform: NodeJS.Platform,
-): string {
+function settingsFolder(home: string, { APPDATA, XDG_CONFIG_HOME }: Variables, platform: NodeJS.Platform) {
   if (platform === 'darwin') return join(home, 'Library', 'Application Support')
   if (platform === 'win32') return APPDATA || join(home, 'AppData', 'Roaming')
   return XDG_CONFIG_HOME || join(home, '.config')

@@ -7,18 +7,20 @@ import {
   type Look,
   lookAtDocument,
   type Probe,
-  parseDescription,
   probeDocument,
   probeMcp,
   probeOpenTool,
   probeOpenwop,
   probeOtc,
   probeUsualPlaces,
+  readHead,
 } from './probe.ts'
 
 const KEY = /^[A-Za-z0-9_]{1,64}$/
+const MAX_KEY_LENGTH = 32
 /** Words that say nothing about a service. */
-const EMPTY_WORDS = /^(?:api|www|mcp|server|openapi|swagger|com|org|net|io|dev|app|the|of|for|rest|v\d+)$/i
+const EMPTY_WORDS =
+  /^(?:api|www|mcp|server|openapi|swagger|spec|specification|official|com|org|net|io|dev|app|the|of|for|rest|v\d+)$/i
 
 export function isSourceKey(text: string): boolean {
   return KEY.test(text)
@@ -33,16 +35,38 @@ export function suggestKey({ name, options }: Pick<FoundSource, 'name' | 'option
 
 /** The words of a text that say something, as a key; `undefined` when none does. */
 export function keyFrom(text: string): string | undefined {
-  const words = text
+  // What is behind a plus is an addition: "GitHub's official OpenAPI spec + Octokit extension".
+  const [main = ''] = text.split(' + ')
+  return joined(wordsIn(main).filter((word) => !EMPTY_WORDS.test(word) && !/^\d+$/.test(word)))
+}
+
+/** A name that a person chose, as a key: all its words stay. `undefined` when it has no letter or digit. */
+export function keyFromName(name: string): string | undefined {
+  return joined(wordsIn(name))
+}
+
+/** `GitHub's` is the word `GitHub`. */
+function wordsIn(text: string): readonly string[] {
+  return text
+    .replaceAll(/['\u2019]s\b/g, '')
     .split(/[^A-Za-z0-9]+/)
-    .filter((word) => word !== '' && !EMPTY_WORDS.test(word) && !/^\d+$/.test(word))
-  const key = words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('')
-  return key === '' ? undefined : key.slice(0, 32)
+    .filter((word) => word !== '')
+}
+
+/** As many whole words as fit. */
+function joined(words: readonly string[]): string | undefined {
+  let key = ''
+  for (const word of words) {
+    const next = `${key}${word.charAt(0).toUpperCase()}${word.slice(1)}`
+    if (key !== '' && next.length > MAX_KEY_LENGTH) break
+    key = next
+  }
+  return key === '' ? undefined : key.slice(0, MAX_KEY_LENGTH)
 }
 
 /** What a file is: a description of a service. `file` is absolute. */
 export async function detectFile(file: string): Promise<Detection> {
-  const document = parseDescription(await readFile(file, 'utf8'))
+  const document = await readHead(await readFile(file, 'utf8'))
   if (document === undefined) {
     const why = `${file} is neither JSON nor YAML. To import a program that speaks MCP: collet import -- node ${file}`
     return { found: undefined, seen: [why] }

@@ -31,18 +31,64 @@ export function setJsoncMember(text: string, path: readonly string[], value: Jso
   return undefined
 }
 
+/** The text without the member at `path`; every other character stays. `undefined` where there is no such member. */
+export function removeJsoncMember(text: string, path: readonly string[]): string | undefined {
+  const plain = plainJson(text)
+  if (!isJsonObject(parseJson(plain))) return undefined
+  let at = plain.indexOf('{')
+  for (const [depth, name] of path.entries()) {
+    const { members } = readMembers(plain, at)
+    const index = members.findLastIndex((each) => each.name === name)
+    const member = members[index]
+    if (member === undefined) return undefined
+    if (depth === path.length - 1) return cutMember(text, plain, member, members[index - 1])
+    if (plain[member.start] !== '{') return undefined
+    at = member.start
+  }
+  return undefined
+}
+
+/** Takes a member and one comma away: the one after it, else the one before it. */
+function cutMember(text: string, plain: string, { from, end }: Member, previous: Member | undefined): string {
+  const after = withoutComments(text)
+  const own = /^\s*,/.exec(after.slice(end))?.[0].length
+  if (own !== undefined) return cutRange(text, from, end + own)
+  const rest = cutRange(text, from, end)
+  const comma = previous === undefined ? -1 : plain.indexOf(',', previous.end)
+  return comma === -1 || comma > from ? rest : `${rest.slice(0, comma)}${rest.slice(comma + 1)}`
+}
+
+/** Takes a range away, with its line where nothing else is on it. */
+function cutRange(text: string, from: number, to: number): string {
+  const before = text.slice(0, from).replace(/[ \t]+$/, '')
+  if (!before.endsWith('\n')) return `${text.slice(0, from)}${text.slice(to)}`
+  const after = text.slice(to).replace(/^[ \t]+/, '')
+  const lineEnd = /^\r?\n/.exec(after)?.[0].length
+  return lineEnd === undefined ? `${text.slice(0, from)}${after}` : `${before}${after.slice(lineEnd)}`
+}
+
 const COMMENTS = /("(?:[^"\\\n]|\\.)*")|\/\/[^\n]*|\/\*[\s\S]*?\*\//g
 const LAST_COMMAS = /("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])/g
 
 /** The same text with blanks for what JSON does not know, so that every place in it is the same place. */
 function plainJson(text: string): string {
-  const blank = (found: string, quoted: string | undefined): string => quoted ?? found.replace(/[^\n]/g, ' ')
+  return withoutComments(text).replace(LAST_COMMAS, blank)
+}
+
+function withoutComments(text: string): string {
   const start = text.startsWith('\uFEFF') ? ` ${text.slice(1)}` : text
-  return start.replace(COMMENTS, blank).replace(LAST_COMMAS, blank)
+  return start.replace(COMMENTS, blank)
+}
+
+/** Blanks for what was found, unless it is a text in quotes. */
+function blank(found: string, quoted: string | undefined): string {
+  return quoted ?? found.replace(/[^\n]/g, ' ')
 }
 
 interface Member {
   readonly name: string
+  /** Where its name begins. */
+  readonly from: number
   /** Where its value begins and ends. */
   readonly start: number
   readonly end: number
@@ -58,6 +104,7 @@ function readMembers(
   const members: Member[] = []
   let depth = 0
   let name: string | undefined
+  let nameAt = from
   let start: number | undefined
   let end = from
   for (const { 0: token, index } of plain.slice(from).matchAll(TOKEN)) {
@@ -65,11 +112,13 @@ function readMembers(
     if (isClosing) depth -= 1
     const endsMember = (depth === 1 && token === ',') || depth === 0
     if (endsMember && name !== undefined && start !== undefined) {
-      members.push({ name, start, end })
+      members.push({ name, from: nameAt, start, end })
       name = undefined
       start = undefined
-    } else if (depth === 1 && name === undefined && token.startsWith('"')) name = String(parseJson(token))
-    else if (name !== undefined && token !== ':' && start === undefined) start = from + index
+    } else if (depth === 1 && name === undefined && token.startsWith('"')) {
+      name = String(parseJson(token))
+      nameAt = from + index
+    } else if (name !== undefined && token !== ':' && start === undefined) start = from + index
     end = from + index + token.length
     if (token === '{' || token === '[') depth += 1
     else if (depth === 0) return { members, end: from + index }

@@ -1,4 +1,4 @@
-import { parse as parseFromYaml } from 'yaml'
+import { Worker } from 'node:worker_threads'
 import { EventParser } from '#client/event-stream'
 import { OpenToolClient } from '#client/opentool'
 import { readOptions } from '#client/options'
@@ -96,7 +96,7 @@ async function getDocument(url: string, { send, signal, apiKey }: Probe): Promis
     await response.body?.cancel()
     return undefined
   }
-  return parseDescription(await response.text())
+  return await readHead(await response.text(), signal)
 }
 
 function clientSettings(url: string, protocol: 'otc' | 'opentool', { send, apiKey }: Probe) {
@@ -112,13 +112,46 @@ function withoutEnd(url: string, end: string): string {
   return bare.endsWith(end) ? bare.slice(0, -end.length) : bare
 }
 
-/** YAML can name a part many times over; a description needs few such names. */
-const MOST_ALIASES = 1_000
+const IS_SOURCE = import.meta.url.endsWith('.ts')
+const HEAD_WORKER = IS_SOURCE ? './head-worker.ts' : './head-worker.js'
+const MAX_HEAD_MS = 20_000
+const MAX_HEAD_MEGABYTES = 512
+/** Longer JSON, and YAML of any length, may take too long for the serving thread. */
+const MAX_JSON_HERE = 100_000
 
-/** A document of JSON or YAML; `undefined` for any other text. */
-export function parseDescription(text: string): JsonObject | undefined {
-  const value = parseJson(text.startsWith('\uFEFF') ? text.slice(1) : text) ?? parseYaml(text)
-  return isJsonObject(value) ? value : undefined
+/**
+ * What a document of JSON or YAML says of itself; `undefined` for any other text, and for one that takes too long or too
+ * much memory to parse. Parsed in a thread of its own, because whoever serves the document decides how hard that is.
+ */
+export async function readHead(text: string, signal?: AbortSignal): Promise<JsonObject | undefined> {
+  // A page of HTML is YAML too, as one long text.
+  if (/^\s*</.test(text)) return undefined
+  if (text.length <= MAX_JSON_HERE) {
+    const value = parseJson(text.startsWith('\uFEFF') ? text.slice(1) : text)
+    if (value !== undefined) return isJsonObject(value) ? value : undefined
+  }
+  signal?.throwIfAborted()
+  const worker = new Worker(new URL(HEAD_WORKER, import.meta.url), {
+    workerData: text,
+    resourceLimits: { maxOldGenerationSizeMb: MAX_HEAD_MEGABYTES },
+    ...(IS_SOURCE
+      ? { execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'] }
+      : {}),
+  })
+  const { promise, resolve, reject } = Promise.withResolvers<JsonObject | undefined>()
+  const tooLong = setTimeout(() => resolve(undefined), MAX_HEAD_MS)
+  const abort = (): void => reject(signal?.reason)
+  signal?.addEventListener('abort', abort, { once: true })
+  worker.once('message', (head: JsonObject | null) => resolve(head ?? undefined))
+  worker.once('error', () => resolve(undefined))
+  worker.once('exit', () => resolve(undefined))
+  try {
+    return await promise
+  } finally {
+    clearTimeout(tooLong)
+    signal?.removeEventListener('abort', abort)
+    await worker.terminate()
+  }
 }
 
 /** An OpenAPI or OpenTool document, by what it says of itself. */
@@ -173,21 +206,6 @@ function lookAtOpenTool(
       ...title,
       notes: [],
     },
-  }
-}
-
-function parseYaml(text: string): JsonValue | undefined {
-  // A page of HTML is YAML too, as one long text.
-  if (/^\s*</.test(text)) return undefined
-  try {
-    const value: JsonValue = parseFromYaml(text, {
-      merge: true,
-      maxAliasCount: MOST_ALIASES,
-      logLevel: 'error',
-    })
-    return value
-  } catch {
-    return undefined
   }
 }
 

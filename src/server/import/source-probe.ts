@@ -6,6 +6,7 @@ import { suspicionsOf } from '#core/imports/suspicions'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Discovery } from '#core/ports/source'
 import type { Clock } from '#core/runtime'
+import { hostOf, shownCommand } from '#core/source-facts'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { badRequest } from '#server/admin/access'
 import { type Detection, detectFile, detectUrl, foundCommand, suggestKey } from './detect.ts'
@@ -43,21 +44,9 @@ export async function probeReply({ body }: HttpRequest, options: ProbeOptions): 
   }
 }
 
-/** An address without what may be a secret: its query, and a password. */
-export function shownAddress(url: string): string {
-  const { origin, pathname } = new URL(url)
-  return `${origin}${pathname === '/' ? '' : pathname}`
-}
-
-/** A command without what may be a secret: all its words but the first that is no option. */
-export function shownCommand(command: string, args: readonly string[]): string {
-  const program = args.find((word) => !word.startsWith('-'))
-  return [command, ...(program === undefined ? [] : [program])].join(' ')
-}
-
 function shownTarget(target: string): string {
-  if (isAddress(target)) return shownAddress(target)
   const [command = '', ...args] = wordsOf(target)
+  if (isAddress(target) || (command.includes('://') && URL.canParse(command))) return hostOf(command)
   return cleanText(shownCommand(command, args)).slice(0, LONGEST_NOTE).toWellFormed()
 }
 

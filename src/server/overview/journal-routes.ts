@@ -6,6 +6,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { adminRoute, NO_STORE, type OperatorAccess, requireServerScope } from '#server/admin/access'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import { commandOnPages } from '#server/own-command'
 
 const SCOPE = 'audit:read'
 /** Longer than this it would keep the database from letting go of what it wrote meanwhile. */
@@ -78,7 +79,7 @@ export function createJournalRoutes(
       }
       return yield frame('stopped', {
         message: late.aborted
-          ? `It is not done after ${longestMs / 1_000} seconds. Run "npx collet journal verify" where the store is: it takes the time it needs.`
+          ? `It is not done after ${longestMs / 1_000} seconds. Run "${commandOnPages()} journal verify" where the store is: it takes the time it needs.`
           : 'The store could not be read. Nothing is known about the journal now; the log of the server says why.',
       })
     }

@@ -36,7 +36,7 @@ interface Ends {
 }
 
 /** Both ends of a hop in one process: what is passed on arrives at `here`. */
-async function openEnds(here: Partial<RunningGateway['here']>): Promise<Ends> {
+async function openEnds(here: Partial<RunningGateway['here']>, heartbeatMs?: number): Promise<Ends> {
   const clock = new FakeClock()
   const store = openMemoryStore()
   const gateway = openTestGateway([], { store, clock })
@@ -44,7 +44,10 @@ async function openEnds(here: Partial<RunningGateway['here']>): Promise<Ends> {
     () => store.close(),
     () => gateway.drain(0),
   )
-  const hop = createReplicaHop({ settings: SERVER, maxResultBytes: 1_024, clock, log: SILENT_LOGGER })
+  const hop = createReplicaHop({
+    ...{ settings: SERVER, maxResultBytes: 1_024, clock, log: SILENT_LOGGER },
+    ...(heartbeatMs === undefined ? {} : { heartbeatMs }),
+  })
   const listener = await hop.open({ ...gateway, here: { ...gateway.here, ...here } })
   closing.push(listener.close)
   const key = Buffer.from(store.approvals.sign('replicas', 'hop'), 'base64url')
@@ -131,6 +134,34 @@ describe('a call that is passed on', () => {
     )
     expect(seen).toEqual([{ done: 1, total: 2, message: 'half' }, 'form'])
     expect(reply.callId).toBe('{"action":"accept","content":{"yes":true}}')
+  })
+
+  it('lasts longer than a silence is allowed to, because the other replica says that it lives', async () => {
+    const heartbeatMs = 100
+    const { hop, holder } = await openEnds(
+      {
+        async call() {
+          await new Promise((resolve) => setTimeout(resolve, 8 * heartbeatMs))
+          return REPLY
+        },
+      },
+      heartbeatMs,
+    )
+    expect(await hop.call(holder, ALICE, callRequest('List.Add'))).toEqual(REPLY)
+  })
+
+  it('is given up when the other replica is silent', async () => {
+    const { hop, holder } = await openEnds({}, 20)
+    const mute = createServer().listen(0, '127.0.0.1')
+    await once(mute, 'listening')
+    closing.push(() => new Promise((done) => mute.close(done)))
+    const taken: Socket[] = []
+    mute.on('connection', (socket) => taken.push(socket))
+    closing.push(() => taken.forEach((socket) => void socket.destroy()))
+    const bound = mute.address()
+    const port = typeof bound === 'object' ? bound?.port : 0
+    const asked = hop.call({ ...holder, address: `http://127.0.0.1:${port}` }, ALICE, callRequest('List.Add'))
+    await expect(asked).rejects.toMatchObject({ name: 'HopError', mayHaveArrived: true })
   })
 
   it('is cut when nothing is asked in it', async () => {

@@ -9,15 +9,16 @@ import { makePrincipal } from '#core/principal'
 import type { SessionHolder } from '#core/runs/sessions'
 import type { Clock, Logger } from '#core/runtime'
 import { FrameReader, FrameWriter, newTicket, writeTicket } from './frames.ts'
-import { ALIVE_MS, type HopListener, openHopListener } from './listener.ts'
+import { type HopListener, openHopListener } from './listener.ts'
 import { type FromHolder, HOP_PATH, readFromHolder, type ToHolder, toSent } from './messages.ts'
 
 /** As in `server/http/node-http.ts`: an `import` would load more than this. */
 const { request: openRequest } = process.getBuiltinModule('node:http')
 
 const CONNECT_MS = 2_000
-/** A replica that was silent for this long is not there any more. */
-const SILENCE_MS = 3 * ALIVE_MS
+const HEARTBEAT_MS = 3_000
+/** A replica that was silent for so many heartbeats is not there any more. */
+const MAX_MISSED_HEARTBEATS = 3
 /** What a body of so many bytes may become: text in JSON takes up to six times its length. */
 const LARGEST_GROWTH = 6
 const ROOM = 262_144
@@ -33,13 +34,16 @@ export interface ReplicaHop extends Hop {
 interface ReplicaHopOptions {
   readonly settings: Settings['server']
   readonly maxResultBytes: number
+  /** How often a replica that works on a call says that it lives; the same on all of them. Default 3 s. */
+  readonly heartbeatMs?: number
   readonly clock: Clock
   readonly log: Logger
 }
 
 /** Both ends of the way between replicas; it exists where several can serve from one store. */
 export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
-  const { settings, maxResultBytes, clock, log } = options
+  const { settings, maxResultBytes, heartbeatMs = HEARTBEAT_MS, clock, log } = options
+  const silenceMs = MAX_MISSED_HEARTBEATS * heartbeatMs
   const internal = settings.internal ?? DEFAULT_INTERNAL
   const longestFrame = LARGEST_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + ROOM
   let store: RunningGateway['store'] | undefined
@@ -52,7 +56,9 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
     if (store === undefined || address === undefined || !URL.canParse(address))
       return Promise.reject(new HopError('The replica that holds the session says not where it is.', false))
     const key = keyOf(store)
-    return new Asked({ key, address, to: writer, longestFrame, atMs: clock.nowMs(), request }).ask(first)
+    return new Asked({ key, address, to: writer, longestFrame, silenceMs, atMs: clock.nowMs(), request }).ask(
+      first,
+    )
   }
   return {
     address: () => url,
@@ -70,7 +76,16 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
       store = opened
       const key = () => keyOf(opened)
       const { host, port } = internal
-      const listener = await openHopListener({ gateway, key, host, port, longestFrame, clock, log })
+      const listener = await openHopListener({
+        gateway,
+        key,
+        host,
+        port,
+        longestFrame,
+        heartbeatMs,
+        clock,
+        log,
+      })
       url = internal.url ?? listener.url
       return listener
     },
@@ -93,6 +108,7 @@ interface AskedParts {
   readonly address: string
   readonly to: string
   readonly longestFrame: number
+  readonly silenceMs: number
   readonly atMs: number
   /** Whose progress, questions and signals go with it. */
   readonly request: CallRequest | undefined
@@ -198,7 +214,7 @@ class Asked {
   /** It lives: it has as long again. */
   #hear(): void {
     clearTimeout(this.#silence)
-    this.#silence = setTimeout(() => this.#fail(new Error('is silent')), SILENCE_MS)
+    this.#silence = setTimeout(() => this.#fail(new Error('is silent')), this.#parts.silenceMs)
   }
 
   #fail(cause: unknown): void {

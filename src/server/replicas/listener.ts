@@ -18,8 +18,6 @@ import {
 
 /** A ticket is good for this long, either way: clocks of replicas differ by less. */
 const TICKET_MS = 30_000
-/** How often a replica that has nothing to say says that it lives. */
-export const ALIVE_MS = 3_000
 const MOST_CONNECTIONS = 5_000
 /** What is under way is bounded by the tool's own time, and by the other end's being there. */
 const TIMEOUTS = { headersTimeout: 5_000, connectionsCheckingInterval: 1_000, requestTimeout: 0 }
@@ -31,6 +29,8 @@ interface HopListenerOptions {
   readonly port: number
   /** The longest message that a caller's request can become. */
   readonly longestFrame: number
+  /** How often a replica that has nothing to say says that it lives. */
+  readonly heartbeatMs: number
   readonly clock: Clock
   readonly log: Logger
 }
@@ -148,7 +148,7 @@ class HopExchange {
     // The other side is gone, not the caller: what runs goes on.
     this.#response.once('close', () => this.#end())
     this.#response.writeHead(200).flushHeaders()
-    const alive = setInterval(() => this.#send({ kind: 'alive' }), ALIVE_MS).unref()
+    const alive = setInterval(() => this.#send({ kind: 'alive' }), this.#options.heartbeatMs).unref()
     this.#response.once('close', () => clearInterval(alive))
     try {
       await this.#readAll()

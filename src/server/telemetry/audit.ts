@@ -7,6 +7,7 @@ import { adminRoute, NO_STORE, type OperatorAccess, tenantWithin, wholeNumber } 
 import { readMoment } from '#server/admin/call-filter'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import { UNKNOWN_CALLER } from './observe.ts'
 
 const READ_SCOPE = 'audit:read'
 const KEYS_SCOPE = 'admin:keys'
@@ -87,6 +88,7 @@ async function namesOf(
   const { rows } = await usage(tenant === undefined ? {} : { tenant })
   const known: readonly Pick<Principal, 'tenant' | 'id'>[] = [
     ANONYMOUS,
+    UNKNOWN_CALLER,
     ...owners.map((owner) => ({ tenant: owner.tenant, id: principalIdOf(owner.name) })),
     ...rows.map((row) => ({ tenant: row.tenant, id: row.principal })),
   ]

@@ -81,7 +81,7 @@ function jsonLine(
   message: string | undefined,
 ): string {
   const { err } = fields
-  const msg = message ?? (err instanceof Error ? err.message : undefined)
+  const msg = message ?? (err instanceof Error ? withoutPaths(err.message) : undefined)
   const described = err === undefined ? {} : { err: describeError(err) }
   const line = { level, time: new Date().toISOString(), ...fields, ...described }
   return `${render(msg === undefined ? line : { ...line, msg })}\n`
@@ -128,7 +128,13 @@ function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { type: typeof error, message: textOfThrown(error) }
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {}
   const cause = error.cause === undefined ? {} : { cause: describeError(error.cause) }
-  return { type: error.name, message: error.message, stack: error.stack, ...code, ...cause }
+  const { message, stack } = error
+  return { type: error.name, message: withoutPaths(message), stack: withoutPaths(stack), ...code, ...cause }
+}
+
+/** Some services put the key of their customer into the path of an address, so a log has only the host. */
+function withoutPaths(text: string | undefined): string | undefined {
+  return text?.replaceAll(/(\bhttps?:\/\/[^\s/?#"'<>]+)[/?#][^\s"'<>]*/gi, '$1/…')
 }
 
 const REDACTED = '[redacted]'

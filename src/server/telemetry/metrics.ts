@@ -196,7 +196,9 @@ class RequestTallies {
 
 const NOBODY: Authenticator = {
   isConfigured: false,
+  openCaller: ANONYMOUS,
   authenticate: () => ANONYMOUS,
+  callerNamed: async () => undefined,
   refresh: () => {},
   close: async () => {},
 }

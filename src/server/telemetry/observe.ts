@@ -1,3 +1,4 @@
+import { isJwtShaped, type RequestHeaders, readBearer } from '#auth/authenticator'
 import type { CallError, CallReply, CallRequest } from '#core/call'
 import type { Gateway } from '#core/calls/gateway'
 import { isToolError } from '#core/errors'
@@ -7,6 +8,7 @@ import type { Store } from '#core/ports/store'
 import { DEFAULT_TENANT, opaquePrincipal, type Principal } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { isForTenant, type Tool } from '#core/tool'
+import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import { requestScope } from '#server/http/exchange'
 import type { Metrics } from './metrics.ts'
 import type { ToldCall } from './terminal-lines.ts'
@@ -226,12 +228,37 @@ export function createDenialLog(world: {
   }
 }
 
+/** Stands for every caller whose credential was refused. */
+export const UNKNOWN_CALLER: Refused = { id: 'unknown', tenant: DEFAULT_TENANT }
+
+/** Audits requests without a good credential: of what was sent only the kind is kept, and of the path only where it begins. */
+export function auditCredentials(note: NoteDenial): (headers: RequestHeaders, route: string) => void {
+  return (headers, route) => {
+    const [, group = ''] = route.split('/')
+    const where = group === '' ? 'other paths' : `/${group}`
+    const resource = `${credentialKind(headers)} at ${where}`
+    note(UNKNOWN_CALLER, { action: 'authenticate', resource, reason: 'credential' })
+  }
+}
+
+function credentialKind({ authorization, cookie, ...headers }: RequestHeaders): string {
+  if (authorization !== undefined) {
+    const bearer = readBearer(authorization)
+    if (bearer === undefined) return 'authorization header'
+    return isJwtShaped(bearer) ? 'JWT' : 'bearer key'
+  }
+  const named = API_KEY_HEADERS.find((name) => headers[name] !== undefined)
+  return named ?? (cookie === undefined ? 'no credential' : 'browser session')
+}
+
 /** Of ids that callers made. */
 const LONGEST_ID = 256
 
 interface ObserveCallsOptions {
   readonly metrics: Metrics
   readonly clock: Clock
+  /** Where the call is recorded: call ids are callers' texts, which no log holds. */
+  recordOf(principal: Principal, callId: string): string
   /** Where a person watches: hears of every call. */
   readonly tellCall?: ((told: ToldCall) => void) | undefined
   /** Whether that person is the author of the tools, and sees what callers see of a failure. */
@@ -240,7 +267,7 @@ interface ObserveCallsOptions {
 
 /** The same gateway, whose calls are counted, timed and named in the request's log line and span. */
 export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Gateway {
-  const { metrics, clock, tellCall, tellsWhy = false } = options
+  const { metrics, clock, recordOf, tellCall, tellsWhy = false } = options
 
   /** Labels come from the catalog only, so a caller cannot make new ones. Only replays and refusals are looked up here. */
   const toolOf = (principal: Principal, request: CallRequest, { tool, replayed }: CallReply): string =>
@@ -248,11 +275,12 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
 
   const observe = (
     tool: string,
-    { tenant }: Principal,
+    principal: Principal,
     request: CallRequest,
     reply: CallReply,
     durationMs: number,
   ): void => {
+    const { tenant } = principal
     const outcome = reply.outcome.ok ? 'ok' : reply.outcome.error.code
     metrics.callEnded({ tool, tenant, outcome, durationMs, isReplay: reply.replayed })
     const scope = requestScope.getStore()
@@ -260,7 +288,8 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
     const callerTraceId =
       request.traceId === scope.trace.traceId ? undefined : request.traceId?.slice(0, LONGEST_ID)
     const [callId, runId] = [reply.callId.slice(0, LONGEST_ID), reply.runId?.slice(0, LONGEST_ID)]
-    scope.call = { tool, outcome, isReplay: reply.replayed, callId, runId, callerTraceId }
+    const record = recordOf(principal, reply.callId)
+    scope.call = { tool, outcome, isReplay: reply.replayed, record, callId, runId, callerTraceId }
   }
 
   return {

@@ -202,7 +202,8 @@ function toAttribute([key, value]: readonly [string, string | number | boolean])
     case 'boolean':
       return { key, value: { boolValue: value } }
     case 'number':
-      return { key, value: { doubleValue: value } }
+      // OTLP writes 64-bit integers as text in JSON.
+      return { key, value: Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value } }
   }
 }
 

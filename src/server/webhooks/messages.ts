@@ -52,7 +52,7 @@ interface ApprovalWords {
 /** A question with all that it is about, where that is not too large, and a link if the receiver has an approver; or what became of it. */
 export function sayApproval(
   words: ApprovalWords,
-  webhook: Pick<Webhook, 'approver'>,
+  webhook: Pick<Webhook, 'approver' | 'name'>,
   { subject, approval }: { readonly subject: ApprovalSubject; readonly approval: ApprovalRecord },
 ): Said {
   const view = approvalView(approval, { nowMs: words.nowMs, isStale: false, served: undefined })
@@ -88,7 +88,7 @@ interface AskedQuestion {
 
 function sayQuestion(
   { approvals, canSignIn, publicUrl }: ApprovalWords,
-  { approver }: Pick<Webhook, 'approver'>,
+  { approver, name }: Pick<Webhook, 'approver' | 'name'>,
   { approval, view, url, facts }: AskedQuestion,
 ): Said {
   const link =
@@ -97,7 +97,7 @@ function sayQuestion(
     // Nobody gets a link to its own call.
     namedBy(approver, approval) === approval.principal
       ? undefined
-      : `${publicUrl}/approve/${mintLink(approvals, approval, { approver, power: 'decide' })}`
+      : `${publicUrl}/approve/${mintLink(approvals, approval, { approver, power: 'decide', maker: `webhook ${name}` })}`
   const render = view.inputBytes <= MOST_INPUT_BYTES ? renderApproval : renderInList
   return {
     data: { ...render(view), url, ...(link === undefined ? {} : { approver, link }) },
@@ -123,6 +123,7 @@ export function say(subject: OtherSubject, consoleUrl: string | undefined): Said
 /** Where the console shows it. */
 function placeOf(subject: OtherSubject): string {
   switch (subject.kind) {
+    case 'source.added':
     case 'pin.held':
       return 'connections'
     case 'call.ambiguous': {
@@ -138,6 +139,8 @@ function placeOf(subject: OtherSubject): string {
 
 function sayPlainly(subject: OtherSubject): Said {
   switch (subject.kind) {
+    case 'source.added':
+      return saySource(subject)
     case 'pin.held':
       return sayHeld(subject)
     case 'call.ambiguous':
@@ -145,6 +148,23 @@ function sayPlainly(subject: OtherSubject): Said {
     case 'budget.80':
     case 'budget.100':
       return sayBudget(subject)
+  }
+}
+
+function saySource(subject: Extract<NoticeSubject, { readonly kind: 'source.added' }>): Said {
+  const { source, sourceType, target, replaced, changes, by } = subject
+  const rules = Object.entries(changes).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
+  return {
+    data: { source, type: sourceType, target, replaced, changes, by },
+    chat: {
+      title: `The source ${source} was ${replaced ? 'changed' : 'added'}`,
+      facts: [
+        ...(target === null ? [] : [['Target', target] as const]),
+        ['By', by],
+        ['See', 'collet sources'],
+      ],
+      ...(rules.length === 0 ? {} : { detail: linesOf(rules, rules.length) }),
+    },
   }
 }
 

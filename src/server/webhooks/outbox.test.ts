@@ -241,6 +241,8 @@ describe('webhooks of approvals', () => {
     expect(sent.map(({ url }) => url)).toEqual([OPS.url, other.url])
     await webhooks.stop()
     await round
+    // A stop in the middle of a delivery is not the receiver's failure, so it delays nothing.
+    expect((await store.notices.listeners()).map(({ failure }) => failure)).toEqual([undefined, undefined])
     const next = open()
     clock.advance(30_000)
     expect(await next.deliver()).toBe(2)

@@ -42,7 +42,7 @@ function sampleOf(kind: NoticeKind, webhook: Webhook, { clock, publicUrl, consol
   if (!('approval' in subject)) return bodyOf(webhook, { ...happened, ...say(subject, consoleUrl?.()) })
   const words = { approvals: { sign: () => '' }, nowMs, publicUrl: publicUrl(), canSignIn: false }
   // A link decides something; there is nothing here to decide.
-  const receiver = { approver: undefined }
+  const receiver = { approver: undefined, name: webhook.name }
   const approval = sampleApproval(nowMs)
   return bodyOf(webhook, { ...happened, ...sayApproval(words, receiver, { subject, approval }) })
 }
@@ -58,6 +58,10 @@ const SUBJECTS: Readonly<Record<NoticeKind, NoticeSubject>> = {
   'approval.requested': { kind: 'approval.requested', approval: 'sample' },
   'approval.decided': { kind: 'approval.decided', approval: 'sample', as: 'granted', by: 'key:approver' },
   'approval.expired': { kind: 'approval.expired', approval: 'sample' },
+  'source.added': {
+    ...{ kind: 'source.added', source: 'Sample', sourceType: 'mcp', target: 'npx sample', replaced: false },
+    ...{ changes: {}, by: 'key:sample' },
+  },
   'pin.held': {
     ...{ kind: 'pin.held', source: 'Sample', count: 1 },
     tools: [{ tool: 'Sample.Tool', class: 'breaking', hash: 'sample' }],

@@ -1,0 +1,104 @@
+import { canonicalJson, type JsonObject } from '#core/json'
+import { readServerList, readSettingsFile } from './client-files.ts'
+import { describeServer, readServer } from './client-servers.ts'
+import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './clients.ts'
+
+/**
+ * Entries of MCP clients by which an agent reaches a server of Collet's sources directly: without approvals, limits and records.
+ * Found by reading files; nothing is started, and values are filled in only to compare them in memory.
+ */
+
+/** An entry in a client's file that does not lead to Collet. */
+export interface Bypass {
+  readonly client: string
+  readonly title: string
+  readonly file: string
+  readonly scope: ClientFile['scope']
+  /** Members that lead to it in the file. */
+  readonly path: readonly string[]
+  readonly name: string
+  /** The source that serves the same server; absent where Collet does not serve it. */
+  readonly source?: string
+  /** Names of variables and headers that look like credentials and stand in the file in clear text. */
+  readonly clear: readonly string[]
+}
+
+/** A source, and the options that say where it leads. */
+interface KnownSource {
+  readonly key: string
+  readonly options: JsonObject
+}
+
+interface BypassOptions {
+  readonly place: ReturnType<typeof clientPlace>
+  readonly sources: readonly KnownSource[]
+  isOwnAddress(url: string): boolean
+  /** Files to look into beside the clients' usual ones. */
+  readonly files?: readonly ClientFile[]
+}
+
+/** The entries of these clients that go around Collet. */
+export function findBypasses(
+  clients: readonly string[],
+  { place, sources, isOwnAddress, files = [] }: BypassOptions,
+): readonly Bypass[] {
+  const keys = new Map(sources.map(({ key, options }) => [targetOf(options), key]))
+  const values = {
+    home: place.home,
+    variable: (name: string) => place.variables[name],
+    ...{ input: () => '', readFile: () => '' },
+  }
+  const seen = new Set<string>()
+  return clients.flatMap((name) => {
+    const client = mcpClient(name)
+    if (client === undefined) return []
+    return [...clientFiles(client, place), ...files].flatMap(({ path: file, scope }) => {
+      if (seen.has(file)) return []
+      seen.add(file)
+      const text = readSettingsFile(file)
+      const servers = text === undefined ? [] : (readServerList(text, file, place.folder)?.servers ?? [])
+      return servers.flatMap((server) => {
+        const plan = describeServer(server, isOwnAddress)
+        if ('kind' in plan) return []
+        const source = keys.get(targetOf(readServer(server, place.folder, values).options))
+        return [
+          {
+            ...{ client: name, title: client.title, file, scope, path: server.path, name: server.name },
+            ...(source === undefined ? {} : { source }),
+            clear: plan.clear,
+          },
+        ]
+      })
+    })
+  })
+}
+
+/** The same text for the same program or address; credentials and the working folder do not count. */
+function targetOf({ command, args, url }: JsonObject): string {
+  const address = typeof url === 'string' ? URL.parse(url) : null
+  return canonicalJson(
+    command === undefined
+      ? address === null
+        ? null
+        : `${address.origin}${address.pathname}`
+      : [command, args ?? []],
+  )
+}
+
+/** What says where a source leads, of options in any shape. */
+export function upstreamIn(options: object = {}): JsonObject {
+  const { command, args, url }: { command?: unknown; args?: unknown; url?: unknown } = options
+  return {
+    ...(typeof command === 'string' ? { command, args: Array.isArray(args) ? args.map(String) : [] } : {}),
+    ...(typeof url === 'string' ? { url } : {}),
+  }
+}
+
+/** `files, memory (with TOKEN in clear text)`. */
+export function bypassNames(bypasses: readonly Bypass[]): string {
+  return bypasses
+    .map(({ name, clear }) =>
+      clear.length === 0 ? name : `${name} (with ${clear.join(', ')} in clear text)`,
+    )
+    .join(', ')
+}

@@ -1,0 +1,221 @@
+import { readFileSync, statSync } from 'node:fs'
+import { extname } from 'node:path'
+import { isMap, parseDocument } from 'yaml'
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { parseJsonc, removeJsoncMember, setJsoncMember } from './jsonc.ts'
+import { parseToml, renderTomlTable } from './toml.ts'
+
+/**
+ * The files in which MCP clients list their servers, as JSON with comments, TOML or YAML: reading the list, and changing one
+ * entry of the text so that everything else stays. Nothing here starts a server or fills in a placeholder.
+ */
+
+/** An MCP server as a client's file lists it, its placeholders not filled in. */
+export interface WrittenServer {
+  /** The key that its owner chose. */
+  readonly name: string
+  readonly file: string
+  /** Members that lead to it in the file. */
+  readonly path: readonly string[]
+  readonly entry: JsonObject
+}
+
+/** A value that the client asks its user for. */
+interface AskedValue {
+  readonly id: string
+  readonly description: string
+}
+
+interface ServerList {
+  readonly servers: readonly WrittenServer[]
+  readonly asked: readonly AskedValue[]
+  /** Everything else that the file says. */
+  readonly root: JsonObject
+}
+
+const MAX_FILE_BYTES = 16 * 1024 * 1024
+
+/** The text of a file; `undefined` for what is not there, not a regular file, or too large for settings. */
+export function readSettingsFile(file: string): string | undefined {
+  try {
+    const stat = statSync(file)
+    return stat.isFile() && stat.size <= MAX_FILE_BYTES ? readFileSync(file, 'utf8') : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The value that a settings file holds, by the end of its name; `undefined` where it does not parse. */
+export function parseSettings(text: string, file: string): JsonObject | undefined {
+  const value = parseAs(formatOf(file), text)
+  return isJsonObject(value) ? value : undefined
+}
+
+type Format = 'json' | 'toml' | 'yaml'
+
+function formatOf(file: string): Format {
+  const end = extname(file).toLowerCase()
+  if (end === '.toml') return 'toml'
+  return end === '.yaml' || end === '.yml' ? 'yaml' : 'json'
+}
+
+function parseAs(format: Format, text: string): JsonValue | undefined {
+  if (format === 'json') return parseJsonc(text)
+  if (format === 'toml') return parseToml(text)?.root
+  const document = parseDocument(text, { logLevel: 'silent' })
+  if (document.errors.length > 0 || !isMap(document.contents)) return undefined
+  const value: JsonValue = document.toJS({ maxAliasCount: 100 })
+  return value
+}
+
+/** Members under which clients keep their servers; each is tried at the root. */
+const LISTS = ['mcpServers', 'servers', 'context_servers', 'mcp_servers'] as const
+
+/**
+ * The servers that a client's file lists, for all projects or for the one in `folder`. `undefined` for a text that is no such
+ * file.
+ */
+export function readServerList(text: string, file: string, folder: string): ServerList | undefined {
+  const root = parseSettings(text, file)
+  if (root === undefined) return undefined
+  const { projects, mcp, extensions } = root
+  const holders: readonly (readonly [readonly string[], JsonValue | undefined])[] = [
+    ...(isJsonObject(projects) ? [[['projects', folder], projects[folder]] as const] : []),
+    [[], root],
+    [['mcp'], mcp],
+  ]
+  const lists = holders.flatMap(([path, holder]) =>
+    isJsonObject(holder)
+      ? LISTS.flatMap((name) =>
+          isJsonObject(holder[name]) ? [{ path: [...path, name], list: holder[name] }] : [],
+        )
+      : [],
+  )
+  const typed = [
+    { path: ['mcp'], list: onlyTyped(mcp, ['local', 'remote']) },
+    { path: ['extensions'], list: onlyTyped(extensions, ['stdio', 'streamable_http', 'sse']) },
+  ].filter(({ list }) => Object.keys(list).length > 0)
+  if (lists.length === 0 && typed.length === 0) return undefined
+  const servers = [...lists, ...typed].flatMap(({ path, list }) =>
+    Object.entries(list).flatMap(([name, entry]) =>
+      isJsonObject(entry) ? [{ name, file, path: [...path, name], entry }] : [],
+    ),
+  )
+  const inputs = [root.inputs, isJsonObject(mcp) ? mcp.inputs : undefined].flatMap((list) => list ?? [])
+  return { servers, asked: inputs.flatMap(askedValue), root }
+}
+
+/** Members of lists that also hold other things; their type tells servers apart. */
+function onlyTyped(list: JsonValue | undefined, types: readonly string[]): JsonObject {
+  if (!isJsonObject(list)) return {}
+  return Object.fromEntries(
+    Object.entries(list).filter(
+      ([, entry]) => isJsonObject(entry) && typeof entry.type === 'string' && types.includes(entry.type),
+    ),
+  )
+}
+
+function askedValue(input: JsonValue): readonly AskedValue[] {
+  if (!isJsonObject(input) || typeof input.id !== 'string') return []
+  const { id, description } = input
+  return [{ id, description: typeof description === 'string' ? description : id }]
+}
+
+/** An entry alone, as a file would hold it. */
+export function renderEntry(format: Format, path: readonly string[], entry: JsonObject): string {
+  if (format === 'toml') return renderTomlTable(path, entry).trimEnd()
+  const whole = path.reduceRight<JsonObject>((inner, name) => ({ [name]: inner }), entry)
+  return format === 'json'
+    ? JSON.stringify(whole, undefined, 2)
+    : yamlText(parseDocument(''), path, entry).trimEnd()
+}
+
+/** The text with this entry; everything else stays. `undefined` where that cannot be done safely. */
+export function withEntry(
+  text: string,
+  file: string,
+  { path, entry }: { readonly path: readonly string[]; readonly entry: JsonObject },
+): string | undefined {
+  const format = formatOf(file)
+  const before = text.trim() === '' ? {} : parseAs(format, text)
+  if (!isJsonObject(before)) return undefined
+  if (canonicalJson(at(before, path) ?? null) === canonicalJson(entry)) return text
+  return checked(edit(), format, withMember(before, path, entry))
+
+  function edit(): string | undefined {
+    if (format === 'json') return setJsoncMember(text.trim() === '' ? '{}\n' : text, path, entry)
+    if (format === 'yaml') return yamlText(parseDocument(text), path, entry)
+    const rest = withoutTables(text, path) ?? text
+    const gap = rest === '' || rest.endsWith('\n\n') ? '' : rest.endsWith('\n') ? '\n' : '\n\n'
+    return `${rest}${gap}${renderTomlTable(path, entry)}`
+  }
+}
+
+/** The text without this entry; everything else stays. `undefined` where that cannot be done safely. */
+export function withoutEntry(text: string, file: string, path: readonly string[]): string | undefined {
+  const format = formatOf(file)
+  const before = parseAs(format, text)
+  if (!isJsonObject(before)) return undefined
+  return checked(edit(), format, withMember(before, path, undefined))
+
+  function edit(): string | undefined {
+    if (format === 'json') return removeJsoncMember(text, path)
+    if (format === 'toml') return withoutTables(text, path)
+    const document = parseDocument(text)
+    document.deleteIn(path)
+    return document.toString({ lineWidth: 0 })
+  }
+}
+
+/** An edit counts only if the new text says exactly what was meant. */
+function checked(text: string | undefined, format: Format, meant: JsonObject): string | undefined {
+  const after = text === undefined ? undefined : parseAs(format, text)
+  return isJsonObject(after) && canonicalJson(pruned(after)) === canonicalJson(pruned(meant))
+    ? text
+    : undefined
+}
+
+/** Without empty objects: a list that has lost its last entry may go or stay. */
+function pruned(value: JsonValue): JsonValue {
+  if (!isJsonObject(value)) return value
+  const members = Object.entries(value).map(([name, inner]): [string, JsonValue] => [name, pruned(inner)])
+  return Object.fromEntries(
+    members.filter(([, inner]) => !(isJsonObject(inner) && Object.keys(inner).length === 0)),
+  )
+}
+
+function at(root: JsonObject, path: readonly string[]): JsonValue | undefined {
+  return path.reduce<JsonValue | undefined>(
+    (value, name) => (isJsonObject(value) ? value[name] : undefined),
+    root,
+  )
+}
+
+function withMember(root: JsonObject, path: readonly string[], entry: JsonObject | undefined): JsonObject {
+  const [name = '', ...rest] = path
+  const { [name]: old, ...others } = root
+  if (rest.length > 0) return { ...others, [name]: withMember(isJsonObject(old) ? old : {}, rest, entry) }
+  return entry === undefined ? others : { ...others, [name]: entry }
+}
+
+function yamlText(
+  document: ReturnType<typeof parseDocument>,
+  path: readonly string[],
+  entry: JsonObject,
+): string {
+  if (document.contents === null) document.contents = document.createNode({})
+  document.setIn(path, document.createNode(entry))
+  return document.toString({ lineWidth: 0 })
+}
+
+/** The text without the table at `path` and the tables inside it; `undefined` where it has none. */
+function withoutTables(text: string, path: readonly string[]): string | undefined {
+  const tables = (parseToml(text)?.tables ?? []).filter((table) =>
+    path.every((name, index) => table.path[index] === name),
+  )
+  if (tables.length === 0) return undefined
+  return tables.reduceRight((rest, { start, end }) => {
+    const after = rest.slice(end).replace(/^(?:[ \t]*\r?\n)+/, '')
+    return `${rest.slice(0, start)}${after}`
+  }, text)
+}

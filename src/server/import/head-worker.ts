@@ -1,0 +1,41 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import { parse } from 'yaml'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
+
+/**
+ * The thread in which a look at an address or a file parses what it found (`readHead` of probe.ts). It gives back the few
+ * members by which a document is recognised, never the whole: that would be copied on the serving thread.
+ */
+const MAX_ALIASES = 1_000
+const MAX_TEXT = 1_000
+
+function parseText(text: string): JsonValue | undefined {
+  const json = parseJson(text.startsWith('\uFEFF') ? text.slice(1) : text)
+  if (json !== undefined) return json
+  try {
+    const value: JsonValue = parse(text, { merge: true, maxAliasCount: MAX_ALIASES, logLevel: 'error' })
+    return value
+  } catch {
+    return undefined
+  }
+}
+
+function headOf(document: JsonObject): JsonObject {
+  const { openapi, swagger, opentool, info, server } = document
+  const members = {
+    ...{ openapi: plain(openapi), swagger: plain(swagger), opentool: plain(opentool) },
+    ...(isJsonObject(info) ? { info: { title: plain(info.title) ?? null } } : {}),
+    ...(isJsonObject(server) ? { server: { url: plain(server.url) ?? null } } : {}),
+  }
+  return Object.fromEntries(
+    Object.entries(members).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  )
+}
+
+function plain(value: JsonValue | undefined): JsonValue | undefined {
+  if (typeof value === 'string') return value.slice(0, MAX_TEXT)
+  return typeof value === 'number' || value === undefined ? value : 'unknown'
+}
+
+const document = typeof workerData === 'string' ? parseText(workerData) : undefined
+parentPort?.postMessage(isJsonObject(document) ? headOf(document) : null)

@@ -1,0 +1,51 @@
+import { existsSync } from 'node:fs'
+import { basename, dirname, join, relative, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** The folder of this package: a checkout, or an installed copy. */
+const ROOT = fileURLToPath(new URL('../../', import.meta.url)).replace(/[/\\]$/, '')
+const IS_WINDOWS = process.platform === 'win32'
+
+/**
+ * What a person in this folder types to run Collet: hints, help and pages that name a command use it. `npx collet` would
+ * fetch a package from npm where none is installed, so it is named only where one is.
+ */
+export function ownCommand(folder: string = process.cwd(), root: string = ROOT): string {
+  if (isInstalledFor(folder)) return 'npx collet'
+  if (existsSync(join(root, LAUNCHER))) return quoted(launcherFrom(folder, root))
+  return isGlobal(root) ? 'collet' : `node ${quoted(join(root, 'bin', 'collet.js'))}`
+}
+
+/** The same for pages that people elsewhere may read: without a path of this machine. */
+export function commandOnPages(): string {
+  const command = ownCommand()
+  return /[/\\]/.test(command.slice(2)) ? 'collet' : command
+}
+
+const LAUNCHER = IS_WINDOWS ? 'collet.cmd' : 'collet'
+
+/** npx looks in the folder and in those above it. */
+function isInstalledFor(folder: string): boolean {
+  if (existsSync(join(folder, 'node_modules', '.bin', LAUNCHER))) return true
+  const parent = dirname(folder)
+  return parent !== folder && isInstalledFor(parent)
+}
+
+/** The whole path, or the relative one where that is shorter to type. */
+function launcherFrom(folder: string, root: string): string {
+  const launcher = join(root, 'collet')
+  const path = relative(folder, launcher)
+  const written = path.startsWith('..') ? path : `.${sep}${path}`
+  return written.length < launcher.length ? written : launcher
+}
+
+/** npm puts the commands of packages that are installed for all projects beside its folder of packages. */
+function isGlobal(root: string): boolean {
+  const modules = dirname(root)
+  if (basename(modules) !== 'node_modules') return false
+  return existsSync(IS_WINDOWS ? join(modules, '..', LAUNCHER) : join(modules, '..', '..', 'bin', LAUNCHER))
+}
+
+function quoted(path: string): string {
+  return /\s/.test(path) ? `"${path}"` : path
+}

@@ -1,0 +1,29 @@
+import type { Settings } from '#config/settings'
+import type { KeyStore } from '#core/ports/key-store'
+import { coversScope, grantedScopes, NO_ROLES } from '#core/principal'
+
+const MAX_KEYS = 1_000
+
+/** Tells whether some caller can hold a scope. */
+export type CanHold = (scope: string) => boolean
+
+/**
+ * Which scopes callers can hold: those of keys, in the config and in the store, and those of roles. An issuer gives its tokens any scope.
+ * With more keys than are read, every scope counts as one that some caller has.
+ */
+export async function findScopeHolders(
+  { apiKeys, jwt, issuers = [], roles = NO_ROLES }: Settings['auth'],
+  keys: Pick<KeyStore, 'listKeys'> | undefined,
+  nowMs: number,
+): Promise<CanHold> {
+  const stored = (await keys?.listKeys({ limit: MAX_KEYS })) ?? []
+  if (jwt !== undefined || issuers.length > 0 || stored.length === MAX_KEYS) return () => true
+  const usable = [...apiKeys, ...stored.filter(({ revokedAtMs }) => revokedAtMs === undefined)].filter(
+    ({ expiresAtMs }) => expiresAtMs === undefined || expiresAtMs > nowMs,
+  )
+  const held = [
+    ...usable.flatMap((key) => grantedScopes(roles, { scopes: key.scopes, roles: key.roles ?? [] })),
+    ...grantedScopes(roles, { scopes: [], roles: [...roles.keys()] }),
+  ]
+  return (scope) => coversScope(held, scope)
+}
