@@ -1,4 +1,4 @@
-// `npm run build`, or `node scripts/build.mjs FOLDER`: declarations by the compiler, one file a module; code by the bundler, in few files. Node takes some 0.4 ms to find, read
+// `npm run build`, or `node scripts/build.mjs FOLDER [--code-only | --no-console]`: declarations by the compiler, one file a module; code by the bundler, in few files. Node takes some 0.4 ms to find, read
 // and link a module, so a start from two hundred of them would wait longer for files than for work.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -20,6 +20,7 @@ const ENTRIES = [
   'testing/index',
   'server/handler',
   'cli/main',
+  'server/import/head-worker',
   'sources/openapi/reading-worker',
   'sources/pack/child',
   'store/postgres/lease-worker',
@@ -51,12 +52,18 @@ const PLACES = `${PLACE}(?:(?:, | and | to |…)(?:${PLACE}|\\d+))*`
 const IN_BRACKETS = new RegExp(`\\s*\\(${PLACES}\\)`, 'g')
 const IN_FRONT = new RegExp(`(/\\*\\*\\s*(?:\\* )?)${PLACES}(?:: |\\. )(.)`, 'g')
 
+/** Tests that run the code of the package need neither declarations nor pages. */
+const isCodeOnly = process.argv.includes('--code-only')
+const hasConsole = !isCodeOnly && !process.argv.includes('--no-console')
+
 rmSync(target, { recursive: true, force: true })
-declare()
-speakPlainly()
+if (!isCodeOnly) {
+  declare()
+  speakPlainly()
+}
 await bundle()
 writeLicences()
-await buildConsole()
+if (hasConsole) await buildConsole()
 run(
   '--conditions=collet-source',
   '--disable-warning=ExperimentalWarning',

@@ -4,10 +4,11 @@ import { toWebhooks } from '#config/webhooks'
 import { idleOverrides } from '#core/imports/overrides'
 import { functionNameOf, toolkitOf } from '#core/imports/project'
 import type { Store } from '#core/ports/store'
+import type { Clock } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import { approverScopes } from '#server/admin/key-grants'
-import { findIdleNames, ownersIn } from '#server/idle-names'
-import { findKnownTools } from '#server/known-tools'
+import { findClosedEntries, findIdleNames, keysIn } from '#server/idle-names'
+import { findKnownTools, knownSources } from '#server/known-tools'
 import { overridesOf } from '#server/sources'
 
 interface CheckedNames {
@@ -16,33 +17,46 @@ interface CheckedNames {
   readonly tools: readonly Tool[]
   /** Whether there is a store to read. */
   readonly isThere: boolean
+  readonly clock: Clock
   openStore(): Promise<Store>
 }
 
+interface NameChecks {
+  readonly checks: readonly Check[]
+  /** Sources whose tools no server serves, because a rule for one of them matches none. */
+  readonly withheld: ReadonlySet<string>
+}
+
 /** What a config says about tools, scopes and callers that are not there, as far as config and pins tell: no upstream is asked. */
-export async function checkNames(checked: CheckedNames): Promise<readonly Check[]> {
-  if (!checked.isThere) return await checkIdle(checked, undefined)
+export async function checkNames(checked: CheckedNames): Promise<NameChecks> {
+  const withheld = new Set<string>()
+  if (!checked.isThere) return { withheld, checks: await checkIdle(checked, undefined) }
   try {
     const store = await checked.openStore()
     try {
       const found: Check[] = []
-      for (const key of Object.keys(checked.config.sources))
-        found.push(...(await checkSource(key, checked, store)))
-      return [...found, ...(await checkIdle(checked, store))]
+      const sources = Object.fromEntries(await knownSources(Object.entries(checked.config.sources), store))
+      for (const key of Object.keys(sources)) {
+        const checks = await checkSource(key, sources, checked, store)
+        if (checks.some(({ level }) => level === 'fail')) withheld.add(key)
+        found.push(...checks)
+      }
+      return { withheld, checks: [...found, ...(await checkIdle(checked, store))] }
     } finally {
       await store.close()
     }
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    return [warn('source', `The pins of sources cannot be read: ${reason}`, 'See the store above.')]
+    const unread = warn('source', `The pins of sources cannot be read: ${reason}`, 'See the store above.')
+    return { withheld, checks: [unread] }
   }
 }
 
 async function checkIdle(
-  { config, tools: own }: CheckedNames,
+  { config, tools: own, clock }: CheckedNames,
   store: Store | undefined,
 ): Promise<readonly Check[]> {
-  const { tools, sources, unread } = await findKnownTools(config.sources, own, store)
+  const { tools, sources, unread } = await findKnownTools(config, own, store)
   const written = {
     toolsets: new Map(Object.entries(config.toolsets)),
     auth: { ...config.auth, roles: new Map(Object.entries(config.auth.roles)) },
@@ -51,15 +65,20 @@ async function checkIdle(
     budgets: config.budgets,
     webhooks: toWebhooks(config),
   }
-  const owners = store === undefined ? undefined : await ownersIn(store)
-  return findIdleNames(written, { tools, sources, unread, owners }).map((text) =>
-    warn('names', text, 'Correct the name, or remove it.'),
-  )
+  const keys = store === undefined ? undefined : await keysIn(store)
+  const things = { tools, sources, unread, keys }
+  return [
+    ...findIdleNames(written, things).map((text) => warn('names', text, 'Correct the name, or remove it.')),
+    ...findClosedEntries(written, things, clock.nowMs()).map((text) =>
+      warn('keys', text, 'Until then this entry lets the key see no tool.'),
+    ),
+  ]
 }
 
 async function checkSource(
   key: string,
-  { config: { sources, approvals }, tools: own }: CheckedNames,
+  sources: ParsedConfig['sources'],
+  { config: { approvals }, tools: own }: CheckedNames,
   store: Store,
 ): Promise<readonly Check[]> {
   const options = sources[key]

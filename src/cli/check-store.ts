@@ -23,10 +23,13 @@ interface Looked {
   readonly nowMs: number
   /** Those of the config, where they are looked after. */
   readonly webhooks?: readonly Webhook[]
+  /** Sources that are not served, which another check reports. */
+  readonly withheld?: ReadonlySet<string>
 }
 
 /** Looks into the store: keys, sources, and what waits for an operator. One that cannot be read is told of elsewhere. */
-export async function lookIntoStore({ isThere, openStore, nowMs, webhooks }: Looked): Promise<StoreContents> {
+export async function lookIntoStore(looked: Looked): Promise<StoreContents> {
+  const { isThere, openStore, nowMs, webhooks, withheld } = looked
   if (!isThere) return NOTHING
   const store = await openIfPossible(openStore)
   if (store === undefined) return NOTHING
@@ -42,7 +45,7 @@ export async function lookIntoStore({ isThere, openStore, nowMs, webhooks }: Loo
       imported,
       checks: [
         ...(keys.length === 0 ? [] : [keysCheck(good.length)]),
-        ...(imported.size === 0 ? [] : [sourcesCheck(imported)]),
+        ...sourcesCheck([...imported].filter(([source]) => withheld?.has(source) !== true)),
         ...waitingChecks(waiting, 'changed definition', 'an operator', 'collet pins list shows them.'),
         ...(await checkWaitingCalls(store)),
         ...(webhooks === undefined
@@ -89,11 +92,12 @@ function keysCheck(good: number): Check {
   )
 }
 
-function sourcesCheck(imported: ReadonlyMap<string, number>): Check {
-  const each = [...imported].map(
+function sourcesCheck(imported: readonly (readonly [string, number])[]): readonly Check[] {
+  if (imported.length === 0) return []
+  const each = imported.map(
     ([source, tools]) => `${source} (${tools === 0 ? 'no tools read yet' : countOf(tools, 'tool')})`,
   )
-  return ok('source', `${each.join(', ')}, as last seen; collet sources tells how they are now`)
+  return [ok('source', `${each.join(', ')}, as last seen; collet sources tells how they are now`)]
 }
 
 async function checkWaitingCalls(store: Store): Promise<readonly Check[]> {

@@ -24,7 +24,7 @@ interface ParsedArguments {
 export function parseArguments(command: Command, argv: readonly string[]): ParsedArguments {
   const specs = new Map<string, OptionSpec>(Object.entries({ ...command.options, ...COMMON_OPTIONS }))
   const { tokens } = parseArgs({
-    args: argv.map(hideDash),
+    args: withValues(argv, specs).map(hideDash),
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -42,6 +42,18 @@ export function parseArguments(command: Command, argv: readonly string[]): Parse
   const help = flags.has('help')
   if (!help) checkPositionals(command, positionals, specs.keys())
   return { args: new Arguments(positionals, values, flags, dashes), help, json: flags.has('json') }
+}
+
+/** Writes out the values of options that may do without one: `--from --yes` is `--from=all --yes`. */
+function withValues(argv: readonly string[], specs: ReadonlyMap<string, OptionSpec>): readonly string[] {
+  const dashes = argv.indexOf('--')
+  return argv.map((word, index) => {
+    const otherwise = specs.get(word.replace(/^--/, ''))?.otherwise
+    const isOption = word.startsWith('--') && (dashes === -1 || index < dashes)
+    if (!isOption || otherwise === undefined) return word
+    const next = argv[index + 1]
+    return next === undefined || next.startsWith('-') ? `${word}=${otherwise}` : word
+  })
 }
 
 interface OptionToken {
@@ -188,6 +200,8 @@ export interface OptionSpec {
   readonly required?: true
   /** May be given several times. */
   readonly many?: true
+  /** The value of an option that is given without one. */
+  readonly otherwise?: string
   readonly help: string
 }
 

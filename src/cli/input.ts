@@ -3,33 +3,54 @@ import { type CommandContext, UsageError } from './command.ts'
 import type { CliIo } from './io.ts'
 
 const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
-const LONGEST_MS = 10 * 366 * UNITS_MS.d
+const MAX_SPAN_MS = 10 * 366 * UNITS_MS.d
 
 /** A span of time: `30m`, `12h`, `90d`. */
 export function readSpanMs(option: string, text: string): number {
+  const span = spanMs(text)
+  if (span !== undefined) return span
+  throw new UsageError(`--${option} expects a span of time such as 30m, 12h or 90d, got "${text}".`)
+}
+
+function spanMs(text: string): number | undefined {
   const [, digits = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
   const size = Object.entries(UNITS_MS).find(([name]) => name === unit)?.[1]
-  const spanMs = Number(digits) * (size ?? Number.NaN)
-  if (spanMs <= LONGEST_MS) return spanMs
-  throw new UsageError(`--${option} expects a span of time such as 30m, 12h or 90d, got "${text}".`)
+  const span = Number(digits) * (size ?? Number.NaN)
+  return span <= MAX_SPAN_MS ? span : undefined
 }
 
 /** When something ends: a span from now, or a moment with its zone. */
 export function readEnd(option: string, text: string, nowMs: number): string {
   const isMoment = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/.test(text)
-  const atMs = isMoment ? Date.parse(text) : nowMs + readSpanMs(option, text)
+  const atMs = isMoment ? Date.parse(text) : nowMs + (spanMs(text) ?? Number.NaN)
   if (!Number.isNaN(atMs)) return new Date(atMs).toISOString()
   throw new UsageError(
-    `--${option} expects a span such as 90d, or a time such as 2027-01-31T00:00:00Z; got "${text}".`,
+    `--${option} expects a span of time such as 12h or 90d, or a time with its zone such as 2027-01-31T00:00:00Z; got "${text}".`,
   )
 }
 
-/** Asks on a terminal; anything but "yes" is a no, also that nobody is there. */
-export async function confirm({ stdin, output }: CommandContext, question: string): Promise<boolean> {
-  if (stdin.isTTY !== true) return false
-  output.note(`${question} [y/N]`)
+/**
+ * Asks on a terminal. Only "yes" is a yes; with `default: 'yes'` an empty line is one too. Without a terminal, or when the input
+ * ends, the answer is no.
+ */
+export async function confirm(
+  context: CommandContext,
+  question: string,
+  { default: otherwise = 'no' }: { readonly default?: 'yes' | 'no' } = {},
+): Promise<boolean> {
+  const answer = await askLine(context, `${question} ${otherwise === 'yes' ? '[Y/n]' : '[y/N]'}`)
+  return answer !== undefined && (answer === '' ? otherwise === 'yes' : /^y(?:es)?$/i.test(answer))
+}
+
+/** One line typed on a terminal, trimmed; `undefined` without a terminal or when the input ends. */
+export async function askLine(
+  { stdin, output }: CommandContext,
+  question: string,
+): Promise<string | undefined> {
+  if (stdin.isTTY !== true) return undefined
+  output.note(question)
   const answer = await nextChunk(stdin)
-  return answer !== undefined && /^\s*y(?:es)?\s*$/i.test(Buffer.from(answer).toString('utf8'))
+  return answer === undefined ? undefined : Buffer.from(answer).toString('utf8').trim()
 }
 
 type Stdin = CommandContext['stdin']

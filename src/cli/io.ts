@@ -6,7 +6,7 @@ import type { JournalHead } from '#core/journal/events'
 import type { JournalVerification, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import type { Secret } from '#core/secret'
-import type { RunningServer, StartOptions, WorkerShare } from '#server/start-server'
+import type { RunningServer, ServedCounts, StartOptions, WorkerShare } from '#server/start-server'
 import type { StdioServing, StdioStart } from '#server/start-stdio'
 import type { copyStore, migrateStore } from '#store/stores'
 import type { TextStream } from './output.ts'
@@ -35,7 +35,18 @@ export interface Services {
   ): Promise<
     Pick<
       RunningServer,
-      'url' | 'startTokenFile' | 'consoleUrl' | 'signInUrl' | 'warnings' | 'counts' | 'readAgain' | 'close'
+      | 'url'
+      | 'startTokenFile'
+      | 'consoleUrl'
+      | 'signInUrl'
+      | 'announceStop'
+      | 'isKeyed'
+      | 'warnings'
+      | 'counts'
+      | 'sourceRead'
+      | 'onSourceAdded'
+      | 'readAgain'
+      | 'close'
     >
   >
   /** Serves MCP on a pair of streams, without a listener. */
@@ -62,6 +73,8 @@ export interface Services {
       readonly fetch?: typeof fetch
     },
   ): Promise<Pick<ColletClient, 'list' | 'get' | 'tryCall'>>
+  /** How to build the package of a checkout; `undefined` where its build is current. */
+  packageBuild(root: string): Promise<(() => Promise<void>) | undefined>
   readonly fetch: typeof fetch
   /** The same for a server whose certificate is known: that one is taken and no other, whatever name is in it. */
   fetchKnown(certificate: string): typeof fetch
@@ -77,12 +90,16 @@ export interface ServerProcess {
   kill(): void
 }
 
+/**
+ * Who asks a command to stop: a supervisor, by SIGTERM, which may have a load balancer that must notice first; or a person, by Ctrl-C
+ * or by closing the terminal.
+ */
+export type StopRequester = 'supervisor' | 'person'
+
 /** What a worker says once it serves. */
 export interface WorkerReady
-  extends Pick<RunningServer, 'url' | 'startTokenFile' | 'consoleUrl' | 'signInUrl' | 'warnings'> {
-  readonly tools: number
-  readonly sources: number
-}
+  extends Pick<RunningServer, 'url' | 'startTokenFile' | 'consoleUrl' | 'signInUrl' | 'isKeyed' | 'warnings'>,
+    ServedCounts {}
 
 /** What a worker begins with. */
 export interface WorkerBegin {
@@ -97,6 +114,7 @@ export interface WorkerBegin {
 export interface WorkerProcess extends ServerProcess {
   /** `undefined` when it ends before it serves. */
   readonly ready: Promise<WorkerReady | undefined>
+  stop(by?: StopRequester): void
   /** Asks it to read its configuration again. */
   reload(): void
 }
@@ -108,7 +126,7 @@ export interface WorkerSide extends WorkerShare {
   /** Where the others listen; absent for the first. */
   readonly port: number | undefined
   /** When it is asked to stop, or whoever started it is gone. */
-  readonly stopped: Promise<void>
+  readonly stopped: Promise<StopRequester>
   tellReady(ready: WorkerReady): void
 }
 
@@ -127,12 +145,14 @@ export interface CliIo {
   readonly workingFolder: string
   /** The words by which another program starts this one from anywhere, before its arguments. */
   readonly program: readonly string[]
+  /** What a person types here to run it: `./collet`, `npx collet`. */
+  readonly command: string
   /** Who is at the terminal, for the journal. */
   readonly userName: string
   readonly clock: Clock
   readonly services: Services
-  /** Calls back at each request to stop (Ctrl-C, SIGTERM, a closed terminal); gives the way to stop listening. */
-  onStop(listener: () => void): () => void
+  /** Calls back at each request to stop; gives the way to stop listening. */
+  onStop(listener: (by: StopRequester) => void): () => void
   /** Calls back when the config is to be read again (SIGHUP of a server that has no terminal); gives the way to stop listening. */
   onReload(listener: () => void): () => void
   /** Calls back for each rejected promise nobody handles, which then does not end the process; gives the way out. */
@@ -141,6 +161,8 @@ export interface CliIo {
   onUncaughtException(listener: (error: unknown) => void): () => void
   /** Ends the process now. */
   exit(code: number): void
+  /** Opens an address in the person's browser, where that is possible. */
+  openBrowser(url: string): void
   /** Starts `collet` again in a child process with these arguments. */
   startProcess(args: readonly string[]): ServerProcess
   /** Starts `collet` once more with the same arguments, on the same port. */
@@ -207,6 +229,10 @@ export const REAL_SERVICES: Services = {
   async connect(url, options) {
     const { connect } = await import('#client/index')
     return connect(url, options)
+  },
+  async packageBuild(root) {
+    const { findPackageBuild } = await import('./package-build.ts')
+    return findPackageBuild(root)
   },
   fetch: (...request) => fetch(...request),
   fetchKnown: (certificate) => async (input, init) => {

@@ -6,10 +6,11 @@ import type { Store } from '#core/ports/store'
 import { idleSelector, NO_TOOLSETS, selects } from '#core/tools/toolsets'
 import { createCallEventRoutes, type RenderedChange } from '#server/admin/call-events'
 import { CallFeed } from '#server/admin/call-feed'
-import { STATE_WORDS } from '#server/admin/call-filter'
+import { REJECTED, STATE_WORDS } from '#server/admin/call-filter'
 import type { RenderedCall } from '#server/admin/call-view'
 import { createCallRoutes } from '#server/admin/calls'
 import { findKnownTools } from '#server/known-tools'
+import { createRejectionRoutes, type RenderedRejection } from '#server/overview/rejected-requests'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from './admin-client.ts'
 import {
   type Arguments,
@@ -57,7 +58,7 @@ export const calls = defineCommand<ListOption>({
     ...FILTER_OPTIONS,
     state: {
       value: 'S',
-      help: `Only calls in this state, or in several with commas: ${CALL_STATES.join(', ')}; error is failed, released and ambiguous.`,
+      help: `Only calls in this state, or in several with commas: ${CALL_STATES.join(', ')}; error is failed, released and ambiguous; rejected lists requests that were turned down before a call was recorded.`,
     },
     slow: { value: 'MS', help: 'Only calls that took at least MS milliseconds, or run or wait for so long.' },
     quick: { value: 'MS', help: 'Only calls that took less than MS milliseconds, or run or wait for less.' },
@@ -76,6 +77,7 @@ export const calls = defineCommand<ListOption>({
     if (args.flag('follow')) return await followCalls(args, context)
     const limit = args.integer('limit', { least: 1, most: MOST_CALLS }) ?? DEFAULT_LIMIT
     const filter = await readFilter(args, context)
+    if (filter.state === REJECTED) return await listRejected(filter, limit, args, context)
     const found = await output.during('Looking at calls', findCalls(filter, limit, args, context))
     const rows = found.map(rowOf)
     if (json) output.json(rows)
@@ -117,7 +119,7 @@ async function toolMeant(args: Arguments<ListOption>, context: CommandContext): 
   const loaded = await loadProjectConfig(args.text('config'), context)
   // One that cannot be loaded is no reason to show no calls.
   const { tools: own } = await loadTools(loaded)
-  const find = (store?: Store) => findKnownTools(loaded.config.sources, own, store)
+  const find = (store?: Store) => findKnownTools(loaded.config, own, store)
   const { tools, sources } = (await hasStore(args, context))
     ? await withStore(args, context, find)
     : await find()
@@ -171,11 +173,38 @@ async function findCalls(
   return found
 }
 
+const REJECTED_HEADINGS = ['LAST AT', 'REQUESTS', 'CODE', 'TOOL', 'TENANT', 'PRINCIPAL', 'MESSAGE'] as const
+
+/** Rejected requests have no record, so they are listed by minute, caller, tool and code. */
+async function listRejected(
+  { state: _rejected, ...filter }: Readonly<Record<string, string>>,
+  limit: number,
+  args: Arguments<ListOption>,
+  context: CommandContext,
+): Promise<typeof EXIT.ok> {
+  const { output, json } = context
+  const query = new URLSearchParams({ ...filter, limit: String(limit) })
+  const { rejected } = await clientOf(args, context).request<{
+    readonly rejected: readonly RenderedRejection[]
+  }>({ method: 'GET', path: `/admin/calls/rejected?${query}` }, 'rejected')
+  const rows = rejected.map(({ no: _no, last_at: lastAt, ...row }) => ({ lastAt, ...row }))
+  if (json) output.json(rows)
+  else if (rows.length === 0) output.note('No request was rejected.')
+  else {
+    const cells = rows.map(({ lastAt, requests, code, tool, tenant, principal, message }) => [
+      ...[lastAt, String(requests), code, tool ?? '-', tenant, principal, cleanText(message)],
+    ])
+    for (const line of renderTable(REJECTED_HEADINGS, cells)) output.data(line)
+  }
+  return EXIT.ok
+}
+
 /** The routes about calls. */
 export function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   const { clock } = context
   return new AdminClient(args, context, {
     onStore: ({ store, access }) => [
+      ...createRejectionRoutes({ rejections: store.rejections, clock }, access),
       ...createCallRoutes({ calls: store, clock }, access),
       ...createCallEventRoutes({ feed: new CallFeed({ store, clock }), clock }, access),
     ],
@@ -193,6 +222,7 @@ function rowOf(call: RenderedCall) {
     userId: call.user_id,
     tenant: call.tenant,
     principal: call.principal,
+    by: call.by,
     tool: call.tool,
     tier: call.safety_tier,
     state: call.state,

@@ -2,8 +2,9 @@ import { spawn } from 'node:child_process'
 import { userInfo } from 'node:os'
 import { readEnvironment } from '#config/environment'
 import { SYSTEM_CLOCK } from '#core/runtime'
+import { ownCommand } from '#server/own-command'
 import { EXIT } from './command.ts'
-import { type CliIo, REAL_SERVICES, type ServerProcess, type WorkerSide } from './io.ts'
+import { type CliIo, REAL_SERVICES, type ServerProcess, type StopRequester, type WorkerSide } from './io.ts'
 import type { TextStream } from './output.ts'
 import { runCli } from './run.ts'
 import { createWorkers, joinWorkers } from './workers.ts'
@@ -23,6 +24,7 @@ const io: CliIo = {
   environment: readEnvironment(),
   workingFolder: process.cwd(),
   program: ownProgram(),
+  command: ownCommand(),
   userName: userName(),
   clock: SYSTEM_CLOCK,
   services: REAL_SERVICES,
@@ -30,6 +32,7 @@ const io: CliIo = {
   onStrayRejection,
   onUncaughtException,
   exit: (code) => process.exit(code),
+  openBrowser,
   startProcess,
   startWorker: createWorkers(),
   worker,
@@ -63,20 +66,24 @@ function ownProgram(): readonly string[] {
   return [process.execPath, ...process.execArgv, script]
 }
 
-function onStop(listener: () => void): () => void {
-  const signals = ['SIGINT', 'SIGTERM'] as const
-  for (const signal of signals) process.on(signal, listener)
-  const hangUp = () => (reloaders.size === 0 ? listener() : undefined)
+function onStop(listener: (by: StopRequester) => void): () => void {
+  const byPerson = () => listener('person')
+  // The parent of `serve --watch` sends SIGTERM to its child whenever a file has changed.
+  const terminate = () => listener(process.channel === undefined ? 'supervisor' : 'person')
+  const hangUp = () => (reloaders.size === 0 ? byPerson() : undefined)
+  process.on('SIGINT', byPerson)
+  process.on('SIGTERM', terminate)
   process.on('SIGHUP', hangUp)
   // A child of `serve --watch` also stops when its parent is gone.
   if (process.channel !== undefined) {
-    process.on('disconnect', listener)
+    process.on('disconnect', byPerson)
     process.channel.unref()
   }
   return () => {
-    for (const signal of signals) process.off(signal, listener)
+    process.off('SIGINT', byPerson)
+    process.off('SIGTERM', terminate)
     process.off('SIGHUP', hangUp)
-    process.off('disconnect', listener)
+    process.off('disconnect', byPerson)
   }
 }
 
@@ -122,6 +129,19 @@ function startProcess(args: readonly string[]): ServerProcess {
   child.on('exit', (code) => resolve(code ?? EXIT.server))
   child.on('error', () => resolve(EXIT.server))
   return { ended: promise, stop: () => child.kill('SIGTERM'), kill: () => child.kill('SIGKILL') }
+}
+
+const OPENERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+}
+
+/** A machine without a browser, or without a program that knows one, is no failure: the address is printed too. */
+function openBrowser(url: string): void {
+  const [file = '', ...args] = OPENERS[process.platform] ?? ['xdg-open']
+  const child = spawn(file, [...args, url], { stdio: 'ignore', detached: true })
+  child.on('error', () => undefined)
+  child.unref()
 }
 
 function userName(): string {

@@ -34,12 +34,12 @@ function lengthOf(text: string): number {
   return stripVTControlCharacters(text).length
 }
 
-/** The part of a stream that output needs. */
 /** `1 tool`, `2 tools`. */
 export function counted(count: number, what: string): string {
   return count === 1 ? `1 ${what}` : `${count} ${what}s`
 }
 
+/** The part of a stream that output needs. */
 export interface TextStream {
   write(text: string): unknown
   readonly isTTY?: boolean | undefined
@@ -51,6 +51,8 @@ interface OutputOptions {
   readonly stderr: TextStream
   /** `NO_COLOR`. */
   readonly noColor: boolean
+  /** Changes each line that is for a person. */
+  readonly phrase: (line: string) => string
 }
 
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'
@@ -78,13 +80,15 @@ export class Output {
   readonly #stdout: TextStream
   readonly #stderr: TextStream
   readonly #noColor: boolean
+  readonly #phrase: (line: string) => string
   /** A line that will be gone stands on the terminal. */
   #isBusy = false
 
-  constructor({ stdout, stderr, noColor }: OutputOptions) {
+  constructor({ stdout, stderr, noColor, phrase }: OutputOptions) {
     this.#stdout = stdout
     this.#stderr = stderr
     this.#noColor = noColor
+    this.#phrase = phrase
   }
 
   /** A line of data. */
@@ -98,7 +102,7 @@ export class Output {
   }
 
   note(line: string): void {
-    this.#stderr.write(`${this.#isBusy ? CLEAR_LINE : ''}${line}\n`)
+    this.#stderr.write(`${this.#isBusy ? CLEAR_LINE : ''}${this.#phrase(line)}\n`)
   }
 
   /** Something went well. */

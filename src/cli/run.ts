@@ -18,52 +18,84 @@ import type { CliIo } from './io.ts'
 import { Output, renderTable } from './output.ts'
 import { problemText } from './store-access.ts'
 
+type LoadModule = () => Promise<{ readonly COMMANDS: readonly Command[] }>
+
 /**
- * The module of each command, by the first word of its name and in the order of the help. A module is loaded when its
- * word is typed: a command does not wait for the code of the others.
+ * The module of each command, by the first word of its name, in the groups and the order of the help. A module is loaded
+ * when its word is typed, so a command does not wait for the code of the others.
  */
-const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly Command[] }>> = new Map([
-  ['init', () => import('#cli/commands/init')],
-  ['dev', () => import('#cli/commands/dev')],
-  ['serve', () => import('#cli/commands/serve')],
-  ['mcp', () => import('#cli/commands/serve')],
-  ['reload', () => import('#cli/commands/reload')],
-  ['tools', () => import('#cli/commands/tools')],
-  ['toolsets', () => import('#cli/commands/tools')],
-  ['sources', () => import('#cli/commands/sources')],
-  ['call', () => import('#cli/commands/call')],
-  ['calls', () => import('#cli/commands/calls')],
-  ['usage', () => import('#cli/commands/usage')],
-  ['budgets', () => import('#cli/commands/usage')],
-  ['approvals', () => import('#cli/commands/approvals')],
-  ['sign-in', () => import('#cli/commands/approvals')],
-  ['pins', () => import('#cli/commands/pins')],
-  ['webhooks', () => import('#cli/commands/webhooks')],
-  ['journal', () => import('#cli/commands/journal')],
-  ['audit', () => import('#cli/commands/journal')],
-  ['import', () => import('#cli/commands/import')],
-  ['connect', () => import('#cli/commands/connect')],
-  ['secrets', () => import('#cli/commands/secrets')],
-  ['vault', () => import('#cli/commands/secrets')],
-  ['opentool', () => import('#cli/commands/opentool')],
-  ['backup', () => import('#cli/commands/store')],
-  ['migrate', () => import('#cli/commands/store')],
-  ['store', () => import('#cli/commands/store')],
-  ['doctor', () => import('#cli/commands/doctor')],
-  ['keys', () => import('#cli/commands/keys')],
-  ['key', () => import('#cli/commands/store')],
-  ['version', () => import('#cli/commands/doctor')],
-])
+const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
+  Start: {
+    init: () => import('#cli/commands/init'),
+    dev: () => import('#cli/commands/dev'),
+    serve: () => import('#cli/commands/serve'),
+    import: () => import('#cli/commands/import'),
+    connect: () => import('#cli/commands/connect'),
+    doctor: () => import('#cli/commands/doctor'),
+  },
+  Tools: {
+    tools: () => import('#cli/commands/tools'),
+    toolsets: () => import('#cli/commands/tools'),
+    sources: () => import('#cli/commands/sources'),
+    pins: () => import('#cli/commands/pins'),
+  },
+  Calls: {
+    call: () => import('#cli/commands/call'),
+    calls: () => import('#cli/commands/calls'),
+    usage: () => import('#cli/commands/usage'),
+    budgets: () => import('#cli/commands/usage'),
+  },
+  Approvals: {
+    approvals: () => import('#cli/commands/approvals'),
+    'sign-in': () => import('#cli/commands/approvals'),
+  },
+  Access: {
+    keys: () => import('#cli/commands/keys'),
+    secrets: () => import('#cli/commands/secrets'),
+    vault: () => import('#cli/commands/secrets'),
+    audit: () => import('#cli/commands/journal'),
+  },
+  Store: {
+    journal: () => import('#cli/commands/journal'),
+    backup: () => import('#cli/commands/store'),
+    migrate: () => import('#cli/commands/store'),
+    store: () => import('#cli/commands/store'),
+    key: () => import('#cli/commands/store'),
+  },
+  Advanced: {
+    mcp: () => import('#cli/commands/serve'),
+    reload: () => import('#cli/commands/reload'),
+    webhooks: () => import('#cli/commands/webhooks'),
+    version: () => import('#cli/commands/doctor'),
+    opentool: () => import('#cli/commands/opentool'),
+  },
+}
+
+const MODULES: ReadonlyMap<string, LoadModule> = new Map(Object.values(GROUPS).flatMap(Object.entries))
+
+/** `collet serve`, `npx collet --help` and the like in a text. */
+const COMMAND_IN_TEXT = new RegExp(
+  `(?<![\\w./-])(?:npx )?collet (?=(?:--help|COMMAND|${[...MODULES.keys()].join('|')})(?![\\w-]))`,
+  'g',
+)
+
+/** The same text with each command as the person types it where they are. */
+function asTyped(text: string, { command }: Pick<CliIo, 'command'>): string {
+  return text.replaceAll(COMMAND_IN_TEXT, () => `${command} `)
+}
 
 /** Runs one command line, without the program's own name; never throws. */
 export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCode> {
   const { stdout, stderr, environment } = io
-  const output = new Output({ stdout, stderr, noColor: environment.noColor })
+  const output = new Output({
+    ...{ stdout, stderr, noColor: environment.noColor },
+    phrase: (line) => asTyped(line, io),
+  })
   const [first] = argv
   const words = first === '--version' || first === '-v' ? ['version', ...argv.slice(1)] : argv
   const family = await loadFamily(words[0])
   const command = findCommand(family, words)
-  if (command === undefined) return await overview(words, family, output)
+  if (command === undefined) return await overview(words, family, io, output)
   const rest = words.slice(command.name.split(' ').length)
   const stray = strayWord(command, rest, family)
   if (stray !== undefined) return refuse(stray, output)
@@ -71,7 +103,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCo
     if (command.guest !== undefined) return await command.guest.run(rest, { ...io, output, json: false })
     const { args, help, json } = parseArguments(command, rest)
     if (help) {
-      output.data(renderCommandHelp(command))
+      output.data(asTyped(renderCommandHelp(command), io))
       return EXIT.ok
     }
     return await command.run(args, { ...io, output, json })
@@ -102,17 +134,21 @@ function findCommand(family: readonly Command[], words: readonly string[]): Comm
 async function overview(
   [first, ...rest]: readonly string[],
   family: readonly Command[],
+  io: CliIo,
   output: Output,
 ): Promise<ExitCode> {
   if (first === undefined || first === '--help' || first === '-h' || first === 'help') {
     const named = await loadFamily(rest[0])
     const command = findCommand(named, rest)
-    const commands = named.length === 0 ? await loadCommands() : named
-    output.data(command === undefined ? renderOverview(commands) : renderCommandHelp(command))
+    const help =
+      command === undefined
+        ? renderOverview(named.length === 0 ? await loadCommands() : named)
+        : renderCommandHelp(command)
+    output.data(asTyped(help, io))
     return first === undefined ? EXIT.usage : EXIT.ok
   }
   if (family.length > 0 && (rest[0] === '--help' || rest[0] === '-h')) {
-    output.data(renderOverview(family))
+    output.data(asTyped(renderOverview(family), io))
     return EXIT.ok
   }
   return refuse(await unknownCommand(first, rest, family), output)
@@ -151,19 +187,16 @@ async function unknownCommand(
   return `Unknown command "${cleanText(first)}".${didYouMean(first, new Set([...names, ...MODULES.keys()]))}`
 }
 
-const NOT_ALLOWED = `Change its owner or permissions for the user who runs this, or choose another path (--store ${KEPT_STORE_FORMS}).`
+const NOT_ALLOWED = 'Change its owner or permissions for the user who runs this, or choose another path'
 
 /** What to do about an error of the file system. */
 const ADVICE: ReadonlyMap<unknown, string> = new Map([
   ['EACCES', NOT_ALLOWED],
   ['EPERM', NOT_ALLOWED],
-  ['EROFS', `It is on a read-only file system. Choose another path (--store ${KEPT_STORE_FORMS}).`],
-  ['ENOSPC', 'The disk is full. Free some space.'],
-  ['ENOENT', 'Create the folder, or choose another path.'],
-  [
-    'ENOTDIR',
-    `A part of that path is a file, not a folder. Choose another path (--store ${KEPT_STORE_FORMS}).`,
-  ],
+  ['EROFS', 'It is on a read-only file system. Choose another path'],
+  ['ENOSPC', 'The disk is full. Free some space'],
+  ['ENOENT', 'Create the folder, or choose another path'],
+  ['ENOTDIR', 'A part of that path is a file, not a folder. Choose another path'],
 ])
 
 function report(error: unknown, command: Command, io: CliIo, output: Output): ExitCode {
@@ -197,11 +230,16 @@ function report(error: unknown, command: Command, io: CliIo, output: Output): Ex
   if (error instanceof Error && 'syscall' in error) {
     output.error(cleanText(error.message))
     const advice = 'code' in error ? ADVICE.get(error.code) : undefined
-    if (advice !== undefined) output.note(`  ${advice}`)
+    if (advice !== undefined) output.note(`  ${advice}${storeHint(command, advice)}.`)
     return EXIT.server
   }
   output.error(unexpected(error))
   return EXIT.server
+}
+
+/** Where another path may be given; only commands with a store have that option. */
+function storeHint({ options }: Command, advice: string): string {
+  return 'store' in options && advice.endsWith('another path') ? ` (--store ${KEPT_STORE_FORMS})` : ''
 }
 
 function unexpected(error: unknown): string {
@@ -237,15 +275,18 @@ export function renderCommandHelp(command: Command): string {
   return sections.join('\n\n')
 }
 
-/** The text of `collet --help`. */
+/** The text of `collet --help`, or of `collet keys --help` for the commands of one word. */
 export function renderOverview(commands: readonly Command[]): string {
+  const width = Math.max(...commands.map(({ name }) => name.length))
+  const groups = Object.entries(GROUPS).flatMap(([title, words]) => {
+    const members = commands.filter(({ name }) => Object.hasOwn(words, name.split(' ')[0] ?? ''))
+    const rows = members.map(({ name, summary }) => [name.padEnd(width), summary])
+    return rows.length === 0 ? [] : [section(title, rows)]
+  })
   return [
     'Usage: collet COMMAND [options]',
     'Serves tools, calls them, and manages the record of every call.',
-    section(
-      'Commands',
-      commands.map(({ name, summary }) => [name, summary]),
-    ),
+    ...groups,
     'collet COMMAND --help shows arguments, options and examples.',
     EXIT_CODES,
   ].join('\n\n')

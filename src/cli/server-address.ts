@@ -2,7 +2,8 @@ import { readdir, readFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import { EVENT_STREAM, PatientWait, readEvents, type StreamEvent } from '#client/event-stream'
 import type { LoadedConfig } from '#config/load'
-import { locateStore, tlsFiles } from '#config/to-settings'
+import type { Settings } from '#config/settings'
+import { locateStore, startTokenFileIn, tlsFiles } from '#config/to-settings'
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import { ACTING_AS } from '#server/admin/access'
 import { READ_LIMIT_MS } from '#server/reload'
@@ -123,6 +124,36 @@ export async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch
 }
 
 const LONGEST_LOOK_MS = 1_000
+
+/** The address of the server that has the port of these settings, if it uses their data folder too. */
+export async function sameServer(
+  { dataFolder, server: { host, port, tls } }: Pick<Settings, 'dataFolder' | 'server'>,
+  services: Pick<Services, 'fetch' | 'fetchKnown'>,
+): Promise<string | undefined> {
+  const known = tls === undefined ? {} : { certificate: await readCertificate(tls.cert) }
+  const url = `${tls === undefined ? 'http' : 'https'}://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`
+  return (await takesTokenOf(dataFolder, { url, from: '', ...known }, services)) ? url : undefined
+}
+
+/** Whether the server at this address takes the start token in this data folder: a file alone may be of a server that was killed. */
+export async function takesTokenOf(
+  dataFolder: string,
+  server: ServerAddress,
+  services: Pick<Services, 'fetch' | 'fetchKnown'>,
+): Promise<boolean> {
+  try {
+    const token = await readFile(startTokenFileIn(dataFolder, server.url), 'utf8')
+    const response = await fetchFrom(server, services)(`${server.url}/admin/sources`, {
+      headers: { authorization: `Bearer ${token.trim()}` },
+      redirect: 'manual',
+      signal: AbortSignal.timeout(LONGEST_LOOK_MS),
+    })
+    await response.body?.cancel()
+    return response.ok
+  } catch {
+    return false
+  }
+}
 
 /** The server that uses this data folder, if there is exactly one. */
 async function runningIn(dataFolder: string): Promise<ServerAddress | undefined> {

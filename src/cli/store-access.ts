@@ -16,7 +16,7 @@ import { locateStore, type StoreLocation } from '#config/to-settings'
 import { cleanText } from '#core/json'
 import type { Store } from '#core/ports/store'
 import type { Tool } from '#core/tool'
-import { KEPT_STORE_FORMS } from '#store/stores'
+import { KEPT_STORE_FORMS, shownStoreUrl } from '#store/stores'
 import type { Arguments, CommandContext, OptionSpecs } from './command.ts'
 import type { StoreAccess } from './io.ts'
 
@@ -72,9 +72,16 @@ export async function ensureStore(
     await writeFile(join(workingFolder, NEW_CONFIG), EMPTY_CONFIG, { flag: 'wx' })
     made.push(NEW_CONFIG)
   }
-  const { store, file, dataFolder } = await chosenStore(args, context)
+  const { store, kind, file, dataFolder } = await chosenStore(args, context)
+  const access = { url: store, dataFolder, ...decodeMasterKeys(environment) }
+  if (kind === 'server') {
+    const { from } = await services.migrate(access, 'look')
+    if (from !== 0) return made
+    await services.migrate(access, 'migrate')
+    return [...made, `the tables in ${shownStoreUrl(store)}`]
+  }
   if (file === undefined || existsSync(file)) return made
-  await services.createStore({ url: store, dataFolder, ...decodeMasterKeys(environment) })
+  await services.createStore(access)
   return [...made, shorter(relative(workingFolder, file), file)]
 }
 

@@ -2,7 +2,7 @@ import cluster, { type Worker } from 'node:cluster'
 import { Secret } from '#core/secret'
 import type { ShownMetrics } from '#server/telemetry/metrics'
 import { EXIT } from './command.ts'
-import type { WorkerBegin, WorkerProcess, WorkerReady, WorkerSide } from './io.ts'
+import type { StopRequester, WorkerBegin, WorkerProcess, WorkerReady, WorkerSide } from './io.ts'
 
 /** What the process that keeps the workers says to one. */
 type ToWorker =
@@ -12,7 +12,7 @@ type ToWorker =
       readonly startToken: string
       readonly port?: number | undefined
     }
-  | { readonly kind: 'stop' }
+  | { readonly kind: 'stop'; readonly by: StopRequester }
   | { readonly kind: 'measure'; readonly id: number }
   | { readonly kind: 'gathered'; readonly id: number; readonly texts: readonly WorkerText[] }
 
@@ -77,7 +77,7 @@ export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
     return {
       ready: ready.promise,
       ended: ended.promise,
-      stop: () => tell(worker, { kind: 'stop' }),
+      stop: (by = 'person') => tell(worker, { kind: 'stop', by }),
       kill: () => worker.process.kill('SIGKILL'),
       reload: () => worker.process.kill('SIGHUP'),
     }
@@ -93,17 +93,17 @@ function tell(worker: Worker, message: ToWorker): void {
 export async function joinWorkers(): Promise<WorkerSide | undefined> {
   if (!cluster.isWorker) return undefined
   const begin = Promise.withResolvers<ToWorker & { readonly kind: 'begin' }>()
-  const stopped = Promise.withResolvers<void>()
+  const stopped = Promise.withResolvers<StopRequester>()
   const gathered = new Map<number, (texts: readonly WorkerText[]) => void>()
   let own: ShownMetrics | undefined
   let asked = 0
   process.on('message', (message: ToWorker) => {
     if (message.kind === 'begin') begin.resolve(message)
-    else if (message.kind === 'stop') stopped.resolve()
+    else if (message.kind === 'stop') stopped.resolve(message.by)
     else if (message.kind === 'gathered') gathered.get(message.id)?.(message.texts)
     else void measure(own, message.id)
   })
-  process.once('disconnect', () => stopped.resolve())
+  process.once('disconnect', () => stopped.resolve('person'))
   const { index, startToken, port } = await begin.promise
   return {
     index,

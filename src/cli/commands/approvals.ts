@@ -17,10 +17,11 @@ import { cleanJson, cleanText, type JsonObject } from '#core/json'
 import { APPROVAL_STATES } from '#core/ports/approval-store'
 import { createApprovalRoutes, type RenderedApproval, type RenderedLink } from '#server/admin/approvals'
 
-const APPROVAL_OPTIONS = {
-  ...adminOptions('approvals:respond'),
+const URL_OPTION = {
   url: { value: 'U', help: 'Ask this server instead of the store; --key and COLLET_API_KEY imply it.' },
 } as const
+const APPROVAL_OPTIONS = { ...adminOptions('approvals:respond'), ...URL_OPTION } as const
+const READ_OPTIONS = { ...adminOptions('approvals:read or approvals:respond'), ...URL_OPTION } as const
 
 const ID = { name: 'ID', help: 'As collet approvals list shows it, or the beginning of that.' } as const
 const MOST = 1_000
@@ -38,7 +39,7 @@ const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
       help: `Only those in this state: ${APPROVAL_STATES.join(', ')}, or all. Default pending.`,
     },
     limit: { value: 'N', help: `List at most N. Default ${DEFAULT_LIMIT}.` },
-    ...APPROVAL_OPTIONS,
+    ...READ_OPTIONS,
   },
   examples: ['collet approvals list', 'collet approvals list --state rejected --json'],
   async run(args, context) {
@@ -71,7 +72,7 @@ const approvalsShow = defineCommand<AdminOption>({
     'Only credentials that the tool declares are hidden, and their number is shown. Characters that hide or reverse text are escaped.',
   ],
   positionals: [ID],
-  options: APPROVAL_OPTIONS,
+  options: READ_OPTIONS,
   examples: ['collet approvals show s0Wc'],
   async run(args, context) {
     const approval = await requestApproval({ method: 'GET', verb: '' }, args, context)
@@ -106,9 +107,12 @@ function linesOf(row: RenderedApproval): readonly string[] {
       `${by} at ${at}${reason === null ? '' : `: ${reason}`}`,
     ]),
   ]
-  const [summary, whole] = [cleanJson(row.summary, 2), cleanJson(row.input ?? null, 2)]
+  const facts = lines.map(([label, text]) => `${label.padEnd(12)}${cleanText(text)}`)
+  if (row.input === undefined)
+    return [...facts, 'The input needs a credential with the scope approvals:respond.']
+  const [summary, whole] = [cleanJson(row.summary, 2), cleanJson(row.input, 2)]
   return [
-    ...lines.map(([label, text]) => `${label.padEnd(12)}${cleanText(text)}`),
+    ...facts,
     ...(summary === whole ? [] : ['summary:', summary]),
     `the whole input (${row.input_bytes} bytes)${hiddenNote(row)}:`,
     whole,

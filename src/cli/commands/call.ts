@@ -20,6 +20,7 @@ import {
   SERVER_OPTIONS,
   type ServerAddress,
 } from '#cli/server-address'
+import { hiddenReason } from '#cli/tools/ask-tools'
 import {
   CallFailure,
   type CallOptions,
@@ -122,7 +123,7 @@ function reportFailure(failure: CallFailure, server: ServerAddress, output: Outp
   }
   for (const { url } of failure.challenges) output.note(`  ${cleanText(url)}`)
   const advice = connectionAdvice(failure.cause) ?? ADVICE[failure.class]
-  if (failure.class === 'transport') output.note(`  Asked was ${server.url}: ${server.from}.`)
+  if (failure.class === 'transport') output.note(`  Address: ${server.url} (from ${server.from})`)
   if (advice !== undefined) output.note(`  ${advice}`)
   if (failure.canRetry) output.note('  Nothing took effect: the call may be repeated.')
   return EXIT_OF[failure.class]
@@ -172,6 +173,8 @@ const call = defineCommand<keyof typeof SERVER_OPTIONS | 'call-id' | 'secret' | 
       output.json({ ok: false, error: tried.error })
     } else {
       reportFailure(tried.error, server, output)
+      const reason = tried.isUnknownTool ? await hiddenReason(tool, server, args, context) : undefined
+      if (reason !== undefined) output.warn(cleanText(reason))
     }
     const shown = tried.ok ? tried.callId : tried.error.callId
     if (!json && shown !== undefined) output.note(`Call id ${shown}`)

@@ -74,7 +74,7 @@ function linesOf(call: RenderedDetails): readonly string[] {
     ['call id', call.call_id],
     ['state', call.error_code === null ? call.state : `${call.state} (${call.error_code})`],
     ['tool', `${call.tool} (${call.safety_tier})`],
-    ['called by', call.principal],
+    ['called by', call.by === null ? call.principal : `${call.principal}, run by the ${call.by}`],
     ['for user', call.user_id],
     ['tenant', call.tenant],
     ['over', call.protocol],
@@ -93,10 +93,31 @@ function linesOf(call: RenderedDetails): readonly string[] {
   return [
     ...facts.flatMap(([label, text]) => (text ? [`${label.padEnd(12)}${cleanText(text)}`] : [])),
     'timeline:',
-    ...call.timeline.map(eventLine),
+    ...historyOf(call).map(eventLine),
     ...(call.steps.length === 0 ? [] : ['steps:', ...stepLines(call.steps)]),
     ...contentLines(call),
   ]
+}
+
+/** What the run of a call does not record: the journal does. */
+const JOURNAL_ONLY: ReadonlySet<string> = new Set(['call.settled', 'call.late', 'call.cancel_requested'])
+
+/** The events of the run, with those that only the journal has, in order of time. */
+function historyOf({ timeline, journal }: RenderedDetails): readonly TimelineEntry[] {
+  const journaled = journal.flatMap(({ events }) =>
+    events.flatMap(({ type, at, ...facts }) =>
+      JOURNAL_ONLY.has(type)
+        ? [{ at: new Date(at).toISOString(), event: type, facts: withoutSubject(facts) }]
+        : [],
+    ),
+  )
+  return [...timeline, ...journaled].toSorted((one, other) => one.at.localeCompare(other.at))
+}
+
+const SUBJECT: ReadonlySet<string> = new Set(['record', 'tenant', 'principal', 'tool', 'attempt'])
+
+function withoutSubject(facts: object): TimelineEntry['facts'] {
+  return Object.fromEntries(Object.entries(facts).filter(([name]) => !SUBJECT.has(name)))
 }
 
 function eventLine({ at, event, facts }: TimelineEntry): string {
@@ -120,12 +141,23 @@ const ABSENT = {
   gone: 'Input and outcome are gone: results are kept for calls.retentionHours.',
 } as const
 
+const NOT_ENDED = 'There is no outcome yet.'
+
+const NO_OUTCOME = {
+  parked: NOT_ENDED,
+  running: NOT_ENDED,
+  released: NOT_ENDED,
+  failed: NOT_ENDED,
+  ambiguous: 'The outcome is unknown. "collet calls settle" records it.',
+  succeeded: 'The call was settled as succeeded without a value: its result is unknown.',
+} as const satisfies Record<RenderedDetails['state'], string>
+
 function contentLines(call: RenderedDetails): readonly string[] {
   if (call.contents === 'hidden' || call.contents === 'gone') return [ABSENT[call.contents]]
   const { input, outcome, late_outcome: late } = call
   return [
     ...['input:', cleanJson(input ?? null, 2)],
-    ...(outcome === undefined ? ['There is no outcome yet.'] : ['outcome:', cleanJson(outcome, 2)]),
+    ...(outcome === undefined ? [NO_OUTCOME[call.state]] : ['outcome:', cleanJson(outcome, 2)]),
     ...(late === undefined ? [] : ['what the tool answered after the call had ended:', cleanJson(late, 2)]),
   ]
 }

@@ -1,7 +1,6 @@
-import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chmod, copyFile, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
-import { dirname, join, relative, resolve } from 'node:path'
+import { readFile, realpath } from 'node:fs/promises'
+import { join, relative, resolve } from 'node:path'
 import {
   type Arguments,
   type Command,
@@ -11,20 +10,32 @@ import {
   type ExitCode,
   UsageError,
 } from '#cli/command'
+import { backUp, closeBypasses, lookForBypasses, replaceFile } from '#cli/import/bypasses'
 import { confirm } from '#cli/input'
 import { DEFAULT_URL, findServer } from '#cli/server-address'
 import { hasStore, lacksConfig, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
 import { findConfig } from '#config/load'
 import type { JsonObject } from '#core/json'
 import { didYouMean } from '#core/nearest-name'
-import { inspectorCommand, KEY_VARIABLE } from '#server/import/client-snippets'
-import { clientFiles, clientPlace, MCP_CLIENTS, type McpClient, mcpClient } from '#server/import/clients'
-import { setJsoncMember } from '#server/import/jsonc'
-import { isLoopback } from '#server/safety'
+import type { Bypass } from '#server/import/bypass'
+import { renderEntry, withEntry } from '#server/import/client-files'
+import { inspectorCommand } from '#server/import/client-snippets'
+import {
+  addressEntry,
+  CLIENT_NAMES,
+  clientPlace,
+  KEY_VARIABLE,
+  type McpClient,
+  mcpClient,
+  programEntry,
+  writtenFile,
+} from '#server/import/clients'
+import { isLoopback, isPrivateHost } from '#server/safety'
 
 type ConnectOption =
   | 'write'
   | 'yes'
+  | 'only'
   | 'file'
   | 'name'
   | 'stdio'
@@ -34,7 +45,7 @@ type ConnectOption =
   | keyof typeof STORE_OPTIONS
 
 const INSPECTOR = 'inspector'
-const NAMES = [...Object.keys(MCP_CLIENTS), INSPECTOR]
+const NAMES = [...CLIENT_NAMES, INSPECTOR]
 
 const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
   name: 'connect',
@@ -43,14 +54,18 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
     'Clients that take an address get the one of this server; start it with "collet serve". Claude Desktop starts',
     'programs, so it gets "collet mcp" with the config of this folder. Once keys are in use, the snippet names the',
     `variable ${KEY_VARIABLE}: no key is ever printed or written.`,
-    '--write changes one entry of the file and nothing else, and keeps a copy of the file as it was.',
+    '--write changes one entry of the file and nothing else, and keeps a copy of the file as it was. Then it names the',
+    'entries of the client that reach servers of this Collet directly, and asks whether to remove them.',
   ],
   positionals: [{ name: 'CLIENT', help: `${NAMES.join(', ')}.` }],
   options: {
     write: {
       help: 'Write it into the file of the client: of this project where it has one, else of the user.',
     },
-    yes: { help: 'Write without asking.' },
+    yes: { help: 'Write without asking. Other entries stay, unless --only is given too.' },
+    only: {
+      help: 'With --write: remove the entries of the client that go around Collet, without asking. Only those that Collet serves.',
+    },
     file: { value: 'F', help: 'Write into this file instead.' },
     name: { value: 'NAME', help: 'What the server is called there. Default: collet, with the toolset.' },
     stdio: { help: 'Let the client start "collet mcp" itself, although it takes an address.' },
@@ -64,6 +79,7 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
   examples: [
     'collet connect claude-code',
     'collet connect cursor --write',
+    'collet connect claude --write --only --yes',
     'collet connect vscode --toolset crm --write --yes',
     'collet connect inspector',
   ],
@@ -76,14 +92,34 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
       throw new UsageError(
         `There is no client "${name}" here.${didYouMean(name, NAMES)} Clients: ${NAMES.join(', ')}.`,
       )
-    const [usual = ''] = clientFiles(
-      client,
-      clientPlace(context.workingFolder, context.environment.variables()),
-    )
+    const usual = writtenFile(client, clientPlace(context.workingFolder, context.environment.variables()))
     const file = resolve(context.workingFolder, args.text('file') ?? usual)
-    const entry = entryFor(client, { file, target, isStdio: args.flag('stdio') }, context)
-    const snippet = { file, client, entry, name: args.text('name') ?? target.name, isKeyed: target.isKeyed }
-    return args.flag('write') ? await write(snippet, args.flag('yes'), context) : show(snippet, name, context)
+    const called = args.text('name') ?? target.name
+    const entry = entryFor(client, { file, target, called, isStdio: args.flag('stdio') }, context)
+    const snippet = { file, client, entry, name: called, isKeyed: target.isKeyed }
+    if (!args.flag('write')) return show(snippet, name, context)
+    const written = await write(snippet, args.flag('yes'), context)
+    const files = [{ path: written.file, scope: 'user' as const }]
+    // The entry that was just written leads to Collet, wherever that is.
+    const isOwn = (each: Bypass): boolean =>
+      each.name === called && (each.file === written.file || each.file === file)
+    const bypasses = await lookForBypasses({ clients: [name], files }, args, context)
+    const found = bypasses.filter((each) => !isOwn(each))
+    const copied = new Map(written.backup === null ? [] : [[written.file, written.backup]])
+    const choice = {
+      client: name,
+      isOnly: args.flag('only'),
+      isSure: args.flag('yes') || context.json,
+      copied,
+    }
+    const removed = await closeBypasses(found, choice, context)
+    if (context.json)
+      context.output.json({
+        ...written,
+        around: found.filter((each) => !removed.includes(each)).map(shownBypass),
+        removed: removed.map(shownBypass),
+      })
+    return EXIT.ok
   },
 })
 
@@ -141,39 +177,40 @@ async function needsKey(url: URL, args: Arguments<ConnectOption>, context: Comma
 interface EntryOptions {
   readonly file: string
   readonly target: Target
+  /** What the server is called there. */
+  readonly called: string
   readonly isStdio: boolean
 }
 
 function entryFor(
   client: McpClient,
-  { file, target, isStdio }: EntryOptions,
-  { workingFolder, program }: CommandContext,
+  { file, target, called, isStdio }: EntryOptions,
+  { workingFolder, program, command: own }: CommandContext,
 ): JsonObject {
-  const key = client.variable?.(KEY_VARIABLE)
-  if (client.atAddress !== undefined && !isStdio) {
-    const headers = target.isKeyed ? { headers: { Authorization: `Bearer ${key ?? '<your key>'}` } } : {}
-    return client.atAddress(target.url, headers)
-  }
-  if (target.isNamedUrl)
-    throw new UsageError(
-      `The file of ${client.title} names programs, not addresses. Add ${target.url} as a connector in its settings, or leave --url out.`,
-    )
+  const { url, isKeyed } = target
+  const entry = isStdio ? undefined : addressEntry(client, { url, name: called, isKeyed })
+  if (entry !== undefined) return entry
+  if (target.isNamedUrl) throw new UsageError(connectorAdvice(client, url))
   if (target.config === undefined)
     throw new UsageError(
       'There is no config here that "collet mcp" could serve. Run collet import or collet init first.',
     )
-  // A file of the project may be shared, so it has no path of this machine in it; others are read from anywhere.
-  const { projectFile } = client
-  const isOfProject = projectFile !== undefined && file === join(workingFolder, projectFile)
-  const [command = '', ...words] = isOfProject ? ['npx', 'collet'] : program
+  // A file of the project may be shared, so it has no path of this machine in it where npx finds the package.
+  const isOfProject = client.projectFiles.some((name) => file === join(workingFolder, name))
+  const [command = '', ...words] = isOfProject && own === 'npx collet' ? ['npx', 'collet'] : program
   const config = isOfProject ? relative(workingFolder, target.config) : target.config
   const toolset = target.toolset === undefined ? [] : ['--toolset', target.toolset]
-  return {
-    ...(client.member === 'servers' ? { type: 'stdio' } : {}),
-    command,
-    args: [...words, 'mcp', '--config', config, ...toolset],
-    ...(target.isKeyed ? { env: { [KEY_VARIABLE]: key ?? '<your key>' } } : {}),
-  }
+  const args = [...words, 'mcp', '--config', config, ...toolset]
+  return programEntry(client, { command, args }, { name: called, isKeyed })
+}
+
+/** What to do with an address for a client whose file only names programs. */
+function connectorAdvice({ title, connectors }: McpClient, url: string): string {
+  const why = `The file of ${title} names programs, not addresses.`
+  if (connectors === undefined) return `${why} Leave --url out: ${title} then starts Collet itself.`
+  if (isPrivateHost(new URL(url).hostname))
+    return `${why} Its connectors are reached from Anthropic's cloud, which cannot reach ${new URL(url).host}. Leave --url out: ${title} then starts Collet itself.`
+  return `${why} Add ${url} under ${connectors.place}, or leave --url out. ${connectors.note}`
 }
 
 interface Snippet {
@@ -185,7 +222,7 @@ interface Snippet {
 }
 
 function textOf({ client, name, entry }: Snippet): string {
-  return JSON.stringify({ [client.member]: { [name]: entry } }, undefined, 2)
+  return renderEntry(client.format, [client.member, name], entry)
 }
 
 function show(snippet: Snippet, called: string, { output, json }: CommandContext): ExitCode {
@@ -223,14 +260,21 @@ function showInspector({ url, isKeyed }: Target, { output, json }: CommandContex
   return EXIT.ok
 }
 
-async function write(snippet: Snippet, isSure: boolean, context: CommandContext): Promise<ExitCode> {
+interface Written {
+  readonly file: string
+  readonly name: string
+  readonly isChanged: boolean
+  /** The file as it was; `null` where nothing was changed or there was none. */
+  readonly backup: string | null
+}
+
+async function write(snippet: Snippet, isSure: boolean, context: CommandContext): Promise<Written> {
   const { output, json } = context
   const { client, name, entry } = snippet
   // Files of settings are often links into a folder that is kept elsewhere.
   const file = existsSync(snippet.file) ? await realpath(snippet.file) : snippet.file
   const before = existsSync(file) ? await readFile(file, 'utf8') : undefined
-  const text = before === undefined || before.trim() === '' ? '{}\n' : before
-  const after = setJsoncMember(text, [client.member, name], entry)
+  const after = withEntry(before ?? '', file, { path: [client.member, name], entry })
   if (after === undefined) {
     output.data(textOf(snippet))
     throw new UsageError(
@@ -238,50 +282,23 @@ async function write(snippet: Snippet, isSure: boolean, context: CommandContext)
     )
   }
   if (after === before) {
-    if (json) output.json({ file, name, isChanged: false })
-    else output.note(`${file} has it already. ${client.after}`)
-    return EXIT.ok
+    if (!json) output.note(`${file} has it already. ${client.after}`)
+    return { file, name, isChanged: false, backup: null }
   }
-  if (!isSure && !(await confirm(context, `Write "${name}" into ${file}?`)))
+  const question = `Write "${name}" into ${file}?`
+  if (!isSure && !(await confirm(context, question, { default: 'yes' })))
     throw new UsageError('Nothing was written. Use --yes to write without being asked.')
-  const backup = before === undefined ? undefined : await backUp(file, context)
+  const backup = before === undefined ? null : await backUp(file, context)
   await replaceFile(file, after)
-  if (json) output.json({ file, name, isChanged: true, backup: backup ?? null })
-  else {
-    output.done(
-      `"${name}" is in ${file}${backup === undefined ? '' : `; as it was: ${backup}`}. ${client.after}`,
-    )
+  if (!json) {
+    output.done(`"${name}" is in ${file}${backup === null ? '' : `; as it was: ${backup}`}. ${client.after}`)
     noteKey(snippet, output)
   }
-  return EXIT.ok
+  return { file, name, isChanged: true, backup }
 }
 
-async function backUp(file: string, { clock }: CommandContext): Promise<string> {
-  const stamp = new Date(clock.nowMs()).toISOString().replace(/[-:]|\.\d+/g, '')
-  const backup = `${file}.${stamp}.backup`
-  await copyFile(file, backup)
-  return backup
-}
-
-/** Whole or not at all, with the permissions it had. */
-async function replaceFile(file: string, text: string): Promise<void> {
-  await mkdir(dirname(file), { recursive: true })
-  const mode = existsSync(file) ? (await stat(file)).mode & 0o777 : 0o600
-  const beside = `${file}.${randomUUID()}.new`
-  try {
-    const handle = await open(beside, 'wx', mode)
-    try {
-      await handle.writeFile(text)
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    await chmod(beside, mode)
-    await rename(beside, file)
-  } catch (error) {
-    await rm(beside, { force: true })
-    throw error
-  }
+function shownBypass({ file, name, source, clear }: Bypass): JsonObject {
+  return { file, name, source: source ?? null, clear: [...clear] }
 }
 
 export const COMMANDS: readonly Command[] = [connect]

@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { parseEnv } from 'node:util'
 import {
   type Arguments,
   type Command,
@@ -15,21 +16,24 @@ import { findConfig, type ImportModule, importAgain } from '#config/load'
 import type { Settings } from '#config/settings'
 import { toSettings } from '#config/to-settings'
 import { isRecord } from '#core/json'
+import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
+import { checkExposure } from '#server/safety'
 import { DEFAULT_STORE, STORE_FORMS } from '#store/stores'
-import { serveUntilStopped } from './serve.ts'
+import { OPEN_OPTION, serveUntilStopped } from './serve.ts'
 
 const LARGEST_PORT = 65_535
 /** Nobody else may hear what tools throw. */
 const HOST = '127.0.0.1'
 
-type DevOption = 'config' | 'port' | 'store' | 'once' | 'check' | 'again'
+type DevOption = 'config' | 'port' | 'store' | 'open' | 'once' | 'check' | 'again'
 
 const dev = defineCommand<DevOption>({
   name: 'dev',
   summary: 'Serves your tools while you write them: a line for each call, a restart at each save.',
   details: [
     'Listens on 127.0.0.1 only. Callers hear what a tool threw, and where.',
+    'Secrets that tools declare are taken from .env beside the config, for your own calls; they are not stored.',
     'A file that cannot be loaded is named with what is wrong; the tools stay as they were until it can.',
   ],
   positionals: [],
@@ -37,6 +41,7 @@ const dev = defineCommand<DevOption>({
     config: CONFIG_OPTION,
     port: { value: 'N', help: 'Port to listen on; 0 means any free port. Default 4100.' },
     store: { value: 'URL', help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.` },
+    open: OPEN_OPTION,
     once: { help: 'Serve without watching files.' },
     check: { help: 'Load config and tools, say what is wrong with them, and end.' },
     again: { help: 'With --once or --check, as after a save: say what changed, and no more.' },
@@ -49,8 +54,10 @@ const dev = defineCommand<DevOption>({
     const folder = dirname(findConfig(workingFolder, args.text('config') ?? environment.configFile))
     output.note(`Watching ${folder}`)
     const given = givenOptions(args)
+    const opening = args.flag('open') ? ['--open'] : []
     return await keepRestarting({
-      start: (isAgain) => context.startProcess(['dev', '--once', ...(isAgain ? ['--again'] : []), ...given]),
+      start: (isAgain) =>
+        context.startProcess(['dev', '--once', ...(isAgain ? ['--again'] : opening), ...given]),
       check: async () =>
         (await context.startProcess(['dev', '--check', '--again', ...given]).ended) === EXIT.ok,
       watch: (onChange) => watchFolder(folder, onChange),
@@ -69,9 +76,15 @@ function givenOptions(args: Arguments<DevOption>): string[] {
 }
 
 async function checkProject(args: Arguments<DevOption>, context: CommandContext): Promise<ExitCode> {
-  const { tools } = await readSettings(args, context)
-  if (context.json) context.output.json({ tools: tools.length })
-  else context.output.note(`${counted(tools.length, 'tool')}, nothing wrong.`)
+  const settings = await readSettings(args, context)
+  const { tools } = settings
+  const warnings = checkExposure(settings, false).map(({ text }) => text)
+  for (const warning of warnings) context.output.warn(warning)
+  if (context.json) context.output.json({ tools: tools.length, warnings })
+  else
+    context.output.note(
+      `${counted(tools.length, 'tool')}, ${warnings.length === 0 ? 'nothing wrong' : counted(warnings.length, 'warning')}.`,
+    )
   return EXIT.ok
 }
 
@@ -79,8 +92,12 @@ async function serveOnce(args: Arguments<DevOption>, context: CommandContext): P
   const { output } = context
   const settings = await readSettings(args, context)
   const lastStart = new LastStart(settings)
+  const secrets = await readSecrets(settings)
+  if (secrets.size > 0 && !args.flag('again'))
+    output.note(`Secrets from .env: ${[...secrets.keys()].join(', ')}`)
   const developing = {
     folder: context.workingFolder,
+    secrets,
     async onReady(url: string) {
       const changes = await lastStart.changes()
       await lastStart.remember()
@@ -90,7 +107,25 @@ async function serveOnce(args: Arguments<DevOption>, context: CommandContext): P
     },
   }
   const readAgain = () => readSettings(args, context, importAgain())
-  return await serveUntilStopped(settings, { allowAnonymous: false, readAgain, developing }, context)
+  return await serveUntilStopped(
+    settings,
+    { allowAnonymous: false, readAgain, developing, opens: args.flag('open') },
+    context,
+  )
+}
+
+const MAX_SECRETS = 50
+
+/** What `.env` beside the config says of secrets that tools declare. It is lent to the author's calls and never stored. */
+async function readSecrets({ folder, tools }: Settings): Promise<ReadonlyMap<string, Secret>> {
+  const text = await readFile(join(folder, '.env'), 'utf8').catch(() => '')
+  const declared = new Set(
+    tools.flatMap(({ requirements }) => requirements?.secrets?.map(({ id }) => id) ?? []),
+  )
+  const found = Object.entries(parseEnv(text)).flatMap(([id, value]) =>
+    declared.has(id) && value ? [[id, new Secret(value)] as const] : [],
+  )
+  return new Map(found.slice(0, MAX_SECRETS))
 }
 
 async function readSettings(

@@ -19,6 +19,7 @@ import { type Check, checkNames, fail, ok, warn } from '#cli/check-names'
 import { lookIntoStore } from '#cli/check-store'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { findKeyChange } from '#cli/commands/store'
+import { checkBypasses } from '#cli/import/bypasses'
 import type { Output } from '#cli/output'
 import { CONFIG_OPTION, loadProjectConfig, problemText } from '#cli/store-access'
 import { decodeMasterKey, decodeMasterKeys } from '#config/environment'
@@ -31,7 +32,13 @@ import type { Clock } from '#core/runtime'
 import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import { examineCertificate } from '#server/http/certificate'
-import { checkExposure, type Exposure, needsCredential, StartRefused } from '#server/safety'
+import {
+  checkExposure,
+  type Exposure,
+  findAbsentProviders,
+  needsCredential,
+  StartRefused,
+} from '#server/safety'
 import { describeStore, examineStore, findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
 
 const PACKAGE_FILE = new URL('../../../package.json', import.meta.url)
@@ -58,6 +65,7 @@ const doctor = defineCommand<'config' | 'store'>({
     'Checks what a server needs: Node, config, tools, access, key, store, disk, certificate, port, clock.',
   details: [
     'It also tells what waits for an operator: changed definitions of sources, calls to approve, calls to settle, webhooks that fail.',
+    'And it names the entries of MCP clients on this machine that reach servers of this Collet directly, without approvals.',
     'Exit code 2 means that something must be fixed before the server can be trusted.',
   ],
   positionals: [],
@@ -96,13 +104,18 @@ async function examine(
     if (problems.every(({ severity }) => severity !== 'error')) checkAgainstTools(loaded, tools)
     const nowMs = context.clock.nowMs()
     const webhooks = toWebhooks(loaded.config, loaded.file)
-    const stored = await lookIntoStore({ isThere: isThere(location), openStore, nowMs, webhooks })
+    const looked = { isThere: isThere(location), openStore }
+    const names = await checkNames({ ...looked, config: loaded.config, tools, clock: context.clock })
+    const stored = await lookIntoStore({ ...looked, nowMs, webhooks, withheld: names.withheld })
     // A key in the store closes the server as one in the config does.
     const auth = { ...loaded.config.auth, ...(stored.hasKeys ? { required: true } : {}) }
     return [
       ...machine,
       ok('config', loaded.file),
       ...describeTools(tools, problems, context),
+      ...findAbsentProviders(loaded.config.oauth, tools).map(({ text, lines }) =>
+        warn('providers', text, ['Add to the config:', ...lines].join('\n  ')),
+      ),
       ...checkAccess({ ...loaded.config, auth, tools, sources: Object.entries(loaded.config.sources) }),
       checkKey(location, context.environment.masterKey),
       ...(await checkStored(location, context)),
@@ -110,7 +123,8 @@ async function examine(
         warn('key', message, advice),
       ),
       ...stored.checks,
-      ...(await checkNames({ config: loaded.config, tools, isThere: isThere(location), openStore })),
+      ...names.checks,
+      ...(await checkBypasses({ config: loaded.config, isThere: isThere(location), openStore }, context)),
       ...(await examineCertificate(tlsFiles(server.tls, loaded.folder).tls, nowMs)),
       await checkPort(server.host, server.port),
       checkClock(context.clock, location.file),

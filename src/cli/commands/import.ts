@@ -11,9 +11,10 @@ import {
   UsageError,
 } from '#cli/command'
 import { CHOICE_OPTIONS, type ChoiceOption, ImportChoices } from '#cli/import/choices'
-import { FROM_NAMES, importFrom, isServerList } from '#cli/import/from'
+import { importFrom } from '#cli/import/from'
+import { ALL_CLIENTS, FROM_NAMES, isServerList } from '#cli/import/listed'
 import { choosePlace, endKnown, refuseConfigured } from '#cli/import/place'
-import { previewSource, warningsOf, withAdvice } from '#cli/import/preview'
+import { missingProgram, previewSource, warningsOf, withAdvice } from '#cli/import/preview'
 import { SourceShelf } from '#cli/import/shelf'
 import { confirm, readHidden } from '#cli/input'
 import { counted } from '#cli/output'
@@ -26,6 +27,8 @@ import { isLoopback } from '#server/safety'
 
 type ImportOption =
   | 'from'
+  | 'server'
+  | 'project'
   | 'key'
   | 'type'
   | 'env'
@@ -46,8 +49,11 @@ const importSource = defineCommand<ImportOption>({
   name: 'import',
   summary: 'Imports tools: all MCP servers of a client (--from), or one server, description or program.',
   details: [
-    'With --from, every MCP server that the client lists becomes a source. One that is there already stays as it is, and',
-    'gets the new values of its credentials where they were changed. For another account at it, choose another --key.',
+    'With --from, the MCP servers that a client lists become sources. The command first shows each program that it would',
+    'start and each address that it would ask, and starts only what you choose. Without a terminal it starts nothing unless',
+    'you add --yes. Files of the project count only with --project; servers that you rejected in the client are left out.',
+    'A server that is imported already stays as it is, and gets the new values of its credentials where they were changed.',
+    'For another account at it, choose another --key.',
     'An address is probed for MCP, OpenAPI, OTC, OpenTool and openwop. A file is an OpenAPI, Swagger or OpenTool',
     'document. Words after -- are a program that speaks MCP on its standard input and output.',
     'Config and database are made when there are none. Servers on the same store notice within a second.',
@@ -63,7 +69,19 @@ const importSource = defineCommand<ImportOption>({
     },
   ],
   options: {
-    from: { value: 'CLIENT', help: `${FROM_NAMES}, or a JSON file with "mcpServers" or "servers".` },
+    from: {
+      value: 'CLIENT',
+      otherwise: ALL_CLIENTS,
+      help: `${FROM_NAMES}, or a file that lists servers as one of these does. Default: all.`,
+    },
+    server: {
+      value: 'NAME',
+      many: true,
+      help: 'With --from: only the server of this name. May be repeated. Default: asked on a terminal, else all.',
+    },
+    project: {
+      help: 'With --from: also the servers in files of this project, which a repository may have brought along.',
+    },
     key: {
       value: 'NAME',
       help: 'Key of the source, which is the toolkit of its tools. Default: what it calls itself.',
@@ -79,7 +97,9 @@ const importSource = defineCommand<ImportOption>({
       help: 'Read a key or token for it from stdin, to be stored encrypted. Needs --yes or --print.',
     },
     replace: { help: 'Replace the source that has this key.' },
-    yes: { help: 'Add it without asking.' },
+    yes: {
+      help: 'Start and add without asking. Without a terminal, nothing of a client is started otherwise.',
+    },
     print: { help: 'Only print what to write into the config.' },
     url: { value: 'U', help: 'Add it through this server instead of the store.' },
     credential: {
@@ -115,8 +135,9 @@ const importSource = defineCommand<ImportOption>({
       if (from !== undefined) {
         refuseWithFrom(args)
         const isNamed = args.text('from') !== undefined
+        const wishes = { withProject: args.flag('project'), only: args.texts('server') }
         const work = { from, choices, shelf, given, signal: ending.signal, isSure: args.flag('yes'), isNamed }
-        return await importFrom(work, context)
+        return await importFrom({ ...work, ...wishes }, context)
       }
       const target = readTarget(args, context)
       const { createImportFetch } = await import('#server/import/probe')
@@ -137,7 +158,8 @@ const importSource = defineCommand<ImportOption>({
 function listedIn(args: Arguments<ImportOption>, { workingFolder }: CommandContext): string | undefined {
   const [file = '', ...others] = args.positionals
   const path = resolve(workingFolder, file)
-  const isFile = others.length === 0 && args.afterDashes === undefined && /\.jsonc?$/.test(file)
+  const isFile =
+    others.length === 0 && args.afterDashes === undefined && /\.(?:jsonc?|toml|ya?ml)$/.test(file)
   return isFile && existsSync(path) && isServerList(path, workingFolder) ? path : undefined
 }
 
@@ -209,10 +231,12 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   }
   await shelf.add({ key, options, replace: args.flag('replace') })
   if (context.json) output.json({ key, ...factsOf(found, seen, wanted), trust })
-  else
+  else {
+    const running = await shelf.runningServer()
     output.done(
-      `${key} is added. "collet serve" serves it; "collet connect CLIENT" shows how your MCP client gets there.`,
+      `${key} is added. ${running === undefined ? '"collet serve" serves it' : `The server on ${running} serves it now`}; "collet connect CLIENT" shows how your MCP client gets there.`,
     )
+  }
   return EXIT.ok
 }
 
@@ -221,7 +245,12 @@ async function findTarget(target: ImportTarget, work: Import, context: CommandCo
   const apiKey = await readApiKey(target, args, context)
   const only = args.oneOf('type', IMPORT_TYPES)
   const signal = AbortSignal.any([work.signal, AbortSignal.timeout(PATIENCE_MS)])
-  const { found, seen } = await findSource(target, { send, signal, apiKey, only }, context)
+  const { found, seen, isAway } = await findSource(target, { send, signal, apiKey, only }, context)
+  if (isAway === true)
+    throw new CommandFailure(
+      EXIT.server,
+      `${seen.map(cleanText).join(' ')} Is it running, and are the address and the port right?`,
+    )
   if (found === undefined) throw nothingFound(args.positionals, seen, context)
   return found
 }
@@ -288,6 +317,8 @@ async function lookInside(
   const preview = await output.during('Reading its tools', looking)
   if (preview.kind === 'seen') return preview.discovery
   if (preview.isUsage) throw new CommandFailure(EXIT.usage, `It cannot be used like this: ${preview.why}`)
+  if (preview.lacks === 'program')
+    throw new CommandFailure(EXIT.server, missingProgram(String(found.options.command)))
   throw new CommandFailure(
     EXIT.server,
     `It looks like ${found.what}, but its tools cannot be read: ${withAdvice(preview)} Nothing was added.`,

@@ -1,14 +1,19 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
+import { isCheckout } from '#cli/package-build'
+import { isRecord } from '#core/json'
 import { VERSION } from '#server/version'
 
 const init = defineCommand<never>({
   name: 'init',
   summary: 'Makes a project with one tool and its test.',
   details: [
-    'Writes package.json, tsconfig.json, .gitignore, collet.config.ts, tools/count-words.ts and its test.',
+    'Writes package.json, tsconfig.json, .gitignore, README.md, collet.config.ts, tools/count-words.ts and its test.',
+    'The project depends on this copy of Collet: a checkout, the file that was installed, or the version on npm.',
+    'In a checkout it first builds Collet where the build is missing or older than the sources: the project imports it.',
     'A file that is there already stays as it is. Nothing is downloaded and nothing is asked.',
   ],
   positionals: [
@@ -21,15 +26,17 @@ const init = defineCommand<never>({
     const isEmpty = await hasNothing(folder)
     const made: string[] = []
     const kept: string[] = []
-    for (const [name, text] of Object.entries(filesFor(folder))) {
+    const collet = packageSource(folder)
+    for (const [name, text] of Object.entries(filesFor(folder, collet))) {
       const isNew = await writeNew(join(folder, name), text)
       if (isNew) made.push(name)
       else kept.push(name)
     }
-    const next = nextCommands(folder, kept.includes(MANIFEST), context)
+    const isBuilt = await buildCheckout(context)
+    const next = nextCommands(folder, { collet, hasManifest: kept.includes(MANIFEST) }, context)
     if (context.json) {
       context.output.json({ folder, made, kept, next })
-      return EXIT.ok
+      return isBuilt ? EXIT.ok : EXIT.server
     }
     const { output } = context
     for (const name of made) output.data(`${output.style('green', '+')} ${name}`)
@@ -42,9 +49,25 @@ const init = defineCommand<never>({
     const width = Math.max(...next.map(({ command }) => command.length))
     for (const { command, why } of next)
       output.data(`  ${command.padEnd(width)}  ${output.style('dim', why)}`)
-    return EXIT.ok
+    return isBuilt ? EXIT.ok : EXIT.server
   },
 })
+
+/** Programs of the project import the build of the checkout. `false` when it cannot be built. */
+async function buildCheckout({ output, services, clock }: CommandContext): Promise<boolean> {
+  const build = isCheckout(ROOT) ? await services.packageBuild(ROOT) : undefined
+  if (build === undefined) return true
+  const startedMs = clock.monotonicMs()
+  try {
+    await output.during('Building Collet once', build())
+  } catch (error) {
+    output.error(`Collet cannot be built: ${error instanceof Error ? error.message : String(error)}`)
+    output.note(`  The project needs the build. Run npm run build in ${ROOT}.`)
+    return false
+  }
+  output.note(`Collet built in ${Math.ceil((clock.monotonicMs() - startedMs) / 1_000)} s.`)
+  return true
+}
 
 const MANIFEST = 'package.json'
 
@@ -72,15 +95,18 @@ interface NextCommand {
 
 function nextCommands(
   folder: string,
-  hasManifest: boolean,
+  { collet, hasManifest }: { readonly collet: string; readonly hasManifest: boolean },
   { workingFolder }: CommandContext,
 ): NextCommand[] {
   const way = relative(workingFolder, folder)
   const enter = way === '' ? '' : `cd ${quoted(way.startsWith('..') ? folder : way)} && `
-  const packages = Object.entries(PACKAGES).map(([name, range]) => `${name}@${range}`)
+  const packages = Object.entries(packagesOf(collet)).map(([name, range]) => `${name}@${range}`)
   const install = hasManifest ? `npm install ${packages.join(' ')}` : 'npm install'
   return [
-    { command: `${enter}${install}`, why: 'gets collet and zod' },
+    {
+      command: `${enter}${install}`,
+      why: hasManifest ? 'gets collet and zod' : 'gets collet, zod and Node 24',
+    },
     { command: hasManifest ? 'node --test' : 'npm test', why: 'runs the test of the tool' },
     {
       command: hasManifest ? 'npx collet dev' : 'npm run dev',
@@ -93,27 +119,54 @@ function quoted(path: string): string {
   return /\s/.test(path) ? `"${path}"` : path
 }
 
-const PACKAGES = { collet: `^${VERSION}`, zod: '^4.2.0' }
+/** The folder of this package, seen from the sources and from the build. */
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url)).replace(/[/\\]$/, '')
+const OWN_NAME = 'collet'
 
-function filesFor(folder: string): Readonly<Record<string, string>> {
+function packagesOf(collet: string): Readonly<Record<string, string>> {
+  return { [OWN_NAME]: collet, zod: '^4.2.0' }
+}
+
+/** What a project writes to depend on the copy of Collet that makes it. */
+function packageSource(folder: string): string {
+  const file = isCheckout(ROOT) ? ROOT : installedFile()
+  return file === undefined ? `^${VERSION}` : `file:${relative(folder, file).replaceAll('\\', '/')}`
+}
+
+/** The packed file that npm installed this package from; `undefined` where it came from a registry. */
+function installedFile(): string | undefined {
+  const modules = dirname(ROOT)
+  const lock = join(modules, '.package-lock.json')
+  if (!existsSync(lock)) return undefined
+  const { packages }: { readonly packages?: unknown } = JSON.parse(readFileSync(lock, 'utf8'))
+  const entry = isRecord(packages) ? packages[`node_modules/${OWN_NAME}`] : undefined
+  const resolved = isRecord(entry) ? entry.resolved : undefined
+  return typeof resolved === 'string' && resolved.startsWith('file:')
+    ? resolve(dirname(modules), resolved.slice('file:'.length))
+    : undefined
+}
+
+function filesFor(folder: string, collet: string): Readonly<Record<string, string>> {
   return {
     [MANIFEST]: json({
       name: packageName(folder),
       private: true,
       type: 'module',
-      engines: { node: '>=24' },
       scripts: {
         dev: 'collet dev',
         start: 'collet serve',
         test: 'node --test',
         types: 'tsc',
       },
-      dependencies: PACKAGES,
-      devDependencies: { '@types/node': '^24.0.0', typescript: '^7.0.0' },
+      dependencies: packagesOf(collet),
+      // npm scripts then run on Node 24, whichever Node the machine has.
+      devDependencies: { '@types/node': '^24.0.0', node: '^24.0.0', typescript: '^7.0.0' },
+      allowScripts: { node: true },
     }),
     'tsconfig.json': json({
       compilerOptions: {
-        ...{ target: 'esnext', module: 'nodenext', strict: true, noEmit: true, skipLibCheck: true },
+        ...{ target: 'esnext', module: 'nodenext', types: ['node'], strict: true, noEmit: true },
+        skipLibCheck: true,
         ...{ erasableSyntaxOnly: true, allowImportingTsExtensions: true, verbatimModuleSyntax: true },
       },
       include: ['*.ts', 'tools'],
@@ -124,7 +177,7 @@ function filesFor(folder: string): Readonly<Record<string, string>> {
 }
 
 /** Files that are the same in every project: in the package as they are, so that they are checked as all code is. */
-const TEMPLATES = ['collet.config.ts', 'tools/count-words.ts', 'tools/count-words.test.ts']
+const TEMPLATES = ['README.md', 'collet.config.ts', 'tools/count-words.ts', 'tools/count-words.test.ts']
 
 function readTemplate(name: string): string {
   return readFileSync(new URL(`../../../templates/${name}`, import.meta.url), 'utf8')

@@ -16,7 +16,7 @@ import type { KeyOwner } from '#core/ports/key-store'
 import type { JournalVerification, Store } from '#core/ports/store'
 import { createAuditRoutes, type RenderedDenial } from '#server/telemetry/audit'
 
-const journalVerify = defineCommand<'head' | 'store' | 'config'>({
+const journalVerify = defineCommand<'head' | 'explain' | 'store' | 'config'>({
   name: 'journal verify',
   summary: 'Checks, without a server, that no recorded event, approval, key or pin was tampered with.',
   details: [
@@ -29,6 +29,7 @@ const journalVerify = defineCommand<'head' | 'store' | 'config'>({
       many: true,
       help: 'A head kept elsewhere (collet journal heads), to detect a truncated end as well.',
     },
+    explain: { help: 'Also say what this check cannot detect, and what would.' },
     ...STORE_OPTIONS,
   },
   examples: ['collet journal verify', 'collet journal verify --head "$(cat heads.txt)"'],
@@ -38,7 +39,8 @@ const journalVerify = defineCommand<'head' | 'store' | 'config'>({
     const access = await storeAccess(args, context)
     const result = await output.during('Checking the journal', services.verifyJournal(access, kept))
     if (json) output.json(result)
-    else for (const line of describeVerification(result)) output.data(line)
+    else
+      for (const line of describeVerification(result, { explains: args.flag('explain') })) output.data(line)
     return result.ok ? EXIT.ok : EXIT.toolFailed
   },
 })
@@ -55,12 +57,15 @@ function readHeads(text: string): JournalHead[] {
     })
 }
 
-function describeVerification(result: JournalVerification): string[] {
+function describeVerification(
+  result: JournalVerification,
+  { explains }: { readonly explains: boolean },
+): string[] {
   const { ok, groups, events, chains, firstBad, rows, badRows, cannotSee } = result
   const size = `${events} events in ${groups} groups of ${chains} ${chains === 1 ? 'chain' : 'chains'}`
   const verdict = ok
     ? [
-        `✓ The journal is intact: ${size}. So are the ${rows} rows that decide something (approvals, keys, pins).`,
+        `✓ The journal is intact: ${size}, and ${rows} rows of approvals, keys and pins.${explains ? '' : ' (--explain: what this cannot detect)'}`,
       ]
     : [
         firstBad === undefined
@@ -73,7 +78,7 @@ function describeVerification(result: JournalVerification): string[] {
               `  First bad group: ${firstBad.group} of writer ${cleanText(firstBad.writer)}: ${cleanText(firstBad.reason)}.`,
             ]),
       ]
-  return [...verdict, ...cannotSee.map((limit) => `  This check cannot see: ${limit}.`)]
+  return explains ? [...verdict, ...cannotSee.map((limit) => `  This check cannot see: ${limit}.`)] : verdict
 }
 
 const journalHeads = defineCommand<'store' | 'config'>({
@@ -195,10 +200,12 @@ const HEADINGS = ['AT', 'TENANT', 'PRINCIPAL', 'WANTED', 'WHAT', 'WHY', 'TIMES']
 
 const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
   name: 'audit',
-  summary: 'Shows who was refused what: calls of tools that are not theirs, approvals and administration.',
+  summary:
+    'Shows who was refused what: wrong credentials, calls of tools that are not theirs, approvals and administration.',
   details: [
     'Reads the store directly, even while a server uses it; with --url it asks the server.',
     'The log holds no names: a caller is prn_…. Those with a key, and those who called lately, are shown by name to whoever may manage keys. --principal finds every caller by its name.',
+    'Requests without a good credential are listed as of the caller "unknown", with the kind of credential only.',
     'What one caller is refused again within the same minute is counted, and is one more line.',
   ],
   positionals: [],
@@ -225,7 +232,7 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
       readNewest(filter, limit, clientOf(args, context)),
     )
     if (json) output.json(found)
-    else if (found.length === 0) output.note('Nobody was refused anything.')
+    else if (found.length === 0) output.note('No request was refused.')
     else for (const line of renderTable(HEADINGS, found.map(cellsOf))) output.data(line)
     return EXIT.ok
   },

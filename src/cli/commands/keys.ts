@@ -15,7 +15,7 @@ import {
 import { resolveId } from '#cli/id-prefix'
 import { readEnd, readSpanMs } from '#cli/input'
 import { counted, renderTable } from '#cli/output'
-import { ensureStore, isStoreAlone, loadProjectConfig } from '#cli/store-access'
+import { ensureStore, isStoreAlone, lacksConfig, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { toApprovalRules } from '#config/schema-policies'
 import { isImported } from '#config/to-settings'
@@ -27,16 +27,19 @@ import {
   ApiKeys,
   type ApiKeysOptions,
   createKeyRoutes,
+  newKeyProblem,
   type RenderedKey,
   type RenderedNewKey,
 } from '#server/admin/keys'
 import { findKnownTools, scopesOf } from '#server/known-tools'
+import { needsCredential } from '#server/safety'
 
 const KEY_OPTIONS = adminOptions('admin:keys')
 
 type CreateOption =
   | AdminOption
   | 'from'
+  | 'init'
   | 'tenant'
   | 'scope'
   | 'role'
@@ -59,6 +62,7 @@ const keysCreate = defineCommand<CreateOption>({
   ],
   options: {
     from: { value: 'FILE', help: 'Create a principal with its key for each entry of this JSON file.' },
+    init: { help: 'Make a config and a database in this folder where it has none.' },
     scope: { value: 'S', many: true, help: 'A scope that it holds, such as mail:read or mail:*.' },
     role: { value: 'R', many: true, help: 'A role from auth.roles that it holds.' },
     toolset: { value: 'T', many: true, help: 'Let it see only the tools of this toolset of the config.' },
@@ -92,29 +96,35 @@ const keysCreate = defineCommand<CreateOption>({
       ...(toolsets.length === 0 ? {} : { toolsets: [...toolsets] }),
       ...termsOf(args, context),
     }
+    const entries = file === undefined ? undefined : await readEntries(file, context)
+    const body = { ...terms, principal: principal ?? '' }
+    // Before anything is made: a name that is refused leaves nothing behind.
+    const problem = entries === undefined ? newKeyProblem(body, context.clock.nowMs()) : undefined
+    if (problem !== undefined) throw new UsageError(problem)
     if (!isServerNamed(args)) {
+      if (lacksConfig(args, context) && !args.flag('init')) throw new UsageError(NO_SERVER_HERE)
       // Often the first command of all: a server should have its keys before it listens.
       const made = await ensureStore(args, context)
       if (made.length > 0) context.output.note(`Made ${made.join(' and ')}.`)
     }
-    if (file !== undefined) return await issueKeys(file, terms, args, context)
-    await issueKey('/admin/keys', { ...terms, principal: principal ?? '' }, args, context)
+    if (file !== undefined && entries !== undefined)
+      return await issueKeys({ file, entries }, terms, args, context)
+    await issueKey('/admin/keys', body, args, context)
     return EXIT.ok
   },
 })
 
+const NO_SERVER_HERE =
+  'There is no server here: this folder has no config, so no server would know the key. Run this in the folder of your config, name it with --config or --store, or ask a running server with --url. --init makes a config and a database here.'
+
 /** A key for each entry of a file. Each is printed as soon as it is made: no key can be shown a second time. */
 async function issueKeys(
-  file: string,
+  { file, entries }: { readonly file: string; readonly entries: readonly JsonObject[] },
   terms: JsonObject,
   args: Arguments<AdminOption>,
   context: CommandContext,
 ): Promise<ExitCode> {
-  const { output, json, workingFolder } = context
-  const entries = readEntries(
-    await readFile(resolve(workingFolder, file), 'utf8').catch(unreadable(file)),
-    file,
-  )
+  const { output, json } = context
   const requests = entries.map((entry) => ({
     ...({ method: 'POST', path: '/admin/keys', body: { ...terms, ...entry } } as const),
   }))
@@ -157,7 +167,8 @@ function unreadable(file: string): (cause: unknown) => never {
 }
 
 /** What is wrong with a member is for the route to say, which knows them all. */
-function readEntries(text: string, file: string): readonly JsonObject[] {
+async function readEntries(file: string, { workingFolder }: CommandContext): Promise<readonly JsonObject[]> {
+  const text = await readFile(resolve(workingFolder, file), 'utf8').catch(unreadable(file))
   const [entries, problem] = parsedList(text)
   if (entries !== undefined) return entries
   throw new UsageError(`${file} ${problem}. Write a list: [{ "principal": "agent", "tenant": "team1" }, …]`)
@@ -367,14 +378,14 @@ async function namesFor(
   args: Arguments<AdminOption>,
   context: CommandContext,
   store: Store,
-): Promise<Pick<ApiKeysOptions, 'known' | 'isConfigured'>> {
-  if (isStoreAlone(args)) return { known: undefined, isConfigured: undefined }
+): Promise<Pick<ApiKeysOptions, 'known' | 'isConfigured' | 'isOpen'>> {
+  if (isStoreAlone(args)) return { known: undefined, isConfigured: undefined, isOpen: undefined }
   const loaded = await loadProjectConfig(args.text('config'), context)
-  const { toolsets, auth, approvals, sources: configured } = loaded.config
+  const { toolsets, auth, approvals } = loaded.config
   // A tool that cannot be loaded is no reason to make no keys.
   const { tools: own, problems } = await loadTools(loaded)
   const isWhole = problems.every(({ severity }) => severity !== 'error')
-  const { tools, sources, unread } = await findKnownTools(configured, own, store)
+  const { tools, sources, unread } = await findKnownTools(loaded.config, own, store)
   const known: KnownGrants = {
     ...{ tools, sources },
     toolsets: new Map(Object.entries(toolsets)),
@@ -384,6 +395,7 @@ async function namesFor(
   }
   return {
     known: () => known,
+    isOpen: () => !needsCredential(auth),
     isConfigured: ({ tenant, name }) =>
       auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
   }

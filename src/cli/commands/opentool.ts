@@ -180,6 +180,12 @@ Command: start
       --stream      Serve /streamCall too, Default: as the config says, or no
       --allowStop   Serve /stop too, if there are keys, Default: no
 
+Command: validate FILE...
+  Checks OpenTool documents; see ${COMMAND} validate --help
+
+Command: export
+  Prints an OpenTool document of the tools of a config; see ${COMMAND} export --help
+
 Global options:
 
 -h, --help    Show help information`

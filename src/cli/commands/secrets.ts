@@ -13,8 +13,11 @@ import { renderTable } from '#cli/output'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
 import { toOAuthSettings } from '#config/to-settings'
 import type { JsonObject } from '#core/json'
+import type { Store } from '#core/ports/store'
+import { type Principal, WHOLE_TENANT } from '#core/principal'
 import { NO_BROKER, SILENT_LOGGER, type TokenBroker } from '#core/runtime'
 import { createSecretsRoutes, type RenderedCredential } from '#server/admin/secrets'
+import { openCallerIn } from '#server/safety'
 
 const SECRETS_OPTIONS = adminOptions('admin:secrets')
 
@@ -25,18 +28,27 @@ const secretsSet = defineCommand<SetOption>({
   summary: 'Stores a secret or token in the vault; the value is read from stdin.',
   details: [
     'It is given only to tools that declare NAME in their requirements, in calls by exactly this principal and user.',
+    'A secret with --tenant and without --principal is for all callers of the tenant that have none of their own, in calls for no user.',
     'An existing value is replaced. No command ever shows a value again.',
   ],
   positionals: [{ name: 'NAME', help: 'Id of the requirement: a secret, or with --token an authorization.' }],
   options: {
-    principal: { value: 'P', required: true, help: 'Who it belongs to: key:<id> or jwt:<issuer>#<sub>.' },
+    principal: {
+      value: 'P',
+      help: 'Who it belongs to: key:<id> or jwt:<issuer>#<sub>. Default: the person at this machine, while the server has no keys.',
+    },
     user: { value: 'ID', help: 'For calls with this user id. Default: for calls without one.' },
     token: { help: 'NAME is an authorization, and the value is its token.' },
     scope: { value: 'S', many: true, help: 'With --token: what the token may do.' },
-    tenant: { value: 'T', help: 'Default: default.' },
+    tenant: {
+      value: 'T',
+      help: 'Tenant of the principal. Default: default. Without --principal: for all callers of this tenant.',
+    },
     ...SECRETS_OPTIONS,
   },
   examples: [
+    'collet secrets set TWILIO_API_KEY < key.txt',
+    'collet secrets set TWILIO_API_KEY --tenant team-a < key.txt',
     'collet secrets set TWILIO_API_KEY --principal key:alice < key.txt',
     'collet secrets set github --token --scope repo --principal key:alice --user u1',
   ],
@@ -54,16 +66,15 @@ const secretsSet = defineCommand<SetOption>({
 
 function readSecret(args: Arguments<SetOption>, value: string): JsonObject {
   const [name = ''] = args.positionals
-  const principal = args.text('principal')
-  if (principal === undefined) throw new UsageError('Say who it belongs to: --principal key:<id>.')
   const isToken = args.flag('token')
   const scopes = args.texts('scope')
   if (scopes.length > 0 && !isToken) throw new UsageError('--scope can only be used with --token.')
   const user = args.text('user')
   const tenant = args.text('tenant')
+  const principal = args.text('principal') ?? (tenant === undefined ? undefined : WHOLE_TENANT)
   return {
     name,
-    principal,
+    ...(principal === undefined ? {} : { principal }),
     kind: isToken ? 'token' : 'secret',
     value,
     ...(scopes.length === 0 ? {} : { scopes: [...scopes] }),
@@ -227,8 +238,23 @@ function clientOf(
   broker: TokenBroker = NO_BROKER,
 ): AdminClient {
   return new AdminClient(args, context, {
-    onStore: ({ store, access }) => createSecretsRoutes({ store, broker, clock: context.clock }, access),
+    onStore: ({ store, access }) =>
+      createSecretsRoutes(
+        { store, broker, clock: context.clock, openCaller: () => openCallerFor(args, context, store) },
+        access,
+      ),
   })
+}
+
+/** Without a config it is not known whether callers need a credential. */
+async function openCallerFor(
+  args: Arguments<AdminOption>,
+  context: CommandContext,
+  { keys }: Pick<Store, 'keys'>,
+): Promise<Principal | undefined | 'unknown'> {
+  if (isStoreAlone(args)) return (await keys.epoch()) > 0 ? undefined : 'unknown'
+  const { config } = await loadProjectConfig(args.text('config'), context)
+  return await openCallerIn(config, keys)
 }
 
 export const COMMANDS: readonly Command[] = [

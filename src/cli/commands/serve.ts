@@ -11,18 +11,22 @@ import {
   type ExitCode,
   UsageError,
 } from '#cli/command'
-import type { WorkerReady, WorkerSide } from '#cli/io'
+import type { StopRequester, WorkerReady, WorkerSide } from '#cli/io'
 import { counted } from '#cli/output'
-import { exampleCurl } from '#cli/serving/example-call'
+import { sameServer } from '#cli/server-address'
+import { announce } from '#cli/serving/banner'
+import type { exampleCurl } from '#cli/serving/example-call'
 import { keepWorkers } from '#cli/serving/keep-workers'
 import { keepRestarting, watchFolder } from '#cli/serving/watch'
 import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import { findConfig, type ImportModule, importAgain } from '#config/load'
 import type { Settings } from '#config/settings'
 import { portOf, type SettingsFlags, toSettings } from '#config/to-settings'
+import type { SourceView } from '#core/imports/sources'
+import { cleanText } from '#core/json'
 import { Secret } from '#core/secret'
 import { placeOfThrown, textOfThrown } from '#core/thrown'
-import { DEFAULT_STORE, describeStore, parseStoreUrl, STORE_FORMS, shownStoreUrl } from '#store/stores'
+import { DEFAULT_STORE, parseStoreUrl, STORE_FORMS, shownStoreUrl } from '#store/stores'
 import { configSource } from './reload.ts'
 
 const mcp = defineCommand<'config' | 'store' | 'toolset'>({
@@ -77,8 +81,10 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
 })
 
 const LARGEST_PORT = 65_535
-const MOST_WORKERS = 256
+const MAX_WORKERS = 256
 const START_TOKEN_BYTES = 32
+
+export const OPEN_OPTION = { help: 'Open the console in a browser, signed in.' } as const
 
 type ServeOption =
   | 'config'
@@ -88,6 +94,7 @@ type ServeOption =
   | 'watch'
   | 'workers'
   | 'allow-anonymous'
+  | 'open'
   | 'no-migrate'
 
 const serve = defineCommand<ServeOption>({
@@ -110,11 +117,14 @@ const serve = defineCommand<ServeOption>({
       value: 'N',
       help: 'Serve with N processes that share the port; needs a store on PostgreSQL. Default 1.',
     },
+    open: OPEN_OPTION,
     watch: { help: 'Restart when a file in the folder of the config, or below it, changes.' },
     'no-migrate': {
       help: 'Leave the tables of the store to collet migrate, and refuse to start on old ones.',
     },
-    'allow-anonymous': { help: 'Listen beyond this machine although the config has no auth.' },
+    'allow-anonymous': {
+      help: 'Serve other machines, directly or through a proxy, although there are no credentials.',
+    },
   },
   examples: [
     'collet serve',
@@ -125,12 +135,14 @@ const serve = defineCommand<ServeOption>({
   async run(args, context) {
     const flags = readFlags(args)
     const { environment, workingFolder, output } = context
+    const opens = args.flag('open')
     if (args.flag('watch')) {
       const folder = dirname(findConfig(workingFolder, args.text('config') ?? environment.configFile))
       const childArguments = withoutWatch(args)
       output.note(`Watching ${folder}`)
       return await keepRestarting({
-        start: () => context.startProcess(childArguments),
+        start: (isAgain) =>
+          context.startProcess([...childArguments, ...(opens && !isAgain ? ['--open'] : [])]),
         watch: (onChange) => watchFolder(folder, onChange),
         onStop: context.onStop,
         note: (line) => output.note(line),
@@ -143,12 +155,12 @@ const serve = defineCommand<ServeOption>({
     const settings = await read()
     const allowAnonymous = args.flag('allow-anonymous')
     const readAgain = () => read(importAgain())
-    const workers = args.integer('workers', { least: 1, most: MOST_WORKERS }) ?? 1
+    const workers = args.integer('workers', { least: 1, most: MAX_WORKERS }) ?? 1
     const { worker } = context
     if (worker !== undefined)
       return await serveAsWorker(settings, { allowAnonymous, readAgain, worker }, context)
-    if (workers > 1) return await serveWithWorkers(settings, workers, context)
-    return await serveUntilStopped(settings, { allowAnonymous, readAgain }, context)
+    if (workers > 1) return await serveWithWorkers(settings, { count: workers, opens }, context)
+    return await serveUntilStopped(settings, { allowAnonymous, readAgain, opens }, context)
   },
 })
 
@@ -177,7 +189,7 @@ function withoutWatch(args: Arguments<ServeOption>): string[] {
 /** The first of several processes: it keeps the others, and serves nothing itself. */
 async function serveWithWorkers(
   settings: Settings,
-  count: number,
+  { count, opens }: { readonly count: number; readonly opens: boolean },
   context: CommandContext,
 ): Promise<ExitCode> {
   checkWorkers(settings)
@@ -192,18 +204,15 @@ async function serveWithWorkers(
       onReady(ready) {
         startTokenFile = ready.startTokenFile
         port = portOf(new URL(ready.url))
-        for (const warning of ready.warnings) output.warn(warning)
-        announce(ready, settings, {
-          ...context,
-          curl: exampleCurl(calledUrl(ready.url, settings), settings),
-          workers: count,
-        })
+        announce(ready, settings, context, { workers: count })
+        if (opens) context.openBrowser(addressToOpen(ready))
       },
       onStop: (listener) =>
-        context.onStop(() => {
-          output.note('Stopping: running calls may finish. Press Ctrl-C again to stop at once.')
-          listener()
+        context.onStop((by) => {
+          output.note(stoppingText(by, settings))
+          listener(by)
         }),
+      drainMs: settings.server.drainMs ?? 0,
       onReload: context.onReload,
       note: (line) => output.note(line),
       monotonicMs: () => clock.monotonicMs(),
@@ -260,10 +269,14 @@ interface ServeOptions {
   readonly worker?: WorkerSide
   /** A call to try. Default: one over OTC. */
   readonly example?: typeof exampleCurl
+  /** Open the console in a browser once it serves. */
+  readonly opens?: boolean
   /** The author of the tools is at the terminal. */
   readonly developing?: {
     /** Paths are shown relative to it. */
     readonly folder: string
+    /** From `.env`, for the author's own calls. */
+    readonly secrets: ReadonlyMap<string, Secret>
     /** Called once it serves; `true` = all has been said that there is to say. */
     onReady(url: string): Promise<boolean>
   }
@@ -276,7 +289,7 @@ export async function serveUntilStopped(
   context: CommandContext,
 ): Promise<ExitCode> {
   const { output, services } = context
-  const { allowAnonymous, example = exampleCurl } = options
+  const { allowAnonymous, example } = options
   const stop = listenForStop(context)
   // A tool that loses sight of a promise must not take everybody else's calls down with it.
   const endRejections = context.onStrayRejection((reason) => {
@@ -301,28 +314,39 @@ export async function serveUntilStopped(
       opentool,
       ...(worker === undefined ? {} : { worker }),
       ...(readAgain === undefined ? {} : { config: configSource(readAgain, context) }),
-      ...(developing === undefined ? {} : { developing: { folder: developing.folder } }),
+      ...(developing === undefined
+        ? {}
+        : { developing: { folder: developing.folder, secrets: developing.secrets } }),
     })
     const server = await (worker === undefined ? output.during('Starting', starting) : starting)
-    const { url, startTokenFile, consoleUrl, signInUrl, warnings } = server
-    const ready: WorkerReady = { url, startTokenFile, consoleUrl, signInUrl, warnings, ...server.counts() }
+    const { url, startTokenFile, consoleUrl, signInUrl, isKeyed, warnings } = server
+    const facts = { url, startTokenFile, consoleUrl, signInUrl, isKeyed, warnings }
+    const ready: WorkerReady = { ...facts, ...server.counts() }
     // Whatever comes of it is said by then.
     if (readAgain !== undefined)
       endReload = context.onReload(() => void server.readAgain().catch(() => undefined))
     if (worker !== undefined) worker.tellReady(ready)
     else {
-      for (const warning of warnings) output.warn(warning)
       const isSaid = (await developing?.onReady(url)) === true
-      if (!isSaid)
-        announce(ready, settings, { ...context, curl: example(calledUrl(url, settings), settings) })
+      if (!isSaid) announce(ready, settings, context, { example })
+      else for (const warning of warnings) output.warn(warning)
+      if (options.opens === true) context.openBrowser(addressToOpen(ready))
+      server.onSourceAdded((view) => reportSource(view, output))
+      for (const key of ready.starting) void server.sourceRead(key).then((view) => reportSource(view, output))
     }
-    await stop.requested
-    if (worker === undefined && developing === undefined)
-      output.note('Stopping: running calls may finish. Press Ctrl-C again to stop at once.')
+    const by = await stop.requested
+    if (worker === undefined && developing === undefined) output.note(stoppingText(by, settings))
+    if (by === 'supervisor') await server.announceStop()
     await server.close()
     return isBroken ? EXIT.server : EXIT.ok
   } catch (error) {
-    throw isListenFailure(error) ? new CommandFailure(EXIT.server, error.message, { cause: error }) : error
+    if (!isListenFailure(error)) throw error
+    const running = await sameServer(settings, services)
+    const message =
+      running === undefined
+        ? error.message
+        : `Collet already serves this project on ${running} (data in ${settings.dataFolder}). Nothing to do; stop it first to start another.`
+    throw new CommandFailure(EXIT.server, message, { cause: error })
   } finally {
     stop.end()
     endReload()
@@ -354,79 +378,44 @@ function placeText(thrown: unknown): string {
   return place === undefined ? '' : ` at ${place}`
 }
 
+function stoppingText(by: StopRequester, { server: { drainMs = 0 } }: Settings): string {
+  return drainMs === 0 || by === 'person'
+    ? 'Stopping: running calls may finish. Press Ctrl-C again to stop at once.'
+    : `Stopping: /health is 503 from now on, calls are taken for ${drainMs / 1_000} s more, then running ones may finish.`
+}
+
 interface StopWatch {
-  readonly requested: Promise<void>
+  readonly requested: Promise<StopRequester>
   /** Ends the wait from inside. */
   request(): void
   end(): void
 }
 
+function addressToOpen({ url, consoleUrl, signInUrl }: WorkerReady): string {
+  return signInUrl ?? consoleUrl ?? url
+}
+
+/** One line for a source that was still starting when the banner was printed, or was added later. */
+function reportSource(view: SourceView | undefined, output: CommandContext['output']): void {
+  if (view === undefined) return
+  const { key, tools, readAtMs, reason } = view
+  if (readAtMs !== undefined) output.done(`${key}: ${counted(tools, 'tool')}`)
+  else
+    output.warn(
+      `${key} cannot be read${reason === undefined ? '' : `: ${cleanText(reason)}`}. It is tried again; "collet sources check ${key}" says more.`,
+    )
+}
+
 /** The first request ends the wait, the second one ends the process. */
 function listenForStop({ onStop, exit }: CommandContext): StopWatch {
-  const { promise, resolve } = Promise.withResolvers<void>()
+  const { promise, resolve } = Promise.withResolvers<StopRequester>()
   let asked = false
-  const end = onStop(() => {
+  const end = onStop((by) => {
     if (asked) exit(EXIT.server)
     asked = true
-    resolve()
+    resolve(by)
   })
-  return { requested: promise, request: resolve, end }
-}
-
-/** In one line. */
-const MOST_TOOLSETS = 4
-
-const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
-
-function announce(
-  { url, startTokenFile, consoleUrl, signInUrl, tools, sources }: WorkerReady,
-  settings: Settings,
-  {
-    output,
-    json,
-    curl,
-    workers,
-  }: CommandContext & { readonly curl: string | undefined; readonly workers?: number },
-): void {
-  if (json) {
-    const store = shownStoreUrl(settings.store)
-    output.json({ url, console: consoleUrl, store, tools, sources, startTokenFile, curl, workers })
-    return
-  }
-  const origin = sources === 0 ? '' : ` (${counted(sources, 'source')})`
-  const count = `${counted(tools, 'tool')}${origin}`
-  output.data(`${output.style('bold', 'Collet')} serves ${count} on ${output.style('cyan', url)}`)
-  output.data('')
-  const { host } = settings.server
-  if (ALL_ADDRESSES.has(host)) output.data(`  Listens on   all addresses of this machine (${host})`)
-  if (workers !== undefined) output.data(`  Workers      ${workers} processes share the port`)
-  if (settings.mcp.enabled)
-    output.data(`  MCP          ${calledUrl(url, settings)}/mcp (for your client: collet connect CLIENT)`)
-  const shown = [...(settings.toolsets?.keys() ?? [])].slice(0, MOST_TOOLSETS)
-  if (settings.mcp.enabled && shown.length > 0)
-    output.data(`  Toolsets     ${shown.map((name) => `/mcp/${name}`).join(', ')} (see: collet toolsets)`)
-  if (curl !== undefined) output.data(`  Try it       ${curl}`)
-  output.data(`  Data         ${whereDataLives(settings)}`)
-  output.data(`  Start token  ${startTokenFile} (lets an operator in: settling calls, approvals, keys)`)
-  // A log is read by others, and kept: no link that signs in is in it.
-  if (output.isTerminal && signInUrl !== undefined)
-    output.data(
-      `  ${consoleUrl === undefined ? 'Approvals' : 'Console  '}    ${signInUrl} (signs your browser in, once)`,
-    )
-  else if (consoleUrl !== undefined)
-    output.data(
-      `  Console      ${consoleUrl}${signInUrl === undefined ? '' : ' (to sign in as its operator: collet sign-in)'}`,
-    )
-  output.data('')
-}
-
-/** A certificate is for a name, and 127.0.0.1 is hardly ever one of them. */
-function calledUrl(url: string, { server: { tls, publicUrl } }: Settings): string {
-  return tls === undefined ? url : (publicUrl ?? url)
-}
-
-function whereDataLives({ store }: Settings): string {
-  return describeStore(store)
+  return { requested: promise, request: () => resolve('person'), end }
 }
 
 export const COMMANDS: readonly Command[] = [serve, mcp]

@@ -1,10 +1,11 @@
 import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { operatorName } from '#cli/admin-client'
 import { type Command, CommandFailure, defineCommand, EXIT, UsageError } from '#cli/command'
 import { STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { decodeMasterKey } from '#config/environment'
 import { keyFileIn, locateStore } from '#config/to-settings'
+import { cleanText } from '#core/json'
 import type { KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#core/ports/key-change'
 import type { Store } from '#core/ports/store'
 import { describeStore, KEPT_STORE_FORMS } from '#store/stores'
@@ -25,6 +26,8 @@ const backup = defineCommand<'store' | 'config'>({
     const [name = ''] = args.positionals
     const file = resolve(workingFolder, name)
     if (existsSync(file)) throw new UsageError(`${file} already exists. Name a new file, or move that one.`)
+    if (!existsSync(dirname(file)))
+      throw new UsageError(`There is no folder ${dirname(file)}. Make it, or name a file elsewhere.`)
     const access = await storeAccess(args, context)
     await output.during('Copying', services.backUp(access, file))
     const key = environment.masterKey === undefined ? keyFileIn(access.dataFolder) : 'COLLET_KEY'
@@ -205,16 +208,17 @@ interface Finding {
 }
 
 /** What is unusual about the key, and what to do; `undefined` when nothing is. */
-function describeKeyStatus({ step, hasOldKey, due }: KeyStatus): Finding | undefined {
+function describeKeyStatus({ step, hasOldKey, due, writers }: KeyStatus): Finding | undefined {
+  const waiting = (label: string) => (writers.length === 0 ? '' : `. ${label}: ${writersText(writers)}`)
   if (step === 'not begun') {
     return {
-      message: 'The store is still under COLLET_KEY_OLD',
+      message: `The store is still under COLLET_KEY_OLD${waiting('Running without the new key')}`,
       advice: 'When every server has both keys, run: collet key rotate',
     }
   }
   if (step !== 'none') {
     return {
-      message: `The change of the key is under way: ${due === 1 ? '1 row is' : `${due} rows are`} still under the one before`,
+      message: `The change of the key is under way: ${due === 1 ? '1 row is' : `${due} rows are`} still under the one before${waiting('Not yet using the new key')}`,
       advice: 'Let it go on: collet key rotate',
     }
   }
@@ -241,17 +245,18 @@ function endText(end: KeyChangeEnd): string {
     case 'nothing':
       return 'Everything is under COLLET_KEY already. Remove COLLET_KEY_OLD.'
     case 'lacking':
-      return `Nothing was changed: without the new key runs ${writersText(end.writers)}. Restart it with both, COLLET_KEY and COLLET_KEY_OLD, then run this again.`
+      return `Nothing was changed, because these run without the new key: ${writersText(end.writers)}. Restart them with both COLLET_KEY and COLLET_KEY_OLD, then run this again.`
     case 'waiting':
-      return `This writer does not follow: ${writersText(end.writers)}. Wait for it or restart it, then run this again; what was done stays done.`
+      return `These do not use the new key yet: ${writersText(end.writers)}. Wait for them or restart them, then run this again. What was done stays done.`
   }
 }
 
 function writersText(writers: readonly LaggingWriter[]): string {
   const each = writers.map(
-    ({ writer, startedMs }) => `${writer} (running since ${new Date(startedMs).toISOString()})`,
+    ({ writer, place, startedMs }) =>
+      `${place === undefined ? writer : cleanText(place)} (running since ${new Date(startedMs).toISOString()})`,
   )
-  return each.join(' and ')
+  return each.join(', ')
 }
 
 export const COMMANDS: readonly Command[] = [backup, migrate, storeCopy, keyRotate, keyStatus]

@@ -47,6 +47,7 @@ const HEADINGS = [
 ]
 /** What a narrow terminal has no room for, first the other names; each only where the one before was not enough. */
 const GOES = [[], ['NAME', 'CATALOG ID'], ['SOURCE'], ['NEEDS'], ['APPROVAL']] as const
+const OTHER_NAMES: ReadonlySet<string> = new Set(['NAME', 'CATALOG ID'])
 const STAYS: ReadonlySet<string> = new Set(['TOOL', 'TIER', 'DESCRIPTION'])
 const CALLED_SINCE_MS = 86_400_000
 const NO_TOOLS =
@@ -60,7 +61,7 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
     'sources as they were last accepted. TOOL, NAME and CATALOG ID are names of the same tool: you can call it by any of them. TIER is the',
     'most that a call can do, APPROVAL whether a person has to approve it first, NEEDS what it uses besides its input, CONDITION the worst',
     'thing that is true of it. A terminal shows no column that is empty, and a narrow one leaves out NAME and CATALOG ID, then SOURCE, NEEDS',
-    'and APPROVAL; --json prints everything.',
+    'and APPROVAL. A pipe or a file gets every column but NAME and CATALOG ID; --json prints everything.',
   ],
   positionals: [
     {
@@ -160,7 +161,7 @@ function toolCells({ tool, condition }: FoundTool, listing: ToolListing): readon
     tool.tier,
     tool.approval ?? '',
     requirementsOf(tool, listing)
-      .map(({ id }) => id)
+      .map(({ kind, id }) => (kind === 'scope' ? `scope ${id}` : id))
       .join(', '),
     condition === undefined ? '' : conditionText(condition),
     firstLine(tool.description),
@@ -177,6 +178,7 @@ function conditionText(condition: Condition): string {
     case 'held':
       return `change held, ${condition.change.class}`
     case 'missing':
+      if (condition.requirement.kind === 'scope') return `no caller has ${condition.requirement.id}`
       return `${condition.requirement.id} ${MISSING[condition.requirement.state]}`
     case 'deprecated':
       return 'deprecated'
@@ -199,8 +201,11 @@ function renderTools(rows: readonly (readonly string[])[], width: number | undef
       rows.map((row) => row.filter((_, column) => isKept(column, HEADINGS[column] ?? ''))),
       width,
     )
-  // Programs find their columns where they were.
-  if (width === undefined) return table((column, heading) => heading !== 'CONDITION' || !isEmpty(column))
+  // A pipe or a file gets the same columns each time, without the other names of a tool: --json has everything.
+  if (width === undefined)
+    return table(
+      (column, heading) => !OTHER_NAMES.has(heading) && (heading !== 'CONDITION' || !isEmpty(column)),
+    )
   const gone = new Set<string>()
   let shown: readonly string[] = []
   for (const headings of GOES) {
@@ -306,8 +311,8 @@ async function partsOf(
   store: Store | undefined,
 ): Promise<ToolsetParts> {
   const { loaded, tools: own } = await loadProject(args.text('config'), context)
-  const { sources, toolsets: written, auth } = loaded.config
-  const { tools } = await findKnownTools(sources, own, store)
+  const { toolsets: written, auth } = loaded.config
+  const { tools } = await findKnownTools(loaded.config, own, store)
   return {
     tools,
     toolsets: new Map(Object.entries(written)),

@@ -19,9 +19,10 @@ const DEFAULT_SINCE_MS = 7 * 86_400_000
 
 const usage = defineCommand<'by' | 'since' | 'until' | 'tenant' | AdminOption>({
   name: 'usage',
-  summary: 'Shows who used what: calls, errors, seconds, cost and how long calls take.',
+  summary: 'Shows who used what: calls, errors, rejected requests, seconds, cost and how long calls take.',
   details: [
     'P50 and P95 are the milliseconds that half of the calls, and 95 of 100, stayed within. COST counts what the policy of each tool says, 1 by default.',
+    'REJECTED counts requests that were turned down before a call was recorded: unknown tool, invalid input, used-up budget and so on. "collet calls --state rejected" says why.',
     'It counts calls that are recorded. Those of pure and read tools are kept as long as results, calls.retentionHours: 24 unless the config says more, so for a week of them set 168. Reads the store directly; with --url it asks the server.',
   ],
   positionals: [],
@@ -87,7 +88,7 @@ function groupBy(found: readonly RenderedUsage[], by: readonly Group[]) {
 }
 
 function sumOf(rows: readonly RenderedUsage[], by: readonly Group[]) {
-  const sum = (member: 'calls' | 'errors' | 'seconds' | 'cost'): number =>
+  const sum = (member: 'calls' | 'errors' | 'rejected' | 'seconds' | 'cost'): number =>
     rows.reduce((total, row) => total + row[member], 0)
   const durations = rows.flatMap((row) => row.durations)
   const named = Object.fromEntries(by.map((group) => [group, rows[0]?.[group] ?? '']))
@@ -95,6 +96,7 @@ function sumOf(rows: readonly RenderedUsage[], by: readonly Group[]) {
     names: named,
     calls: sum('calls'),
     errors: sum('errors'),
+    rejected: sum('rejected'),
     seconds: Math.round(sum('seconds') * 10) / 10,
     cost: Math.round(sum('cost') * 1_000) / 1_000,
     p50Ms: quantile(durations, 0.5),
@@ -103,15 +105,24 @@ function sumOf(rows: readonly RenderedUsage[], by: readonly Group[]) {
 }
 
 function headingsOf(by: readonly Group[]): readonly string[] {
-  return [...by.map((group) => group.toUpperCase()), 'CALLS', 'ERRORS', 'SECONDS', 'COST', 'P50 MS', 'P95 MS']
+  return [
+    ...by.map((group) => group.toUpperCase()),
+    'CALLS',
+    'ERRORS',
+    'REJECTED',
+    'SECONDS',
+    'COST',
+    'P50 MS',
+    'P95 MS',
+  ]
 }
 
 function cellsOf(row: ReturnType<typeof sumOf>, by: readonly Group[]): readonly string[] {
-  const { names, calls, errors, seconds, cost, p50Ms, p95Ms } = row
-  const numbers = [calls, errors, seconds, cost, p50Ms, p95Ms].map((each) =>
+  const { names, calls, errors, rejected, seconds, cost, p50Ms, p95Ms } = row
+  const numbers = [calls, errors, rejected, seconds, cost, p50Ms, p95Ms].map((each) =>
     each === null ? '-' : String(each),
   )
-  return [...by.map((group) => names[group] ?? ''), ...numbers]
+  return [...by.map((group) => names[group] || '-'), ...numbers]
 }
 
 const budgets = defineCommand<'tenant' | AdminOption>({

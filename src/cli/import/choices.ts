@@ -1,5 +1,6 @@
 import { type Arguments, type CommandContext, type OptionSpecs, UsageError } from '#cli/command'
 import { confirm } from '#cli/input'
+import { counted } from '#cli/output'
 import type { JsonObject } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
 
@@ -26,7 +27,7 @@ export const CHOICE_OPTIONS = {
   },
   trust: {
     value: 'T',
-    help: 'MCP: believe what it says about the effects of its tools (annotations), or nothing. Default: asked on a terminal, else nothing.',
+    help: 'MCP: trust the annotations of its tools (read-only, idempotent), or nothing. Default: asked on a terminal, else nothing.',
   },
   timeout: { value: 'SECONDS', help: 'MCP: how long it may take to start and answer. Default 60, later 30.' },
 } as const satisfies OptionSpecs
@@ -104,14 +105,14 @@ export class ImportChoices {
     }
   }
 
-  /** Whether to believe what the tools say of themselves: as the operator said, else as he answers, else not. */
+  /** Whether to trust the annotations of the tools: as `--trust` says, else as the person at the terminal answers, else not. */
   async decideTrust(tools: readonly OfferedTool[], context: CommandContext): Promise<Trust> {
     if (this.#trust !== undefined) return this.#trust
     const promises = promisesOf(tools)
     if (promises === undefined) return 'nothing'
     if (context.stdin.isTTY === true)
-      return (await confirm(context, `${promises}. Believe them?`)) ? 'annotations' : 'nothing'
-    context.output.note(`${promises}. All count as writing, unless you believe them: --trust annotations.`)
+      return (await confirm(context, `${promises}. Trust these annotations?`)) ? 'annotations' : 'nothing'
+    context.output.note(`${promises}. All tools are treated as writes unless you add --trust annotations.`)
     return 'nothing'
   }
 }
@@ -131,15 +132,17 @@ function isReadOnly({ hints }: OfferedTool): boolean {
   return hints?.readOnly === true
 }
 
-/** What tools promise, in words for a question; `undefined` when they promise nothing. */
+/** How many tools carry annotations that can be trusted, for a question; `undefined` when none does. */
 function promisesOf(tools: readonly OfferedTool[]): string | undefined {
   const readOnly = tools.filter(isReadOnly).length
   const idempotent = tools.filter(({ hints }) => hints?.idempotent === true && !hints.readOnly).length
-  const said = [
-    ...(readOnly === 0 ? [] : [`${readOnly} of ${tools.length} tools say that they only read`]),
-    ...(idempotent === 0
-      ? []
-      : [`${idempotent} of ${tools.length} tools say that repeating them changes nothing more`]),
+  const marked = [
+    ...(readOnly === 0 ? [] : [[readOnly, 'read-only'] as const]),
+    ...(idempotent === 0 ? [] : [[idempotent, 'idempotent'] as const]),
   ]
-  return said.length === 0 ? undefined : said.join(', ')
+  if (marked.length === 0) return undefined
+  const texts = marked.map(([count, mark], index) =>
+    index === 0 ? `${count} of ${counted(tools.length, 'tool')} are marked ${mark}` : `${count} ${mark}`,
+  )
+  return texts.join(', ')
 }

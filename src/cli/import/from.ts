@@ -1,50 +1,51 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
 import { type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
 import { confirm, readHidden } from '#cli/input'
 import { counted } from '#cli/output'
 import { canonicalJson, cleanText, type JsonObject } from '#core/json'
-import { didYouMean } from '#core/nearest-name'
 import type { Discovery } from '#core/ports/source'
-import {
-  type PlaceholderValues,
-  readServer,
-  readServerList,
-  type WrittenServer,
-} from '#server/import/client-servers'
-import { clientFiles, clientPlace, MCP_CLIENTS, mcpClient } from '#server/import/clients'
-import { keyFrom } from '#server/import/detect'
-import { isLoopback } from '#server/safety'
+import { readSettingsFile } from '#server/import/client-files'
+import { type PlaceholderValues, readServer } from '#server/import/client-servers'
+import { clientPlace, mcpClient } from '#server/import/clients'
+import { keyFrom, keyFromName } from '#server/import/detect'
 import type { ImportChoices } from './choices.ts'
-import { previewSource, warningsOf, withAdvice } from './preview.ts'
+import { ALL_CLIENTS, type Candidate, chooseServers, readLists, siftServers } from './listed.ts'
+import { missingProgram, previewSource, warningsOf, withAdvice } from './preview.ts'
 import { freeKey, type KnownSource, renewedText, type SourceShelf } from './shelf.ts'
 
-/** The clients that `--from` knows. */
-export const FROM_NAMES = Object.keys(MCP_CLIENTS).join(', ')
-
 interface FromWork {
-  /** A client, or a file. */
+  /** A client, all clients, or a file. */
   readonly from: string
   readonly choices: ImportChoices
   readonly shelf: SourceShelf
   /** Values for placeholders. */
   readonly given: Readonly<Record<string, string>>
   readonly signal: AbortSignal
-  /** Nobody is asked before sources are added. */
+  /** `--yes`: start and add everything that is listed. */
   readonly isSure: boolean
-  /** The user said `--from`, and so that this is a list of programs to start. */
+  /** The user said `--from`, and so that this is a list of servers to start. */
   readonly isNamed: boolean
+  readonly withProject: boolean
+  readonly only: readonly string[]
 }
 
-/** Imports every MCP server that a client lists. One that fails does not stop the others; the end says what to do. */
+/**
+ * Imports the MCP servers that a client lists: reads the files, asks which servers to start, fills in their placeholders, starts
+ * them, and adds those that answer. One that fails does not stop the others; the end says what to do about it.
+ */
 export async function importFrom(work: FromWork, context: CommandContext): Promise<ExitCode> {
-  const { choices, shelf } = work
-  const listed = readLists(work.from, context)
-  const { fresh, known, skipped, failed } = await sortServers(listed, work, context)
-  if (!work.isSure && !work.isNamed) await askToStart(fresh, work.from, context)
+  const { choices, shelf, isSure } = work
+  const { servers, asked } = readLists(work.from, context)
+  const { candidates, skipped, failed } = siftServers(servers, {
+    ...work,
+    isOwnAddress: await shelf.ownAddress(),
+  })
+  const chosen = await chooseServers(candidates, { isSure, hasDefault: work.isNamed }, context)
+  const { fresh, known, failed: unusable } = await sortServers(chosen, asked, work, context)
   const looked = await lookAtAll(fresh, work, context)
   const seen = looked.filter((row): row is Seen => 'discovery' in row)
-  const broken = [...failed, ...looked.filter((row): row is Failed => 'why' in row)]
+  const broken = [...failed, ...unusable, ...looked.filter((row): row is Failed => 'why' in row)]
   const taken = new Set((await shelf.find([])).taken)
   const rows = seen.flatMap((row) => (row.renews === undefined ? [{ ...row, key: keyFor(row, taken) }] : []))
   const renewed = seen.flatMap(({ renews, ...row }) => (renews === undefined ? [] : [{ ...row, ...renews }]))
@@ -53,86 +54,28 @@ export async function importFrom(work: FromWork, context: CommandContext): Promi
     rows.flatMap(({ discovery }) => discovery.tools),
     context,
   )
-  const asked = [
+  const question = [
     ...(rows.length === 0 ? [] : [`Add ${rows.map(({ key }) => key).join(', ')}?`]),
     ...renewed.map(({ key, changed }) => `Update ${changed.join(', ')} of ${key}?`),
   ].join(' ')
-  if (asked !== '' && !work.isSure && !(await confirm(context, asked)))
+  if (question !== '' && !isSure && !(await confirm(context, question, { default: 'yes' })))
     throw new UsageError('Nothing was added. Use --yes to add them without being asked.')
   for (const { key, options, discovery } of rows)
     await shelf.add({ key, options: choices.stored(options, discovery.tools, trust), replace: false })
   for (const { key, options } of renewed) await shelf.renew(key, options)
   const added = rows.map(({ name, key, discovery }) => ({ name, key, tools: discovery.tools.length }))
   const updated = renewed.map(({ name, key, changed }) => ({ name, key, changed }))
-  summarize({ added, updated, known, skipped, failed: broken }, work, context)
+  const running = added.length === 0 || context.json ? undefined : await shelf.runningServer()
+  summarize({ added, updated, known, skipped, failed: broken }, { ...work, running }, context)
+  if (!context.json)
+    noteBypasses(chosen, new Set([...added, ...updated, ...known].map(({ name }) => name)), context)
   return broken.length === 0 ? EXIT.ok : EXIT.server
-}
-
-/** A file that merely looks like a list may come from anybody: nothing in it is started before its user has seen what. */
-async function askToStart(fresh: readonly Fresh[], file: string, context: CommandContext): Promise<void> {
-  const programs = fresh.flatMap(({ name, options: { command, args } }) =>
-    typeof command === 'string'
-      ? [`${name}: ${[command, ...(Array.isArray(args) ? args : [])].join(' ')}`]
-      : [],
-  )
-  if (programs.length === 0) return
-  context.output.note(`${file} lists programs to start:`)
-  for (const line of programs) context.output.note(`  ${cleanText(line)}`)
-  if (await confirm(context, 'Start them to read their tools?')) return
-  throw new UsageError('Nothing was started. If they are yours, say --from FILE, or --yes.')
-}
-
-/** Whether a file lists MCP servers. */
-export function isServerList(file: string, folder: string): boolean {
-  return readServerList(readFileSync(file, 'utf8'), file, folder) !== undefined
-}
-
-interface Lists {
-  readonly servers: readonly WrittenServer[]
-  /** What the client would ask its user for, by id. */
-  readonly asked: ReadonlyMap<string, string>
-}
-
-/** All files of a client that are there, or the one file. A name in several means the first. */
-function readLists(from: string, { workingFolder, environment, output }: CommandContext): Lists {
-  const client = mcpClient(from)
-  const place = clientPlace(workingFolder, environment.variables())
-  const files = client === undefined ? [resolve(workingFolder, from)] : clientFiles(client, place)
-  const servers = new Map<string, WrittenServer>()
-  const asked = new Map<string, string>()
-  const problems: string[] = []
-  for (const file of files) {
-    const text = readIfThere(file)
-    const list = text === undefined ? undefined : readServerList(text, file, workingFolder)
-    if (list === undefined) {
-      problems.push(`${file} ${text === undefined ? 'is not there' : 'lists no "mcpServers" or "servers"'}`)
-      continue
-    }
-    output.note(`Reading ${file}`)
-    for (const server of list.servers) if (!servers.has(server.name)) servers.set(server.name, server)
-    for (const { id, description } of list.asked) asked.set(id, description)
-  }
-  if (problems.length === files.length) {
-    const meant = client === undefined ? didYouMean(from, Object.keys(MCP_CLIENTS)) : ''
-    throw new UsageError(
-      `There is nothing to import: ${problems.join('; ')}.${meant} --from takes ${FROM_NAMES}, or a file.`,
-    )
-  }
-  return { servers: [...servers.values()], asked }
-}
-
-function readIfThere(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return undefined
-  }
 }
 
 interface Fresh {
   readonly name: string
   readonly options: JsonObject
-  /** It is there already, with older credentials. */
+  /** It is imported already, with older credentials. */
   readonly renews?: KnownSource
 }
 interface Known {
@@ -147,19 +90,19 @@ interface Failed {
 interface Sorted {
   readonly fresh: readonly Fresh[]
   readonly known: readonly Known[]
-  readonly skipped: readonly Failed[]
   readonly failed: readonly Failed[]
 }
 
-/** Which entries are new, which are there already, and which cannot or need not be imported. */
+/** Fills in what was chosen; says which of it is new, which is imported already, and which lacks something. */
 async function sortServers(
-  { servers, asked }: Lists,
+  chosen: readonly Candidate[],
+  asked: ReadonlyMap<string, string>,
   work: FromWork,
   context: CommandContext,
 ): Promise<Sorted> {
   const { choices, shelf } = work
-  const values = await placeholderValues(servers, asked, work, context)
-  const readings = servers.map((server) => ({
+  const values = await placeholderValues(chosen, asked, work, context)
+  const readings = chosen.map(({ server }) => ({
     name: server.name,
     reading: readServer(server, context.workingFolder, values),
   }))
@@ -172,8 +115,6 @@ async function sortServers(
   const exact = found.map((sources) => sources.find(({ changed }) => changed.length === 0)?.key)
   // An entry with other credentials is another account where its fellow has the old ones; else they were renewed.
   const older = found.map((sources) => sources.filter(({ key }) => !exact.includes(key)))
-  const rest = (kind: 'skipped' | 'unusable'): readonly Failed[] =>
-    readings.flatMap(({ name, reading }) => (reading.kind === kind ? [{ name, why: reading.why }] : []))
   return {
     fresh: usable.flatMap((server, index) => {
       const [renews, ...others] = exact[index] === undefined ? (older[index] ?? []) : []
@@ -184,9 +125,10 @@ async function sortServers(
       const key = exact[index]
       return key === undefined ? [] : [{ name, key }]
     }),
-    skipped: rest('skipped'),
     failed: [
-      ...rest('unusable'),
+      ...readings.flatMap(({ name, reading }) =>
+        reading.kind === 'usable' ? [] : [{ name, why: reading.why }],
+      ),
       ...usable.flatMap(({ name }, index) => {
         const keys = older[index]?.map(({ key }) => key) ?? []
         return exact[index] === undefined && keys.length > 1 ? [{ name, why: oneOf(keys) }] : []
@@ -207,32 +149,21 @@ function distinct(servers: readonly Fresh[]): readonly Fresh[] {
 
 /** `--env` first, then the environment; what a client would ask for is asked for here too, on a terminal. */
 async function placeholderValues(
-  servers: readonly WrittenServer[],
+  chosen: readonly Candidate[],
   asked: ReadonlyMap<string, string>,
-  { given, shelf }: FromWork,
+  { given }: FromWork,
   context: CommandContext,
 ): Promise<PlaceholderValues> {
   const variables = { ...context.environment.variables(), ...given }
   const inputs = new Map(Object.entries(given))
-  const named = JSON.stringify(servers.map(({ entry }) => entry)).matchAll(/\$\{input:([^}:]+)\}/g)
-  for (const id of new Set([...named].map(([, name = '']) => name)))
+  for (const id of new Set(chosen.flatMap(({ plan }) => plan.inputs)))
     if (!inputs.has(id) && context.stdin.isTTY === true)
       inputs.set(id, await readHidden(context, cleanText(asked.get(id) ?? id)))
-  const port = await shelf.ownPort()
   return {
     home: clientPlace(context.workingFolder, variables).home,
     variable: (name) => variables[name],
     input: (id) => inputs.get(id),
-    readFile: readIfThere,
-    isOwnAddress: (text) => {
-      const url = URL.parse(text)
-      return (
-        url !== null &&
-        isLoopback(url.hostname) &&
-        Number(url.port) === port &&
-        url.pathname.startsWith('/mcp')
-      )
-    },
+    readFile: readSettingsFile,
   }
 }
 
@@ -254,15 +185,15 @@ async function lookAtAll(
   const { output } = context
   const names = cleanText(fresh.map(({ name }) => name).join(', '))
   output.note(`Starting ${names} (up to ${work.choices.patienceSeconds} s each)`)
-  const rows = new Map<string, Seen | Failed>()
+  const rows = new Map<Fresh, Seen | Failed>()
   const waiting = [...fresh]
   const take = async (): Promise<void> => {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift())
-      rows.set(next.name, await lookAt(next, work, context))
+      rows.set(next, await lookAt(next, work, context))
   }
   const workers = Array.from({ length: AT_ONCE }, take)
   await output.during(`Starting ${fresh.length} servers`, Promise.all(workers))
-  return fresh.flatMap(({ name }) => rows.get(name) ?? [])
+  return fresh.flatMap((server) => rows.get(server) ?? [])
 }
 
 async function lookAt(
@@ -286,13 +217,14 @@ async function lookAt(
       return { name, why: `its folder ${cwd} is not there. Make it, or change "cwd" in the file.` }
     const look = { send, signal, onLine }
     const preview = await previewSource(
-      keyFrom(name) ?? 'Imported',
+      keyFromName(name) ?? 'Imported',
       choices.forPreview(options),
       look,
       context,
     )
     if (preview.kind === 'failed') {
       output.error(`${shown} does not answer`)
+      if (preview.lacks === 'program') return { name, why: missingProgram(String(options.command)) }
       const old = isOldTransport(options) ? ` ${OLD_TRANSPORT}` : ''
       return { name, why: `${withAdvice(preview)}${old}` }
     }
@@ -314,11 +246,9 @@ function isOldTransport({ url }: JsonObject): boolean {
   return typeof url === 'string' && /\/sse\/?$/.test(URL.parse(url)?.pathname ?? '')
 }
 
-/** What the server calls itself; where that is taken, what its owner calls it; then with a number. */
+/** The name that its owner chose, as a key; a taken one gets a number. */
 function keyFor({ name, discovery }: Seen, taken: Set<string>): string {
-  const own = keyFrom(discovery.name ?? '')
-  const given = keyFrom(name) ?? 'Imported'
-  const key = own !== undefined && !taken.has(own) ? own : freeKey(given, taken)
+  const key = freeKey(keyFromName(name) ?? keyFrom(discovery.name ?? '') ?? 'Imported', taken)
   taken.add(key)
   return key
 }
@@ -327,6 +257,23 @@ function showSeen({ name, key, discovery, options }: Seen & Known, { output }: C
   const itself = discovery.name === undefined ? '' : `, which calls itself "${cleanText(discovery.name)}"`
   output.note(`"${cleanText(name)}"${itself}, becomes ${key}`)
   for (const warning of warningsOf(discovery, options)) output.warn(`${key}: ${cleanText(warning)}`)
+}
+
+/** The client still reaches these servers directly, until its own entries are gone. */
+function noteBypasses(
+  chosen: readonly Candidate[],
+  imported: ReadonlySet<string>,
+  { output }: CommandContext,
+): void {
+  const servers = chosen.map(({ server }) => server).filter(({ name }) => imported.has(name))
+  for (const [client, same] of Map.groupBy(servers, (server) => server.client)) {
+    if (client === undefined) continue
+    const names = same.map(({ name }) => cleanText(name)).join(', ')
+    const files = [...new Set(same.map(({ file }) => file))].join(', ')
+    output.note(
+      `${mcpClient(client)?.title ?? client} still reaches ${names} without Collet: ${files}. "collet connect ${client} --write" connects it to Collet and offers to remove ${same.length === 1 ? 'that entry' : 'those entries'}.`,
+    )
+  }
 }
 
 interface Summary {
@@ -339,7 +286,7 @@ interface Summary {
 
 function summarize(
   summary: Summary,
-  { from }: FromWork,
+  { from, running }: Pick<FromWork, 'from'> & { readonly running: string | undefined },
   { output, json, workingFolder }: CommandContext,
 ): void {
   const { added, updated, known, skipped, failed } = summary
@@ -353,8 +300,16 @@ function summarize(
   for (const { name, key } of known) output.note(`${cleanText(name)} is there already, as ${key}.`)
   for (const { name, why } of skipped) output.note(`${cleanText(name)} is left out: ${why}.`)
   for (const { name, why } of failed) output.error(`${cleanText(name)} was not added: ${cleanText(why)}`)
-  const again = mcpClient(from) === undefined ? relative(workingFolder, resolve(workingFolder, from)) : from
+  const isClient = from === ALL_CLIENTS || mcpClient(from) !== undefined
+  const again = isClient ? from : relative(workingFolder, resolve(workingFolder, from))
   if (failed.length > 0)
     output.note(`Put that right and run "collet import --from ${again}" again: it adds only what is new.`)
-  if (added.length > 0) output.note('Next: "collet serve", then "collet connect CLIENT" for your MCP client.')
+  if (added.length === 0) return
+  const connect = `"collet connect ${mcpClient(from) === undefined ? 'CLIENT' : from} --write"`
+  const them = added.length === 1 ? 'it' : 'them'
+  output.note(
+    running === undefined
+      ? `Next: "collet serve", then ${connect} for your MCP client.`
+      : `The server on ${running} serves ${them} now. Next: ${connect}`,
+  )
 }

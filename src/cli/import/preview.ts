@@ -1,7 +1,7 @@
 import type { CommandContext } from '#cli/command'
 import { idleOverrides } from '#core/imports/overrides'
 import { suspicionsOf } from '#core/imports/suspicions'
-import type { JsonObject } from '#core/json'
+import { cleanText, type JsonObject } from '#core/json'
 import type { Discovery, OfferedTool, UpstreamLack } from '#core/ports/source'
 
 interface Failure {
@@ -50,6 +50,11 @@ const ADVICE: Readonly<Record<UpstreamLack, string>> = {
   time: 'Give it longer with --timeout SECONDS.',
   program: 'Install that program, or write its whole path.',
   credential: 'Write a token that may list tools into its headers.',
+}
+
+/** What to do about a program that is not on this machine. */
+export function missingProgram(command: string): string {
+  return `There is no program ${cleanText(command)}. Install it, or write its whole path.`
 }
 
 /** Why a server does not answer, and what to do about it as far as that is known. */

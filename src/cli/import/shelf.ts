@@ -1,10 +1,18 @@
 import { AdminClient, type AdminOption } from '#cli/admin-client'
 import { Arguments, type CommandContext, UsageError } from '#cli/command'
-import { DEFAULT_URL } from '#cli/server-address'
-import { ensureStore, hasStore, isStoreAlone, lacksConfig, loadProjectConfig } from '#cli/store-access'
+import { DEFAULT_URL, findServer, takesTokenOf } from '#cli/server-address'
+import {
+  chosenStore,
+  ensureStore,
+  hasStore,
+  isStoreAlone,
+  lacksConfig,
+  loadProjectConfig,
+} from '#cli/store-access'
 import type { LoadedConfig } from '#config/load'
 import type { JsonObject } from '#core/json'
 import { createSourceRoutes } from '#server/admin/sources'
+import { isOwnMcpAddress } from '#server/import/client-servers'
 
 /** Where sources go. `--key` is the source's in `collet import`, and the caller's elsewhere. */
 interface Shelf {
@@ -59,9 +67,9 @@ export class SourceShelf {
     return new Set(this.#isServer ? [] : Object.keys((await this.#config())?.sources ?? {}))
   }
 
-  /** The port on which a server of this config listens. */
-  async ownPort(): Promise<number> {
-    return (await this.#config())?.server.port ?? Number(new URL(DEFAULT_URL).port)
+  /** Tells the MCP address of a server of this config from others. */
+  async ownAddress(): Promise<(text: string) => boolean> {
+    return isOwnMcpAddress((await this.#config())?.server.port ?? Number(new URL(DEFAULT_URL).port))
   }
 
   async #config(): Promise<LoadedConfig['config'] | undefined> {
@@ -91,6 +99,18 @@ export class SourceShelf {
       { method: 'POST', path: '/admin/sources', body: { key, options, replace } },
       'source',
     )
+  }
+
+  /** The address of a server that serves what is added here, if one runs. What keeps us from finding it is no failure of an import. */
+  async runningServer(): Promise<string | undefined> {
+    try {
+      const server = await findServer(this.#args, this.#context)
+      if (this.#isServer) return server.url
+      const { dataFolder } = await chosenStore(this.#args, this.#context)
+      return (await takesTokenOf(dataFolder, server, this.#context.services)) ? server.url : undefined
+    } catch {
+      return undefined
+    }
   }
 
   /** Gives a source the credentials that these options of the same upstream have; the rest of it stays. */

@@ -6,11 +6,10 @@ import { tool } from '#core/tools/define'
 import { prepareTools } from '#core/tools/prepare-tools'
 import { exampleCurl, exampleInput } from './example-call.ts'
 
-const OPEN: Settings['auth'] = { apiKeys: [], jwt: undefined }
-const KEYED: Settings['auth'] = {
-  apiKeys: [{ id: 'a', key: new Secret('hunter2'), tenant: 'default', scopes: [] }],
-  jwt: undefined,
-}
+const NO_AUTH: Settings['auth'] = { apiKeys: [], jwt: undefined }
+const OPEN = { auth: NO_AUTH, isKeyed: false }
+const JWT = { secret: new Secret('hunter2'), tenant: 'default', audiences: [], maxLifetimeSeconds: 60 }
+const API_KEY = { id: 'a', key: new Secret('hunter2'), tenant: 'default', scopes: [] }
 
 function prepared(...definitions: JsonObject[]) {
   const made = prepareTools(
@@ -39,20 +38,26 @@ describe('exampleCurl', () => {
       { id: 'T.Read@1.0.0', policy: { safetyTier: 'read' } },
     )
     expect(tools).toHaveLength(4)
-    expect(exampleCurl('http://127.0.0.1:1', { tools, auth: OPEN })).toBe(
+    expect(exampleCurl('http://127.0.0.1:1', { tools, ...OPEN })).toBe(
       `curl -s http://127.0.0.1:1/tools/call -H 'content-type: application/json' -d '{"request":{"tool_id":"T.Read@1.0.0","input":{}}}'`,
     )
   })
 
-  it('shows the header but never the key', () => {
-    const curl = exampleCurl('http://127.0.0.1:1', { tools: prepared({}), auth: KEYED })
-    expect(curl).toContain('-H "OXP-API-Key: $COLLET_API_KEY"')
+  it.each<[string, Settings['auth'], boolean, string | undefined]>([
+    ['an open server', NO_AUTH, false, undefined],
+    ['keys in the config', { ...NO_AUTH, apiKeys: [API_KEY] }, true, 'COLLET_API_KEY'],
+    ['keys in the store', NO_AUTH, true, 'COLLET_API_KEY'],
+    ['auth.required before the first key', { ...NO_AUTH, required: true }, false, 'COLLET_API_KEY'],
+    ['tokens only', { ...NO_AUTH, jwt: JWT }, true, 'COLLET_TOKEN'],
+  ])('carries the credential that %s needs, as a variable and never itself', (_, auth, isKeyed, variable) => {
+    const curl = exampleCurl('http://127.0.0.1:1', { tools: prepared({}), auth, isKeyed })
+    expect(/-H "authorization: Bearer \$(\w+)"/.exec(curl ?? '')?.[1]).toBe(variable)
     expect(curl).not.toContain('hunter2')
   })
 
   it('leaves out a tool whose schema refuses the example', () => {
     const input = { type: 'object', properties: { a: { ...text, pattern: '^\\d+$' } }, required: ['a'] }
-    expect(exampleCurl('http://x', { tools: prepared({ input }), auth: OPEN })).toBeUndefined()
+    expect(exampleCurl('http://x', { tools: prepared({ input }), ...OPEN })).toBeUndefined()
   })
 
   it('quotes what a shell would change', () => {
@@ -61,7 +66,7 @@ describe('exampleCurl', () => {
       properties: { a: { ...text, examples: ["it's $HOME"] } },
       required: ['a'],
     }
-    expect(exampleCurl('http://x', { tools: prepared({ input }), auth: OPEN })).toContain(`it'\\''s $HOME`)
+    expect(exampleCurl('http://x', { tools: prepared({ input }), ...OPEN })).toContain(`it'\\''s $HOME`)
   })
 })
 

@@ -10,20 +10,22 @@ export function exampleCurl(url: string, settings: ExampleSettings): string | un
   const tool = easyTool(settings)
   if (tool === undefined) return undefined
   const body = { request: { tool_id: tool.id, input: exampleInput(tool.inputSchema) } }
-  return curl(`${url}/tools/call`, credentialHeader(settings.auth), body)
+  return curl(`${url}/tools/call`, credentialHeader(settings), body)
 }
 
-/** The same for OpenTool, where keys travel as bearers. */
+/** The same for OpenTool. */
 export function exampleOpenToolCurl(url: string, settings: ExampleSettings): string | undefined {
   const tool = easyTool(settings)
   if (tool === undefined) return undefined
   const { name, inputSchema } = tool
-  const isOpen = settings.auth.apiKeys.length === 0 && settings.auth.jwt === undefined
   const body = { jsonrpc: '2.0', method: name, params: exampleInput(inputSchema), id: '1' }
-  return curl(`${url}/opentool/call`, isOpen ? [] : ['-H "Authorization: Bearer $COLLET_API_KEY"'], body)
+  return curl(`${url}/opentool/call`, credentialHeader(settings), body)
 }
 
-type ExampleSettings = Pick<Settings, 'tools' | 'auth'>
+interface ExampleSettings extends Pick<Settings, 'tools' | 'auth'> {
+  /** Callers need a credential: of the config, or of the store. */
+  readonly isKeyed: boolean
+}
 
 function easyTool({ tools }: ExampleSettings): Tool | undefined {
   const easy = tools.filter((tool) => tool.requirements === undefined && tool.policy.scopes.length === 0)
@@ -45,9 +47,11 @@ function takesItsExample(tool: Tool): boolean {
 }
 
 /** The credential itself is never printed: the shell fills it in. */
-function credentialHeader({ apiKeys, jwt }: Settings['auth']): string[] {
-  if (apiKeys.length > 0) return ['-H "OXP-API-Key: $COLLET_API_KEY"']
-  return jwt === undefined ? [] : ['-H "Authorization: Bearer $COLLET_TOKEN"']
+function credentialHeader({ isKeyed, auth }: ExampleSettings): string[] {
+  const { apiKeys, jwt, issuers = [], required } = auth
+  if (!isKeyed && required !== true) return []
+  const takesTokensOnly = apiKeys.length === 0 && (jwt !== undefined || issuers.length > 0)
+  return [`-H "authorization: Bearer $${takesTokensOnly ? 'COLLET_TOKEN' : 'COLLET_API_KEY'}"`]
 }
 
 function shellQuote(text: string): string {

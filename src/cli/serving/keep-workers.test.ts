@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { EXIT } from '#cli/command'
-import type { WorkerProcess, WorkerReady } from '#cli/io'
+import type { StopRequester, WorkerProcess, WorkerReady } from '#cli/io'
 import { joinMetrics } from '#cli/workers'
 import { keepWorkers } from './keep-workers.ts'
 
 const READY: WorkerReady = {
   ...{ url: 'http://127.0.0.1:4100', startTokenFile: '/data/token', warnings: [] },
-  ...{ tools: 1, sources: 0 },
+  ...{ tools: 1, sources: 0, versions: 0, starting: [], isKeyed: false },
 }
 
 /** A worker that does what the test says. */
@@ -37,8 +37,8 @@ class FakeWorker implements WorkerProcess {
     this.#ended.resolve(code)
   }
 
-  stop(): void {
-    this.told.push('stop')
+  stop(by?: StopRequester): void {
+    this.told.push(by === 'supervisor' ? 'drain' : 'stop')
   }
 
   kill(): void {
@@ -55,7 +55,7 @@ class Stage {
   readonly workers: FakeWorker[] = []
   readonly notes: string[] = []
   readonly ready: WorkerReady[] = []
-  stop = (): void => undefined
+  stop: (by: StopRequester) => void = () => undefined
   reload = (): void => undefined
   readonly ended: Promise<number>
 
@@ -76,6 +76,7 @@ class Stage {
         this.reload = listener
         return () => undefined
       },
+      drainMs: 0,
       note: (line) => void this.notes.push(line),
       monotonicMs: () => performance.now(),
     })
@@ -141,23 +142,33 @@ describe('keepWorkers', () => {
     stage.at(0).serve()
     await settle()
     stage.reload()
-    stage.stop()
+    stage.stop('person')
     expect(stage.workers.map(({ told }) => told)).toEqual([
       ['reload', 'stop'],
       ['reload', 'stop'],
     ])
     stage.at(0).end(0)
-    stage.stop()
+    stage.stop('person')
     expect(stage.at(1).told).toEqual(['reload', 'stop', 'kill', 'stop'])
     expect(await stage.ended).toBe(EXIT.ok)
     expect(stage.workers).toHaveLength(2)
+  })
+
+  it('passes on that a supervisor stops them, so that they take calls until their proxy has noticed', async () => {
+    const stage = new Stage(2)
+    stage.at(0).serve()
+    await settle()
+    stage.stop('supervisor')
+    expect(stage.workers.map(({ told }) => told)).toEqual([['drain'], ['drain']])
+    for (const worker of stage.workers) worker.end(0)
+    expect(await stage.ended).toBe(EXIT.ok)
   })
 
   it('ends by force what does not end by itself', async () => {
     const stage = new Stage(2)
     stage.at(0).serve()
     await settle()
-    stage.stop()
+    stage.stop('person')
     await vi.advanceTimersByTimeAsync(30_000)
     expect(await stage.ended).toBe(EXIT.ok)
     expect(stage.at(1).told).toEqual(['stop', 'kill'])

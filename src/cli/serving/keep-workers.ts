@@ -1,5 +1,5 @@
 import { EXIT, type ExitCode } from '#cli/command'
-import type { WorkerProcess, WorkerReady } from '#cli/io'
+import type { StopRequester, WorkerProcess, WorkerReady } from '#cli/io'
 
 /** How soon a worker that died is started again: at once the first time, then later and later. */
 const FIRST_PAUSE_MS = 100
@@ -14,8 +14,10 @@ interface KeepingWorkers {
   start(index: number): WorkerProcess
   /** The first is ready: where the server is. */
   onReady(ready: WorkerReady): void | Promise<void>
-  onStop(listener: () => void): () => void
+  onStop(listener: (by: StopRequester) => void): () => void
   onReload(listener: () => void): () => void
+  /** How much longer workers take calls when a supervisor stops them. */
+  readonly drainMs: number
   note(line: string): void
   monotonicMs(): number
 }
@@ -29,11 +31,11 @@ export async function keepWorkers(keeping: KeepingWorkers): Promise<ExitCode> {
   const living = new Map<number, WorkerProcess>()
   const stop = Promise.withResolvers<void>()
   let isStopping = false
-  const endStop = keeping.onStop(() => {
+  const endStop = keeping.onStop((by) => {
     if (isStopping) for (const worker of living.values()) worker.kill()
     isStopping = true
     stop.resolve()
-    for (const worker of living.values()) worker.stop()
+    for (const worker of living.values()) worker.stop(by)
   })
   const endReload = keeping.onReload(() => {
     for (const worker of living.values()) worker.reload()
@@ -73,7 +75,7 @@ export async function keepWorkers(keeping: KeepingWorkers): Promise<ExitCode> {
     await stop.promise
     const force = setTimeout(() => {
       for (const worker of living.values()) worker.kill()
-    }, PATIENCE_MS)
+    }, PATIENCE_MS + keeping.drainMs)
     await Promise.all(places)
     clearTimeout(force)
     return EXIT.ok

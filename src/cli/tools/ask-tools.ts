@@ -22,7 +22,8 @@ import type { RenderedTool } from '#server/admin/tool-view'
 import { createToolRoutes } from '#server/admin/tools'
 import { createUsageRoutes, type RenderedUsage } from '#server/admin/usage'
 import { projectKnownTools } from '#server/known-tools'
-import { isLoopback } from '#server/safety'
+import { isLoopback, obstacleIn, openCallerIn } from '#server/safety'
+import { findScopeHolders } from '#server/scope-holders'
 
 /** The options that say whose tools are meant. */
 export const TOOL_OPTIONS = {
@@ -129,6 +130,7 @@ export class ToolAsker {
     const askOn = async (store: Store | undefined): Promise<JsonValue> => {
       const known = await projectKnownTools(settings, store, clock)
       this.unread = known.unread
+      const openCaller = await openCallerIn(settings, store?.keys)
       const registry = new LiveRegistry(known.tools, settings.toolkits, undefined, settings.toolsets)
       const routes = createToolRoutes(
         {
@@ -136,7 +138,9 @@ export class ToolAsker {
           approvals: () => settings.approvals,
           budgets: () => settings.budgets,
           egressAllow: () => settings.egress.allow,
-          canAsk: (provider) => Object.hasOwn(settings.oauth.providers, provider),
+          obstacle: (provider, scopes) => obstacleIn(settings, provider, scopes),
+          openCaller: () => openCaller,
+          scopeHolders: () => findScopeHolders(settings.auth, store?.keys, clock.nowMs()),
         },
         access,
       )
@@ -218,4 +222,30 @@ function listingOf(found: readonly RemoteTool[]): ToolListing {
     }
   })
   return { tools, requirements, sources: {}, changes: {} }
+}
+
+/** Why a caller does not see a tool that its operator does; `undefined` where that cannot be found out, or there is no such tool. */
+export async function hiddenReason(
+  tool: string,
+  server: ServerAddress,
+  given: Arguments<'config'>,
+  context: CommandContext,
+): Promise<string | undefined> {
+  // Not every command takes a store; one that does not was given none.
+  const args: Arguments<'config' | 'store'> = given
+  const credential = isLoopback(new URL(server.url).hostname)
+    ? await readStartToken(server.url, args, context)
+    : undefined
+  if (credential === undefined) return undefined
+  const path = `/admin/tools/${encodeURIComponent(tool)}`
+  const asked = requestJson({ method: 'GET', server, path, credential }, context.services)
+  const answer = await asked.catch(() => undefined)
+  if (!isAnswer<{ readonly tool: RenderedTool }>(answer)) return undefined
+  const { base, policy, requirements } = answer.tool
+  const lacking = requirements.find(({ kind, state }) => kind === 'scope' && state === 'missing')
+  if (lacking !== undefined)
+    return `${base} is there, and no caller has the scope ${lacking.id} that it asks for. Make a key that has: ${lacking.connect.command}`
+  return policy.scopes.length === 0
+    ? `${base} is there, but not for this caller: the tools, toolsets or tenant of its key leave it out.`
+    : `${base} is there, but not for this caller: it asks for the scope ${policy.scopes.join(', ')}.`
 }

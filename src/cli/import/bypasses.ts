@@ -1,0 +1,189 @@
+import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { chmod, copyFile, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { type Check, warn } from '#cli/check-names'
+import type { Arguments, CommandContext } from '#cli/command'
+import { confirm } from '#cli/input'
+import { DEFAULT_URL } from '#cli/server-address'
+import { hasStore, isStoreAlone, lacksConfig, loadProjectConfig, withStore } from '#cli/store-access'
+import type { ParsedConfig } from '#config/schema'
+import { cleanText, type JsonObject } from '#core/json'
+import type { Store } from '#core/ports/store'
+import { type Bypass, bypassNames, findBypasses, upstreamIn } from '#server/import/bypass'
+import { withoutEntry } from '#server/import/client-files'
+import { isOwnMcpAddress } from '#server/import/client-servers'
+import { CLIENT_NAMES, type ClientFile, clientPlace } from '#server/import/clients'
+
+/**
+ * Entries of MCP clients that go around Collet: `connect` names them and removes them on request, `doctor` warns of them. Also how a
+ * client's file is copied and replaced.
+ */
+
+interface Looking {
+  readonly clients: readonly string[]
+  readonly files?: readonly ClientFile[]
+}
+
+/** The entries of these clients that go around the Collet of this folder. */
+export async function lookForBypasses(
+  { clients, files = [] }: Looking,
+  args: Arguments<'store' | 'config'>,
+  context: CommandContext,
+): Promise<readonly Bypass[]> {
+  const config =
+    isStoreAlone(args) || lacksConfig(args, context)
+      ? undefined
+      : (await loadProjectConfig(args.text('config'), context)).config
+  const stored = (await hasStore(args, context))
+    ? await withStore(args, context, async ({ sources }) => await sources.list())
+    : []
+  const place = clientPlace(context.workingFolder, context.environment.variables())
+  return findBypasses(clients, { place, files, ...known(config, stored) })
+}
+
+function known(
+  config: Pick<ParsedConfig, 'sources' | 'server'> | undefined,
+  stored: readonly { readonly key: string; readonly options: JsonObject }[],
+) {
+  const configured = Object.entries(config?.sources ?? {}).map(([key, options]) => ({
+    key,
+    options: upstreamIn(options),
+  }))
+  const port = config?.server.port ?? Number(new URL(DEFAULT_URL).port)
+  return { sources: [...stored, ...configured], isOwnAddress: isOwnMcpAddress(port) }
+}
+
+interface DoctorStore {
+  readonly config: ParsedConfig
+  readonly isThere: boolean
+  openStore(): Promise<Store>
+}
+
+/** `doctor`: entries of clients on this machine that reach servers of ours directly. */
+export async function checkBypasses(
+  { config, isThere, openStore }: DoctorStore,
+  { workingFolder, environment }: CommandContext,
+): Promise<readonly Check[]> {
+  const stored = isThere ? await storedSources(openStore) : []
+  const place = clientPlace(workingFolder, environment.variables())
+  const found = findBypasses(CLIENT_NAMES, { place, ...known(config, stored) })
+  const imported = Map.groupBy(
+    found.filter(({ source }) => source !== undefined),
+    ({ client }) => client,
+  )
+  return [...imported].map(([client, entries]) =>
+    warn(
+      'client',
+      `${entries[0]?.title ?? client} reaches ${bypassNames(entries)} without Collet: ${filesOf(entries)}`,
+      `Run: collet connect ${client} --write --only`,
+    ),
+  )
+}
+
+/** A store that cannot be read is a finding of its own. */
+async function storedSources(openStore: DoctorStore['openStore']) {
+  try {
+    const store = await openStore()
+    try {
+      return await store.sources.list()
+    } finally {
+      await store.close()
+    }
+  } catch {
+    return []
+  }
+}
+
+function filesOf(bypasses: readonly Bypass[]): string {
+  return [...new Set(bypasses.map(({ file }) => file))].join(', ')
+}
+
+interface Closing {
+  readonly client: string
+  /** `--only`: remove without asking. */
+  readonly isOnly: boolean
+  /** Nothing may be asked. */
+  readonly isSure: boolean
+  /** Files that were copied already, as they were. */
+  readonly copied: ReadonlyMap<string, string>
+}
+
+/** Says which entries go around Collet, and removes those that Collet serves where a person wants that. Gives what was removed. */
+export async function closeBypasses(
+  bypasses: readonly Bypass[],
+  { client, isOnly, isSure, copied }: Closing,
+  context: CommandContext,
+): Promise<readonly Bypass[]> {
+  const { output } = context
+  const served = bypasses.filter(({ source }) => source !== undefined)
+  const others = bypasses.filter(({ source }) => source === undefined)
+  if (others.length > 0)
+    output.note(
+      `Not imported, so ${others.length === 1 ? 'it goes' : 'they go'} around Collet: ${cleanText(bypassNames(others))} in ${filesOf(others)}. "collet import --from ${client}" imports ${others.length === 1 ? 'it' : 'them'}.`,
+    )
+  if (served.length === 0) return []
+  const isOne = served.length === 1
+  const [them, are] = isOne ? ['it', 'is'] : ['them', 'are']
+  output.warn(
+    `${cleanText(bypassNames(served))} ${are} still in ${filesOf(served)} and ${isOne ? 'goes' : 'go'} around Collet: the agent has these tools twice, once without approvals and records.`,
+  )
+  if (!isOnly && (isSure || !(await confirm(context, `Remove ${them}?`, { default: 'yes' })))) {
+    output.note(`To remove ${them}: collet connect ${client} --write --only`)
+    return []
+  }
+  const removed: Bypass[] = []
+  for (const [file, entries] of Map.groupBy(served, (each) => each.file))
+    removed.push(...(await removeFrom(file, entries, copied, context)))
+  return removed
+}
+
+async function removeFrom(
+  named: string,
+  entries: readonly Bypass[],
+  copied: Closing['copied'],
+  context: CommandContext,
+): Promise<readonly Bypass[]> {
+  const { output } = context
+  const file = await realpath(named)
+  const names = entries.map(({ name }) => cleanText(name)).join(', ')
+  let text: string | undefined = await readFile(file, 'utf8')
+  for (const { path } of entries) text = text === undefined ? undefined : withoutEntry(text, file, path)
+  if (text === undefined) {
+    output.warn(`${file} could not be changed safely. Remove ${names} from it yourself.`)
+    return []
+  }
+  const backup = copied.get(file) ?? (await backUp(file, context))
+  await replaceFile(file, text)
+  output.done(`Removed ${names} from ${file}; as it was: ${backup}.`)
+  return entries
+}
+
+/** Copies a file beside itself; gives where. */
+export async function backUp(file: string, { clock }: CommandContext): Promise<string> {
+  const stamp = new Date(clock.nowMs()).toISOString().replace(/[-:]|\.\d+/g, '')
+  const backup = `${file}.${stamp}.backup`
+  await copyFile(file, backup)
+  return backup
+}
+
+/** Replaces a file whole or not at all, with the permissions it had. */
+export async function replaceFile(file: string, text: string): Promise<void> {
+  await mkdir(dirname(file), { recursive: true })
+  const mode = existsSync(file) ? (await stat(file)).mode & 0o777 : 0o600
+  const beside = `${file}.${randomUUID()}.new`
+  try {
+    const handle = await open(beside, 'wx', mode)
+    try {
+      await handle.writeFile(text)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await chmod(beside, mode)
+    await rename(beside, file)
+  } catch (error) {
+    await rm(beside, { force: true })
+    throw error
+  }
+}

@@ -1,0 +1,216 @@
+import { resolve } from 'node:path'
+import { type CommandContext, UsageError } from '#cli/command'
+import { askLine } from '#cli/input'
+import { canonicalJson, cleanText } from '#core/json'
+import { didYouMean } from '#core/nearest-name'
+import { type Decision, readDecisions } from '#server/import/client-decisions'
+import { readServerList, readSettingsFile, type WrittenServer } from '#server/import/client-files'
+import { describeServer, type ServerPlan } from '#server/import/client-servers'
+import { CLIENT_NAMES, clientFiles, clientPlace, MCP_CLIENTS, mcpClient } from '#server/import/clients'
+
+/**
+ * What `collet import --from` found in files, and which of it a person wants started. Until `chooseServers` returns, nothing was
+ * started, no request was sent and no placeholder was filled in.
+ */
+
+/** `--from` without a value. */
+export const ALL_CLIENTS = 'all'
+/** What `--from` takes. */
+export const FROM_NAMES = [...CLIENT_NAMES, ALL_CLIENTS].join(', ')
+
+interface ListedServer extends WrittenServer {
+  /** `named`: in the file that the user named. */
+  readonly scope: 'user' | 'project' | 'named'
+  /** The client whose file it is; absent for a file that the user named. */
+  readonly client?: string
+  readonly decision: Decision | undefined
+}
+
+interface Lists {
+  readonly servers: readonly ListedServer[]
+  /** Descriptions of the values that a client would ask its user for, by id. */
+  readonly asked: ReadonlyMap<string, string>
+}
+
+/** Whether a file lists MCP servers. */
+export function isServerList(file: string, folder: string): boolean {
+  const text = readSettingsFile(file)
+  return text !== undefined && readServerList(text, file, folder) !== undefined
+}
+
+/** The servers in the files of one client, of all clients, or in one file. */
+export function readLists(from: string, { workingFolder, environment, output }: CommandContext): Lists {
+  const place = clientPlace(workingFolder, environment.variables())
+  const names = from === ALL_CLIENTS ? CLIENT_NAMES : mcpClient(from) === undefined ? [] : [from]
+  const files = names.flatMap((client) =>
+    clientFiles(mcpClient(client) ?? MCP_CLIENTS.claude, place).map((file) => ({ ...file, client })),
+  )
+  const named = { path: resolve(workingFolder, from), scope: 'named' as const }
+  const servers: ListedServer[] = []
+  const asked = new Map<string, string>()
+  const problems: string[] = []
+  const read = new Set<string>()
+  for (const { path, ...of } of names.length === 0 ? [named] : files) {
+    const text = read.has(path) ? undefined : readSettingsFile(path)
+    const list = text === undefined ? undefined : readServerList(text, path, workingFolder)
+    if (list === undefined) {
+      if (!read.has(path))
+        problems.push(`${path} ${text === undefined ? 'is not there' : 'lists no MCP servers'}`)
+      continue
+    }
+    read.add(path)
+    const decide = 'client' in of ? readDecisions(of.client, place) : () => undefined
+    const title = 'client' in of ? `${mcpClient(of.client)?.title}: ` : ''
+    output.note(
+      `${title}${path} lists ${list.servers.map(({ name }) => cleanText(name)).join(', ') || 'no servers'}.`,
+    )
+    for (const server of list.servers)
+      servers.push({
+        ...server,
+        ...of,
+        decision: of.scope === 'named' ? undefined : decide(server.name, of.scope),
+      })
+    for (const { id, description } of list.asked) asked.set(id, description)
+  }
+  if (read.size > 0) return { servers, asked }
+  const meant = names.length === 0 ? didYouMean(from, CLIENT_NAMES) : ''
+  const where = from === ALL_CLIENTS ? 'no client has a list of MCP servers here' : problems.join('; ')
+  throw new UsageError(`There is nothing to import: ${where}.${meant} --from takes ${FROM_NAMES}, or a file.`)
+}
+
+/** A server that can be imported, and what that would start. */
+export interface Candidate {
+  readonly server: ListedServer
+  readonly plan: ServerPlan
+}
+
+interface LeftOut {
+  readonly name: string
+  readonly why: string
+}
+
+interface Sifted {
+  readonly candidates: readonly Candidate[]
+  readonly skipped: readonly LeftOut[]
+  readonly failed: readonly LeftOut[]
+}
+
+interface Wishes {
+  /** `--project`: files of the project count too. */
+  readonly withProject: boolean
+  /** `--server`: only these. */
+  readonly only: readonly string[]
+  isOwnAddress(url: string): boolean
+}
+
+/** Which servers can be imported, and why the others are left out. */
+export function siftServers(
+  servers: readonly ListedServer[],
+  { withProject, only, isOwnAddress }: Wishes,
+): Sifted {
+  const names = new Set(servers.map(({ name }) => name))
+  const unknown = only.find((name) => !names.has(name))
+  if (unknown !== undefined)
+    throw new UsageError(
+      `There is no server "${unknown}" in these files.${didYouMean(unknown, [...names])} They list: ${[...names].join(', ')}.`,
+    )
+  const candidates: Candidate[] = []
+  const skipped: LeftOut[] = []
+  const failed: LeftOut[] = []
+  for (const server of servers.filter(({ name }) => only.length === 0 || only.includes(name))) {
+    const { name, scope, decision, client = '' } = server
+    const title = mcpClient(client)?.title ?? client
+    const plan = describeServer(server, isOwnAddress)
+    if ('kind' in plan) (plan.kind === 'skipped' ? skipped : failed).push({ name, why: plan.why })
+    else if (decision === 'rejected') skipped.push({ name, why: `it was rejected in ${title}` })
+    else if (scope === 'project' && !withProject)
+      skipped.push({ name, why: `${server.file} belongs to this project; --project includes it` })
+    else candidates.push({ server, plan })
+  }
+  return { candidates, skipped, failed }
+}
+
+interface Choosing {
+  /** `--yes`: everything that is listed. */
+  readonly isSure: boolean
+  /** Whether an empty answer means the listed servers; not for a file that merely looks like a list. */
+  readonly hasDefault: boolean
+}
+
+/** Shows what would be started, and asks which of it a person wants. */
+export async function chooseServers(
+  candidates: readonly Candidate[],
+  { isSure, hasDefault }: Choosing,
+  context: CommandContext,
+): Promise<readonly Candidate[]> {
+  if (candidates.length === 0) return []
+  showCandidates(candidates, context)
+  if (isSure) return candidates
+  const usual = hasDefault ? candidates.filter(({ server }) => server.decision !== 'undecided') : []
+  const answer = await askLine(context, question(candidates, usual))
+  if (answer === undefined)
+    throw new UsageError(
+      'Nothing was started. Run the command on a terminal to choose, or add --yes to start everything that is listed above.',
+    )
+  const chosen = answer === '' ? usual : chosenBy(answer, candidates)
+  if (chosen.length === 0) throw new UsageError('Nothing was started.')
+  return chosen
+}
+
+function question(candidates: readonly Candidate[], usual: readonly Candidate[]): string {
+  if (candidates.length === 1) return usual.length === 1 ? 'Start it? [Y/n]' : 'Start it? [y/N]'
+  const numbers = usual.map((each) => candidates.indexOf(each) + 1).join(', ')
+  const enter = usual.length === candidates.length ? 'Enter for all' : `Enter for ${numbers}`
+  return `Start which? ${usual.length === 0 ? '"all"' : enter}, numbers or names to choose, n for none:`
+}
+
+function chosenBy(answer: string, candidates: readonly Candidate[]): readonly Candidate[] {
+  if (/^(?:all|y|yes)$/i.test(answer)) return candidates
+  if (/^(?:n|no|none)$/i.test(answer)) return []
+  const words = answer.split(/[\s,]+/).filter((word) => word !== '')
+  const isMeant = (word: string, { server }: Candidate, index: number): boolean =>
+    server.name === word || String(index + 1) === word
+  const unknown = words.find((word) => !candidates.some((each, index) => isMeant(word, each, index)))
+  if (unknown !== undefined)
+    throw new UsageError(
+      `Nothing was started: "${cleanText(unknown)}" is neither a number nor a name in the list.`,
+    )
+  return candidates.filter((each, index) => words.some((word) => isMeant(word, each, index)))
+}
+
+function showCandidates(candidates: readonly Candidate[], { output }: CommandContext): void {
+  output.note('Importing starts these programs and asks these addresses for their tools:')
+  for (const [index, { server, plan }] of candidates.entries()) {
+    output.note(`  ${index + 1}. ${cleanText(server.name)}: ${cleanText(plan.target)}`)
+    for (const line of detailsOf(server, plan)) output.note(`       ${cleanText(line)}`)
+  }
+  const byName = Map.groupBy(candidates, ({ server }) => server.name)
+  for (const [name, same] of byName) {
+    const entries = new Set(same.map(({ server }) => canonicalJson(server.entry)))
+    if (entries.size > 1)
+      output.warn(
+        `"${cleanText(name)}" names ${entries.size} different servers, in ${same.map(({ server }) => cleanText(server.file)).join(' and ')}. Choose by number.`,
+      )
+  }
+}
+
+function detailsOf(
+  { scope, file, decision, client = '' }: ListedServer,
+  { variables, inputs, sets, envFile, cwd, isProgram }: ServerPlan,
+): readonly string[] {
+  const title = mcpClient(client)?.title ?? client
+  const decided =
+    decision === 'approved'
+      ? `, approved in ${title}`
+      : decision === 'undecided'
+        ? `, not approved in ${title}`
+        : ''
+  return [
+    scope === 'project' ? `in ${file}, a file of this project${decided}` : `in ${file}`,
+    ...(variables.length === 0 ? [] : [`gets from your shell: ${variables.join(', ')}`]),
+    ...(inputs.length === 0 ? [] : [`asks you for: ${inputs.join(', ')}`]),
+    ...(sets.length === 0 ? [] : [`${isProgram ? 'sets variables' : 'sends headers'}: ${sets.join(', ')}`]),
+    ...(envFile === undefined ? [] : [`reads variables from ${envFile}`]),
+    ...(cwd === undefined ? [] : [`runs in ${cwd}`]),
+  ]
+}

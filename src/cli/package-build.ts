@@ -1,0 +1,58 @@
+import { spawn } from 'node:child_process'
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What the build is made of. */
+const SOURCES = ['src', 'scripts/build.mjs', 'tsconfig.build.json', 'package.json']
+
+/** Whether this folder has the sources of the package, not only its build. */
+export function isCheckout(root: string): boolean {
+  return existsSync(join(root, 'src', 'index.ts'))
+}
+
+/** How to build the package of a checkout; `undefined` where its build is newer than its sources. */
+export function findPackageBuild(root: string): (() => Promise<void>) | undefined {
+  // The build writes this file last.
+  const builtMs = statSync(join(root, 'dist/config.schema.json'), { throwIfNoEntry: false })?.mtimeMs ?? 0
+  const hasTypes = existsSync(join(root, 'dist/index.d.ts'))
+  const isCurrent = hasTypes && SOURCES.every((path) => isOlder(join(root, path), builtMs))
+  return isCurrent ? undefined : () => build(root)
+}
+
+function isOlder(path: string, ms: number): boolean {
+  const stats = statSync(path, { throwIfNoEntry: false })
+  if (stats === undefined) return true
+  if (!stats.isDirectory()) return stats.mtimeMs < ms
+  return readdirSync(path).every((name) => isOlder(join(path, name), ms))
+}
+
+/** Replaces `dist` at the end only, and keeps a console that is there: a server of this checkout may be serving it now. */
+async function build(root: string): Promise<void> {
+  const [target, made] = [join(root, 'dist'), join(root, `dist/.build-${process.pid}`)]
+  try {
+    const isConsoleThere = existsSync(join(target, 'console'))
+    await runBuild(root, [made, ...(isConsoleThere ? ['--no-console'] : [])])
+    for (const name of readdirSync(target)) {
+      if (name !== 'console' && !name.startsWith('.build-')) rmSync(join(target, name), { recursive: true })
+    }
+    for (const name of readdirSync(made)) renameSync(join(made, name), join(target, name))
+  } finally {
+    rmSync(made, { recursive: true, force: true })
+  }
+}
+
+async function runBuild(root: string, args: readonly string[]): Promise<void> {
+  const child = spawn(process.execPath, ['scripts/build.mjs', ...args], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let printed = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      printed += text
+    })
+  const { promise, resolve, reject } = Promise.withResolvers<number | null>()
+  child.on('error', reject)
+  child.on('close', resolve)
+  if ((await promise) !== 0) throw new Error(printed.trim())
+}

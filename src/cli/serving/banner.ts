@@ -1,0 +1,131 @@
+import type { CommandContext } from '#cli/command'
+import type { WorkerReady } from '#cli/io'
+import { counted } from '#cli/output'
+import type { Settings } from '#config/settings'
+import { isOwnMachine } from '#server/safety'
+import { describeStore, shownStoreUrl } from '#store/stores'
+import { exampleCurl } from './example-call.ts'
+
+/** What `collet serve` and `collet dev` print when the server listens: first the address to open, then what is served and where. */
+
+interface BannerOptions {
+  /** Makes a call to try. Default: one over OTC. */
+  readonly example?: typeof exampleCurl | undefined
+  /** How many processes share the port, where there are several. */
+  readonly workers?: number | undefined
+}
+
+const MAX_TOOLSETS = 4
+const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
+
+export function announce(
+  ready: WorkerReady,
+  settings: Settings,
+  context: Pick<CommandContext, 'output' | 'json' | 'command'>,
+  { example = exampleCurl, workers }: BannerOptions = {},
+): void {
+  const { output, json } = context
+  const { url, startTokenFile, consoleUrl, tools, versions, sources, warnings } = ready
+  // A certificate is for a name, and 127.0.0.1 is rarely one of them.
+  const callUrl = settings.server.tls === undefined ? url : publicUrl(ready, settings)
+  const curl = example(callUrl, { ...settings, isKeyed: ready.isKeyed })
+  if (json) {
+    const store = shownStoreUrl(settings.store)
+    output.json({ url, console: consoleUrl, store, tools, versions, sources, startTokenFile, curl, workers })
+  } else {
+    output.data(openLine(ready, settings, context))
+    output.data(
+      `${output.style('bold', 'Collet')} serves ${countText(ready)} on ${output.style('cyan', url)}`,
+    )
+    output.data('')
+    for (const [label, text] of facts(ready, settings, context, { curl, workers }))
+      output.data(`  ${label.padEnd(LABEL_WIDTH)}${text}`)
+    output.data('')
+  }
+  for (const warning of warnings) output.warn(warning)
+}
+
+const LABEL_WIDTH = 13
+
+/**
+ * A log is kept and read by others, so a server with keys prints a link that signs in on a terminal only. A server without
+ * keys is for the person at this machine: its link, which works once, is printed wherever its output goes.
+ */
+function openLine(
+  { consoleUrl, signInUrl, ...ready }: WorkerReady,
+  settings: Settings,
+  { output, command }: Pick<CommandContext, 'output' | 'command'>,
+): string {
+  const [address, note] =
+    consoleUrl === undefined || signInUrl === undefined
+      ? [consoleUrl ?? publicUrl(ready, settings), '']
+      : output.isTerminal || (!ready.isKeyed && isOwnMachine(settings.server))
+        ? [signInUrl, ' (signs you in once)']
+        : [consoleUrl, ` (to sign in: ${command} sign-in)`]
+  return `${output.style('bold', 'Open')} ${output.style('cyan', address)}${note}`
+}
+
+/** As `collet tools` and the console count: a tool with two versions is one tool. */
+function countText({ tools, versions, sources, closed = 0 }: WorkerReady): string {
+  const parts = [
+    ...(versions === tools ? [] : [counted(versions, 'version')]),
+    ...(sources === 0 ? [] : [counted(sources, 'source')]),
+  ]
+  const hidden = closed === 0 ? '' : `, ${closed} of them for callers with scopes that no key has`
+  return `${counted(tools, 'tool')}${parts.length === 0 ? '' : ` (${parts.join(', ')})`}${hidden}`
+}
+
+function facts(
+  ready: WorkerReady,
+  settings: Settings,
+  { output, command }: Pick<CommandContext, 'output' | 'command'>,
+  { curl, workers }: { readonly curl: string | undefined; readonly workers: number | undefined },
+): readonly (readonly [label: string, text: string])[] {
+  const { consoleUrl, signInUrl, starting, tools, startTokenFile } = ready
+  const { server, mcp, toolsets, console: pages } = settings
+  const shownToolsets = [...(toolsets?.keys() ?? [])].slice(0, MAX_TOOLSETS)
+  const rows: readonly (readonly [label: string, text: string, isShown: boolean])[] = [
+    ['Starting', startingText(starting), starting.length > 0],
+    [
+      'Next',
+      `${command} import --from claude adds the MCP servers of a client; ${command} init makes a project with a tool`,
+      tools === 0 && starting.length === 0,
+    ],
+    ['Listens on', `all addresses of this machine (${server.host})`, ALL_ADDRESSES.has(server.host)],
+    ['Workers', `${workers} processes share the port`, workers !== undefined],
+    ['MCP', `${publicUrl(ready, settings)}/mcp (for your client: ${command} connect CLIENT)`, mcp.enabled],
+    [
+      'Toolsets',
+      `${shownToolsets.map((name) => `/mcp/${name}`).join(', ')} (see: ${command} toolsets)`,
+      mcp.enabled && shownToolsets.length > 0,
+    ],
+    ['Try it', curl ?? '', curl !== undefined],
+    ['Data', describeStore(settings.store), true],
+    [
+      'Start token',
+      `${startTokenFile} (lets an operator settle calls, decide approvals and manage keys)`,
+      true,
+    ],
+    [
+      'Console',
+      'not built: run npm ci, then npm run build:console',
+      consoleUrl === undefined && pages.enabled,
+    ],
+    [
+      'Approvals',
+      `${signInUrl} (signs you in once)`,
+      consoleUrl === undefined && signInUrl !== undefined && output.isTerminal,
+    ],
+  ]
+  return rows.flatMap(([label, text, isShown]) => (isShown ? [[label, text] as const] : []))
+}
+
+function startingText(keys: readonly string[]): string {
+  return keys.length === 1
+    ? `${keys[0]} is still starting; its tools are not counted yet`
+    : `${keys.join(', ')} are still starting; their tools are not counted yet`
+}
+
+function publicUrl({ url }: Pick<WorkerReady, 'url'>, { server }: Settings): string {
+  return server.publicUrl ?? url
+}
