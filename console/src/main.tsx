@@ -14,9 +14,11 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { queries } from './api/queries.ts'
 import { forgetLeftPages } from './api/session.ts'
+import { takeTokenFromAddress } from './api/session-token.ts'
 import { router } from './app/router.tsx'
 import { listenToKeys } from './keyboard.ts'
 
+takeTokenFromAddress()
 listenToKeys()
 forgetLeftPages()
 const place = document.getElementById('console')

@@ -1,5 +1,6 @@
 import { createStore } from '../store.ts'
 import { connection } from './connection.ts'
+import { addressOf, sessionToken } from './session-token.ts'
 
 /**
  * One request to the server that sent the page. `path` is from the server's root: `/admin/calls`. Throws an `ApiError` with the
@@ -25,10 +26,12 @@ export interface RequestOptions {
 
 /** The same, with the answer as it is: for streams, and for what shows status and headers. */
 export async function send(path: string, options: RequestOptions = {}): Promise<Response> {
+  const token = sessionToken.get()
   const response = await reach(path, options)
   if (response.ok) return response
   if (response.status === 401 && options.mayBeSignedOut !== true) {
-    sessionGone.set(true)
+    // A late answer to a request of the session before says nothing about the one that has begun since.
+    if (sessionToken.get() === token) sessionGone.set(true)
     // To a program the server says which header to send; a person has no use for that.
     throw new ApiError(401, 'Your session has ended. Sign in to go on.')
   }
@@ -38,12 +41,13 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
 /** The same, where an answer of any status is an answer: Try it shows them all. */
 export async function reach(path: string, options: RequestOptions = {}): Promise<Response> {
   const { method = 'GET', body, headers, signal } = options
+  const token = sessionToken.get()
   try {
     const response = await fetch(addressOf(path), {
       method,
       headers: {
         accept: 'application/json',
-        ...(csrf === null ? {} : { 'collet-csrf': csrf }),
+        ...(token === null ? {} : { 'collet-csrf': token }),
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...headers,
       },
@@ -74,18 +78,6 @@ export class ApiError extends Error {
 
 /** True from an answer 401 until somebody signs in again. The page stays as it is below the dialog. */
 export const sessionGone = createStore(false)
-
-/** The token that makes the session's cookie count. It lives as long as the page does. */
-export function rememberCsrf(token: string | null): void {
-  csrf = token
-}
-
-let csrf: string | null = null
-
-/** An address of the server, which may be below a path: the page's base is `…/console/`. */
-export function addressOf(path: string): string {
-  return new URL(path.replace(/^\//, ''), new URL('..', document.baseURI)).href
-}
 
 async function toApiError(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => '')

@@ -29,10 +29,12 @@ export interface Door {
 export interface ClientConfig {
   readonly name: string
   readonly title: string
-  readonly kind: 'json' | 'terminal' | 'code'
+  readonly kind: 'json' | 'toml' | 'yaml' | 'terminal' | 'code'
   readonly place: string
   readonly text: string
   readonly command: string | null
+  /** Opens the client, which asks whether to add the server. */
+  readonly link: string | null
   readonly after: string
 }
 

@@ -22,7 +22,13 @@ async function loadedPage() {
 
 function sessionOf({ id, tenant }: Pick<Principal, 'id' | 'tenant'>): Session {
   return {
-    server: { version: '1', url: 'http://localhost', isOpen: true, signIn: { link: false, oidc: null } },
+    server: {
+      version: '1',
+      url: 'http://localhost',
+      command: './collet',
+      isOpen: true,
+      signIn: { link: null, oidc: null },
+    },
     principal: { id, tenant, name: null, scopes: [], isOperator: false },
     csrf: `token of ${id}`,
     expiresAt: null,
@@ -33,7 +39,10 @@ const ANN = { id: 'key:ann', tenant: 'default' }
 const BOB = { id: 'key:bob', tenant: 'default' }
 
 describe('who signs in over a page', () => {
-  beforeEach(() => void vi.stubGlobal('location', { reload }))
+  beforeEach(() => {
+    vi.stubGlobal('location', { reload })
+    vi.stubGlobal('document', { baseURI: 'http://localhost/console/' })
+  })
   afterEach(() => void vi.unstubAllGlobals())
 
   it('goes on with it after only having looked, and after the end of a session of their own', async () => {

@@ -1,19 +1,22 @@
 import { type QueryClient, queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import { coversScope } from '../../../src/core/principal.ts'
-import { rememberCsrf, request, sessionGone } from './client.ts'
+import { request, sessionGone } from './client.ts'
 import { forgetAllKept } from './kept.ts'
+import { sessionToken } from './session-token.ts'
 
 /** Who looks at the page, and at which server. `GET /console/session` answers everybody. */
 export interface Session {
   readonly server: {
     readonly version: string
     readonly url: string
+    /** What people type to run Collet where the server was started, like `./collet`. */
+    readonly command: string
     /** Callers need no credential here: everybody may look at the catalog and try tools. */
     readonly isOpen: boolean
     readonly signIn: {
-      /** A one-time link is printed where the server was started. */
-      readonly link: boolean
+      /** The command that prints a one-time link; absent where the server takes no such links. */
+      readonly link: string | null
       /** The name of the provider that people sign in with. */
       readonly oidc: string | null
     }
@@ -46,7 +49,6 @@ export const sessionQuery = queryOptions({
   queryFn: async ({ signal }) => {
     const session = await request<Session>('/console/session', { signal })
     if (!isForTheSame(session)) return startAnew()
-    rememberCsrf(session.csrf)
     return session
   },
   staleTime: Number.POSITIVE_INFINITY,
@@ -104,6 +106,7 @@ export function useSignIn(): { signIn(key: string): Promise<void>; signOut(): Pr
       await request('/console/session', { method: 'DELETE', mayBeSignedOut: true })
       // Nothing that one person has seen stays in the page or in the browser for the next.
       forgetAllKept()
+      sessionToken.forget()
       location.assign(document.baseURI)
     },
   }
@@ -126,9 +129,14 @@ export function useSignInElsewhere(isAwaited: boolean): void {
 
 /** For the one whose session had ended, everything on screen is asked for again; for anybody else the page begins anew. */
 export async function enter(client: QueryClient, session: Session): Promise<void> {
+  sessionToken.keep(session.csrf)
   if (!isForTheSame(session)) return startAnew()
-  rememberCsrf(session.csrf)
   client.setQueryData(sessionQuery.queryKey, session)
   sessionGone.set(false)
   void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] })
+}
+
+/** Whom an operator most likely stores a credential for: without keys the person at this machine, else a key to be named. */
+export function callerToName(session: Session | null | undefined): string {
+  return session?.server.isOpen === true ? 'anonymous' : 'key:'
 }

@@ -2,11 +2,14 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useState } from 'react'
 import { connection } from '../api/connection.ts'
 import { journalQuery } from '../api/journal.ts'
+import { useSession } from '../api/session.ts'
 import { useKey } from '../keyboard.ts'
 import { CopyButton, IconButton } from '../parts/button.tsx'
+import { CodeLine } from '../parts/code.tsx'
 import { copyText } from '../parts/copy-text.ts'
 import { formatClock } from '../parts/format.ts'
 import { Icon } from '../parts/icon.tsx'
+import { visibleText } from '../parts/visible-text.ts'
 import { createStore, useStore } from '../store.ts'
 
 /** The command that does in a terminal what the page shows; it follows filters and forms. */
@@ -19,16 +22,30 @@ export function useEcho(command: string): void {
 
 const echo = createStore('')
 
+/** Commands in the console begin with `collet`. People see and copy them with what they type instead, like `./collet`. */
+export function useTyped(command: string): string {
+  const typed = useSession()?.server.command ?? 'collet'
+  return command.replace(/^collet(?= )/, () => typed)
+}
+
+export function Command({ text }: { readonly text: string }): ReactNode {
+  return <code>{visibleText(useTyped(text))}</code>
+}
+
+export function CommandLine({ text }: { readonly text: string }): ReactNode {
+  return <CodeLine text={useTyped(text)} label="command" />
+}
+
 /** The line under each page: the same in a terminal, and whether what is shown is true now. */
 export function EchoLine(): ReactNode {
-  const command = useStore(echo)
+  const command = useTyped(useStore(echo))
   useKey('y', () => void copyText(command), command !== '')
   return (
     <footer className="echo">
       {command !== '' && (
         <>
           <span className="vh">The same in a terminal:</span>
-          <code className="clip">{command}</code>
+          <code className="clip">{visibleText(command)}</code>
           {command.length > LONGEST_LINE && <Whole key={command} command={command} />}
           <CopyButton text={command} label="Copy command" />
         </>
@@ -58,7 +75,7 @@ function Whole({ command }: { readonly command: string }): ReactNode {
       {isShown && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard.
         <pre tabIndex={0} role="region" aria-label="The whole command">
-          {command}
+          {visibleText(command)}
         </pre>
       )}
     </>

@@ -3,6 +3,7 @@ import { connection } from '../api/connection.ts'
 import { Button } from '../parts/button.tsx'
 import { formatClock } from '../parts/format.ts'
 import { Banner } from '../parts/meaning.tsx'
+import { visibleText } from '../parts/visible-text.ts'
 import { useStore } from '../store.ts'
 import { EchoLine } from './echo.tsx'
 import { YouMenu } from './you-menu.tsx'
@@ -11,10 +12,10 @@ import { YouMenu } from './you-menu.tsx'
 export function Page({ title, before, heading, sub, actions, children }: PageProps): ReactNode {
   return (
     <div className="page">
-      <title>{`${title} · Collet`}</title>
+      <title>{`${visibleText(title)} · Collet`}</title>
       <header className="bar">
         {before}
-        <Heading>{heading ?? title}</Heading>
+        <Heading>{heading ?? visibleText(title)}</Heading>
         {sub !== undefined && <span className="sub num">{sub}</span>}
         <span className="grow" />
         {actions}

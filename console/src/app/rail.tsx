@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { type Budget, isUsedUp } from '../api/budgets.ts'
 import { request } from '../api/client.ts'
 import { untilRefused } from '../api/queries.ts'
 import { holdsScope, holdsServerScope, type Session, useSession } from '../api/session.ts'
@@ -31,7 +32,7 @@ export function Rail(): ReactNode {
       <ul className="places">
         {PLACES.map(({ to, name, icon }) => (
           <li key={to}>
-            <Link to={to} activeProps={{ 'aria-current': 'page' }}>
+            <Link to={to} title={name} activeProps={{ 'aria-current': 'page' }}>
               <Icon name={icon} />
               <span className="name">{name}</span>
               <Due {...due[to]} />
@@ -95,9 +96,20 @@ function useDue(session: Session | undefined): DueCounts {
     // One that was rejected waits upstream, and for nobody here.
     counts: ({ waiting }) => waiting?.rejected_by === null,
   })
+  const sources = useCount({
+    ...{ name: 'sources', path: '/admin/sources' },
+    isOn: holdsServerScope(principal, 'admin:sources'),
+    counts: ({ state }) => state === 'down' || state === 'degraded',
+  })
+  const budgets = useCount({
+    ...{ name: 'budgets', path: '/admin/budgets' },
+    isOn: holdsScope(principal, 'admin:calls'),
+    counts: ({ units = [] }) => isUsedUp({ units }),
+  })
   return {
+    '/calls': { ...budgets, what: 'budgets used up' },
     '/approvals': { ...approvals, what: 'waiting' },
-    '/connections': { ...pins, what: 'need attention' },
+    '/connections': { count: (pins.count ?? 0) + (sources.count ?? 0), what: 'need attention' },
   }
 }
 
@@ -106,6 +118,10 @@ interface Row {
   readonly hindrance?: string | null
   /** Of a pin. */
   readonly waiting?: { readonly rejected_by: string | null } | null
+  /** Of a source. */
+  readonly state?: string
+  /** Of a budget. */
+  readonly units?: Budget['units']
 }
 
 interface Counting {

@@ -1,6 +1,7 @@
 import { type ReactNode, useEffect, useState } from 'react'
-import { ApiError, addressOf, sessionGone } from '../api/client.ts'
+import { ApiError, sessionGone } from '../api/client.ts'
 import { type Session, useSession, useSignIn, useSignInElsewhere } from '../api/session.ts'
+import { leaveForProvider } from '../api/session-token.ts'
 import { useAct } from '../parts/act.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeLine } from '../parts/code.tsx'
@@ -31,7 +32,7 @@ export function SignInDialog(): ReactNode {
   const isAsked = useStore(over) === 'sign-in'
   const isSignedOut = session?.principal === null
   const isForced = isSignedOut && !session.server.isOpen
-  // Who runs a server that wants keys calls no tools on it, unless with a key.
+  // The operator of a server with keys may go on as a caller with a key.
   const mayChange = session?.principal?.isOperator === true && !session.server.isOpen
   const isOpen = isForced || isGone || (isAsked && (isSignedOut || mayChange))
   useSignInElsewhere(isOpen)
@@ -80,14 +81,14 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
   return (
     <>
       {oidc !== null && (
-        <a className="btn primary" href={signInAddress()}>
+        <Button kind="primary" onClick={leaveForProvider}>
           Sign in with {oidc}
-        </a>
+        </Button>
       )}
       <DialogForm onSubmit={() => (key.trim() === '' ? refuse('Paste a key first.') : run())}>
         <TextField
           label="API key"
-          note={link ? 'or the start token' : undefined}
+          note={link === null ? undefined : 'or the start token'}
           error={failure}
           isMono
           type="password"
@@ -100,20 +101,15 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
           </Button>
         </p>
       </DialogForm>
-      {link && (
+      {link !== null && (
         <div className="stack-3">
           <p className="soft">
             Did you start this server? It printed a link that signs you in as its operator. This command
             prints a new one:
           </p>
-          <CodeLine text="npx collet sign-in" label="command" />
+          <CodeLine text={link} label="command" />
         </div>
       )}
     </>
   )
-}
-
-/** The provider leads back to the page that is open now. */
-function signInAddress(): string {
-  return addressOf(`/console/sign-in?to=${encodeURIComponent(location.pathname + location.search)}`)
 }

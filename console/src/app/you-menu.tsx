@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react'
-import { useSession, useSignIn } from '../api/session.ts'
+import { type Principal, useSession, useSignIn } from '../api/session.ts'
 import { Icon } from '../parts/icon.tsx'
 import { Menu, type MenuChoice } from '../parts/menu.tsx'
 import { over } from './places.ts'
@@ -42,7 +42,9 @@ export function YouMenu({ isSmall = false }: { readonly isSmall?: boolean }): Re
       label={
         <>
           <b className="clip">{name}</b>
-          <span className="clip">{principal === null ? allowedTo(session.server) : roleOf(principal)}</span>
+          <span className="clip">
+            {principal === null ? allowedTo(session.server) : roleOf(principal, name)}
+          </span>
         </>
       }
     />
@@ -50,9 +52,11 @@ export function YouMenu({ isSmall = false }: { readonly isSmall?: boolean }): Re
 }
 
 function allowedTo({ isOpen }: { readonly isOpen: boolean }): string {
-  return isOpen ? 'looking and trying' : 'sign in to look'
+  return isOpen ? 'You can look and try' : 'Sign in to look'
 }
 
-function roleOf({ isOperator, tenant }: { readonly isOperator: boolean; readonly tenant: string }): string {
-  return `${isOperator ? 'operator' : 'caller'} · tenant ${tenant}`
+/** The operator's role is also the name above it. */
+function roleOf({ isOperator, tenant }: Principal, name: string): string {
+  const role = isOperator ? 'operator' : 'caller'
+  return role === name ? `tenant ${tenant}` : `${role} · tenant ${tenant}`
 }

@@ -40,7 +40,7 @@ interface ClientChoiceProps {
 
 /** What to paste into the client, where, and what to do then. */
 export function ClientText({ client }: { readonly client: ClientConfig }): ReactNode {
-  const { title, kind, place, text, command, after } = client
+  const { title, kind, place, text, command, link, after } = client
   return (
     <div className="stack-3">
       <Code
@@ -50,6 +50,11 @@ export function ClientText({ client }: { readonly client: ClientConfig }): React
         head={`In ${place}`}
         isJson={kind === 'json'}
       />
+      {link !== null && (
+        <p>
+          <a href={link}>Add to {title}</a>
+        </p>
+      )}
       <p className="meta dim">
         {command !== null && command !== text && (
           <>

@@ -1,33 +1,60 @@
 import { type ReactNode, useState } from 'react'
-import { CopyButton } from './button.tsx'
+import { Button, CopyButton } from './button.tsx'
 import { formatBytes } from './format.ts'
+import { Json, LongCode } from './long-code.tsx'
+import { visibleText } from './visible-text.ts'
 
-const MOST_CHARACTERS = 20_000
+const MAX_CHARACTERS = 20_000
 
-/** Text of a machine: a schema, an answer, a command. Long ones are cut, with a way to see them whole. */
+/** Text of a machine: a schema, an answer, a command. Long ones are cut, with a way to see or keep them whole. */
 export function Code({ text, label, head, isJson = false, className }: CodeProps): ReactNode {
   const [isWhole, setWhole] = useState(false)
-  const isCut = !isWhole && text.length > MOST_CHARACTERS
-  const shown = isCut ? text.slice(0, MOST_CHARACTERS) : text
+  const isLong = text.length > MAX_CHARACTERS
+  const shown = visibleText(isLong ? text.slice(0, MAX_CHARACTERS) : text)
   return (
     <div className={className === undefined ? 'code' : `code ${className}`}>
       <div className="code-head">
         <span className="grow clip">{head ?? label}</span>
+        {isLong && <DownloadButton text={text} label={label} isJson={isJson} />}
         <CopyButton text={text} label={`Copy ${label}`} />
       </div>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
-      <pre tabIndex={0} role="region" aria-label={label}>
-        {isJson ? <Json text={shown} /> : shown}
-      </pre>
-      {isCut && (
+      {isLong && isWhole ? (
+        <LongCode text={visibleText(text)} label={label} isJson={isJson} />
+      ) : (
+        <>
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
+          <pre tabIndex={0} role="region" aria-label={label}>
+            {isJson ? <Json text={shown} /> : shown}
+          </pre>
+        </>
+      )}
+      {isLong && !isWhole && (
         <p className="code-cut meta">
-          The first {formatBytes(MOST_CHARACTERS)} of {formatBytes(text.length)}.{' '}
+          The first {formatBytes(MAX_CHARACTERS)} of {formatBytes(text.length)}.{' '}
           <button type="button" className="plain link" onClick={() => setWhole(true)}>
             Show all
           </button>
         </p>
       )}
     </div>
+  )
+}
+
+/** Saves the text as a file of this browser. */
+function DownloadButton({ text, label, isJson }: Pick<CodeProps, 'text' | 'label' | 'isJson'>): ReactNode {
+  const download = (): void => {
+    const link = document.createElement('a')
+    link.href = URL.createObjectURL(
+      new Blob([text], { type: isJson === true ? 'application/json' : 'text/plain' }),
+    )
+    link.download = `${label.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}.${isJson === true ? 'json' : 'txt'}`
+    link.click()
+    URL.revokeObjectURL(link.href)
+  }
+  return (
+    <Button isSmall kind="quiet" onClick={download}>
+      Download
+    </Button>
   )
 }
 
@@ -50,37 +77,17 @@ export function toJson(value: unknown): string {
 export function CodeLine({ text, label }: { readonly text: string; readonly label: string }): ReactNode {
   return (
     <div className="code one">
-      <pre>{text}</pre>
+      <pre>{visibleText(text)}</pre>
       <CopyButton text={text} label={`Copy ${label}`} />
     </div>
   )
 }
 
-const TOKEN = /("(?:[^"\\]|\\.)*"?)(\s*:)?|[{}[\],:]/g
-
-/** JSON in two greys: names and signs step back, values are ink. No syntax colours. */
-function Json({ text }: { readonly text: string }): ReactNode {
-  const parts: ReactNode[] = []
-  let from = 0
-  for (const match of text.matchAll(TOKEN)) {
-    const [whole, string, colon] = match
-    if (string !== undefined && colon === undefined) continue
-    parts.push(text.slice(from, match.index))
-    from = match.index + whole.length
-    parts.push(
-      <span key={match.index} className={string === undefined ? 'j-p' : 'j-k'}>
-        {whole}
-      </span>,
-    )
-  }
-  parts.push(text.slice(from))
-  return parts
-}
-
 /** Lines that went and lines that came. The sign at the edge says which, the ground only underlines it. */
 export function Diff({ lines, label }: DiffProps): ReactNode {
   return (
-    <div className="diff" role="group" aria-label={label}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a long one scrolls, and must be reachable with the keyboard.
+    <div className="diff" tabIndex={0} role="group" aria-label={label}>
       {lines.map(({ kind, text }, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: lines have no names and keep their order.
         <div key={index} className={kind === 'same' ? undefined : kind}>

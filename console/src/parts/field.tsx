@@ -140,11 +140,14 @@ export function Choices<Value extends string>(props: ChoicesProps<Value>): React
             name={name}
             value={choice.value}
             checked={choice.value === value}
+            disabled={choice.off !== undefined}
             onChange={() => onChange(choice.value)}
           />
           <span>
             <b>{choice.label}</b>
-            {choice.explanation !== undefined && <small>{choice.explanation}</small>}
+            {(choice.off ?? choice.explanation) !== undefined && (
+              <small>{choice.off ?? choice.explanation}</small>
+            )}
           </span>
         </label>
       ))}
@@ -161,6 +164,8 @@ interface ChoicesProps<Value extends string> {
     readonly value: Value
     readonly label: ReactNode
     readonly explanation?: ReactNode
+    /** Why it cannot be chosen; shown instead of the explanation. */
+    readonly off?: string | undefined
   }[]
 }
 

@@ -3,6 +3,8 @@ import { countOf, formatBytes, formatClock, formatCount, formatDuration, shortHa
 
 describe('how the console writes things', () => {
   it.each([
+    [0, '<0.1 ms'],
+    [0.04, '<0.1 ms'],
     [0.41, '0.4 ms'],
     [340.4, '340 ms'],
     [1400, '1.4 s'],

@@ -17,6 +17,7 @@ export function countOf(count: number, one: string, many = `${one}s`): string {
 /** `0.4 ms`, `340 ms`, `1.4 s`, `4 m 16 s`, `3 h 5 m`, `2 d 4 h` */
 export function formatDuration(ms: number): string {
   // The limits are where rounding would write 10.0 ms, 1000 ms, 10.0 s or 60 s.
+  if (ms < 0.05) return '<0.1 ms'
   if (ms < 9.95) return `${ms.toFixed(1)} ms`
   if (ms < 999.5) return `${Math.round(ms)} ms`
   const seconds = ms / 1000

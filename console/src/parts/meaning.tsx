@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react'
 import { Icon, type IconName } from './icon.tsx'
+import { visibleText } from './visible-text.ts'
 
 /** What a tool may do. Bars fill up and warm; a word is always there. Only `exec` has a ground. */
 export function Tier({
@@ -99,8 +100,8 @@ export function ToolName({ name }: { readonly name: string }): ReactNode {
   const cut = Math.max(bare.lastIndexOf('.'), bare.lastIndexOf('/')) + 1
   return (
     <span className="tool-name">
-      <i>{bare.slice(0, cut)}</i>
-      {bare.slice(cut)}
+      <i>{visibleText(bare.slice(0, cut))}</i>
+      {visibleText(bare.slice(cut))}
     </span>
   )
 }

@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect, useState } from 'react'
-import { ApiError } from '../api/client.ts'
 import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
+import { visibleText } from './visible-text.ts'
 
 /** Nothing here. By a filter: name it and offer to clear it. By nature: say what will appear, and when. */
 export function Empty({ title, children, actions }: EmptyProps): ReactNode {
@@ -31,7 +31,7 @@ export function Loading({ what, rows = 6 }: { readonly what: string; readonly ro
   }, [])
   if (!isShown) return null
   return (
-    <div className="skeleton" role="status" aria-label={`Loading ${what}`}>
+    <div className="skeleton" role="status" aria-label={`Loading ${visibleText(what)}`}>
       {Array.from({ length: rows }, (_, row) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the bars are all the same.
         <span key={row}>
@@ -75,9 +75,9 @@ interface FailedProps {
   readonly children?: ReactNode
 }
 
+/** Servers repeat what they were asked for, which an address may have brought. */
 export function messageOf(error: unknown): string {
-  if (error instanceof ApiError || error instanceof Error) return error.message
-  return String(error)
+  return visibleText(error instanceof Error ? error.message : String(error))
 }
 
 /** Work that takes a while: what, how far, which steps, and a way to stop it. */

@@ -58,13 +58,16 @@ export function useListKeys({ length, keyOf = String, reveal }: ListKeysOptions)
   list.current = { length, keyOf }
   const stop = Math.min(current, Math.max(0, length - 1))
 
+  const focusRow = (index: number): void => {
+    const row = [...rows.current].find((drawn) => drawn.dataset.row === keyOf(index))
+    if (row === undefined) wanted.current = index
+    else row.focus()
+  }
   const go = (index: number): void => {
     const next = Math.max(0, Math.min(index, length - 1))
     setCurrent(next)
     reveal?.(next)
-    const row = [...rows.current].find((drawn) => drawn.dataset.row === keyOf(next))
-    if (row === undefined) wanted.current = next
-    else row.focus()
+    focusRow(next)
   }
   const isInside = (): boolean => [...rows.current].some((row) => row === document.activeElement)
   useKey('j', () => go(isInside() ? stop + 1 : stop))
@@ -89,6 +92,10 @@ export function useListKeys({ length, keyOf = String, reveal }: ListKeysOptions)
   return {
     current: stop,
     go,
+    enter(index) {
+      setCurrent(index)
+      focusRow(index)
+    },
     onKeyDown(event) {
       const target = MOVES[event.key]?.(stop, length)
       if (target === undefined || length === 0) return
@@ -121,6 +128,8 @@ interface ListKeys {
   readonly current: number
   /** Gives a row the focus. */
   go(index: number): void
+  /** Gives the focus to a row that is in view, or about to be drawn there. */
+  enter(index: number): void
   /** For the element around the rows. */
   onKeyDown(event: KeyboardEvent): void
   /** For the link or button that is the row. */

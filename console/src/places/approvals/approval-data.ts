@@ -42,8 +42,11 @@ export interface Approval {
 /** The same whole. */
 export interface WholeApproval extends Approval {
   readonly description: string | null
-  readonly input: unknown
+  /** Absent for those who only read approvals. */
+  readonly input?: unknown
   readonly needed: 'never' | 'conditional' | 'always' | null
+  /** Whether a link alone can decide it: not where a credential is needed and people cannot sign in for one. */
+  readonly link_may_decide: boolean
   readonly credentials: readonly { readonly kind: 'authorization' | 'secret'; readonly id: string }[]
   /** Of a stale one; empty when only the code of the tool is another. */
   readonly changes: readonly Difference[] | null

@@ -1,43 +1,68 @@
-import { type ReactNode, useState } from 'react'
-import { Code } from '../../parts/code.tsx'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { CopyButton } from '../../parts/button.tsx'
 import { countOf, formatBytes } from '../../parts/format.ts'
+import { Json } from '../../parts/long-code.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Segment } from '../../parts/tabs.tsx'
 import { visibleJson, visibleText } from '../../parts/visible-text.ts'
 import type { WholeApproval } from './approval-data.ts'
+import {
+  type Argument,
+  argumentsOf,
+  foldAt,
+  foldsOf,
+  MAX_SHOWN_ARGUMENTS,
+  MORE_ARGUMENTS,
+  WHOLE_INPUT,
+} from './argument-text.ts'
 
 const VIEWS = [
   { value: 'readable', label: 'Readable' },
   { value: 'json', label: 'JSON' },
 ] as const
 
-/** The input of the call, whole: what a person says yes to. Characters that hide or turn text are spelled out. */
-export function Arguments({ approval }: { readonly approval: WholeApproval }): ReactNode {
+interface ArgumentsProps {
+  readonly approval: WholeApproval
+  /** Called once everything was unfolded and the end of it was on screen. */
+  readonly onSeen: () => void
+}
+
+/** The input of the call, whole: what a person approves. It always wraps, and no part of it scrolls on its own. */
+export function Arguments({ approval, onSeen }: ArgumentsProps): ReactNode {
   const [view, setView] = useState<'readable' | 'json'>('readable')
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set())
   const { input, input_bytes: bytes, hidden_values: hidden, hides_something: hides } = approval
-  const members = membersOf(input, approval.summary)
+  const listed = view === 'json' ? undefined : argumentsOf(input, approval.summary)
+  const json = listed === undefined ? visibleJson(input) : ''
+  const folds = listed === undefined ? (foldAt(json) === undefined ? [] : [WHOLE_INPUT]) : foldsOf(listed)
+  const closed = folds.filter((name) => !opened.has(name))
+  const end = useSeenEnd(closed.length === 0, onSeen)
+  const open = (...names: readonly string[]): void => setOpened(new Set([...opened, ...names]))
   return (
     <section aria-labelledby="args-h">
       <div className="sec-head">
-        <h3 id="args-h" className="grow">
-          Exactly this will be handed to the tool
-        </h3>
+        <h3 id="args-h">Arguments</h3>
+        <span className="meta dim num grow">{formatBytes(bytes)}</span>
+        {closed.length > 1 && (
+          <button type="button" className="plain link meta" onClick={() => open(...closed)}>
+            Show everything
+          </button>
+        )}
         <Segment label="View of the arguments" value={view} options={VIEWS} onChange={setView} />
       </div>
-      {view === 'json' || members === undefined ? (
-        <Code text={visibleJson(input)} label={`Input, ${formatBytes(bytes)}`} isJson className="args-json" />
-      ) : members.length === 0 ? (
-        <p className="args soft none">No arguments.</p>
+      {listed === undefined ? (
+        <div className="args whole">
+          <div>
+            <Foldable text={json} isJson isOpen={opened.has(WHOLE_INPUT)} onOpen={() => open(WHOLE_INPUT)} />
+          </div>
+          <CopyButton text={json} label="Copy arguments" />
+        </div>
+      ) : listed.length === 0 ? (
+        <p className="args soft none">None</p>
       ) : (
-        <dl className="args">
-          {members.map(([name, value]) => (
-            <div key={name}>
-              <dt>{visibleText(name)}</dt>
-              <Value name={name} value={value} />
-            </div>
-          ))}
-        </dl>
+        <ArgumentList listed={listed} opened={opened} onOpen={open} />
       )}
+      <div ref={end} />
       {hidden > 0 && (
         <Note tone="parked">
           {countOf(hidden, 'value')} {hidden === 1 ? 'is' : 'are'} hidden from you: the caller sent the same
@@ -53,52 +78,116 @@ export function Arguments({ approval }: { readonly approval: WholeApproval }): R
   )
 }
 
-/** In the order of the summary, which has first what the tool declares: a caller must not push that out of sight with members that mean nothing. */
-function membersOf(input: unknown, summary: unknown): readonly (readonly [string, unknown])[] | undefined {
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) return undefined
-  const order = typeof summary === 'object' && summary !== null ? Object.keys(summary) : []
-  const placeOf = (name: string): number => (order.includes(name) ? order.indexOf(name) : order.length)
-  return Object.entries(input).toSorted(([left], [right]) => placeOf(left) - placeOf(right))
+/** Watches the element after the arguments. It counts as seen only while nothing before it is folded. */
+function useSeenEnd(isUnfolded: boolean, onSeen: () => void) {
+  const end = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    if (!isUnfolded || end.current === null) return undefined
+    const observer = new IntersectionObserver((entries) => {
+      if (entries.some(({ isIntersecting }) => isIntersecting)) onSeen()
+    })
+    observer.observe(end.current)
+    return () => observer.disconnect()
+  }, [isUnfolded, onSeen])
+  return end
 }
 
-const LONGEST_INLINE = 600
-/** From here on a text is for reading, not a word of a machine. */
-const PROSE = 60
+interface ArgumentListProps {
+  readonly listed: readonly Argument[]
+  readonly opened: ReadonlySet<string>
+  readonly onOpen: (name: string) => void
+}
 
-function Value({ name, value }: { readonly name: string; readonly value: unknown }): ReactNode {
-  if (Array.isArray(value) && value.length > 0 && value.every(isScalar))
-    return (
-      <dd className="argv">
-        {value.map((part, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: the words of a command have no names and keep their order.
-          <code key={index}>{wordOf(part)}</code>
-        ))}
-      </dd>
-    )
-  const text = typeof value === 'string' ? wordOf(value) : visibleJson(value)
-  const isLarge = text.length > LONGEST_INLINE || (!isScalar(value) && text.includes('\n'))
-  if (isLarge)
-    return (
-      <dd>
-        <Code text={text} label={visibleText(name)} isJson={typeof value !== 'string'} />
-      </dd>
-    )
-  if (typeof value === 'string' && (text.length > PROSE || text.includes('\n')))
-    return <dd className="prose">{text}</dd>
+function ArgumentList({ listed, opened, onOpen }: ArgumentListProps): ReactNode {
+  const shown = opened.has(MORE_ARGUMENTS) ? listed : listed.slice(0, MAX_SHOWN_ARGUMENTS)
+  const rest = listed.length - shown.length
   return (
-    <dd>
-      <code>{text}</code>
-    </dd>
+    <>
+      <dl className="args">
+        {shown.map((argument) => (
+          <div key={argument.name}>
+            <dt>{visibleText(argument.name)}</dt>
+            <dd>
+              <Value
+                argument={argument}
+                isOpen={opened.has(argument.name)}
+                onOpen={() => onOpen(argument.name)}
+              />
+            </dd>
+          </div>
+        ))}
+      </dl>
+      {rest > 0 && (
+        <ShowButton onClick={() => onOpen(MORE_ARGUMENTS)}>
+          {`Show the remaining ${countOf(rest, 'argument')}`}
+        </ShowButton>
+      )}
+    </>
   )
 }
 
-function isScalar(value: unknown): boolean {
-  return value === null || typeof value !== 'object'
+interface ValueProps {
+  readonly argument: Argument
+  readonly isOpen: boolean
+  readonly onOpen: () => void
 }
 
-/** A text that reads like another kind of value, or like nothing, is quoted: `"5"` is not `5`. */
-function wordOf(value: unknown): string {
-  if (typeof value !== 'string') return JSON.stringify(value) ?? String(value)
-  const isMistakable = value.trim() !== value || /^(?:|-?\d[\d.e+-]*|true|false|null|".*")$/is.test(value)
-  return visibleText(isMistakable ? JSON.stringify(value) : value)
+/** Longer text is for reading, not a word of a machine. */
+const MIN_PROSE = 60
+
+function Value({ argument: { text, words, isJson }, isOpen, onOpen }: ValueProps): ReactNode {
+  if (words !== undefined)
+    return (
+      <span className="argv">
+        {words.map((word, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: the words of a command have no names and keep their order.
+          <code key={index}>{word}</code>
+        ))}
+      </span>
+    )
+  if (foldAt(text) !== undefined || (isJson && text.includes('\n')))
+    return <Foldable text={text} isJson={isJson} isOpen={isOpen} onOpen={onOpen} />
+  const isProse = !isJson && (text.length > MIN_PROSE || text.includes('\n'))
+  return isProse ? <span className="prose">{text}</span> : <code>{text}</code>
+}
+
+interface FoldableProps {
+  readonly text: string
+  readonly isJson: boolean
+  readonly isOpen: boolean
+  readonly onOpen: () => void
+}
+
+/** Longer JSON is shown without its two inks: an element for each sign would keep the page busy for seconds. */
+const MAX_INKED = 20_000
+
+/** A long text: its size, its beginning, and the rest on request. */
+function Foldable({ text, isJson, isOpen, onOpen }: FoldableProps): ReactNode {
+  const fold = foldAt(text)
+  const shown = isOpen ? text : text.slice(0, fold)
+  return (
+    <>
+      {fold !== undefined && <p className="meta dim num">{countOf(text.length, 'character')}</p>}
+      <pre className="wrapped">{isJson && shown.length <= MAX_INKED ? <Json text={shown} /> : shown}</pre>
+      {fold !== undefined && !isOpen && (
+        <ShowButton onClick={onOpen}>
+          {`Show the remaining ${countOf(text.length - fold, 'character')}`}
+        </ShowButton>
+      )}
+    </>
+  )
+}
+
+function ShowButton({
+  children,
+  onClick,
+}: {
+  readonly children: string
+  readonly onClick: () => void
+}): ReactNode {
+  return (
+    <button type="button" className="plain link fold" onClick={onClick}>
+      {children}
+    </button>
+  )
 }

@@ -13,11 +13,17 @@ import { leftOf, useNow } from './time-left.ts'
 
 const LONGEST_REASON = 1000
 
+interface DecideBarProps {
+  readonly approval: WholeApproval
+  /** Whether all arguments were shown to the person who decides. */
+  readonly isSeen: boolean
+}
+
 /**
  * The end of a question: approve or reject, with a reason. It is no form: Enter in the field decides nothing, and no key does but
  * Enter on a button. What is shown after is what the server answered.
  */
-export function DecideBar({ approval }: { readonly approval: WholeApproval }): ReactNode {
+export function DecideBar({ approval, isSeen }: DecideBarProps): ReactNode {
   const [reason, setReason] = useState('')
   const [isReasonMissing, setReasonMissing] = useState(false)
   const reasonField = useRef<HTMLInputElement>(null)
@@ -35,8 +41,23 @@ export function DecideBar({ approval }: { readonly approval: WholeApproval }): R
         {decide.error !== null && <Note tone="failed">{messageOf(decide.error)}</Note>}
       </div>
     )
+  if (approval.input === undefined)
+    return (
+      <div className="decide-bar">
+        <p className="row grow decided">
+          <Icon name="lock" size={14} />
+          Waiting for a decision. Deciding needs the scope {approval.required_scope}.
+        </p>
+      </div>
+    )
   const { stale, hides_something: hides, hindrance } = approval
-  const off = stale ? STALE : hindrance === null ? undefined : HINDRANCES[hindrance](approval)
+  const off = stale
+    ? STALE
+    : hindrance !== null
+      ? HINDRANCES[hindrance](approval)
+      : isSeen
+        ? undefined
+        : UNSEEN
   const said = reason.trim() === '' ? {} : { reason: reason.trim() }
   const pending = decide.isPending ? decide.variables?.verb : undefined
   return (
@@ -92,7 +113,7 @@ export function DecideBar({ approval }: { readonly approval: WholeApproval }): R
         <Icon name="lock" size={14} />
         <span>
           {off ??
-            "Allows one attempt with exactly these arguments, tool and credential. Nothing runs from here: the caller's next request does."}
+            'Allows one attempt with exactly these arguments, tool and credential. Approving runs nothing. The call runs when the caller repeats it.'}
         </span>
       </p>
     </div>
@@ -100,6 +121,9 @@ export function DecideBar({ approval }: { readonly approval: WholeApproval }): R
 }
 
 const STALE = 'The tool has changed since the call was made, so this call can only be rejected.'
+
+const UNSEEN =
+  'You have not seen all of it. Show everything that is folded, and scroll to the end of the arguments.'
 
 const HINDRANCES = {
   scope: ({ required_scope: scope }: WholeApproval) =>

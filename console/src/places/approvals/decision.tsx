@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { type ReactNode, useCallback, useState } from 'react'
 import { ApiError } from '../../api/client.ts'
 import { Differences } from '../../parts/differences.tsx'
 import { formatClock, shortHash } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
-import { Tag, Tier, ToolName } from '../../parts/meaning.tsx'
+import { Note, Tag, Tier, ToolName } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { approvalQuery, type WholeApproval } from './approval-data.ts'
@@ -17,6 +17,8 @@ import { leftOf, useNow, useSpokenTime } from './time-left.ts'
 /** One question, in the order in which a person weighs it: what exactly, why, who, with what; the buttons last. */
 export function Decision({ id }: { readonly id: string }): ReactNode {
   const found = useQuery(approvalQuery(id))
+  const [isSeen, setSeen] = useState(false)
+  const onSeen = useCallback(() => setSeen(true), [])
   if (found.data === undefined)
     return (
       <section className="decide" aria-label="Decision">
@@ -42,12 +44,19 @@ export function Decision({ id }: { readonly id: string }): ReactNode {
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
       <div className="decide-body" tabIndex={0} role="group" aria-labelledby="dec-h">
         <Head approval={approval} />
-        <Arguments approval={approval} />
+        {approval.input === undefined ? (
+          <Note icon="lock">
+            The arguments are shown to people with the scope approvals:respond. With calls:read you can see
+            them on the page of the call, which records that you looked.
+          </Note>
+        ) : (
+          <Arguments approval={approval} onSeen={onSeen} />
+        )}
         <Facts approval={approval} />
         <Changed approval={approval} />
         <Words approval={approval} />
       </div>
-      <DecideBar approval={approval} />
+      <DecideBar approval={approval} isSeen={isSeen} />
     </section>
   )
 }
@@ -125,7 +134,7 @@ function Facts({ approval }: { readonly approval: WholeApproval }): ReactNode {
         <div>
           <dt>What it does</dt>
           <dd>
-            {visibleText(description)} <span className="dim">The tool's own words</span>
+            <bdi>{visibleText(description)}</bdi> <span className="dim">The tool's own words</span>
           </dd>
         </div>
       )}
@@ -133,7 +142,8 @@ function Facts({ approval }: { readonly approval: WholeApproval }): ReactNode {
         <dt>Why it waits</dt>
         <dd>
           {needed === null ? 'Its tool needed approval when the call was made.' : WHY[needed]}
-          {quorum > 1 && ` ${quorum} people have to approve it; ${decisions.length} have.`}
+          {quorum > 1 &&
+            ` ${quorum} people have to approve it; ${decisions.length} ${decisions.length === 1 ? 'has' : 'have'}.`}
           {approval.required_scope !== 'approvals:respond' && (
             <>
               {' '}
@@ -146,7 +156,7 @@ function Facts({ approval }: { readonly approval: WholeApproval }): ReactNode {
         <dt>Credential</dt>
         <dd>
           {credentials.length === 0 ? (
-            <span className="soft">The tool is handed none.</span>
+            <span className="soft">None</span>
           ) : (
             <>
               {credentials.map(({ kind, id }, index) => (

@@ -12,10 +12,13 @@ const POWERS = [
   {
     value: 'decide',
     label: 'Decide',
-    explanation: 'It opens a page that works on a phone. It decides once.',
+    explanation: 'Opens a page that works on a phone. It decides once.',
   },
-  { value: 'inspect', label: 'Only look', explanation: 'It shows the call and decides nothing.' },
+  { value: 'inspect', label: 'Only look', explanation: 'Shows the call and decides nothing.' },
 ] as const
+
+const EXEC = 'Not for a tool that runs commands: its approvers sign in with a credential.'
+const QUORUM = 'Not for a call that several people have to approve: they sign in with a credential.'
 
 /** Makes a link to this question for somebody who has no account here. */
 export function LinkButton({ approval }: { readonly approval: WholeApproval }): ReactNode {
@@ -23,14 +26,14 @@ export function LinkButton({ approval }: { readonly approval: WholeApproval }): 
   const off = approval.stale
     ? 'The tool has changed, so there is nothing left to ask.'
     : approval.hindrance === 'scope'
-      ? 'Only who may approve it can ask somebody else.'
+      ? 'Only people who may approve this call can share it.'
       : undefined
   return (
     <>
       <Button icon="external" writes off={off} onClick={() => setOpen(true)}>
         Link…
       </Button>
-      <Dialog title="A link for somebody" isOpen={isOpen} onClose={() => setOpen(false)}>
+      <Dialog title="Share approval link" isOpen={isOpen} onClose={() => setOpen(false)}>
         <LinkForm approval={approval} onDone={() => setOpen(false)} />
       </Dialog>
     </>
@@ -44,7 +47,8 @@ interface LinkFormProps {
 
 function LinkForm({ approval, onDone }: LinkFormProps): ReactNode {
   const [approver, setApprover] = useState('')
-  const [power, setPower] = useState<'decide' | 'inspect'>('decide')
+  const off = approval.link_may_decide ? undefined : approval.safety_tier === 'exec' ? EXEC : QUORUM
+  const [power, setPower] = useState<'decide' | 'inspect'>(off === undefined ? 'decide' : 'inspect')
   const [made, setMade] = useState<MadeLink>()
   const { isBusy, failure, refuse, run } = useAct(async () =>
     setMade(await makeLink(approval.id, { approver: approver.trim(), power })),
@@ -64,7 +68,13 @@ function LinkForm({ approval, onDone }: LinkFormProps): ReactNode {
         value={approver}
         onChange={setApprover}
       />
-      <Choices legend="What it allows" name="power" value={power} onChange={setPower} choices={POWERS} />
+      <Choices
+        legend="What it allows"
+        name="power"
+        value={power}
+        onChange={setPower}
+        choices={POWERS.map((choice) => (choice.value === 'decide' ? { ...choice, off } : choice))}
+      />
       <p className="row end">
         <Button onClick={onDone}>Cancel</Button>
         <Button kind="primary" submits writes isBusy={isBusy}>
@@ -85,14 +95,13 @@ function Made({ link, expiresAt, onDone }: MadeProps): ReactNode {
   return (
     <div className="dialog">
       <p className="soft">
-        Send it to <b>{link.approver}</b> and nobody else: who has it may{' '}
-        {link.power === 'decide' ? 'decide' : 'look'}. It ends with the question, at {formatClock(expiresAt)}.
+        Send it to <b>{link.approver}</b> only: a person who has it can{' '}
+        {link.power === 'decide' ? 'decide' : 'see the call'}. Expires with the request, at{' '}
+        {formatClock(expiresAt)}.
       </p>
       <CodeLine text={link.url} label="link" />
       {link.needs_sign_in && <Note>They have to sign in as {link.approver} to decide.</Note>}
-      {link.power === 'inspect' && (
-        <Note>It only shows the call. A link alone does not decide this one, or you asked for that.</Note>
-      )}
+      {link.power === 'inspect' && <Note>It only shows the call.</Note>}
       <p className="row end">
         <Button onClick={onDone}>Done</Button>
       </p>

@@ -22,35 +22,37 @@ const VIEWS = [
 
 type View = (typeof VIEWS)[number]['value']
 
-const SCOPE = 'approvals:respond'
-
-/** Whoever decides nothing here is told what it takes, and nothing is asked of the server for them. */
+/** Those without either scope see which one they need, and nothing is asked of the server for them. */
 export function ApprovalsPage(): ReactNode {
-  if (holdsScope(useSession()?.principal, SCOPE)) return <Approvals />
+  const principal = useSession()?.principal
+  const mayDecide = holdsScope(principal, 'approvals:respond')
+  if (mayDecide || holdsScope(principal, 'approvals:read')) return <Approvals mayDecide={mayDecide} />
   return (
     <Page title="Approvals">
-      <NeedsScope scope={SCOPE} />
+      <NeedsScope scope="approvals:respond" />
     </Page>
   )
 }
 
 /** Calls that wait for a person: the inbox at the left, one decision at the right. */
-function Approvals(): ReactNode {
+function Approvals({ mayDecide }: { readonly mayDecide: boolean }): ReactNode {
   const { id } = useParams({ strict: false })
   const [{ show }, setSearch] = useSearchState()
-  const view = VIEWS.find(({ value }) => value === show)?.value ?? 'mine'
+  const views = mayDecide ? VIEWS : VIEWS.filter(({ value }) => value !== 'mine')
+  const first = mayDecide ? 'mine' : 'decided'
+  const view = views.find(({ value }) => value === show)?.value ?? first
   const inbox = useQuery(inboxQuery)
   const waiting = inbox.data?.waiting
   return (
     <Page
       title="Approvals"
-      sub={waiting === undefined ? undefined : `${countOf(waiting.length, 'call')} waiting`}
+      sub={waiting === undefined ? undefined : waitingWords(waiting, mayDecide)}
       actions={
         <Segment
           label="Which approvals"
           value={view}
-          options={VIEWS}
-          onChange={(next) => setSearch({ show: next === 'mine' ? undefined : next })}
+          options={views}
+          onChange={(next) => setSearch({ show: next === first ? undefined : next })}
         />
       }
     >
@@ -61,6 +63,14 @@ function Approvals(): ReactNode {
       )}
     </Page>
   )
+}
+
+/** The first number is the one in the rail: what the person who looks may decide. */
+function waitingWords(waiting: readonly Approval[], mayDecide: boolean): string {
+  if (!mayDecide) return `${countOf(waiting.length, 'call')} waiting`
+  const mine = waiting.filter(({ hindrance }) => hindrance === null).length
+  const others = waiting.length - mine
+  return `${countOf(mine, 'call')} waiting for you${others === 0 ? '' : `, ${others} for others`}`
 }
 
 interface SplitProps {

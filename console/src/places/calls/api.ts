@@ -10,6 +10,8 @@ export interface CallRow {
   readonly record: string
   readonly tenant: string
   readonly principal: string
+  /** The operator who ran it in the console under the principal's name. */
+  readonly by?: string | null
   readonly tool: string
   readonly safety_tier: TierName
   readonly state: CallStateName
@@ -20,6 +22,11 @@ export interface CallRow {
   readonly finished_at: string | null
   readonly took_ms: number | null
   readonly error_code: string | null
+}
+
+/** Who called, and who did it under that name: "operator, as key:alice". */
+export function callerText({ principal, by }: Pick<CallRow, 'principal' | 'by'>): string {
+  return by == null ? principal : `${by}, as ${principal}`
 }
 
 /** The stream does not tell the id that its caller gave it. */
@@ -51,6 +58,16 @@ export interface CallDetails extends ListedCall {
   readonly timeline: readonly TimelineFact[]
   readonly steps: readonly StepCall[]
   readonly journal: readonly JournalRow[]
+  /** Who decided about it; `null` without an approval, or for those who may not see approvals. */
+  readonly approval: {
+    readonly id: string
+    readonly decisions: readonly {
+      readonly by: string
+      readonly action: 'grant' | 'reject' | 'override'
+      readonly reason: string | null
+      readonly at: string
+    }[]
+  } | null
   readonly contents: 'shown' | 'hidden' | 'unasked' | 'gone'
   readonly input?: unknown
   readonly outcome?: CallOutcome
@@ -89,7 +106,13 @@ export interface CallStats {
   readonly until: string
   readonly bucket_ms: number
   readonly states: StateCounts
-  readonly buckets: readonly { readonly at: string; readonly states: StateCounts }[]
+  /** Rejected requests by error code. */
+  readonly rejected: Readonly<Record<string, number>>
+  readonly buckets: readonly {
+    readonly at: string
+    readonly states: StateCounts
+    readonly rejected: number
+  }[]
   readonly whole: boolean
 }
 
@@ -116,6 +139,33 @@ export function statsQuery(filters: Filters, isLive: boolean) {
     placeholderData: keepPreviousData,
     refetchInterval: ({ state }) =>
       isLive ? Math.max(LEAST_STATS_MS, (state.data?.askedMs ?? 0) * STATS_SHARE) : false,
+  })
+}
+
+/** Rejected requests of one caller, tool and cause within one minute. */
+export interface RejectedRow {
+  readonly no: number
+  readonly tenant: string
+  readonly principal: string
+  readonly tool: string | null
+  readonly code: string
+  readonly requests: number
+  readonly last_at: string
+  readonly message: string
+}
+
+export function rejectedQuery({ state: _rejected, ...filters }: Filters, isLive: boolean) {
+  return queryOptions({
+    queryKey: ['calls', 'rejected', filters],
+    queryFn: async ({ signal }) =>
+      (
+        await request<{ readonly rejected: readonly RejectedRow[] }>(
+          `/admin/calls/rejected?${paramsOf(filters, { limit: '500' })}`,
+          { signal },
+        )
+      ).rejected,
+    placeholderData: keepPreviousData,
+    refetchInterval: isLive ? LEAST_STATS_MS : false,
   })
 }
 

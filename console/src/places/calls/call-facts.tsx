@@ -11,7 +11,7 @@ import { shortHash } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Tier, ToolName } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type CallDetails, callQuery, contentsQuery } from './api.ts'
+import { type CallDetails, callerText, callQuery, contentsQuery } from './api.ts'
 import { stepNameOf } from './story.tsx'
 
 const PROTOCOLS: Readonly<Record<string, string>> = {
@@ -61,7 +61,7 @@ export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
           </span>
         </Fact>
         <Fact name="Caller">
-          <code>{call.principal}</code> over {protocolName(call)}
+          <code>{callerText(call)}</code> over {protocolName(call)}
           {call.user_id !== null && (
             <>
               , for <b>{call.user_id}</b>

@@ -10,6 +10,7 @@ import { Icon } from '../../parts/icon.tsx'
 import { StateMark } from '../../parts/meaning.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { Timeline } from '../../parts/timeline.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, callQuery, useMay } from './api.ts'
 import { CallFacts, StopCall, TryIt } from './call-facts.tsx'
 import { Contents, JournalRows } from './contents.tsx'
@@ -82,7 +83,7 @@ function OneCall({ record }: { readonly record: string }): ReactNode {
       {!canSettle && <ShowEcho record={record} />}
       <div className="split one-call">
         <div className="one-left">
-          {call.state === 'ambiguous' && <NobodyKnows />}
+          {call.state === 'ambiguous' && <OutcomeUnknown />}
           <CallFacts call={call} />
           <section aria-labelledby="story-title">
             <h2 id="story-title">Timeline</h2>
@@ -114,24 +115,24 @@ function Heading({ record }: { readonly record: string }): ReactNode {
       <span className="crumb" aria-hidden="true">
         /
       </span>
-      <span className="mono-h clip" title={record}>
-        {record.slice(0, 12)}
+      <span className="mono-h clip" title={visibleText(record)}>
+        {visibleText(record.slice(0, 12))}
       </span>
     </>
   )
 }
 
-function NobodyKnows(): ReactNode {
+function OutcomeUnknown(): ReactNode {
   return (
     <div className="note ambiguous">
       <Icon name="ambiguous" />
       <div>
         <p>
-          <strong>Nobody can tell yet whether this took effect.</strong>
+          <strong>Outcome unknown</strong>
         </p>
         <p>
-          The process that ran it died after the claim was written and before an outcome was. Collet will not
-          run it again. The caller is told the same.
+          The process that ran this call died before it recorded an outcome. Collet will not run it again, and
+          callers get this answer until an operator settles it.
         </p>
       </div>
     </div>

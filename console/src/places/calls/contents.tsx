@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
+import { Command } from '../../app/echo.tsx'
 import { Button } from '../../parts/button.tsx'
 import { Code, toJson } from '../../parts/code.tsx'
 import { Note } from '../../parts/meaning.tsx'
@@ -92,7 +93,7 @@ export function JournalRows({ rows }: { readonly rows: readonly JournalRow[] }):
         </tbody>
       </Table>
       <p className="meta dim pad">
-        The commits that the call and its run name. collet journal prints everything.
+        The commits that the call and its run name. <Command text="collet journal" /> prints everything.
       </p>
     </div>
   )

@@ -7,7 +7,7 @@ import { StateMark, Tier, ToolName } from '../../parts/meaning.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { Tabs } from '../../parts/tabs.tsx'
 import { Timeline } from '../../parts/timeline.tsx'
-import { type CallDetails, callQuery } from './api.ts'
+import { type CallDetails, callerText, callQuery } from './api.ts'
 import { protocolName, StopCall, TraceId, TryIt, versionOf } from './call-facts.tsx'
 import { Contents, JournalRows } from './contents.tsx'
 import { storyOf, timesOf } from './story.tsx'
@@ -76,8 +76,8 @@ function Open({
             {call.call_id}
           </dd>
           <dt>Caller</dt>
-          <dd className="mono clip" title={call.principal}>
-            {call.principal}
+          <dd className="mono clip" title={callerText(call)}>
+            {callerText(call)}
           </dd>
           <dt>Over</dt>
           <dd>{protocolName(call)}</dd>

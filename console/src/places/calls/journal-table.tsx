@@ -9,12 +9,13 @@ import {
   useState,
   useSyncExternalStore,
 } from 'react'
+import { useLeftPlace } from '../../app/left-place.ts'
 import { Button } from '../../parts/button.tsx'
 import { countOf, formatClock } from '../../parts/format.ts'
 import { Note, StateMark, ToolName } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { type Column, Table, useListKeys } from '../../parts/table.tsx'
-import { type CallRow, formatTook } from './api.ts'
+import { type CallRow, callerText, formatTook } from './api.ts'
 import type { LiveJournal } from './use-journal.ts'
 
 const COLUMNS: readonly Column[] = [
@@ -52,6 +53,7 @@ export function JournalTable({ live, scroller, selected, onOpen }: JournalTableP
     keyOf,
     reveal: (index) => virtual.scrollToIndex(index, { align: 'auto' }),
   })
+  useLeftPlace({ list: virtual, length: rows.length, keyOf, focus: keys.enter })
   const hold = useHold(live, scroller)
   const drawn = virtual.getVirtualItems()
   const [first, last] = [drawn[0], drawn.at(-1)]
@@ -180,8 +182,8 @@ const JournalRow = memo(
           </a>
         </th>
         <td className="m-who">
-          <span className={step === undefined ? 'clip mono dim' : 'clip dim'} title={row.principal}>
-            {step === undefined ? row.principal : 'step'}
+          <span className={step === undefined ? 'clip mono dim' : 'clip dim'} title={callerText(row)}>
+            {step === undefined ? callerText(row) : 'step'}
           </span>
         </td>
         <td className="end num m-dur soft">{row.took_ms === null ? '—' : formatTook(row.took_ms)}</td>

@@ -112,7 +112,7 @@ describe('the rows of the journal', () => {
     journal.expectFill()
     take(journal, row('same', { created_at: moment }), row('early', { created_at: at(1) }))
     journal.fill({ calls: [row('listed', { created_at: moment })], next: null })
-    expect(shown(journal)).toEqual(['same', 'early', 'listed'])
+    expect(shown(journal)).toEqual(['same', 'listed', 'early'])
   })
 
   it('puts steps below the call they belong to', () => {
@@ -125,7 +125,7 @@ describe('the rows of the journal', () => {
       row('1', { parent: '0' }),
     ]
     journal.fill({ calls, next: null })
-    expect(shown(journal)).toEqual(['5', '2', '4', '3', '1'])
+    expect(shown(journal)).toEqual(['5', '2', '3', '4', '1'])
   })
 
   it('has an end, from where older ones are found by their time', () => {

@@ -166,7 +166,7 @@ export class Journal {
 
   #tell(): void {
     this.view.set({
-      rows: withSteps([...this.#rows.values()]),
+      rows: withSteps([...this.#rows.values()].toSorted(newestFirst)),
       waiting: this.#waiting.size,
       older: this.#older,
       olderError: this.#olderError,
@@ -191,6 +191,8 @@ function withSteps(rows: readonly CallRow[]): readonly CallRow[] {
     rows.filter(({ parent }) => parent !== null && here.has(parent)),
     ({ parent }) => parent,
   )
-  const place = (row: CallRow): readonly CallRow[] => [row, ...(steps.get(row.record) ?? []).flatMap(place)]
+  // The steps of a workflow read from its first to its last.
+  const stepsOf = (row: CallRow): readonly CallRow[] => (steps.get(row.record) ?? []).toReversed()
+  const place = (row: CallRow): readonly CallRow[] => [row, ...stepsOf(row).flatMap(place)]
   return rows.filter(({ parent }) => parent === null || !here.has(parent)).flatMap(place)
 }

@@ -9,11 +9,13 @@ import { useKey } from '../../keyboard.ts'
 import { Button } from '../../parts/button.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { useMay } from './api.ts'
 import { CallDetail } from './detail.tsx'
 import { JournalTable, OlderFailed } from './journal-table.tsx'
-import { type CallQuery, commandOf, readQuery, showCommand } from './query.ts'
+import { type CallQuery, commandOf, REJECTED, readQuery, showCommand } from './query.ts'
 import { QueryBar } from './query-bar.tsx'
+import { RejectedList } from './rejected.tsx'
 import { Tally } from './tally.tsx'
 import { type LiveJournal, useJournal } from './use-journal.ts'
 import './calls.css'
@@ -70,11 +72,15 @@ function Calls(): ReactNode {
             </Note>
           ))}
           <Tally query={query} isLive={isLive} />
-          <List
-            {...{ live, query, selected, list }}
-            onOpen={open}
-            onClear={() => void navigate({ to: '/calls', search: {} })}
-          />
+          {query.filters.state === REJECTED ? (
+            <RejectedList filters={query.filters} isLive={isLive} />
+          ) : (
+            <List
+              {...{ live, query, selected, list }}
+              onOpen={open}
+              onClear={() => void navigate({ to: '/calls', search: {} })}
+            />
+          )}
         </section>
         {selected !== undefined && (
           <CallDetail
@@ -129,7 +135,7 @@ function List({ live, query, selected, list, onOpen, onClear }: ListProps): Reac
     )
   return query.tokens.length > 0 ? (
     <Empty title="No call matches" actions={<Button onClick={onClear}>Clear the filter</Button>}>
-      Nothing for <code>{query.tokens.map(({ text }) => text).join(' ')}</code>.
+      Nothing for <code>{visibleText(query.tokens.map(({ text }) => text).join(' '))}</code>.
     </Empty>
   ) : (
     <Empty title="No calls yet">The first appears here the moment somebody calls a tool.</Empty>

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from 'react'
 import { toolsQuery } from '../../api/tools.ts'
 import { Icon } from '../../parts/icon.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { finished, suggestionsFor, type Token } from './query.ts'
 
 /**
@@ -100,7 +101,7 @@ export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
       </ComboboxProvider>
       <kbd>/</kbd>
       <span id={problems} className="vh">
-        {tokens.map(({ problem }) => problem).join(' ')}
+        {visibleText(tokens.map(({ problem }) => problem).join(' '))}
       </span>
     </form>
   )
@@ -112,9 +113,13 @@ interface QueryBarProps {
 }
 
 function TokenChip({ token, onRemove }: { readonly token: Token; readonly onRemove: () => void }): ReactNode {
-  const { key, value, problem } = token
+  const { key, problem } = token
+  const value = visibleText(token.value)
   return (
-    <span className={problem === undefined ? 'tok' : 'tok bad'} title={problem}>
+    <span
+      className={problem === undefined ? 'tok' : 'tok bad'}
+      title={problem === undefined ? undefined : visibleText(problem)}
+    >
       <b>{key}</b>
       <span className="clip">{value}</span>
       <button type="button" aria-label={`Remove ${key} ${value}`} onClick={onRemove}>

@@ -31,7 +31,7 @@ describe('a query of calls', () => {
     const text = 'status:lost duration:quick since:yesterday stat:x tool: tool:A tool:B'
     expect(filtersOf(text)).toEqual({ tool: 'A' })
     expect(problemsOf(text)).toEqual([
-      '"lost" is no status. Use error, running, parked, succeeded, failed, released, ambiguous, or several with commas.',
+      '"lost" is no status. Use error, running, parked, succeeded, failed, released, ambiguous, rejected, or several with commas.',
       'Write how long: >500ms, <2s or >=1m.',
       'Write how long ago, like 30m, 12h or 7d, or a time like 2026-01-31T10:00Z.',
       'There is no filter "stat". Did you mean status?',

@@ -24,7 +24,10 @@ const FILTER_NAMES = ['state', 'tool', 'principal', 'tenant', 'slow', 'quick', '
 const STATES = ['running', 'parked', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export type CallStateName = (typeof STATES)[number]
 
-const STATE_WORDS: readonly string[] = ['error', ...STATES]
+/** Requests that were rejected: they are counted and sampled, not recorded as calls, so they are listed apart. */
+export const REJECTED = 'rejected'
+
+const STATE_WORDS: readonly string[] = ['error', ...STATES, REJECTED]
 
 /** Reads a query. Every word is kept, also one that means nothing: it is shown with what is wrong. */
 export function readQuery(text: string): CallQuery {
@@ -142,8 +145,8 @@ export function commandOf(filters: Filters, isLive: boolean): string {
     const value = filters[name]
     return value === undefined ? [] : [`--${name} ${quoted(value)}`]
   })
-  // What ends in the past has nothing to follow.
-  const follows = isLive && filters.until === undefined
+  // A time that ended has nothing to follow, and rejected requests are only listed.
+  const follows = isLive && filters.until === undefined && filters.state !== REJECTED
   return ['collet calls', ...options, ...(follows ? ['--follow'] : [])].join(' ')
 }
 
@@ -184,7 +187,8 @@ const STATE_ABOUT: Readonly<Record<string, string>> = {
   succeeded: 'Gave a value',
   failed: 'Gave an error',
   released: 'Nothing took effect; may be tried again',
-  ambiguous: 'Nobody knows whether it took effect',
+  ambiguous: 'Outcome unknown',
+  rejected: 'Turned down before it became a call',
 }
 
 function valuesOf(key: string, tools: readonly string[]): readonly Suggestion[] {

@@ -15,7 +15,7 @@ type Ending = 'succeeded' | 'failed' | 'not-run'
 const WORDS: Readonly<Record<Ending, string>> = {
   succeeded: 'succeeded',
   failed: 'failed',
-  'not-run': 'never run',
+  'not-run': 'not run',
 }
 
 /** For a person who has looked at the other side: says what really happened. Nothing changes before the server has answered. */
@@ -82,14 +82,14 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
         choices={[
           {
             value: 'succeeded',
-            label: 'It took effect',
-            explanation: 'The caller gets "took effect, result unknown", or the value you paste below.',
+            label: 'It succeeded',
+            explanation: 'Callers get the value below, or that the result is unknown.',
           },
-          { value: 'failed', label: 'It failed', explanation: 'Final. The key stays used.' },
+          { value: 'failed', label: 'It failed', explanation: 'Final. The call ID stays used.' },
           {
             value: 'not-run',
-            label: 'It never ran',
-            explanation: 'Frees the key: the next request with it will run.',
+            label: 'It did not run',
+            explanation: 'The call ID can be reused: the next request with it runs.',
           },
         ]}
       />
@@ -150,9 +150,9 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
 }
 
 const EFFECTS: Readonly<Record<Ending, string>> = {
-  succeeded: 'From now on whoever asks with this key hears that it took effect.',
-  failed: 'From now on whoever asks with this key hears that it failed.',
-  'not-run': 'The next request with this key runs the tool.',
+  succeeded: 'From now on a request with this call ID is answered with this success.',
+  failed: 'From now on a request with this call ID is answered with this failure.',
+  'not-run': 'The next request with this call ID runs the tool.',
 }
 
 interface Problems {

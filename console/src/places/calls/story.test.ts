@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { CallDetails, StepCall } from './api.ts'
-import { stepNameOf, storyOf } from './story.tsx'
+import { stepNameOf, storyOf, timesOf } from './story.tsx'
 
 const STEP: StepCall = {
   ...{ record: 's1', call_id: 'order 7/Shop.Look', tenant: 'acme', principal: 'key:ann', attempt: 1 },
@@ -18,18 +18,27 @@ const WAITED: StepCall = {
   ],
 }
 
+const WORKFLOW: CallDetails = {
+  ...STEP,
+  ...{ record: 'w', call_id: 'order 7', tool: 'Shop.Order@1.0.0', parent: null, created_at: at(0) },
+  ...{ run_id: 'r', trace_id: '', protocol: 'otc', user_id: null, ran_ms: 1, definition_hash: 'h' },
+  ...{ session_id: null, waits_for: null, contents: 'unasked', journal: [], approval: null, steps: [] },
+}
+
 /** What is told, without the steps themselves. */
 function told(...steps: readonly StepCall[]): readonly (readonly [unknown, number])[] {
-  const call: CallDetails = {
-    ...STEP,
-    ...{ record: 'w', call_id: 'order 7', tool: 'Shop.Order@1.0.0', parent: null, created_at: at(0) },
-    ...{ run_id: 'r', trace_id: '', protocol: 'otc', user_id: null, ran_ms: 1, definition_hash: 'h' },
-    ...{ session_id: null, waits_for: null, contents: 'unasked', journal: [], steps },
-  }
-  return storyOf(call).flatMap(({ title, at: when }) =>
+  return storyOf({ ...WORKFLOW, steps }).flatMap(({ title, at: when }) =>
     typeof title === 'string' ? [[title, new Date(when).getTime() - Date.parse(at(0))] as const] : [],
   )
 }
+
+it('the time until a person settled a call is not called its run time', () => {
+  const event = { type: 'call.settled', at: 129_000 }
+  const settled = { writer: 'w', group: 2, link: '', at: at(129_000), events: [event] }
+  const call = { ...WORKFLOW, ran_ms: null, took_ms: 129_000, journal: [settled] }
+  expect(timesOf(call)).toBe('settled after 2 m 9 s, run time unknown')
+  expect(timesOf({ ...call, journal: [] })).toBe('2 m 9 s')
+})
 
 describe('the story of a workflow', () => {
   it('says which steps were replayed when it went on, as the step that it waited for ran', () => {

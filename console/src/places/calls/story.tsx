@@ -34,15 +34,17 @@ export function storyOf(call: CallDetails): readonly TimelineEvent[] {
 }
 
 /** How long the tool ran, and how long the call waited for people. */
-export function timesOf({ took_ms: took, ran_ms: ran, timeline }: CallDetails): string {
+export function timesOf({ took_ms: took, ran_ms: ran, timeline, journal }: CallDetails): string {
   if (took === null) return 'not ended'
-  const hasWaited = timeline.some(
-    ({ event }) => event === 'interrupt.requested' || event === 'consent.requested',
-  )
+  // Its end is when a person settled it, which says nothing about the tool.
+  if (journal.some(({ events }) => events.some(({ type }) => type === 'call.settled')))
+    return `settled after ${formatDuration(took)}, run time unknown`
   if (ran === null) return formatTook(took)
-  return hasWaited && took > ran
-    ? `${formatTook(ran)} run, ${formatDuration(took - ran)} parked`
-    : formatTook(took)
+  const begun = timeline.find(({ event }) => BEGINS_WAIT.has(event))
+  const ended = timeline.find(({ event }) => ENDS_WAIT.has(event))
+  if (begun === undefined || ended === undefined) return formatTook(took)
+  // What the caller took to come back after the decision is no waiting for a person.
+  return `${formatTook(ran)} run, ${formatDuration(timeOf(ended) - timeOf(begun))} waiting for a decision`
 }
 
 /**
@@ -71,6 +73,7 @@ function replaysOf({ steps }: CallDetails): readonly TimelineEvent[] {
   })
 }
 
+const BEGINS_WAIT: ReadonlySet<string> = new Set(['interrupt.requested', 'consent.requested'])
 const ENDS_WAIT: ReadonlySet<string> = new Set(['interrupt.resolved', 'consent.resolved'])
 
 /** How a workflow names one of its steps: the id of the step is the workflow's own with the name behind it. Not where it is the tool's. */
@@ -133,9 +136,13 @@ const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words 
     ),
   }),
   'node.suspended': () => undefined,
-  'approval.granted': (facts) => decided('Approved', facts),
-  'approval.overridden': (facts) => decided('Approved over the others', facts),
-  'approval.rejected': (facts) => ({ ...decided('Rejected', facts), icon: 'rejected', tone: 'is-failed' }),
+  'approval.granted': (facts, call) => decided('Approved', named(facts, 'grant', call)),
+  'approval.overridden': (facts, call) => decided('Approved over the others', named(facts, 'override', call)),
+  'approval.rejected': (facts, call) => ({
+    ...decided('Rejected', named(facts, 'reject', call)),
+    icon: 'rejected',
+    tone: 'is-failed',
+  }),
   'interrupt.resolved': ({ action, by }) =>
     action === 'accept'
       ? { icon: 'play', title: 'May run' }
@@ -190,6 +197,7 @@ const WAITS = { icon: 'parked', tone: 'is-parked' } as const
 
 function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallDetails): Words | undefined {
   const took = typeof durationMs === 'number' ? ` after ${formatTook(durationMs)}` : ''
+  if (code === 'ambiguous') return isJournaled(call, 'call.ambiguous') ? undefined : AMBIGUOUS
   const isLast = attempt === call.attempt
   // Somebody said so later, which the journal tells.
   if (isLast && isJournaled(call, 'call.settled')) return undefined
@@ -201,7 +209,6 @@ function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallD
       detail:
         'The outcome was committed before the reply left. The same call again is answered with it, and nothing runs.',
     }
-  if (code === 'ambiguous') return isJournaled(call, 'call.ambiguous') ? undefined : AMBIGUOUS
   if (!isLast || call.state === 'released')
     return {
       icon: 'released',
@@ -220,6 +227,17 @@ const AMBIGUOUS: Words = {
 
 function isJournaled({ journal }: CallDetails, type: string): boolean {
   return journal.some(({ events }) => events.some((event) => event.type === type))
+}
+
+/** A run has opaque ids; the approval, for those who may see it, has the name and the reason. */
+function named(
+  facts: Facts,
+  action: 'grant' | 'reject' | 'override',
+  { approval }: Pick<CallDetails, 'approval'>,
+): Facts {
+  const nth = typeof facts.granted === 'number' && action === 'grant' ? facts.granted - 1 : 0
+  const found = approval?.decisions.filter((decision) => decision.action === action)[nth]
+  return found === undefined ? facts : { ...facts, by: found.by, reason: found.reason ?? undefined }
 }
 
 function decided(verb: string, { by, reason, granted, required }: Facts): Words {

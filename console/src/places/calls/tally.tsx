@@ -1,11 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { memo, type ReactNode } from 'react'
+import { budgetsQuery, isUsedUp } from '../../api/budgets.ts'
 import { countOf, formatClock, formatCount, formatDuration } from '../../parts/format.ts'
-import { StateMark } from '../../parts/meaning.tsx'
+import { Note, StateMark } from '../../parts/meaning.tsx'
 import { Bars } from '../../parts/plot.tsx'
 import { type CallStats, type StateCounts, statsQuery } from './api.ts'
-import { type CallQuery, type CallStateName, spanOf } from './query.ts'
+import { type CallQuery, type CallStateName, REJECTED, spanOf } from './query.ts'
+import { causeOf } from './rejected.tsx'
 
 /** How many calls, what became of them, and when. The counts of what needs a look lead there. Not drawn with each row that comes. */
 export const Tally = memo(function Tally({ query, isLive }: TallyProps): ReactNode {
@@ -22,7 +24,9 @@ export const Tally = memo(function Tally({ query, isLive }: TallyProps): ReactNo
         {LOOKED_AT.map((state) => (
           <Count key={state} state={state} count={data.states[state] ?? 0} query={query} />
         ))}
+        <Rejected counts={data.rejected} query={query} />
       </div>
+      <UsedUp />
       <Histogram stats={data} />
     </>
   )
@@ -46,24 +50,56 @@ function Count({
   readonly query: CallQuery
 }): ReactNode {
   if (count === 0) return null
-  const others = query.tokens.filter(({ key }) => key !== 'status').map(({ text }) => text)
   return (
-    <Link to="/calls" search={{ q: [...others, `status:${state}`].join(' ') }} className="num">
+    <Link to="/calls" search={{ q: queryWith(query, state) }} className="num">
       <StateMark state={state} label={`${formatCount(count)} ${state}`} />
     </Link>
   )
 }
 
+/** Budgets without anything left: every call against them is rejected, which the list of calls cannot show. */
+function UsedUp(): ReactNode {
+  const { data = [] } = useQuery(budgetsQuery)
+  return data.filter(isUsedUp).map(({ tenant, principal, window_seconds: seconds, resets_at: resetsAt }) => (
+    <Note key={`${tenant} ${principal} ${seconds}`} tone="failed">
+      The budget of {principal === null ? `tenant ${tenant}` : principal} is used up. Its calls are rejected
+      until {formatClock(resetsAt)}.
+    </Note>
+  ))
+}
+
+/** Rejected requests leave no call, so without this an outage of a caller would look like silence. */
+function Rejected({
+  counts,
+  query,
+}: {
+  readonly counts: CallStats['rejected']
+  readonly query: CallQuery
+}): ReactNode {
+  const requests = total(counts)
+  if (requests === 0) return null
+  const causes = Object.entries(counts).map(([code, count]) => `${formatCount(count)} ${causeOf(code)}`)
+  return (
+    <Link to="/calls" search={{ q: queryWith(query, REJECTED) }} className="num" title={causes.join(', ')}>
+      <StateMark state="failed" label={`${formatCount(requests)} rejected`} />
+    </Link>
+  )
+}
+
+function queryWith({ tokens }: CallQuery, status: string): string {
+  const others = tokens.filter(({ key }) => key !== 'status').map(({ text }) => text)
+  return [...others, `status:${status}`].join(' ')
+}
+
 function Histogram({ stats }: { readonly stats: CallStats }): ReactNode {
   const { since, until, bucket_ms: bucketMs, buckets } = stats
   const [from, to] = [Date.parse(since), Date.parse(until)]
-  const count = Math.max(1, Math.ceil((to - from) / bucketMs))
-  const counted = new Map(
-    buckets.map(({ at, states }) => [Math.round((Date.parse(at) - from) / bucketMs), states]),
-  )
-  const bars = Array.from({ length: count }, (_, index) => {
-    const states = counted.get(index) ?? {}
-    return { key: String(index), parts: partsOf(states) }
+  // Buckets begin at round times, so that a bar keeps its calls while time moves on.
+  const first = Math.floor(from / bucketMs)
+  const counted = new Map(buckets.map((bucket) => [Math.floor(Date.parse(bucket.at) / bucketMs), bucket]))
+  const bars = Array.from({ length: Math.max(1, Math.ceil(to / bucketMs) - first) }, (_, index) => {
+    const { states = {}, rejected = 0 } = counted.get(first + index) ?? {}
+    return { key: String(first + index), parts: partsOf(states, rejected) }
   })
   return (
     <figure className="histo">
@@ -78,18 +114,21 @@ function Histogram({ stats }: { readonly stats: CallStats }): ReactNode {
   )
 }
 
-function partsOf({ failed = 0, released = 0, ambiguous = 0, parked = 0, ...others }: StateCounts) {
+function partsOf(
+  { failed = 0, released = 0, ambiguous = 0, parked = 0, ...others }: StateCounts,
+  rejected: number,
+) {
   return [
     { value: total(others), tone: 'ok' },
-    { value: failed + released, tone: 'bad' },
+    { value: failed + released + rejected, tone: 'bad' },
     { value: parked, tone: 'park' },
     { value: ambiguous, tone: 'amb' },
   ]
 }
 
-function summaryOf({ states, since, bucket_ms: bucketMs }: CallStats): string {
+function summaryOf({ states, rejected, since, bucket_ms: bucketMs }: CallStats): string {
   const { failed = 0, ambiguous = 0, parked = 0 } = states
-  return `${countOf(total(states), 'call')} since ${formatClock(since)}, one bar for ${formatDuration(bucketMs)}: ${formatCount(failed)} failed, ${formatCount(ambiguous)} ambiguous, ${formatCount(parked)} parked`
+  return `${countOf(total(states), 'call')} since ${formatClock(since)}, one bar for ${formatDuration(bucketMs)}: ${formatCount(failed)} failed, ${formatCount(ambiguous)} ambiguous, ${formatCount(parked)} parked, ${formatCount(total(rejected))} rejected`
 }
 
 function shortClock(at: number): string {
@@ -98,6 +137,6 @@ function shortClock(at: number): string {
   return clock.length === 8 ? clock.slice(0, 5) : clock.replace(/, .*/, '')
 }
 
-function total(states: StateCounts): number {
-  return Object.values(states).reduce((sum, count) => sum + count, 0)
+function total(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }

@@ -4,6 +4,7 @@ import { request } from '../../api/client.ts'
 import { type LiveState, useLive } from '../../api/live.ts'
 import { queries } from '../../api/queries.ts'
 import { announce } from '../../app/announcer.tsx'
+import { leftLength } from '../../app/left-place.ts'
 import { countOf } from '../../parts/format.ts'
 import { useStore } from '../../store.ts'
 import type { CallChanges, CallPage } from './api.ts'
@@ -23,6 +24,7 @@ export interface LiveJournal {
 }
 
 const PAGE = 100
+const MAX_PAGE = 1_000
 const ANNOUNCED_MS = 10_000
 
 /**
@@ -31,13 +33,15 @@ const ANNOUNCED_MS = 10_000
  */
 export function useJournal(filters: Filters, isLive: boolean): LiveJournal {
   const [journal] = useState(() => new Journal())
+  // Back leads to a row that may be far down: the first page is as long as the list was.
+  const [firstPage] = useState(() => Math.min(MAX_PAGE, Math.max(PAGE, leftLength())))
   const view = useStore(journal.view)
   const asked = JSON.stringify(filters)
   const list = useQuery({
     queryKey: ['calls', 'list', filters],
     queryFn: ({ signal }) => {
       journal.expectFill()
-      return request<CallPage>(`/admin/calls?${paramsOf(filters, { limit: String(PAGE) })}`, { signal })
+      return request<CallPage>(`/admin/calls?${paramsOf(filters, { limit: String(firstPage) })}`, { signal })
     },
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,

@@ -52,6 +52,7 @@ type Requirement = Extract<Condition, { kind: 'missing' }>['requirement']
 
 function missing({ kind, id, state }: Requirement): Pick<Words, 'text' | 'more'> {
   if (kind === 'user') return { text: 'Needs a proven user' }
+  if (kind === 'scope') return { text: `No caller has ${id}` }
   if (kind === 'secret') return { text: 'Set a secret', more: id }
   if (state === 'scopes')
     return { text: `Connect ${id} again`, more: `What there is of ${id} may do too little.` }

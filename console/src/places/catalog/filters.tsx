@@ -38,7 +38,7 @@ export function ToolsBar({ asked, tools, found, mayCount, onDown, onEnter }: Too
 interface ToolsBarProps {
   readonly asked: Asked
   readonly tools: SearchableTools
-  /** "1,284 found in 3 ms" */
+  /** "1,284 found" */
   readonly found: string
   /** Whether calls may be counted for the person. */
   readonly mayCount: boolean
@@ -81,6 +81,7 @@ const WORDS: ReadonlyMap<string, string> = new Map([
   ['oauth', 'an account'],
   ['secret', 'a secret'],
   ['user', 'a user id'],
+  ['scope', 'a scope'],
   ['held', 'change held'],
 ])
 

@@ -3,19 +3,18 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useMemo, useRef } from 'react'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { type FoundTool, type SearchableTools, toolCallsQuery, toolsQuery } from '../../api/tools.ts'
-import { useEcho } from '../../app/echo.tsx'
+import { Command, useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
 import { Button } from '../../parts/button.tsx'
-import { countOf, formatCount, formatDuration } from '../../parts/format.ts'
+import { countOf, formatCount } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import './catalog.css'
+import { visibleText } from '../../parts/visible-text.ts'
 import { ToolsBar } from './filters.tsx'
 import { type Asked, FILTER_NAMES, useAsked } from './question.ts'
 import { type ToolRows, ToolTable } from './tool-table.tsx'
 
-/** Clocks of browsers are no finer. */
-const LEAST_MS = 0.1
 /** How sources are changes by itself; a look that finds nothing new costs no more than an answer 304. */
 const LOOK_AGAIN_MS = 15_000
 
@@ -27,7 +26,7 @@ export function CatalogPage(): ReactNode {
   return (
     <Page
       title="Catalog"
-      sub={data === undefined ? undefined : `${countOf(data.listing.tools.length, 'tool')} you may see`}
+      sub={data === undefined ? undefined : countOf(data.listing.tools.length, 'tool')}
       actions={
         <Link className="btn" to="/connections">
           <Icon name="plus" size={14} />
@@ -39,7 +38,7 @@ export function CatalogPage(): ReactNode {
       {data === undefined && error === null && <Loading what="tools" rows={10} />}
       {data === undefined && error !== null && (
         <Failed what="The tools could not be listed" error={error} onRetry={() => void refetch()}>
-          <code>collet doctor</code>
+          <Command text="collet doctor" />
         </Failed>
       )}
     </Page>
@@ -51,7 +50,7 @@ function Catalog({ tools, asked }: { readonly tools: SearchableTools; readonly a
   const mayCount = holdsScope(useSession()?.principal, 'admin:calls')
   const wantsCalls = asked.order === 'calls' && mayCount
   const { data: calls } = useQuery({ ...toolCallsQuery, enabled: wantsCalls })
-  const { found, tookMs } = useFound(tools, asked, calls)
+  const found = useFound(tools, asked, calls)
   const rows = useRef<ToolRows>(null)
   const navigate = useNavigate()
   const openFirst = async (): Promise<void> => {
@@ -66,7 +65,7 @@ function Catalog({ tools, asked }: { readonly tools: SearchableTools; readonly a
       <ToolsBar
         asked={asked}
         tools={tools}
-        found={`${formatCount(found.length)} found in ${formatDuration(Math.max(LEAST_MS, tookMs))}`}
+        found={`${formatCount(found.length)} found`}
         mayCount={mayCount}
         onDown={() => rows.current?.enter()}
         onEnter={() => void openFirst()}
@@ -84,12 +83,8 @@ function useFound(
   tools: SearchableTools,
   { text, filters, order }: Asked,
   calls: ReadonlyMap<string, number> | undefined,
-): { readonly found: readonly FoundTool[]; readonly tookMs: number } {
-  return useMemo(() => {
-    const before = performance.now()
-    const found = tools.find({ text, filters, order, calls })
-    return { found, tookMs: performance.now() - before }
-  }, [tools, text, filters, order, calls])
+): readonly FoundTool[] {
+  return useMemo(() => tools.find({ text, filters, order, calls }), [tools, text, filters, order, calls])
 }
 
 function NothingFound({ asked }: { readonly asked: Asked }): ReactNode {
@@ -101,7 +96,7 @@ function NothingFound({ asked }: { readonly asked: Asked }): ReactNode {
   const words = text.trim() === '' ? [] : [`"${text.trim()}" in it`]
   return (
     <Empty
-      title={`No tool with ${[...words, ...set].join(', ')}`}
+      title={visibleText(`No tool with ${[...words, ...set].join(', ')}`)}
       actions={
         <Button isSmall onClick={asked.clear}>
           Clear search and filters
@@ -124,7 +119,7 @@ function NoTools(): ReactNode {
       }
     >
       Tools appear here as soon as a source is added, or a tool of your own is in the config. In a terminal:{' '}
-      <code>collet import URL</code>
+      <Command text="collet import URL" />
     </Empty>
   )
 }

@@ -11,10 +11,12 @@ import {
   useSyncExternalStore,
 } from 'react'
 import type { FoundTool, ToolListing } from '../../api/tools.ts'
+import { useLeftPlace } from '../../app/left-place.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 import { Tier, type TierName, ToolName } from '../../parts/meaning.tsx'
 import { Menu } from '../../parts/menu.tsx'
 import { type Column, Table, useListKeys } from '../../parts/table.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { ConditionMark } from './condition.tsx'
 import { OWN_TOOLS } from './filters.tsx'
 
@@ -55,7 +57,9 @@ export function ToolTable({ found, sources, ref }: ToolTableProps): ReactNode {
     // The head stays in view.
     scrollPaddingStart: above,
   })
-  const keys = useListKeys({ length: found.length, reveal: (index) => list.scrollToIndex(index) })
+  const keyOf = (index: number): string => found[index]?.tool.id ?? String(index)
+  const keys = useListKeys({ length: found.length, keyOf, reveal: (index) => list.scrollToIndex(index) })
+  useLeftPlace({ list, length: found.length, keyOf, focus: keys.enter })
   useImperativeHandle(ref, () => ({ enter: () => keys.go(0) }))
   const drawn = list.getVirtualItems()
   const [first, last] = [drawn[0], drawn.at(-1)]
@@ -150,12 +154,15 @@ const ToolLink = memo(function ToolLink({ found: { tool }, row }: ToolLinkProps)
         void navigate({ to: '/tools/$id', params: { id: tool.id } })
       }}
     >
-      <span className="clip front" title={tool.title === undefined ? tool.id : `${tool.id}: ${tool.title}`}>
+      <span
+        className="clip front"
+        title={visibleText(tool.title === undefined ? tool.id : `${tool.id}: ${tool.title}`)}
+      >
         <ToolName name={tool.id} />
       </span>
-      <span className="desc clip" title={tool.description}>
+      <span className="desc clip" dir="auto" title={visibleText(tool.description)}>
         {tool.tenants !== undefined && <span className="soft">only for {tool.tenants.join(', ')} · </span>}
-        {tool.description}
+        {visibleText(tool.description)}
       </span>
     </a>
   )

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { neededBy, providerLines } from './connection-data.ts'
+import { neededBy } from './connection-data.ts'
 
 const LISTING = {
   tools: [{ id: 'Mail.Send', needs: [0, 1] }, { id: 'Mail.List', needs: [1, 2] }, { id: 'Plain.Echo' }],
@@ -14,11 +14,5 @@ describe('what tools need', () => {
   it('is told by kind, each name once with its tools', () => {
     expect([...neededBy(LISTING, 'oauth')]).toEqual([['google', ['Mail.Send', 'Mail.List']]])
     expect([...neededBy(LISTING, 'secret')]).toEqual([['MAIL_KEY', ['Mail.Send']]])
-  })
-
-  it('of a provider is a few lines of the config, whatever its name', () => {
-    expect(providerLines('google')).toContain('google: {')
-    expect(providerLines('my-idp')).toContain('"my-idp": {')
-    expect(providerLines('my-idp')).toContain('process.env.MY_IDP_CLIENT_SECRET')
   })
 })

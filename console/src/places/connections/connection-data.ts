@@ -92,12 +92,30 @@ export const SECRETS_SCOPE = 'admin:secrets'
 
 const LOOK_AGAIN_MS = 5000
 
-export const sourcesQuery = queryOptions({
+/** An entry of an MCP client on the server's machine that reaches a source directly. */
+export interface Around {
+  readonly client: string
+  readonly title: string
+  readonly file: string
+  readonly name: string
+  readonly source: string
+  /** Names of credentials that stand in the file in clear text. */
+  readonly clear: readonly string[]
+}
+
+const sourcesAnswer = queryOptions({
   queryKey: ['connections', 'sources'],
-  queryFn: async ({ signal }) =>
-    (await request<{ readonly sources: readonly Source[] }>('/admin/sources', { signal })).sources,
+  queryFn: ({ signal }) => request<SourcesAnswer>('/admin/sources', { signal }),
   refetchInterval: untilRefused(LOOK_AGAIN_MS),
 })
+
+export const sourcesQuery = { ...sourcesAnswer, select: ({ sources }: SourcesAnswer) => sources }
+export const aroundQuery = { ...sourcesAnswer, select: ({ around }: SourcesAnswer) => around }
+
+interface SourcesAnswer {
+  readonly sources: readonly Source[]
+  readonly around: readonly Around[]
+}
 
 export const pinsQuery = queryOptions({
   queryKey: ['connections', 'pins'],
@@ -153,21 +171,6 @@ export function neededBy(
   return needed
 }
 
-/** What stands in the config for a provider, as a person begins it. */
-export function providerLines(id: string): string {
-  const key = /^[a-z_$][\w$]*$/i.test(id) ? id : JSON.stringify(id)
-  const variable = `${id.toUpperCase().replaceAll(/[^A-Z0-9]+/g, '_')}_CLIENT_SECRET`
-  return `oauth: {
-  providers: {
-    ${key}: {
-      issuer: 'https://...',
-      clientId: '...',
-      clientSecret: process.env.${variable},
-    },
-  },
-},`
-}
-
 export function checkSource(key: string): Promise<CheckedSource> {
   return request(`/admin/sources/${encodeURIComponent(key)}/check`, { method: 'POST', body: {} })
 }
@@ -197,8 +200,10 @@ export function decidePin({ tool, waiting }: Pin, verb: 'accept' | 'reject'): Pr
   return request(`/admin/pins/${encodeURIComponent(tool)}/${verb}`, { method: 'POST', body })
 }
 
-export function acceptAllOf(source: string): Promise<{ readonly accepted: readonly unknown[] | number }> {
-  return request('/admin/pins/accept', { method: 'POST', body: { source } })
+/** Accepts the changes in `pins` of one source, and none of them if one has changed since. */
+export function acceptAllOf(source: string, pins: readonly Pin[]): Promise<unknown> {
+  const hashes = Object.fromEntries(pins.map(({ tool, waiting }) => [tool, waiting?.hash]))
+  return request('/admin/pins/accept', { method: 'POST', body: { source, hashes } })
 }
 
 export function setSecret(body: object): Promise<unknown> {

@@ -125,8 +125,9 @@ interface AcceptAllProps {
 }
 
 function AcceptAll({ source, pins, onChanged }: AcceptAllProps): ReactNode {
-  const [isAsking, setAsking] = useState(false)
-  const count = pins.filter(({ waiting }) => waiting?.class !== 'suspicious').length
+  // The changes on screen when the dialog was opened; the list goes on being refreshed behind it.
+  const [asked, setAsked] = useState<readonly Pin[]>()
+  const acceptable = pins.filter(({ waiting }) => waiting?.class !== 'suspicious')
   return (
     <p className="row accept-all">
       <span className="soft grow">
@@ -136,20 +137,20 @@ function AcceptAll({ source, pins, onChanged }: AcceptAllProps): ReactNode {
         isSmall
         kind="danger"
         writes
-        off={count === 0 ? 'All of them are suspicious: decide one by one.' : undefined}
-        onClick={() => setAsking(true)}
+        off={acceptable.length === 0 ? 'All of them are suspicious: decide one by one.' : undefined}
+        onClick={() => setAsked(acceptable)}
       >
         {`Accept all of ${source}…`}
       </Button>
       <ConfirmDialog
-        title={`Accept ${countOf(count, 'change')} of ${source}?`}
+        title={`Accept ${countOf((asked ?? acceptable).length, 'change')} of ${source}?`}
         typed={source}
         verb="Accept all"
         keep="Keep them as they are"
-        isOpen={isAsking}
-        onClose={() => setAsking(false)}
+        isOpen={asked !== undefined}
+        onClose={() => setAsked(undefined)}
         onConfirm={async () => {
-          await acceptAllOf(source)
+          await acceptAllOf(source, asked ?? [])
           onChanged()
         }}
       >

@@ -6,11 +6,11 @@ import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { AddSource } from './add-source.tsx'
-import { type Pin, pinsQuery, type Source, sourcesQuery } from './connection-data.ts'
+import { aroundQuery, type Pin, pinsQuery, type Source, sourcesQuery } from './connection-data.ts'
 import { NeedsYou } from './needs-you.tsx'
 import { Providers } from './providers.tsx'
 import { Secrets } from './secrets.tsx'
-import { SourceList } from './source-list.tsx'
+import { AroundNote, SourceList } from './source-list.tsx'
 import './connections.css'
 
 const SCOPE = 'admin:sources'
@@ -24,6 +24,7 @@ export function ConnectionsPage(): ReactNode {
   const principal = useSession()?.principal
   const seesSources = holdsServerScope(principal, SCOPE)
   const sources = useQuery({ ...sourcesQuery, enabled: seesSources })
+  const around = useQuery({ ...aroundQuery, enabled: seesSources })
   const pins = useQuery({ ...pinsQuery, enabled: holdsServerScope(principal, 'admin:pins') })
   useEcho(echoOf(sources.data ?? [], pins.data ?? []))
   const changed = (): void => {
@@ -52,6 +53,7 @@ export function ConnectionsPage(): ReactNode {
               <NeedsScope scope={SCOPE} />
             </>
           )}
+          {around.data !== undefined && <AroundNote around={around.data} />}
         </section>
         <div className="pair">
           <Providers onChanged={changed} />

@@ -1,6 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { holdsScope, useSession } from '../../api/session.ts'
+import { providerLines } from '../../../../src/core/credentials/provider-lines.ts'
+import { callerToName, holdsScope, useSession } from '../../api/session.ts'
+import { Command, CommandLine } from '../../app/echo.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
@@ -18,7 +20,6 @@ import {
   neededBy,
   needsQuery,
   type Provider,
-  providerLines,
   providersQuery,
   SECRETS_SCOPE,
 } from './connection-data.ts'
@@ -73,6 +74,7 @@ function useOpened(id: string): readonly [boolean, (isOpen: boolean) => void] {
 function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readonly string[] }): ReactNode {
   const [isOpen, setOpen] = useOpened(id)
   const server = useSession()?.server
+  const ownerOption = server?.isOpen === true ? '' : ' --principal key:NAME'
   return (
     <li>
       <Icon name="ring" className="is-parked" />
@@ -93,12 +95,12 @@ function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readon
           </p>
           <CodeLine text={`${server?.url ?? ''}/oauth/callback`} label="address" />
           <p className="soft">
-            Write it into the config, then run <code>collet reload</code>. Where it has no issuer, name its{' '}
-            <code>authorizationEndpoint</code> and <code>tokenEndpoint</code> instead.
+            Write it into the config, then run <Command text="collet reload" />. Where it has no issuer, name
+            its <code>authorizationEndpoint</code> and <code>tokenEndpoint</code> instead.
           </p>
-          <Code text={providerLines(id)} label="lines for the config" />
+          <Code text={providerLines(id).join('\n')} label="lines for the config" />
           <p className="soft">If you have a token already, it needs no provider:</p>
-          <CodeLine text={`collet secrets set ${id} --token --principal key:NAME`} label="command" />
+          <CommandLine text={`collet secrets set ${id} --token${ownerOption}`} />
           <p className="row end">
             <Button onClick={() => setOpen(false)}>Close</Button>
           </p>
@@ -190,7 +192,9 @@ function ConnectForm({
   const session = useSession()
   const isOperator = session?.principal?.isOperator === true && session.principal.id === 'operator'
   const isForAnybody = holdsScope(session?.principal, SECRETS_SCOPE)
-  const [principal, setPrincipal] = useState(isOperator ? 'key:' : (session?.principal?.id ?? ''))
+  const [principal, setPrincipal] = useState(
+    isOperator ? callerToName(session) : (session?.principal?.id ?? ''),
+  )
   const [tenant, setTenant] = useState(session?.principal?.tenant ?? '')
   const [url, setUrl] = useState<string>()
   const { isBusy, failure, run } = useAct(async () => {
@@ -237,8 +241,8 @@ function ConnectForm({
       {isOperator && (
         <TextField label="Tenant" note="of that caller" isMono value={tenant} onChange={setTenant} />
       )}
-      <p className="meta dim mono">
-        collet secrets connect {provider.id} --principal {principal}
+      <p className="meta dim">
+        <Command text={`collet secrets connect ${provider.id} --principal ${principal}`} />
       </p>
       <p className="row end">
         <Button onClick={onDone}>Cancel</Button>

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { holdsScope, useSession } from '../../api/session.ts'
+import { callerToName, holdsScope, useSession } from '../../api/session.ts'
+import { Command } from '../../app/echo.tsx'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useAct } from '../../parts/act.ts'
@@ -75,7 +76,7 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
             <div className="grow">
               <p className="mono strong">{visibleText(name)}</p>
               <p className="meta is-parked clip">
-                Set for nobody{!isOperator && ' of your tenant'} · {tools.join(', ')}{' '}
+                Not set{!isOperator && ' in your tenant'} · {tools.join(', ')}{' '}
                 {tools.length === 1 ? 'needs' : 'need'} it
               </p>
             </div>
@@ -90,7 +91,7 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
             <div className="grow">
               <p className="mono strong">{visibleText(secret.name)}</p>
               <p className="meta dim clip">
-                Of {visibleText(secret.principal)}
+                Of {secret.principal === '*' ? 'all callers of the tenant' : visibleText(secret.principal)}
                 {secret.user !== null && ', for one of its users'} · set {formatClock(secret.updated_at)} ·
                 cannot be read back
               </p>
@@ -150,9 +151,10 @@ interface SecretFormProps {
 }
 
 function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode {
-  const own = useSession()?.principal
+  const session = useSession()
+  const own = session?.principal
   const isOperator = own?.isOperator === true && own.id === 'operator'
-  const mine = own === null || own === undefined || isOperator ? 'key:' : own.id
+  const mine = own === null || own === undefined || isOperator ? callerToName(session) : own.id
   const [name, setName] = useState(setting.name)
   const [principal, setPrincipal] = useState(setting.principal === '' ? mine : setting.principal)
   const [tenant, setTenant] = useState(setting.tenant ?? own?.tenant ?? '')
@@ -166,8 +168,8 @@ function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode 
     <DialogForm onSubmit={run}>
       <TextField label="Name" note="as the tool asks for it" isMono value={name} onChange={setName} />
       <TextField
-        label="Whose"
-        note="the caller whose calls may use it: key:<id> or jwt:<issuer>#<sub>"
+        label="For principal"
+        note="the caller whose calls use it: key:<id>, jwt:<issuer>#<sub>, or * for all callers of the tenant"
         isMono
         value={principal}
         onChange={setPrincipal}
@@ -185,8 +187,8 @@ function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode 
         onChange={setValue}
       />
       {failure !== undefined && <Note tone="failed">{failure}</Note>}
-      <p className="meta dim mono">
-        collet secrets set {name === '' ? 'NAME' : name} --principal {principal}
+      <p className="meta dim">
+        <Command text={`collet secrets set ${name === '' ? 'NAME' : name} --principal ${principal}`} />
       </p>
       <p className="row end">
         <Button onClick={onDone}>Cancel</Button>

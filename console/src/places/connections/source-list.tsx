@@ -1,13 +1,14 @@
 import { type ReactNode, useState } from 'react'
+import { Command } from '../../app/echo.tsx'
 import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
 import { formatClock, formatCount } from '../../parts/format.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
-import { StateMark } from '../../parts/meaning.tsx'
+import { Note, StateMark } from '../../parts/meaning.tsx'
 import { Menu } from '../../parts/menu.tsx'
 import { Empty } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type Pin, refreshSource, removeSource, type Source } from './connection-data.ts'
+import { type Around, type Pin, refreshSource, removeSource, type Source } from './connection-data.ts'
 import { Doctor, healthOf } from './doctor.tsx'
 import { SettingsForm } from './source-settings.tsx'
 
@@ -52,6 +53,23 @@ export function SourceList({ sources, pins, onChanged }: SourceListProps): React
       )}
     </>
   )
+}
+
+/** Clients that reach sources without this server, and the command that ends it. */
+export function AroundNote({ around }: { readonly around: readonly Around[] }): ReactNode {
+  const byClient = [...Map.groupBy(around, ({ client }) => client)]
+  return byClient.map(([client, entries]) => {
+    const names = entries.map(({ name, clear }) =>
+      clear.length === 0 ? name : `${name} (with ${clear.join(', ')} in clear text)`,
+    )
+    return (
+      <Note key={client} tone="parked">
+        {entries[0]?.title} reaches {visibleText(names.join(', '))} without Collet, so without approvals and
+        records. On this machine, <Command text={`collet connect ${client} --write --only`} /> removes{' '}
+        {entries.length === 1 ? 'that entry' : 'those entries'} from its file.
+      </Note>
+    )
+  })
 }
 
 /** A source counts when it is read; a decision since then is known from the pins. */

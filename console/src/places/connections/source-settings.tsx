@@ -1,7 +1,7 @@
 import { type ReactNode, useState } from 'react'
+import { CommandLine } from '../../app/echo.tsx'
 import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
-import { CodeLine } from '../../parts/code.tsx'
 import { DialogForm } from '../../parts/dialog.tsx'
 import { Field, Select, TextField } from '../../parts/field.tsx'
 import { Note } from '../../parts/meaning.tsx'
@@ -38,7 +38,10 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
     return (
       <>
         <Empty title="It is in the config">Change it there; the server takes it up when you reload it.</Empty>
-        <CodeLine text="collet reload" label="command" />
+        <CommandLine text="collet reload" />
+        <p className="row end">
+          <Button onClick={onDone}>Close</Button>
+        </p>
       </>
     )
   const set = (change: Partial<Form>): void => setForm({ ...form, ...change })

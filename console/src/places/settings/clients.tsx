@@ -16,24 +16,7 @@ export function Clients({ onEcho }: { readonly onEcho: (command: string) => void
   const server = useQuery(serverQuery(toolset))
   const echo = (client: string, set: string): void => onEcho(connectCommand(client, set))
   return (
-    <Section
-      id="clients"
-      title="Connect a client"
-      onEnter={() => echo(chosen, toolset)}
-      actions={
-        server.data !== undefined &&
-        server.data.clients.length > 0 && (
-          <ClientChoice
-            clients={server.data.clients}
-            value={chosen}
-            onChange={(name) => {
-              setChosen(name)
-              echo(name, toolset)
-            }}
-          />
-        )
-      }
-    >
+    <Section id="clients" title="Connect a client" onEnter={() => echo(chosen, toolset)}>
       <Found query={server} what="The addresses">
         {({ protocols, toolsets, clients, needs_key }) => {
           const client = clients.find(({ name }) => name === chosen) ?? clients[0]
@@ -49,6 +32,16 @@ export function Clients({ onEcho }: { readonly onEcho: (command: string) => void
                 )}
               </div>
               <div className="stack-3">
+                {client !== undefined && (
+                  <ClientChoice
+                    clients={clients}
+                    value={client.name}
+                    onChange={(name) => {
+                      setChosen(name)
+                      echo(name, toolset)
+                    }}
+                  />
+                )}
                 {toolsets.length > 0 && (
                   <Field label="Connect it to">
                     {(control) => (

@@ -8,7 +8,7 @@ import { ConfirmDialog, Dialog, DialogForm } from '../../parts/dialog.tsx'
 import { Checkbox, Choices, Field, Select, TextInput } from '../../parts/field.tsx'
 import { formatDate } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
-import { commandOf, EMPTY_FORM, EXPIRIES, type KeyForm, termsOf } from './key-form.ts'
+import { commandOf, EMPTY_FORM, EXPIRIES, type KeyForm, problemOf, termsOf } from './key-form.ts'
 import {
   type ApiKey,
   createKey,
@@ -44,6 +44,9 @@ function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode
   useEffect(() => onEcho(command), [command, onEcho])
   if (making.made !== undefined) return <ShownOnce made={making.made} onClose={onClose} />
 
+  const problem = making.failure === undefined ? undefined : problemOf(making.failure)
+  const errorOf = (member: keyof KeyForm): string | undefined =>
+    problem?.member === member ? problem.text : undefined
   const set = (patch: Partial<KeyForm>): void => setForm({ ...form, ...patch })
   const text =
     (member: 'principal' | 'scopes' | 'roles' | 'tools' | 'tenant' | 'label', isMono = true) =>
@@ -67,13 +70,23 @@ function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode
           This server takes calls without a key now. With the first key, every caller needs one.
         </Note>
       )}
-      <Field label="Name" hint="Who calls with it. A name is never used again." error={making.failure}>
+      <Field label="Name" hint="Who calls with it. A name is never used again." error={errorOf('principal')}>
         {text('principal')}
       </Field>
-      <Field label="Scopes" note="optional" hint="With spaces between: mail:read crm:*">
+      <Field
+        label="Scopes"
+        note="optional"
+        hint="With spaces between: mail:read crm:*"
+        error={errorOf('scopes')}
+      >
         {text('scopes')}
       </Field>
-      <Field label="Roles" note="optional" hint="Of the config, with spaces between.">
+      <Field
+        label="Roles"
+        note="optional"
+        hint="Of the config, with spaces between."
+        error={errorOf('roles')}
+      >
         {text('roles')}
       </Field>
       {toolsets.length > 0 && (
@@ -93,20 +106,26 @@ function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode
               }
             />
           ))}
+          {errorOf('toolsets') !== undefined && <Note tone="failed">{errorOf('toolsets')}</Note>}
         </fieldset>
       )}
-      <Field label="Only these tools" note="optional" hint="Names or patterns: Mail.* Calendar.List">
+      <Field
+        label="Only these tools"
+        note="optional"
+        hint="Names or patterns: Mail.* Calendar.List"
+        error={errorOf('tools')}
+      >
         {text('tools')}
       </Field>
       {session?.principal?.isOperator === true && (
-        <Field label="Tenant" note="default">
+        <Field label="Tenant" note="default" error={errorOf('tenant')}>
           {text('tenant')}
         </Field>
       )}
-      <Field label="Label" note="optional">
+      <Field label="Label" note="optional" error={errorOf('label')}>
         {text('label', false)}
       </Field>
-      <Field label="Expires">
+      <Field label="Expires" error={errorOf('expires')}>
         {(control) => (
           <Select
             {...control}

@@ -53,6 +53,25 @@ export function termsOf(form: KeyForm, now = Date.now()): NewKeyTerms {
   }
 }
 
+/** Members of the API, with the field of the form that each is written in and that field's label. */
+const FIELDS: ReadonlyMap<string, readonly [keyof KeyForm, string]> = new Map([
+  ['principal', ['principal', 'Name']],
+  ['scopes', ['scopes', 'Scopes']],
+  ['roles', ['roles', 'Roles']],
+  ['tools', ['tools', 'Only these tools']],
+  ['toolsets', ['toolsets', 'Only these toolsets']],
+  ['tenant', ['tenant', 'Tenant']],
+  ['label', ['label', 'Label']],
+  ['expires_at', ['expires', 'Expires']],
+])
+
+/** The field that a message of the server is about, and the message with that field's label in place of the API's name. */
+export function problemOf(message: string): { readonly member: keyof KeyForm; readonly text: string } {
+  const [, named = '', text = ''] = /^(\w+)(?:\.\d+)?: (.+)$/s.exec(message) ?? []
+  const [member, label] = FIELDS.get(named) ?? []
+  return member === undefined ? { member: 'principal', text: message } : { member, text: `${label}: ${text}` }
+}
+
 /** The same in a terminal. */
 export function commandOf(form: KeyForm): string {
   const option = (name: string, values: readonly string[]): readonly string[] =>

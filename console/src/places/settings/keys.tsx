@@ -6,14 +6,15 @@ import { countOf, formatAgo, formatDate } from '../../parts/format.ts'
 import { Tag } from '../../parts/meaning.tsx'
 import { Empty } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { CreateKeyDialog, RevokeDialog, RotateDialog } from './key-dialogs.tsx'
 import { Found, Section } from './section.tsx'
-import { type ApiKey, keysQuery } from './settings-data.ts'
+import { type ApiKey, type ConfiguredKey, keysQuery } from './settings-data.ts'
 
 const COLUMNS = [
   { title: 'Principal', className: 'c-k1' },
   { title: 'Key', className: 'c-k2' },
-  { title: 'May' },
+  { title: 'Permissions' },
   { title: 'Last used', className: 'c-k3' },
   { title: 'Expires', className: 'c-k3' },
   { title: 'Actions', className: 'c-k4', isHidden: true },
@@ -52,21 +53,23 @@ function KeyList(): ReactNode {
   const [revoking, setRevoking] = useState<ApiKey>()
   return (
     <Found query={keys} what="The keys">
-      {(all) => {
+      {({ keys: all, configured }) => {
         const ended = all.filter(hasEnded)
         const shown = showsEnded ? all : all.filter((key) => !hasEnded(key))
         return (
           <>
-            {shown.length === 0 ? (
+            {shown.length + configured.length === 0 ? (
               <Empty title="There are no keys in use">
-                Keys that are written in the config are not listed here.{' '}
                 {isOpen
                   ? 'The first key that you create closes the server: from then on every caller needs one.'
-                  : 'Every caller needs a key or a token already.'}
+                  : 'Callers need a token of an issuer in the config.'}
               </Empty>
             ) : (
               <Table caption="Keys" columns={COLUMNS} className="keys">
                 <tbody>
+                  {configured.map((key) => (
+                    <ConfiguredRow key={`${key.tenant} ${key.principal}`} apiKey={key} />
+                  ))}
                   {shown.map((key) => (
                     <KeyRow
                       key={key.key_id}
@@ -110,7 +113,10 @@ function KeyRow({ apiKey, onRotate, onRevoke }: KeyRowProps): ReactNode {
   const { principal, tenant, label, key_id, last_used_at, expires_at, revoked_at, created_at } = apiKey
   const isOperator = useSession()?.principal?.isOperator === true
   const isIdle = Date.now() - Date.parse(last_used_at ?? created_at) > LONG_UNUSED_MS
-  const aside = [label, isOperator && tenant !== 'default' ? `tenant ${tenant}` : null].filter(Boolean)
+  const aside = [
+    visibleText(label ?? ''),
+    isOperator && tenant !== 'default' ? `tenant ${tenant}` : null,
+  ].filter(Boolean)
   return (
     <tr>
       <th scope="row" className="strong clip" title={[principal, ...aside].join(', ')}>
@@ -145,10 +151,39 @@ function KeyRow({ apiKey, onRotate, onRevoke }: KeyRowProps): ReactNode {
   )
 }
 
+/** Read-only: it is changed in the config, and when it was last used is not recorded. */
+function ConfiguredRow({ apiKey }: { readonly apiKey: ConfiguredKey }): ReactNode {
+  const { principal, tenant, expires_at } = apiKey
+  const isOperator = useSession()?.principal?.isOperator === true
+  return (
+    <tr>
+      <th scope="row" className="strong clip" title={principal}>
+        {principal}
+        {isOperator && tenant !== 'default' && <span className="dim"> tenant {tenant}</span>}
+      </th>
+      <td className="dim">in the config</td>
+      <td>
+        <Rights apiKey={{ ...apiKey, toolsets: [] }} />
+      </td>
+      <td data-l="used" className="num soft">
+        not recorded
+      </td>
+      <td data-l="expires" className="num soft">
+        {expires_at === null ? 'never' : formatDate(expires_at)}
+      </td>
+      <td />
+    </tr>
+  )
+}
+
 const MOST_TAGS = 4
 
+interface RightsProps {
+  readonly apiKey: Pick<ApiKey, 'scopes' | 'roles' | 'tools' | 'toolsets'>
+}
+
 /** Scopes and roles open tools; toolsets and tools narrow that. What opens everything stands out. */
-function Rights({ apiKey: { scopes, roles, tools, toolsets } }: { readonly apiKey: ApiKey }): ReactNode {
+function Rights({ apiKey: { scopes, roles, tools, toolsets } }: RightsProps): ReactNode {
   const narrowed = [...toolsets.map((name) => `toolset ${name}`), ...(tools ?? [])]
   const words = [
     ...scopes.filter((scope) => scope !== '*'),

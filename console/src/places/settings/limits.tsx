@@ -1,20 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
+import { type Budget, budgetsQuery } from '../../api/budgets.ts'
 import { formatClock, formatCount, formatDuration } from '../../parts/format.ts'
 import { Empty, Meter } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { Segment } from '../../parts/tabs.tsx'
 import { Found, Section } from './section.tsx'
-import {
-  type Budget,
-  budgetsQuery,
-  type LimitRule,
-  limitsQuery,
-  type Span,
-  type TeamUse,
-  usageQuery,
-} from './settings-data.ts'
+import { type LimitRule, limitsQuery, type Span, type TeamUse, usageQuery } from './settings-data.ts'
 
 interface OfSection {
   readonly onEcho: (command: string) => void
@@ -49,17 +42,20 @@ function Meters(): ReactNode {
                 spent from them.
               </Empty>
             ) : (
-              <ul className="meters">
-                {meters.map((meter) => (
-                  <Used key={meter.name} {...meter} />
-                ))}
-                {rules.map((rule) => (
-                  <li key={`${rule.of} ${rule.name}`} className="row">
-                    <span className="grow">{subjectOf(rule)}</span>
-                    <span className="num soft">{termsOf(rule)}</span>
-                  </li>
-                ))}
-              </ul>
+              <>
+                <ul className="meters">
+                  {meters.map((meter) => (
+                    <Used key={meter.name} {...meter} />
+                  ))}
+                  {rules.map((rule) => (
+                    <li key={`${rule.of} ${rule.name}`} className="row">
+                      <span className="grow">{subjectOf(rule)}</span>
+                      <span className="num soft">{termsOf(rule)}</span>
+                    </li>
+                  ))}
+                </ul>
+                {open.length > 0 && <p className="meta dim">{RESERVED}</p>}
+              </>
             )
           }}
         </Found>
@@ -67,6 +63,9 @@ function Meters(): ReactNode {
     </Found>
   )
 }
+
+const RESERVED =
+  'Servers reserve parts of a budget in advance, and these count as used. What a server had reserved when it crashed is free again when the budget resets.'
 
 interface MeterFacts {
   readonly name: string

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { serverQuery } from '../../api/server.ts'
+import { Command } from '../../app/echo.tsx'
 import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
 import { countOf, formatClock } from '../../parts/format.ts'
@@ -132,8 +133,9 @@ function RefusalList(): ReactNode {
     <Found query={found} what="The audit log">
       {({ refusals, isWhole }) =>
         refusals.length === 0 ? (
-          <Empty title="Nobody was refused anything">
-            Calls of tools that are not theirs, approvals and administration that was not allowed appear here.
+          <Empty title="No request was refused">
+            Requests with a wrong credential, calls of tools that are not theirs, approvals and administration
+            that was not allowed appear here.
           </Empty>
         ) : (
           <>
@@ -146,7 +148,14 @@ function RefusalList(): ReactNode {
             </Table>
             <p className="meta dim after-table">
               The newest {countOf(refusals.length, 'refusal')}
-              {isWhole ? '.' : ' of the beginning of a long log. Run collet audit for its end.'}
+              {isWhole ? (
+                '.'
+              ) : (
+                <>
+                  {' '}
+                  of the beginning of a long log. Run <Command text="collet audit" /> for its end.
+                </>
+              )}
             </p>
           </>
         )

@@ -26,10 +26,17 @@ export interface NewKey {
   readonly warnings: readonly string[]
 }
 
+/** A key that is written in the config, and can only be changed there. */
+export type ConfiguredKey = Pick<ApiKey, 'principal' | 'tenant' | 'scopes' | 'roles' | 'tools' | 'expires_at'>
+
+interface Keys {
+  readonly keys: readonly ApiKey[]
+  readonly configured: readonly ConfiguredKey[]
+}
+
 export const keysQuery = queryOptions({
   queryKey: ['settings', 'keys'],
-  queryFn: async ({ signal }) =>
-    (await request<{ readonly keys: readonly ApiKey[] }>('/admin/keys', { signal })).keys,
+  queryFn: ({ signal }) => request<Keys>('/admin/keys', { signal }),
 })
 
 export const toolsetsQuery = queryOptions({
@@ -120,25 +127,6 @@ function byTeam(usage: readonly UsedGroup[]): readonly TeamUse[] {
   }
   return [...teams.values()].sort((left, right) => right.calls - left.calls)
 }
-
-export interface Budget {
-  readonly tenant: string
-  readonly principal: string | null
-  readonly window_seconds: number
-  readonly resets_at: string
-  readonly units: readonly {
-    readonly unit: string
-    readonly limit: number | null
-    readonly used: number
-  }[]
-}
-
-export const budgetsQuery = queryOptions({
-  queryKey: ['settings', 'budgets'],
-  queryFn: async ({ signal }) =>
-    (await request<{ readonly budgets: readonly Budget[] }>('/admin/budgets', { signal })).budgets,
-  refetchInterval: 10_000,
-})
 
 export interface LimitRule {
   readonly of: 'server' | 'principal' | 'tool'

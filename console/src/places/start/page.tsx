@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Navigate, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useCallback, useState } from 'react'
 import { beginningQuery, serverQuery } from '../../api/server.ts'
+import { holdsScope, useSession } from '../../api/session.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
 import { Button } from '../../parts/button.tsx'
@@ -22,6 +23,10 @@ export function StartPage(): ReactNode {
   const [before] = useState(startState)
   const beginning = useQuery({ ...beginningQuery, refetchInterval: LOOK_AGAIN_MS })
   const [wasCalled, setWasCalled] = useState<boolean>()
+  const principal = useSession()?.principal
+  // Approvers who set nothing up here come for the inbox.
+  if (holdsScope(principal, 'approvals:respond') && !holdsScope(principal, 'admin:sources'))
+    return <Navigate to="/approvals" replace />
   if (before === 'left') return <Navigate to="/catalog" replace />
   if (beginning.data === undefined)
     return (
@@ -138,10 +143,17 @@ function Aside(): ReactNode {
         <dt>Tools</dt>
         <dd>{found === undefined ? '' : countOf(found.count, 'tool')}</dd>
       </dl>
-      <h2>{server.protocols.length} doors, the same tools</h2>
+      <h2>{protocolsTitle(server.protocols.length)}</h2>
       <Doors doors={server.protocols} isShort />
       <h2>What is open</h2>
       <WhatIsOpen server={server} />
     </aside>
   )
 }
+
+/** The config can turn protocols off. */
+function protocolsTitle(count: number): string {
+  return count > 1 ? `${NUMBERS[count] ?? count} protocols, same tools` : 'Protocol'
+}
+
+const NUMBERS: Readonly<Record<number, string>> = { 2: 'Two', 3: 'Three', 4: 'Four' }

@@ -2,8 +2,9 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { type Beginning, type ServerAbout, serverQuery } from '../../api/server.ts'
-import { useSession } from '../../api/session.ts'
+import { holdsScope, holdsServerScope, type Principal, useSession } from '../../api/session.ts'
 import { importCommand } from '../../app/commands.ts'
+import { Command } from '../../app/echo.tsx'
 import { over } from '../../app/places.ts'
 import { Button } from '../../parts/button.tsx'
 import { ClientChoice, ClientText } from '../../parts/clients.tsx'
@@ -21,7 +22,8 @@ const EXAMPLES = [
 /** Where tools live already. Connections looks inside first, and adds then. */
 export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
   const navigate = useNavigate()
-  const isSignedIn = useSession()?.principal != null
+  const principal = useSession()?.principal
+  const isSignedIn = principal != null
   const [target, setTarget] = useState('')
   const change = (text: string): void => {
     setTarget(text)
@@ -73,8 +75,12 @@ export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
             </Button>
           }
         >
-          Adding a source needs a sign-in: open the one-time link that <code>collet serve</code> printed.
+          Adding a source needs a sign-in: open the one-time link that <Command text="collet serve" />{' '}
+          printed.
         </Note>
+      )}
+      {isSignedIn && !holdsServerScope(principal, 'admin:sources') && (
+        <Note icon="lock">Your credential cannot add sources: that needs the scope admin:sources.</Note>
       )}
     </>
   )
@@ -116,6 +122,16 @@ interface AgentStepProps {
 }
 
 function Arrival({ beginning: { agent_call: call } }: { readonly beginning: Beginning }): ReactNode {
+  const principal = useSession()?.principal
+  // The server tells of other callers only to those who may see calls.
+  const seesOwnOnly = principal != null && !holdsScope(principal, 'admin:calls')
+  if (call === null && seesOwnOnly)
+    return (
+      <p className="row meta dim wait">
+        <Icon name="lock" size={14} />
+        <span>Calls of agents are shown to credentials with the scope admin:calls.</span>
+      </p>
+    )
   if (call === null)
     return (
       <p className="row meta dim wait" role="status">
@@ -135,29 +151,46 @@ function Arrival({ beginning: { agent_call: call } }: { readonly beginning: Begi
   )
 }
 
-/** What everybody may do here, and what somebody has to sign in for: said at once. */
+/** What the person who looks may do here, right by right. */
 export function WhatIsOpen({ server }: { readonly server: ServerAbout }): ReactNode {
-  const session = useSession()
-  const isSignedIn = session?.principal != null
+  const principal = useSession()?.principal
   return (
     <ul className="open">
-      <li>
-        <Icon name="check" size={14} className="is-succeeded" />
-        <span>
-          Listing and trying tools{server.needs_key ? '' : ', for everybody who reaches this address'}
-        </span>
-      </li>
-      <li>
-        <Icon
-          name={isSignedIn ? 'check' : 'lock'}
-          size={14}
-          className={isSignedIn ? 'is-succeeded' : undefined}
-        />
-        <span>
-          Adding sources, making keys, deciding approvals, settling calls
-          {isSignedIn ? ': you are signed in' : ': after a sign-in'}
-        </span>
-      </li>
+      <Right
+        name={`Listing and trying tools${server.needs_key ? '' : ', for all who reach this address'}`}
+        isHeld
+      />
+      {RIGHTS.map(({ name, isHeldBy }) => (
+        <Right key={name} name={name} isHeld={isHeldBy(principal)} isSignedIn={principal != null} />
+      ))}
     </ul>
+  )
+}
+
+const RIGHTS: readonly {
+  readonly name: string
+  readonly isHeldBy: (principal: Principal | null | undefined) => boolean
+}[] = [
+  { name: 'Adding sources', isHeldBy: (principal) => holdsServerScope(principal, 'admin:sources') },
+  { name: 'Creating keys', isHeldBy: (principal) => holdsScope(principal, 'admin:keys') },
+  { name: 'Deciding approvals', isHeldBy: (principal) => holdsScope(principal, 'approvals:respond') },
+  { name: 'Settling calls', isHeldBy: (principal) => holdsScope(principal, 'calls:settle') },
+]
+
+interface RightProps {
+  readonly name: string
+  readonly isHeld: boolean
+  readonly isSignedIn?: boolean
+}
+
+function Right({ name, isHeld, isSignedIn = false }: RightProps): ReactNode {
+  return (
+    <li>
+      <Icon name={isHeld ? 'check' : 'lock'} size={14} className={isHeld ? 'is-succeeded' : undefined} />
+      <span>
+        {name}
+        {!isHeld && (isSignedIn ? ': not with your credential' : ': after a sign-in')}
+      </span>
+    </li>
   )
 }

@@ -1,6 +1,7 @@
 import { useState } from 'react'
 import { newCallId } from '../../api/call-id.ts'
 import { ApiError, reach, sessionGone } from '../../api/client.ts'
+import { runAsHeaders } from '../../app/run-as.tsx'
 
 /** What came of a call of a tool that changes nothing. */
 export interface Outcome {
@@ -53,7 +54,7 @@ interface OtcAnswer {
 async function call(tool: string, input: unknown, startedAt: number): Promise<Outcome> {
   const callId = newCallId()
   const body = { request: { tool_id: tool, call_id: callId, input } }
-  const response = await reach('/tools/call', { method: 'POST', body })
+  const response = await reach('/tools/call', { method: 'POST', body, headers: runAsHeaders() })
   if (response.status === 401) sessionGone.set(true)
   const { result, message }: OtcAnswer = await response.json()
   const isGood = result?.success === true
@@ -66,7 +67,7 @@ async function call(tool: string, input: unknown, startedAt: number): Promise<Ou
 }
 
 async function recordOf(callId: string): Promise<string | undefined> {
-  const response = await reach(`/calls/${callId}`)
+  const response = await reach(`/calls/${callId}`, { headers: runAsHeaders() })
   if (!response.ok) return undefined
   const { record }: { readonly record?: string } = await response.json()
   return record

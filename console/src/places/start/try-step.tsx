@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
-import { useSession } from '../../api/session.ts'
 import { quoted } from '../../app/commands.ts'
+import { CHOOSE_CALLER, RunAs, useRunAs } from '../../app/run-as.tsx'
 import { Button } from '../../parts/button.tsx'
 import { Field, TextInput } from '../../parts/field.tsx'
 import { formatDuration } from '../../parts/format.ts'
@@ -22,23 +22,12 @@ interface TryStepProps {
 /** A real call of a real tool, right here. */
 export function TryStep({ isDone, onEcho, onDone }: TryStepProps): ReactNode {
   const found = useQuery(firstToolQuery)
-  const session = useSession()
   if (found.error !== null)
     return (
       <Failed what="The tools could not be read" error={found.error} onRetry={() => void found.refetch()} />
     )
   if (found.data === undefined) return <Loading what="a tool" rows={2} />
   const { first, count } = found.data
-  if (session?.server.isOpen === false && session.principal?.isOperator === true)
-    return (
-      <p className="soft">
-        The link signs you in to look after the server; it calls no tools. Create a key in{' '}
-        <Link className="link" to="/settings">
-          Settings
-        </Link>
-        , and sign in with it to try one.
-      </p>
-    )
   if (first === null)
     return (
       <p className="soft">
@@ -61,6 +50,8 @@ export function TryStep({ isDone, onEcho, onDone }: TryStepProps): ReactNode {
 function TryTool({ tool, fields, isDone, onEcho, onDone }: FirstTool & TryStepProps): ReactNode {
   const [values, setValues] = useState<Readonly<Record<string, string>>>({})
   const { isRunning, outcome, run } = useTryCall()
+  const runAs = useRunAs()
+  const off = runAs.isNeeded && runAs.caller === undefined ? CHOOSE_CALLER : undefined
   const input = inputOf(fields, values)
   const command = `collet call ${tool.base} ${quoted(JSON.stringify(input))}`
   useEffect(() => onEcho(command), [command, onEcho])
@@ -77,11 +68,12 @@ function TryTool({ tool, fields, isDone, onEcho, onDone }: FirstTool & TryStepPr
         {tool.policy.tier === 'pure' ? 'only computes' : 'only reads'}.{' '}
         {fields.length === 0 ? 'Run it.' : 'Change a value and run it.'}
       </p>
+      <RunAs isBusy={isRunning} />
       <form
         className="mini"
         onSubmit={(event) => {
           event.preventDefault()
-          void run(tool.base, input)
+          if (off === undefined) void run(tool.base, input)
         }}
       >
         {fields.map(({ name, kind, example }) => (
@@ -97,7 +89,7 @@ function TryTool({ tool, fields, isDone, onEcho, onDone }: FirstTool & TryStepPr
             )}
           </Field>
         ))}
-        <Button submits writes icon="play" isBusy={isRunning} kind={isDone ? 'plain' : 'primary'}>
+        <Button submits writes icon="play" isBusy={isRunning} off={off} kind={isDone ? 'plain' : 'primary'}>
           {isAnswered ? 'Run again' : 'Run'}
         </Button>
         {outcome !== undefined && <Answer outcome={outcome} />}

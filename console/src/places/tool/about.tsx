@@ -16,7 +16,9 @@ export function About({ tool }: { readonly tool: ToolDetails }): ReactNode {
     <>
       <section id="about" className="stack-3">
         {tool.title !== null && <p className="strong">{visibleText(tool.title)}</p>}
-        <p className="lead">{visibleText(tool.description)}</p>
+        <p className="lead" dir="auto">
+          {visibleText(tool.description)}
+        </p>
         <div className="row tags">
           <Tier tier={tool.policy.tier} isChip />
           <Tag icon={ICONS[tool.kind] ?? 'pack'}>{tool.source?.key ?? tool.kind}</Tag>

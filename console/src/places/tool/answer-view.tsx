@@ -3,7 +3,7 @@ import { type ReactNode, useState } from 'react'
 import { useSession } from '../../api/session.ts'
 import { Code, toJson } from '../../parts/code.tsx'
 import { formatDuration, shortHash } from '../../parts/format.ts'
-import { Note, StateMark } from '../../parts/meaning.tsx'
+import { Note, StateMark, type StateName, type TierName } from '../../parts/meaning.tsx'
 import { Segment } from '../../parts/tabs.tsx'
 import { visibleJson, visibleText } from '../../parts/visible-text.ts'
 import { type Answer, runMsIn, type SentCall } from './call/call-wire.ts'
@@ -22,14 +22,14 @@ type View = (typeof VIEWS)[number]['value']
 /** What the server answered: how it ended, where the time went, the value; and the exchange itself, for those who write clients. */
 export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
   const [view, setView] = useState<View>('result')
-  const ending = endingOf(answer)
+  const ending = endingOf(answer, sent?.tool.policy.tier)
   const seesCalls = useSession()?.principal !== null
   const test = sent === undefined ? undefined : testFor(sent, answer, ending)
   const views = VIEWS.filter(({ value }) => value !== 'test' || test !== undefined)
   return (
     <>
       <div className="result-head">
-        <StateMark state={ending.isGood ? 'succeeded' : 'failed'} label={ending.word} />
+        <StateMark state={ending.state} label={ending.word} />
         <span className="num soft">{formatDuration(answer.tookMs)}</span>
         {answer.record !== undefined &&
           (seesCalls ? (
@@ -71,6 +71,7 @@ interface AnswerProps {
 
 interface Ending {
   readonly isGood: boolean
+  readonly state: StateName
   readonly word: string
   readonly value?: unknown
   /** For the person and the model. */
@@ -80,18 +81,22 @@ interface Ending {
   readonly advice?: string
 }
 
-function endingOf({ status, body, text }: Answer): Ending {
+function endingOf({ status, body, text, isStopped = false }: Answer, tier?: TierName): Ending {
   const result = isRecord(body) && isRecord(body.result) ? body.result : undefined
-  if (result?.success === true) return { isGood: true, word: 'Succeeded', value: result.value }
+  if (result?.success === true)
+    return { isGood: true, state: 'succeeded', word: 'Succeeded', value: result.value }
   const error = isRecord(result?.error) ? result.error : isRecord(body) ? body : {}
+  if (isStopped && result !== undefined)
+    return { isGood: false, state: 'skipped', word: 'Cancelled', advice: stoppedAdvice(tier) }
   return {
     isGood: false,
+    state: 'failed',
     word: result === undefined ? 'Refused' : 'Failed',
     message: textIn(error.message) ?? (text === '' ? `The server answered ${status}.` : text),
     ...(textIn(error.developer_message) === undefined
       ? {}
       : { developerMessage: textIn(error.developer_message) ?? '' }),
-    advice: adviceFor(status, error, result !== undefined),
+    advice: adviceFor(status, error, result === undefined ? {} : { hasResult: true, tier }),
   }
 }
 
@@ -112,14 +117,25 @@ function textIn(value: unknown): string | undefined {
 export function adviceFor(
   status: number,
   error: Readonly<Record<string, unknown>>,
-  hasResult: boolean,
+  { hasResult = false, tier }: { readonly hasResult?: boolean; readonly tier?: TierName | undefined },
 ): string {
-  if (hasResult && status !== 422 && status !== 401)
-    return error.can_retry === true
-      ? 'Nothing took effect. It may be run again.'
-      : 'The tool ran, or may have run. Look at the call before you run it again.'
+  if (hasResult && status !== 422 && status !== 401) {
+    if (error.can_retry === true) return 'Nothing took effect. It may be run again.'
+    return mayChange(tier) ? 'The tool ran, or may have run. Look at the call before you run it again.' : ''
+  }
   const isSaid = /\bNothing (was run|ran)\b/.test(textIn(error.message) ?? '')
   return [isSaid ? '' : 'Nothing ran.', nextFor(status, error)].filter((part) => part !== '').join(' ')
+}
+
+/** A call whose tool is not known is taken for one that changes something. */
+function mayChange(tier: TierName | undefined): boolean {
+  return tier !== 'pure' && tier !== 'read'
+}
+
+function stoppedAdvice(tier: TierName | undefined): string {
+  return mayChange(tier)
+    ? 'You stopped this call. What the tool had done by then stays done: look at the call before you run it again.'
+    : 'You stopped this call.'
 }
 
 function nextFor(status: number, error: Readonly<Record<string, unknown>>): string {
@@ -135,9 +151,11 @@ function Result({ answer, ending }: { readonly answer: Answer; readonly ending: 
   if (!ending.isGood)
     return (
       <div className="stack-3">
-        <Note tone="failed">
-          <b className="said">{visibleText(ending.message ?? '')}</b>
-        </Note>
+        {ending.message !== undefined && (
+          <Note tone="failed">
+            <b className="said">{visibleText(ending.message)}</b>
+          </Note>
+        )}
         {ending.advice !== '' && <p className="soft">{ending.advice}</p>}
         {ending.developerMessage !== undefined && (
           <Code text={ending.developerMessage} label="For developers" />

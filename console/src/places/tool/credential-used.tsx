@@ -10,10 +10,12 @@ import type { Requirement, ToolDetails } from './tool-data.ts'
  */
 export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const session = useSession()
-  const needed = tool.requirements.filter(({ kind }) => kind !== 'user')
+  const needed = tool.requirements.filter(({ kind }) => kind === 'oauth' || kind === 'secret')
   if (needed.length === 0) return null
   const { principal } = session ?? {}
-  const who = principal === null || principal === undefined || principal.isOperator ? undefined : principal.id
+  const isSignedIn = principal !== null && principal !== undefined && !principal.isOperator
+  // Without keys the caller is the person at this machine, signed in to the console or not.
+  const who = session?.server.isOpen === true ? 'anonymous' : isSignedIn ? principal.id : undefined
   return (
     <div className="field">
       <span className="label">
@@ -28,27 +30,21 @@ export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactN
               className={need.state === 'met' || need.state === 'per_user' ? 'is-quiet' : 'is-parked'}
             />
             <span className="soft">
-              <b className="mono">{need.id}</b>: {who === undefined ? NOBODYS : usedOf(need, who)}
+              <b className="mono">{need.id}</b>: {who === undefined ? NO_CALLER : usedOf(need, who)}
             </span>
           </li>
         ))}
       </ul>
-      {principal !== null &&
-        (session?.server.isOpen === true ? (
-          <Link className="link meta" to="/settings" hash="keys">
-            Make a key
-          </Link>
-        ) : (
-          <Link className="link meta" to="/connections">
-            Open connections
-          </Link>
-        ))}
+      {principal !== null && (
+        <Link className="link meta" to="/connections">
+          Open connections
+        </Link>
+      )}
     </div>
   )
 }
 
-/** Nobody is signed in, or the operator is, who is no caller. */
-const NOBODYS = 'none. Calls without a key of their own have no vault.'
+const NO_CALLER = 'none: what the operator runs as a caller does not use the credentials of that caller.'
 
 function usedOf({ state }: Requirement, who: string): string {
   if (state === 'per_user') return 'that of the user whom the call names.'

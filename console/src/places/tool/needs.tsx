@@ -4,6 +4,7 @@ import { type ReactNode, useEffect } from 'react'
 import { request } from '../../api/client.ts'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { quoted } from '../../app/commands.ts'
+import { useTyped } from '../../app/echo.tsx'
 import { Button, CopyButton } from '../../parts/button.tsx'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 import { messageOf } from '../../parts/states.tsx'
@@ -11,7 +12,6 @@ import type { Requirement, ToolDetails } from './tool-data.ts'
 
 /** What it needs besides its input, whether that is there, and how to give it. */
 export function Needs({ tool }: { readonly tool: ToolDetails }): ReactNode {
-  const isOpen = useSession()?.server.isOpen === true
   return (
     <section aria-labelledby="needs-h" id="needs">
       <h2 id="needs-h">What it needs</h2>
@@ -25,13 +25,9 @@ export function Needs({ tool }: { readonly tool: ToolDetails }): ReactNode {
               <div className="grow">
                 <p className="strong">{titleOf(need)}</p>
                 <p className="meta dim">{[...need.scopes, stateOf(need)].join(' · ')}</p>
-                {isOpen && need.kind !== 'user' ? (
-                  <p className="meta soft">{WITHOUT_KEYS}</p>
-                ) : (
-                  need.state !== 'met' && <p className="meta soft">{need.connect.says}</p>
-                )}
+                {need.state !== 'met' && <p className="meta soft">{need.connect.says}</p>}
               </div>
-              {isOpen ? <SendAlong need={need} tool={tool} /> : <Connect need={need} />}
+              {need.connect.how === 'call' ? <SendAlong need={need} tool={tool} /> : <Connect need={need} />}
             </li>
           ))}
         </ul>
@@ -40,18 +36,12 @@ export function Needs({ tool }: { readonly tool: ToolDetails }): ReactNode {
   )
 }
 
-/** Nothing is kept for callers who cannot be told apart, so that neither a secret nor a consent would reach their calls. */
-const WITHOUT_KEYS =
-  'Calls without a key have no vault. Send it with the call; or make a key for the caller and set it for that key: from then on this server wants keys.'
-
 function SendAlong({ need, tool }: { readonly need: Requirement; readonly tool: ToolDetails }): ReactNode {
-  if (need.kind === 'user') return null
   const option = need.kind === 'oauth' ? '--token' : '--secret'
+  const command = useTyped(`collet call ${tool.id} ${option} ${quoted(`${need.id}=VALUE`)}`)
+  if (need.kind === 'user') return null
   return (
-    <CopyButton
-      text={`collet call ${tool.id} ${option} ${quoted(`${need.id}=VALUE`)}`}
-      label={`Copy command that sends ${need.id}`}
-    >
+    <CopyButton text={command} label={`Copy command that sends ${need.id}`}>
       Copy command
     </CopyButton>
   )
@@ -66,12 +56,14 @@ const MARKS: Readonly<Record<Requirement['state'], { name: IconName; className: 
 }
 
 function titleOf({ kind, id }: Requirement): string {
+  if (kind === 'scope') return `Scope ${id}`
   return kind === 'user' ? 'User id' : kind === 'oauth' ? `${id} account` : `Secret ${id}`
 }
 
 function stateOf({ kind, state }: Requirement): string {
+  if (kind === 'scope') return state === 'met' ? 'held by a caller' : 'no caller has it'
   if (kind === 'user')
-    return state === 'met' ? 'sent by the caller with each call' : 'your credential names no user'
+    return state === 'missing' ? 'your credential names no user' : 'sent by the caller with each call'
   return {
     met: 'in the vault',
     missing: 'not given yet',
@@ -87,7 +79,13 @@ function stateOf({ kind, state }: Requirement): string {
  */
 function Connect({ need }: { readonly need: Requirement }): ReactNode {
   const principal = useSession()?.principal ?? null
-  if (need.kind === 'user') return null
+  if (need.kind === 'user' || (need.kind === 'scope' && need.state === 'met')) return null
+  if (need.kind === 'scope')
+    return (
+      <CopyButton text={need.connect.command ?? ''} label={`Copy command that makes a key with ${need.id}`}>
+        Copy command
+      </CopyButton>
+    )
   if (
     principal !== null &&
     !principal.isOperator &&

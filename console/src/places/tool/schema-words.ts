@@ -91,9 +91,14 @@ const RANGES = [
   ['minItems', 'maxItems', ' items'],
 ] as const
 
+/** Schema libraries write the limits of whole numbers in JavaScript where an author gave none. */
+function isArtefact(limit: unknown): boolean {
+  return typeof limit === 'number' && Math.abs(limit) === Number.MAX_SAFE_INTEGER
+}
+
 function rangeWords(schema: Schema): readonly string[] {
   return RANGES.flatMap(([least, most, unit]) => {
-    const [low, high] = [schema[least], schema[most]]
+    const [low, high] = [least, most].map((name) => (isArtefact(schema[name]) ? undefined : schema[name]))
     if (low === undefined && high === undefined) return []
     if (low === undefined) return [`at most ${String(high)}${unit}`]
     return [

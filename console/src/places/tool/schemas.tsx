@@ -73,8 +73,8 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
   if (rows.length === 0)
     return (
       <p className="soft">
-        {Object.keys(schema).length === 0 ? 'Nothing is said about it.' : typeWords(schema)}
-        {typeof schema.description === 'string' && <> · {schema.description}</>}
+        {Object.keys(schema).length === 0 ? 'Nothing is said about it.' : visibleText(typeWords(schema))}
+        {typeof schema.description === 'string' && <> · {visibleText(schema.description)}</>}
       </p>
     )
   return (
@@ -84,18 +84,18 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
           <li key={row.path}>
             <div className="row wrap">
               <code className="strong">{visibleText(row.path)}</code>
-              <span className="dim">{row.type}</span>
+              <span className="dim">{visibleText(row.type)}</span>
               {row.isRequired && <span className="req">required</span>}
             </div>
             {row.description !== undefined && <p className="soft">{visibleText(row.description)}</p>}
             {row.choices.length > 0 && (
               <p className="soft">
-                One of <code>{row.choices.join(', ')}</code>
+                One of <code>{visibleText(row.choices.join(', '))}</code>
               </p>
             )}
             {row.usual !== undefined && (
               <p className="soft">
-                <code>{row.usual}</code> when left out.
+                <code>{visibleText(row.usual)}</code> when left out.
               </p>
             )}
           </li>

@@ -74,13 +74,13 @@ export interface ToolPolicy {
 }
 
 export interface Requirement {
-  readonly kind: 'oauth' | 'secret' | 'user'
+  readonly kind: 'oauth' | 'secret' | 'user' | 'scope'
   readonly id: string
   readonly scopes: readonly string[]
   /** `per_user`: it is the user's own, whom each call names. `scopes`: what is there does not reach far enough. */
   readonly state: 'met' | 'missing' | 'spent' | 'scopes' | 'per_user'
   readonly connect: {
-    readonly how: 'consent' | 'vault' | 'call'
+    readonly how: 'consent' | 'vault' | 'call' | 'key'
     readonly says: string
     readonly command: string | null
   }

@@ -1,10 +1,9 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
-import { useSession } from '../../api/session.ts'
 import { quoted } from '../../app/commands.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { useHandedInput } from '../../app/handed-input.ts'
-import { over } from '../../app/places.ts'
+import { CHOOSE_CALLER, RunAs, useRunAs } from '../../app/run-as.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useKey } from '../../keyboard.ts'
 import { Button, CopyButton } from '../../parts/button.tsx'
@@ -14,6 +13,7 @@ import { Icon } from '../../parts/icon.tsx'
 import { lazyPart } from '../../parts/lazy-part.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Loading } from '../../parts/states.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { useCall } from './call/use-call.ts'
 import { CallOutcome } from './call-outcome.tsx'
 import { CopyAs } from './copy-as.tsx'
@@ -34,9 +34,13 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const needsUser = tool.requirements.some(({ kind }) => kind === 'user')
   const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
   const isUnderWay = call.phase.at === 'running' || call.phase.at === 'parked'
-  const session = useSession()
-  const isNoCaller = session?.principal?.isOperator === true && !session.server.isOpen
-  const off = isNoCaller ? NO_CALLER : draft.problem === undefined ? undefined : 'The input is not JSON yet.'
+  const runAs = useRunAs()
+  const lacksCaller = runAs.isNeeded && runAs.caller === undefined
+  const off = lacksCaller
+    ? CHOOSE_CALLER
+    : draft.problem === undefined
+      ? undefined
+      : 'The input is not JSON yet.'
   const sent = { tool, input: draft.input, userId: needsUser && userId !== '' ? userId : undefined }
   const run = (): void => {
     if (off === undefined && !isUnderWay) call.run(sent)
@@ -70,7 +74,8 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
             <kbd>{RUN_KEYS}</kbd>
           </Button>
         </div>
-        {isNoCaller ? <NoCaller /> : hasEffects && <Effects tool={tool} />}
+        {hasEffects && <Effects tool={tool} />}
+        <RunAs isBusy={isUnderWay} />
         <div className="try-cols">
           <div className="stack-3">
             {kind === 'fields' ? (
@@ -120,23 +125,6 @@ const INPUT_WORDS = {
   nothing: 'This tool takes no input.',
 }
 
-const NO_CALLER = 'Who runs this server calls no tools on it. Sign in with an API key to call them.'
-
-function NoCaller(): ReactNode {
-  return (
-    <Note
-      tone="parked"
-      action={
-        <Button isSmall onClick={() => over.set('sign-in')}>
-          Sign in with a key
-        </Button>
-      }
-    >
-      {NO_CALLER}
-    </Note>
-  )
-}
-
 function Effects({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const { tier, approval } = tool.policy
   const does = tier === 'exec' ? 'runs a program' : 'changes something'
@@ -155,7 +143,7 @@ function Examples({ tool, onChoose }: ExamplesProps): ReactNode {
       value={chosen}
       options={tool.examples.map((example, index) => ({
         value: String(index),
-        label: `Example: ${nameOfExample(example)}`,
+        label: visibleText(`Example: ${nameOfExample(example)}`),
       }))}
       onChange={(event) => {
         setChosen(event.currentTarget.value)

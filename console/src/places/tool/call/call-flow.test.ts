@@ -31,8 +31,9 @@ afterEach(() => {
 })
 
 const NAMES = { otc: 'Bank.Pay', mcp: 'Bank_Pay', opentool: null, openwop: 'Bank.Pay' }
+const POLICY = { tier: 'write' } as const
 const TOOL = { id: 'Bank.Pay@1.0.0', base: 'Bank.Pay', names: NAMES, source: null, requirements: [] }
-const CALL: SentCall = { tool: TOOL, input: {}, userId: undefined }
+const CALL: SentCall = { tool: { ...TOOL, policy: POLICY }, input: {}, userId: undefined }
 const DONE = { call_id: 'c1', success: true, value: 'done' }
 
 /** Where the call is when there is nothing more to wait for. */

@@ -1,9 +1,12 @@
 import { ApiError, reach, sessionGone } from '../../../api/client.ts'
+import { runAsHeaders } from '../../../app/run-as.tsx'
 import { otcBody } from '../snippets.ts'
 import { isRecord, type ToolDetails } from '../tool-data.ts'
 
 export interface SentCall {
-  readonly tool: Pick<ToolDetails, 'id' | 'base' | 'names' | 'source' | 'requirements'>
+  readonly tool: Pick<ToolDetails, 'id' | 'base' | 'names' | 'source' | 'requirements'> & {
+    readonly policy: Pick<ToolDetails['policy'], 'tier'>
+  }
   readonly input: unknown
   readonly userId: string | undefined
 }
@@ -22,6 +25,8 @@ export interface Answer {
   readonly waitedMs?: number
   /** The call had been recorded before this request was sent: nothing ran for it. */
   readonly isReplayed: boolean
+  /** The person at this page stopped the call, and it ended cancelled. */
+  readonly isStopped?: boolean
   /** The recorded call, for a link to it. Nothing is recorded of what was refused. */
   readonly record: string | undefined
 }
@@ -60,7 +65,10 @@ export async function ask(
 ): Promise<Heard> {
   const startedAt = performance.now()
   const body = otcBody({ tool, input, callId, userId })
-  const response = await reach('/tools/call', { method: 'POST', body, headers, signal })
+  const response = await reach('/tools/call', {
+    ...{ method: 'POST', body, signal },
+    headers: { ...headers, ...runAsHeaders() },
+  })
   const text = await readText(response)
   return {
     status: response.status,
@@ -139,7 +147,7 @@ type Look =
 
 /** Only the server's own word for it says that there is no such call; whatever else went wrong says nothing about it. */
 export async function lookAt(callId: string, signal: AbortSignal): Promise<Look> {
-  const response = await reach(callPath(callId), { signal })
+  const response = await reach(callPath(callId), { headers: runAsHeaders(), signal })
   const view = parse(await readText(response))
   if (response.ok && isRecord(view)) return { kind: 'found', view }
   const { status } = response

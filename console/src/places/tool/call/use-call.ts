@@ -2,9 +2,10 @@ import { useEffect, useRef, useState } from 'react'
 import { newCallId } from '../../../api/call-id.ts'
 import { reach, request } from '../../../api/client.ts'
 import { nameOf, useSession } from '../../../api/session.ts'
+import { runAsHeaders, useRunAs } from '../../../app/run-as.tsx'
 import type { ToolDetails } from '../tool-data.ts'
 import { type CallPhase, carryOut, type FlowOptions, lookUp } from './call-flow.ts'
-import { callPath, hasNotRun, type SentCall } from './call-wire.ts'
+import { callPath, codeOf, hasNotRun, type SentCall } from './call-wire.ts'
 import { forgetCall, type Keeper, keepCall, keptCall } from './kept-call.ts'
 
 export interface CallControl {
@@ -54,7 +55,7 @@ export function useCall(tool: ToolDetails): CallControl {
       setPhase(next) {
         if (signal.aborted) return
         if (typeof next !== 'function' && (next.at === 'answered' || next.at === 'told')) forgetCall(keeper)
-        setPhase(next)
+        setPhase(typeof next === 'function' ? next : (before) => withStop(before, next))
       },
     }
   }
@@ -83,12 +84,12 @@ export function useCall(tool: ToolDetails): CallControl {
       if (phase.at !== 'running') return
       setPhase((before) => (before.at === 'running' ? { ...before, isStopping: true } : before))
       // It answers for itself.
-      void reach(callPath(phase.callId), { method: 'DELETE' }).catch(() => undefined)
+      void reach(callPath(phase.callId), { method: 'DELETE', headers: runAsHeaders() }).catch(() => undefined)
     },
     async withdraw() {
       if (phase.at !== 'parked' && phase.at !== 'left') return
       const { callId } = phase
-      const view = await request<unknown>(callPath(callId), { method: 'DELETE' })
+      const view = await request<unknown>(callPath(callId), { method: 'DELETE', headers: runAsHeaders() })
       const options = flow(callId)
       if (hasNotRun(view)) options.setPhase({ at: 'told', says: WITHDRAWN })
       // Somebody had approved it just then.
@@ -99,16 +100,25 @@ export function useCall(tool: ToolDetails): CallControl {
 
 const WITHDRAWN = 'You withdrew the call. It will not be approved any more, and nothing ran.'
 
-/** As whom the server takes calls of this page. Who runs the server is nobody to it, where it takes calls of nobody at all. */
+/** As whom the server takes calls of this page: the operator of a server with keys chooses a caller. */
 function useCaller(): string {
   const principal = useSession()?.principal ?? null
-  return principal === null || principal.isOperator ? NOBODY : nameOf(principal)
+  const { caller } = useRunAs()
+  if (principal === null) return NOBODY
+  return principal.isOperator ? (caller ?? NOBODY) : nameOf(principal)
 }
 
 const NOBODY = ''
 
 const NOT_YOURS =
-  'That call was made before you signed in, so that it is not under your name. Find out in Calls what became of it before you run the tool again.'
+  'That call was made under another name than the one you use now. Find out in Calls what became of it before you run the tool again.'
+
+/** A call that this page asked to stop, and that ended cancelled, was stopped by the person at the page. */
+function withStop(before: CallPhase, next: CallPhase): CallPhase {
+  const isStopping = before.at === 'running' && before.isStopping === true
+  if (!isStopping || next.at !== 'answered' || codeOf(next.answer) !== 'cancelled') return next
+  return { ...next, answer: { ...next.answer, isStopped: true } }
+}
 
 function phaseBefore(keeper: Keeper): CallPhase {
   const kept = keptCall(keeper)

@@ -37,7 +37,7 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
     <div className={error === undefined ? 'field' : 'field bad'}>
       {hasLabel && (
         <label htmlFor={isChoice(schema) ? choiceId(id, schema) : id} className={isBranch ? 'vh' : undefined}>
-          <code>{isBranch ? `${name}, ${schema.title ?? ''}` : name}</code>
+          <code>{isBranch ? `${name}, ${visibleText(schema.title ?? '')}` : name}</code>
           {isRequired && <span className="dim"> required</span>}
         </label>
       )}
@@ -50,7 +50,7 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
       {error !== undefined && !isBranch && (
         <span className="err" id={errorId(id)} role="alert">
           <Icon name="alert" size={12} />
-          {error}
+          {visibleText(error)}
         </span>
       )}
     </div>
@@ -99,7 +99,7 @@ function isGroupOf({ type }: RJSFSchema): boolean {
 
 function nameOf(path: readonly (string | number)[]): string {
   const last = path.at(-1)
-  return typeof last === 'number' ? `${last + 1}.` : (last ?? '')
+  return typeof last === 'number' ? `${last + 1}.` : visibleText(last ?? '')
 }
 
 /** A member whose name is free has a field for it, and can be taken away. */
@@ -111,13 +111,13 @@ function Extra(props: FieldTemplateProps): ReactNode {
       <TextInput
         isMono
         key={label}
-        aria-label={`Name of ${label}`}
+        aria-label={`Name of ${visibleText(label)}`}
         id={`${id}-name`}
         defaultValue={label}
         onBlur={onKeyRenameBlur}
       />
       {children}
-      <IconButton icon="close" label={`Remove ${label}`} onClick={() => onRemoveProperty()} />
+      <IconButton icon="close" label={`Remove ${visibleText(label)}`} onClick={() => onRemoveProperty()} />
     </div>
   )
 }

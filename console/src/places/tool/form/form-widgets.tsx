@@ -7,6 +7,7 @@ import {
 } from '@rjsf/utils'
 import type { ReactNode } from 'react'
 import { Checkbox, Select, TextArea, TextInput } from '../../../parts/field.tsx'
+import { visibleText } from '../../../parts/visible-text.ts'
 import { describedBy } from './field-ids.ts'
 import { DEFAULT } from './form-schema.ts'
 
@@ -42,7 +43,7 @@ export function BaseInput(props: BaseInputTemplateProps): ReactNode {
 }
 
 function showValue(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value)
+  return visibleText(typeof value === 'string' ? value : JSON.stringify(value))
 }
 
 function hintOf(format: string | undefined): string | undefined {
@@ -67,11 +68,11 @@ function OneOf(props: WidgetProps): ReactNode {
   return (
     <Select
       id={id}
-      aria-label={isAlternative ? `Kind of ${label}` : undefined}
+      aria-label={isAlternative ? `Kind of ${visibleText(label)}` : undefined}
       value={isSet ? index : ''}
       options={[
         ...(isAlternative ? [] : [{ value: '', label: nothing }]),
-        ...choices.map((choice, at) => ({ value: String(at), label: choice.label })),
+        ...choices.map((choice, at) => ({ value: String(at), label: visibleText(choice.label) })),
       ]}
       {...describedBy(id, schema, registry.formContext)}
       onChange={(event) => {
@@ -87,12 +88,12 @@ function ManyOf({ value, options, onChange, label, name }: WidgetProps): ReactNo
   return (
     <fieldset className="field-group">
       <legend className="label">
-        <code>{name || label}</code>
+        <code>{visibleText(name || label)}</code>
       </legend>
       {(options.enumOptions ?? []).map((choice) => (
         <Checkbox
           key={choice.label}
-          label={choice.label}
+          label={visibleText(choice.label)}
           checked={chosen.includes(choice.value)}
           onChange={(event) =>
             onChange(
@@ -114,7 +115,7 @@ function Truth({ id, value, onChange, label, name, schema, registry, required }:
     <span className="row">
       <Checkbox
         id={id}
-        label={<code>{name || label}</code>}
+        label={<code>{visibleText(name || label)}</code>}
         checked={value === true}
         onChange={(event) => onChange(event.currentTarget.checked)}
         {...describedBy(id, schema, registry.formContext)}
@@ -127,7 +128,7 @@ function Truth({ id, value, onChange, label, name, schema, registry, required }:
       )}
       {value !== undefined && required !== true && (
         <button type="button" className="plain link meta" onClick={() => onChange(undefined)}>
-          Leave out<span className="vh"> {name || label}</span>
+          Leave out<span className="vh"> {visibleText(name || label)}</span>
         </button>
       )}
     </span>

@@ -1,0 +1,26 @@
+import { afterEach, expect, it, vi } from 'vitest'
+import { request, sessionGone } from './client.ts'
+import { connection } from './connection.ts'
+import { sessionToken } from './session-token.ts'
+
+afterEach(() => {
+  connection.found()
+  sessionGone.set(false)
+  vi.unstubAllGlobals()
+})
+
+it.each([
+  ['in the session that it was sent in', 'one', true],
+  ['after another session has begun', 'two', false],
+])('an answer 401 that comes %s', async (_, after, isGone) => {
+  vi.stubGlobal('document', { baseURI: 'http://127.0.0.1/console/' })
+  sessionToken.keep('one')
+  const answer = Promise.withResolvers<Response>()
+  vi.stubGlobal('fetch', () => answer.promise)
+  const asked = request('/admin/calls')
+  sessionToken.keep(after)
+  answer.resolve(new Response('{}', { status: 401 }))
+  await expect(asked).rejects.toThrow('Your session has ended.')
+  expect(sessionGone.get()).toBe(isGone)
+  sessionToken.forget()
+})

@@ -1,0 +1,87 @@
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { type ReactNode, useMemo, useRef } from 'react'
+
+const ROW_PX = 20
+const OVERSCAN = 10
+/** A longer line continues on the next row: one row of a megabyte would take seconds to lay out. */
+export const MAX_ROW_CHARACTERS = 200
+
+/** Text of any size: only the rows in view are elements of the page. */
+export function LongCode({ text, label, isJson }: LongCodeProps): ReactNode {
+  const box = useRef<HTMLPreElement>(null)
+  const starts = useMemo(() => rowStarts(text), [text])
+  const rows = useVirtualizer({
+    count: starts.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW_PX,
+    overscan: OVERSCAN,
+  })
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard.
+    <pre ref={box} className="long" tabIndex={0} role="region" aria-label={label}>
+      <div className="rows" style={{ height: rows.getTotalSize() }}>
+        {rows.getVirtualItems().map(({ index, start }) => {
+          const row = rowAt(text, starts, index)
+          return (
+            <div key={index} style={{ top: start }}>
+              {isJson ? <Json text={row} /> : row}
+            </div>
+          )
+        })}
+      </div>
+    </pre>
+  )
+}
+
+interface LongCodeProps {
+  readonly text: string
+  readonly label: string
+  readonly isJson: boolean
+}
+
+/** Where each row begins: after each line break, and after each `MAX_ROW_CHARACTERS` of a longer line. */
+export function rowStarts(text: string): readonly number[] {
+  const starts: number[] = []
+  for (let line = 0; line <= text.length; ) {
+    const lineBreak = text.indexOf('\n', line)
+    const end = lineBreak === -1 ? text.length : lineBreak
+    let at = line
+    for (; end - at > MAX_ROW_CHARACTERS; at = wholeCharacterEnd(text, at + MAX_ROW_CHARACTERS))
+      starts.push(at)
+    if (at < end || at === line) starts.push(at)
+    line = end + 1
+  }
+  return starts
+}
+
+/** A row does not end between the two halves of one character. */
+function wholeCharacterEnd(text: string, end: number): number {
+  const unit = text.charCodeAt(end)
+  return unit >= 0xdc00 && unit <= 0xdfff ? end + 1 : end
+}
+
+export function rowAt(text: string, starts: readonly number[], index: number): string {
+  const row = text.slice(starts[index], starts[index + 1])
+  return row.endsWith('\n') ? row.slice(0, -1) : row
+}
+
+const TOKEN = /("(?:[^"\\]|\\.)*"?)(\s*:)?|[{}[\],:]/g
+
+/** JSON in two greys: names and signs step back, values are ink. No syntax colours. */
+export function Json({ text }: { readonly text: string }): ReactNode {
+  const parts: ReactNode[] = []
+  let from = 0
+  for (const match of text.matchAll(TOKEN)) {
+    const [whole, string, colon] = match
+    if (string !== undefined && colon === undefined) continue
+    parts.push(text.slice(from, match.index))
+    from = match.index + whole.length
+    parts.push(
+      <span key={match.index} className={string === undefined ? 'j-p' : 'j-k'}>
+        {whole}
+      </span>,
+    )
+  }
+  parts.push(text.slice(from))
+  return parts
+}
