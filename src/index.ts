@@ -30,6 +30,7 @@ export type {
 } from '#core/tool'
 export type {
   CallStep,
+  ContentBlock,
   DefinedTool,
   SessionDefinition,
   StepOptions,
@@ -37,7 +38,7 @@ export type {
   WorkflowContext,
   WorkflowDefinition,
 } from '#core/tools/define'
-export { tool, workflow } from '#core/tools/define'
+export { content, tool, workflow } from '#core/tools/define'
 export type {
   Gateway,
   GatewayCallOptions,

@@ -72,7 +72,7 @@ async function prepare(
 /** Prepares the next attempt, or says that there is none. */
 async function mayTryAgain(failure: CallFailure, run: CallRun): Promise<boolean> {
   try {
-    if (mayResend(failure, run)) {
+    if (mayResend(failure, run) && (await hasUsableInput(failure, run))) {
       await pause(failure.retryAfterMs ?? backoffMs(run.toolRetries), run.session.settings, run.signal)
       run.toolRetries += 1
       // A caller's own id is kept: under a new one, repeating the call later would run the tool again.
@@ -86,12 +86,21 @@ async function mayTryAgain(failure: CallFailure, run: CallRun): Promise<boolean>
   }
 }
 
-/** Prompt content means that the input must change, so that failure goes to the model (OTC/T-06). */
+/** Prompt content means that the input must change (OTC/T-06): `onRetry` gives another one, or the failure goes to the model. */
+async function hasUsableInput(failure: CallFailure, run: CallRun): Promise<boolean> {
+  if (failure.additionalPromptContent === undefined) return true
+  const { onRetry } = run.options
+  if (onRetry === undefined) return false
+  const corrected = await untilAborted(run.signal, async () => onRetry(failure))
+  if (corrected === undefined) return false
+  run.input = copyJson(corrected)
+  return true
+}
+
 function mayResend(failure: CallFailure, { session, toolRetries }: CallRun): boolean {
   return (
     failure.class === 'tool' &&
     failure.canRetry &&
-    failure.additionalPromptContent === undefined &&
     toolRetries < Math.min(MOST_TOOL_RETRIES, session.settings.maxRetries) &&
     (failure.retryAfterMs ?? 0) <= LONGEST_WAIT_MS
   )
@@ -247,6 +256,13 @@ export interface CallOptions {
   readonly userId?: string | undefined
   /** What the tool may want to know of that user (`context.user_info`). OTC only: OpenTool has no place for it. */
   readonly userInfo?: JsonValue | undefined
+  /**
+   * Asked for corrected input when the tool failed with `canRetry` and `additionalPromptContent`: give that text to your model and return
+   * its new input, or `undefined` to get the failure. The call is sent again after `retryAfterMs`, at most `maxRetries` times. OTC only.
+   */
+  readonly onRetry?:
+    | ((failure: CallFailure) => JsonValue | undefined | Promise<JsonValue | undefined>)
+    | undefined
   /** Stops waiting. The server may still finish the call. */
   readonly signal?: AbortSignal | undefined
   /** Limit of one HTTP exchange of this call. */
@@ -257,7 +273,7 @@ export interface CallOptions {
 export interface CallRun {
   readonly session: CallSession
   readonly target: CallTarget
-  readonly input: JsonValue
+  input: JsonValue
   readonly options: CallOptions
   readonly signal: AbortSignal | undefined
   /** Requests resent after transport failures. */

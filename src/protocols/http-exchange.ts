@@ -58,6 +58,8 @@ export interface HttpRoute {
   readonly access: 'authenticated' | 'open'
   /** The operator's start token opens it too, on its own. */
   readonly forOperators?: true
+  /** The operator's browser may name the caller as whom it runs (`Collet-Run-As`); every other route refuses that header. */
+  readonly takesRunAs?: true
   /** Whether a request body is read; `form` is what our own pages send, its fields as an object; `never` ignores it unread. */
   readonly body: 'json' | 'form' | 'never'
   /**

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { BoundedMap } from '#core/bounded-map'
+import { fault } from '#core/errors'
 import type { Catalog } from '#core/tools/catalog'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 
@@ -33,6 +34,55 @@ export class PreparedViews {
     this.#byCatalog.set(catalog, views)
     return views
   }
+}
+
+const MAX_PAGE = 1_000
+const DEFAULT_PAGE = 100
+
+/** The part of a list that a request asks for. */
+interface ListPage {
+  readonly limit: number
+  /** Id of the last tool of the page before; `undefined` on the first page. */
+  readonly after: string | undefined
+}
+
+/** Reads `limit` and `cursor`; `undefined` when the request names neither and gets the whole list. */
+export function readListPage(query: URLSearchParams): ListPage | undefined {
+  const limit = query.get('limit')
+  const cursor = query.get('cursor')
+  if (limit === null && cursor === null) return undefined
+  if (limit !== null && !(/^[0-9]{1,4}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= MAX_PAGE))
+    throw fault('request_invalid', `"limit" is a whole number from 1 to ${MAX_PAGE}.`)
+  return {
+    limit: limit === null ? DEFAULT_PAGE : Number(limit),
+    after: cursor === null ? undefined : Buffer.from(cursor, 'base64url').toString(),
+  }
+}
+
+/** One page of a list, and the cursor of the page after it. Throws when the list no longer has the tool the cursor names. */
+export function takePage<Item>(
+  items: readonly Item[],
+  { limit, after }: ListPage,
+  idOf: (item: Item) => string,
+): { readonly items: readonly Item[]; readonly nextCursor: string | undefined } {
+  const start = after === undefined ? 0 : items.findIndex((item) => idOf(item) === after) + 1
+  if (after !== undefined && start === 0)
+    throw fault('request_invalid', '"cursor" is not one that this list gave. List from the start.')
+  const page = items.slice(start, start + limit)
+  const last = page.at(-1)
+  const hasMore = last !== undefined && start + limit < items.length
+  return { items: page, nextCursor: hasMore ? Buffer.from(idOf(last)).toString('base64url') : undefined }
+}
+
+/** `Link` to the next page, for bodies that have no member for it (RFC 8288). */
+export function nextPageLink(
+  { path, query }: Pick<HttpRequest, 'path' | 'query'>,
+  nextCursor: string | undefined,
+): { readonly link?: string } {
+  if (nextCursor === undefined) return {}
+  const next = new URLSearchParams(query)
+  next.set('cursor', nextCursor)
+  return { link: `<${path}?${next}>; rel="next"` }
 }
 
 const compress = promisify(gzip)

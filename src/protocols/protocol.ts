@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import type { Gateway } from '#core/calls/gateway'
+import type { ConsentObstacle } from '#core/credentials/consent-obstacles'
 import type { ChallengeRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
@@ -41,23 +42,20 @@ export interface ProtocolServices {
   publicUrl(): string
   /** Where the document is that says who gives tokens for a path; absent where nobody does. */
   readonly metadataUrl?: ((path: string) => string) | undefined
-  readonly askForConsent?: AskForConsent
+  readonly consents?: Consents
   /** What a server of OpenTool alone does otherwise. */
   readonly opentool?: OpenToolServing | undefined
-  /** What the server itself answers besides, as parts of an OpenAPI document; read when somebody asks. */
-  readonly ownApi?: (() => Promise<OpenApiPart>) | undefined
   /** Hears of every tool that was looked up by its catalog id and is unknown to its principal. */
   readonly onUnknownTool?: (principal: Principal, catalogId: string) => void
 }
 
-/** Paths and schemas, to be put into a document beside its own. */
-interface OpenApiPart {
-  readonly paths: object
-  readonly components: { readonly schemas: object; readonly responses: object }
+/** The people whom challenges ask for access. */
+export interface Consents {
+  /** Why this one cannot be met here; `undefined` = a person can be sent to the provider. */
+  obstacle(challenge: ChallengeRecord): ConsentObstacle | undefined
+  /** Sends the person who opens a pending challenge to where it can be met. */
+  open(challenge: ChallengeRecord, request: HttpRequest): Promise<HttpReply>
 }
-
-/** Sends the person who opens a pending challenge to where it can be met. */
-export type AskForConsent = (challenge: ChallengeRecord, request: HttpRequest) => Promise<HttpReply>
 
 /** A section as the operator writes it. */
 export type SectionConfig<Shape extends z.ZodRawShape> = {

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
 import { REFERENCES, SUBSCHEMAS } from '#core/schema/keywords'
-import { isContentBlocksSchema, type Tool, type ToolPolicy } from '#core/tool'
+import { isContentBlocksSchema, type Tool } from '#core/tool'
 import { writeFacts } from '#core/tools/facts'
 import { decodeHeaderValue, headerOf, type RequestHeaders } from './codec-message.ts'
 import { HEADERS, META, NEW_REVISION, type Revision } from './wire.ts'
@@ -15,7 +15,7 @@ export function toWireTool(tool: Tool, name: string, revision: Revision): JsonOb
     description: tool.description || (tool.title ?? name),
     inputSchema: toInputSchema(inputOf(tool, revision), revision),
     ...(output === undefined ? {} : { outputSchema: toOutputSchema(output, revision) }),
-    annotations: toAnnotations(tool.policy),
+    annotations: toAnnotations(tool),
     // What the hints cannot say: its other names, and what a call needs.
     _meta: { [META.tool]: writeFacts(tool) },
   }
@@ -43,14 +43,14 @@ export function headersAskedBy(tool: Tool): ReturnType<typeof headerParameters> 
   return isOwn ? headerParameters(tool.authored?.input ?? tool.inputSchema) : []
 }
 
-/** MCP-56: hints derived from the policy, which is what is enforced. */
-function toAnnotations({ safetyTier, replay, egress }: ToolPolicy): JsonObject {
+/** MCP-56: hints derived from the policy, which is what is enforced, and from what the operator believes beyond it. */
+function toAnnotations({ policy: { safetyTier, replay, egress }, shownHints = {} }: Tool): JsonObject {
   const readOnlyHint = safetyTier === 'pure' || safetyTier === 'read'
-  const openWorldHint = safetyTier !== 'pure' && egress !== 'none'
+  const openWorldHint = safetyTier !== 'pure' && egress !== 'none' && shownHints.closedWorld !== true
   if (readOnlyHint) return { readOnlyHint, openWorldHint }
   return {
     readOnlyHint,
-    destructiveHint: true,
+    destructiveHint: shownHints.additive !== true,
     idempotentHint: replay !== 'non-deterministic',
     openWorldHint,
   }

@@ -374,6 +374,8 @@ function readContentValue(value: JsonValue): ContentValue | undefined {
   const content = value.content.filter(isBlock)
   if (content.length !== value.content.length) return undefined
   const { structuredContent } = value
+  // An answer of a service may look like this, and would be shown as nothing at all.
+  if (content.length === 0 && structuredContent === undefined) return undefined
   return { content, ...(structuredContent === undefined ? {} : { structuredContent }) }
 }
 

@@ -323,7 +323,10 @@ async function findSession(
     return bad(
       `Unsupported MCP-Protocol-Version. Served: ${NEW_REVISION}, and in sessions 2025-11-25, 2025-06-18.`,
     )
-  if (id === undefined) return bad('Send initialize first, then Mcp-Session-Id; or per-request params._meta.')
+  if (id === undefined)
+    return bad(
+      'This request belongs to no session. Send an initialize request first and repeat the Mcp-Session-Id header of its answer, or send the protocol version in params._meta (revision 2026-07-28). See https://modelcontextprotocol.io/specification and docs/protocols/mcp.md.',
+    )
   const session = await sessions.find(principal, id)
   return session ?? bad('There is no such session. Send initialize again.', 404)
 }

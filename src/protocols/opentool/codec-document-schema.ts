@@ -320,6 +320,12 @@ function readEnum(
   }
   if (type === 'array' || type === 'object') {
     findings.warn(place, 'OTS-16', `\`enum\` beside "type": "${type}" is not understood by other readers.`)
+  } else if (type !== undefined && type !== 'string') {
+    findings.warn(
+      place,
+      'OTS-16',
+      `OpenTool has \`enum\` for strings only; here it is beside "type": "${type}".`,
+    )
   }
   for (const [index, value] of values.entries()) {
     if (value === null) {

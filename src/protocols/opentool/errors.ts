@@ -17,6 +17,7 @@ import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { encodeError } from './codec-call.ts'
 import {
+  BASE_PATH,
   CALL_PATH,
   JSON_TYPE,
   LOAD_PATH,
@@ -28,6 +29,7 @@ import {
 } from './wire.ts'
 
 const METHODS: Readonly<Record<string, string>> = {
+  [BASE_PATH]: 'GET',
   [VERSION_PATH]: 'GET',
   [LOAD_PATH]: 'GET',
   [CALL_PATH]: 'POST',

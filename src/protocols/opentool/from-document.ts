@@ -1,5 +1,5 @@
 import { DefinitionError, type Finding } from '#core/errors'
-import { isToolVersion } from '#core/ids'
+import { isSemanticVersion } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
 import { didYouMean } from '#core/nearest-name'
 import type { PolicyDefinition, ToolContext, ToolRequirements } from '#core/tool'
@@ -114,5 +114,5 @@ function toolkitOf({ info }: OpenToolDocument): string {
 }
 
 function versionOf({ info }: OpenToolDocument): string {
-  return isToolVersion(info.version) ? info.version : '1.0.0'
+  return isSemanticVersion(info.version) ? info.version : '1.0.0'
 }

@@ -3,14 +3,16 @@ import type { Gateway } from '#core/calls/gateway'
 import type { Catalog } from '#core/tools/catalog'
 import type { HttpRoute } from '#protocols/http-exchange'
 import { callRoute, FunctionTables, type OpenToolOptions, streamRoute } from './call-routes.ts'
+import { OPENTOOL_VERSION } from './codec-document.ts'
 import { jsonReply, refusePlainly } from './errors.ts'
-import { BASE_PATH, LOAD_PATH, STOP_PATH, VERSION_PATH } from './wire.ts'
+import { BASE_PATH, CALL_PATH, LOAD_PATH, STOP_PATH, VERSION_PATH } from './wire.ts'
 
 /** The client-server protocol of OpenTool 1.1.0, and those extensions that are turned on. */
 export function opentoolRoutes(gateway: Gateway, options: OpenToolOptions): readonly HttpRoute[] {
   const parts = { gateway, tables: new FunctionTables(), options }
   return [
     versionRoute(options.version),
+    indexRoute(),
     loadRoute(gateway, options),
     callRoute(parts),
     ...(options.streaming === true ? [streamRoute(parts)] : []),
@@ -27,6 +29,24 @@ function versionRoute(version: string): HttpRoute {
     access: 'authenticated',
     body: 'never',
     owns: BASE_PATH,
+    handle: () => jsonReply(200, body),
+    refuse: refusePlainly,
+  }
+}
+
+/** `GET /opentool`: where things are, for people and programs that start at the address `GET /` names. */
+function indexRoute(): HttpRoute {
+  const body = JSON.stringify({
+    opentool: OPENTOOL_VERSION,
+    version: VERSION_PATH,
+    load: LOAD_PATH,
+    call: CALL_PATH,
+  })
+  return {
+    method: 'GET',
+    path: BASE_PATH,
+    access: 'authenticated',
+    body: 'never',
     handle: () => jsonReply(200, body),
     refuse: refusePlainly,
   }

@@ -45,12 +45,16 @@ function decodeSource(query: URLSearchParams): SourceKind | undefined {
   throw fault('request_invalid', `"source" must be one of ${SOURCE_KINDS.join(', ')}, and given once.`)
 }
 
-/** `tools` come sorted. */
-export function encodeList({ view, source }: ListForm, tools: readonly Tool[]): string {
-  const shown = source === undefined ? tools : tools.filter((tool) => tool.source === source)
+export function encodeList(
+  { view }: Pick<ListForm, 'view'>,
+  tools: readonly Tool[],
+  nextCursor?: string,
+): string {
   const encode = view === 'compact' ? encodeCompact : encodeStandard
-  const array = `[${shown.map(encode).join(',')}]`
-  return view === 'standard' ? array : `{"tools":${array}}`
+  const array = `[${tools.map(encode).join(',')}]`
+  if (view === 'standard') return array
+  const next = nextCursor === undefined ? '' : `,"nextCursor":${JSON.stringify(nextCursor)}`
+  return `{"tools":${array}${next}}`
 }
 
 export function encodeStandard(tool: Tool): string {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { DEFAULT_VENDOR } from '#core/ids'
 import type { JsonObject } from '#core/json'
 import { hasToolRates, type LimitSettings } from '#core/limits/settings'
 import { NO_ROLES, type RoleTable } from '#core/principal'
@@ -11,6 +12,11 @@ const SETTINGS = {
   catalog: z.boolean().default(true),
   /** Serve and advertise `?view=compact` of it. Default true. */
   compactView: z.boolean().default(true),
+  /** Middle of the catalog ids of tools of tier `exec`: `x-host-<vendor>-<toolkit>-<tool>`. Default `local`. */
+  vendor: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]{0,62}$/, { error: 'expected small letters, digits and "-", such as "acme".' })
+    .default(DEFAULT_VENDOR),
   /** Serve and advertise sessions of stateful tools, `/v1/sessions`; needs the catalog. Default true. */
   sessions: z.boolean().default(true),
 }
@@ -67,11 +73,9 @@ function httpClientFamily({ maxResponseBytes, timeoutMs }: AdvertisedSettings['e
   }
 }
 
-/** Only where roles do something (OWP/C4). */
+/** Only where roles do something (OWP/C4). The document is open to everyone, so it names no role and no scope of the config. */
 function authorizationFamily({ roles = NO_ROLES }: AdvertisedSettings['auth']) {
-  if (roles.size === 0) return {}
-  const shown = [...roles].map(([role, { scopes }]) => ({ role, scopes: [...scopes] }))
-  return { authorization: { supported: true, failClosed: true, roles: shown } }
+  return roles.size === 0 ? {} : { authorization: { supported: true, failClosed: true } }
 }
 
 /** OWP-56 holds, and is said, only where tools have rates of their own (OWP-05). */

@@ -6,7 +6,14 @@ import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import type { Catalog } from '#core/tools/catalog'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
-import { PreparedBytes, PreparedViews, replyPrepared } from '#protocols/prepared'
+import {
+  nextPageLink,
+  PreparedBytes,
+  PreparedViews,
+  readListPage,
+  replyPrepared,
+  takePage,
+} from '#protocols/prepared'
 import type { ProtocolServices } from '#protocols/protocol'
 import {
   type DecodeOptions,
@@ -42,6 +49,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
   const routes = [
     discoveryRoute(gateway, settings),
     { ...openApiRoute(settings), owns: API_ROOT },
+    indexRoute(toolCatalog),
     ...schemaRoutes(),
     ...runRoutes(gateway),
     ...interruptRoutes(gateway),
@@ -113,6 +121,20 @@ interface CatalogOperation {
 function openApiRoute(settings: OpenwopSettings): HttpRoute {
   const prepared = new PreparedBytes(JSON.stringify(openwopOpenApi(settings)))
   return openGet(OPENAPI_PATH, (request) => replyPrepared(request, prepared, PUBLIC_HEADERS))
+}
+
+/** `GET /v1`: where things are, for people and programs that start at the address `GET /` names. */
+function indexRoute(toolCatalog: boolean): HttpRoute {
+  const index = new PreparedBytes(
+    JSON.stringify({
+      protocolVersion: PROTOCOL_VERSION,
+      discovery: DISCOVERY_PATH,
+      openapi: OPENAPI_PATH,
+      schemas: SCHEMAS_PATH,
+      ...(toolCatalog ? { tools: TOOLS_PATH } : {}),
+    }),
+  )
+  return openGet(API_ROOT, (request) => replyPrepared(request, index, PUBLIC_HEADERS))
 }
 
 /** Documents of this protocol, by the file names its own schemas have. */
@@ -283,10 +305,19 @@ function catalogRoutes(
   const list = (request: HttpRequest): Promise<HttpReply> => {
     const form = decodeListForm(request.query, options)
     const catalog = gateway.catalogFor(request.principal)
-    const prepared = lists.get(catalog, `${form.view} ${form.source}`, () =>
-      encodeList(form, catalog.latest().toSorted(byCatalogId)),
-    )
-    return replyPrepared(request, prepared, HEADERS)
+    const page = readListPage(request.query)
+    const tools = () =>
+      catalog
+        .latest()
+        .filter(({ source }) => form.source === undefined || source === form.source)
+        .toSorted(byCatalogId)
+    if (page === undefined) {
+      const prepared = lists.get(catalog, `${form.view} ${form.source}`, () => encodeList(form, tools()))
+      return replyPrepared(request, prepared, HEADERS)
+    }
+    const { items, nextCursor } = takePage(tools(), page, ({ catalogId }) => catalogId)
+    const prepared = new PreparedBytes(encodeList(form, items, nextCursor))
+    return replyPrepared(request, prepared, { ...HEADERS, ...nextPageLink(request, nextCursor) })
   }
 
   const standard = new PreparedTools(encodeStandard)

@@ -85,6 +85,16 @@ describe('readToolList', () => {
     })
   })
 
+  it('C-11: required parameters that the RFC names beside the schema are kept', () => {
+    const parameters = { type: 'object', properties: { a: { type: 'number' } } }
+    expect(readOne({ input: { parameters, required: ['a'] } })?.input).toEqual({
+      ...parameters,
+      required: ['a'],
+    })
+    const said = { ...parameters, required: [] }
+    expect(readOne({ input: { parameters: said, required: ['a'] } })?.input).toEqual(said)
+  })
+
   it('T-29: parameters a model must not infer are hidden from it', () => {
     const tool = readOne({
       input_schema: {

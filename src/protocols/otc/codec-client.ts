@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { readFacts, type ToolFacts } from '#core/tools/facts'
-import { ARCADE_SCHEMA_ID, DEFAULT_SCHEMA_ID, FACTS_MEMBER, OTC_SCHEMA_ID, PROTOCOL_VERSION } from './wire.ts'
+import { ARCADE_SCHEMA_ID, FACTS_MEMBER, OTC_SCHEMA_ID, OXP_SCHEMA_ID, PROTOCOL_VERSION } from './wire.ts'
 
 /** A tool as a client sees it, whatever dialect its server speaks. */
 export interface RemoteTool {
@@ -76,13 +76,14 @@ function readTool(entry: JsonObject): RemoteTool | undefined {
   if (id === undefined) return undefined
   const version = text(entry.version) ?? text(toolkit.version) ?? versionInId(id)
   const declared = entry.input_schema ?? entry.inputSchema ?? entry.input
+  const listed = isJsonObject(entry.input) ? entry.input.required : undefined
   const nonInferrable = hiddenParameters(declared) ?? hiddenParameters(entry.input) ?? []
   return {
     id,
     name: text(entry.name) ?? id,
     description: text(entry.description) ?? '',
     ...(version === undefined ? {} : { version }),
-    input: without(nonInferrable, inputSchema(declared)),
+    input: without(nonInferrable, withRequired(inputSchema(declared), listed)),
     output: outputSchema(entry.output_schema),
     requirements: readRequirements(entry.requirements),
     ...(nonInferrable.length === 0 ? {} : { nonInferrable }),
@@ -108,6 +109,13 @@ function inputSchema(declared: JsonValue | undefined): JsonObject {
   const wrapped = declared.parameters !== undefined && !('type' in declared) && !('properties' in declared)
   if (!wrapped) return declared
   return isJsonObject(declared.parameters) ? declared.parameters : {}
+}
+
+/** The RFC's list sample names required parameters beside `parameters` (OTC/C-11). */
+function withRequired(schema: JsonObject, listed: JsonValue | undefined): JsonObject {
+  if (schema.required !== undefined || !isArray(listed)) return schema
+  const required = texts(listed)
+  return required.length === 0 ? schema : { ...schema, required }
 }
 
 /** `null` and `{"type":"null"}` are no output; unknown forms promise nothing (OTC/C-12). */
@@ -246,7 +254,7 @@ export function detectWire(list: JsonValue, versionHeader: string | null): Serve
 
 const PINNED = {
   'otc-1.0': { dialect: 'otc-1.0', schemaId: OTC_SCHEMA_ID, paths: CALL_PATHS },
-  'oxp-1.0': { dialect: 'oxp-1.0', schemaId: DEFAULT_SCHEMA_ID, paths: CALL_PATHS },
+  'oxp-1.0': { dialect: 'oxp-1.0', schemaId: OXP_SCHEMA_ID, paths: CALL_PATHS },
   'oxp-header': { dialect: 'oxp-header', paths: CALL_PATHS },
   'rfc-call': { dialect: 'rfc-call', schemaId: ARCADE_SCHEMA_ID, paths: startingAt('/call') },
   execute: {

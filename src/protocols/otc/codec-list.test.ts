@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Tool } from '#core/tool'
+import { requireTools } from '#core/tools/prepare-tools'
 import { decodeListRequest, encodeList, type ListShape } from './codec-list.ts'
 import { ARCADE_SCHEMA_ID } from './wire.ts'
 
@@ -17,19 +18,57 @@ function decode({ headers = {}, body, query = '' }: Asked = {}) {
   return decodeListRequest({ headers, body, query: new URLSearchParams(query) })
 }
 
+it('OTC-32: a parameter without a description is listed with its title or its name', () => {
+  const properties = {
+    a: { type: 'string', description: 'Said.' },
+    b: { type: 'string', title: 'The letter' },
+    id: { type: 'string' },
+    any: true,
+  }
+  const tool = toolWith({ inputSchema: { type: 'object', properties } })
+  const listed = (shape: ListShape) =>
+    JSON.parse(encodeList({ shape, schemaId: 'otc://1.0' }, { tools: [tool], toolkits: new Map() }))
+  const described = {
+    a: { type: 'string', description: 'Said.' },
+    b: { type: 'string', title: 'The letter', description: 'The letter' },
+    id: { type: 'string', description: 'id' },
+    any: { description: 'any' },
+  }
+  expect(listed('tools').tools[0].input_schema.parameters.properties).toEqual(described)
+  expect(listed('header').items[0].input_schema.properties).toEqual(described)
+  expect(listed('arcade').tools[0].input.parameters.properties).toEqual(described)
+  expect(tool.inputSchema.properties).toEqual(properties)
+})
+
+it('OTC-30: the schema of a tool without parameters is listed as its author wrote it', () => {
+  const listed = (input: JsonObject) => {
+    const tools = requireTools([
+      { id: 'System.GetTimestamp@1.0.0', description: 'Time.', input, output: null, run: () => undefined },
+    ])
+    const content = { tools, toolkits: new Map() }
+    return JSON.parse(encodeList({ shape: 'tools', schemaId: 'otc://1.0' }, content)).tools[0].input_schema
+  }
+  for (const input of [{ type: 'object' }, { type: 'object', properties: {} }, {}])
+    expect(listed(input)).toEqual({ parameters: input })
+  const named = { type: 'object', properties: { a: { type: 'string', description: 'A.' } } }
+  const referring = { $ref: '#/$defs/Named', $defs: { Named: named } }
+  expect(listed(referring).parameters).toMatchObject(named)
+})
+
 describe('decodeListRequest', () => {
   it.each<[Asked, ListShape, string | undefined]>([
-    [{}, 'both', 'urn:oxp:1.0'],
-    [{ body: {} }, 'both', 'urn:oxp:1.0'],
+    [{}, 'tools', 'otc://1.0'],
+    [{ body: {} }, 'tools', 'otc://1.0'],
     [{ body: { $schema: 'urn:oxp:1.0' } }, 'both', 'urn:oxp:1.0'],
     [{ body: { $schema: OXP_URL } }, 'both', OXP_URL],
     [{ body: { $schema: 'otc://1.0' } }, 'tools', 'otc://1.0'],
     [{ body: { $schema: OTC_URL } }, 'tools', OTC_URL],
     [{ query: 'schema=otc%3A%2F%2F1.0' }, 'tools', 'otc://1.0'],
+    [{ query: '$schema=urn:oxp:1.0' }, 'both', 'urn:oxp:1.0'],
     [{ query: 'schema=otc://1.0', body: { $schema: 'otc://1.0' } }, 'tools', 'otc://1.0'],
     [{ body: { $schema: ARCADE_SCHEMA_ID } }, 'arcade', ARCADE_SCHEMA_ID],
     [{ headers: { 'oxp-version': '1.0' } }, 'header', undefined],
-    [{ headers: { 'oxp-version': '1.0' }, body: { $schema: 'otc://1.0' } }, 'header', undefined],
+    [{ headers: { 'oxp-version': '1.0' }, body: { $schema: 'otc://1.0' } }, 'tools', 'otc://1.0'],
   ])('OTC-08, C-07, C-31: %j asks for %s', (asked, shape, schemaId) => {
     expect(decode(asked)).toEqual({ shape, schemaId })
   })

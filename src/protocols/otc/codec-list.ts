@@ -1,5 +1,5 @@
 import { fault } from '#core/errors'
-import { isJsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Tool } from '#core/tool'
 import { factsOf, newsOf } from '#core/tools/facts'
 import type { HttpRequest } from '#protocols/http-exchange'
@@ -27,15 +27,21 @@ const SHAPES = { arcade: 'arcade', otc: 'tools', oxp: 'both' } as const satisfie
   ListShape
 >
 
-/** Which list a request asks for. A browser cannot send a GET body, so `?schema=` says the same (OTC/C-31). */
+/** Which list a request asks for. A browser cannot send a GET body, so `?schema=` or `?$schema=` says the same (OTC/C-31). */
 export function decodeListRequest(
   request: Pick<HttpRequest, 'headers' | 'body' | 'query'>,
   defaultSchema = DEFAULT_SCHEMA_ID,
 ): ListForm {
   const header = request.headers[OXP_VERSION_HEADER]
-  const { schemaId } = decodeVersion(readSchema(request.body, request.query), header, defaultSchema)
-  if (header !== undefined) return { shape: 'header', schemaId: undefined }
-  return { shape: SHAPES[schemaFamily(schemaId) ?? 'oxp'], schemaId }
+  const schema = readSchema(request.body, request.query)
+  const { schemaId } = decodeVersion(schema, header, defaultSchema)
+  if (header !== undefined && schema === undefined) return { shape: 'header', schemaId: undefined }
+  return { shape: SHAPES[schemaFamily(schemaId) ?? 'otc'], schemaId }
+}
+
+/** The `$schema` a list request names, as far as it can be read; for refusals. */
+export function namedSchema({ body, query }: Pick<HttpRequest, 'body' | 'query'>): JsonValue | undefined {
+  return (isJsonObject(body) ? body.$schema : undefined) ?? schemaInQuery(query)
 }
 
 function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonValue | undefined {
@@ -46,7 +52,7 @@ function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonVa
     )
   }
   const inBody = body?.$schema ?? undefined
-  const inQuery = query.get('schema') ?? undefined
+  const inQuery = schemaInQuery(query)
   if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) {
     throw fault(
       'request_invalid',
@@ -56,17 +62,24 @@ function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonVa
   return inBody === undefined ? inQuery : inBody
 }
 
+function schemaInQuery(query: URLSearchParams): string | undefined {
+  return query.get('schema') ?? query.get('$schema') ?? undefined
+}
+
 interface ListContent {
   readonly tools: readonly Tool[]
   /** Toolkit descriptions by name (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
+  /** `undefined` unless these tools are a page that another one follows. */
+  readonly nextCursor?: string | undefined
 }
 
 export function encodeList({ shape, schemaId }: ListForm, content: ListContent): string {
   const schema = `"$schema":${JSON.stringify(schemaId ?? '')}`
   const items = () => encodeArray(content.tools, toItem)
   const tools = () => encodeArray(content.tools, toWrappedItem)
-  const facts = encodeFacts(content.tools)
+  const next = content.nextCursor === undefined ? '' : `,"next_cursor":${JSON.stringify(content.nextCursor)}`
+  const facts = `${encodeFacts(content.tools)}${next}`
   const shapes = {
     header: () => `{"items":${items()}${facts}}`,
     items: () => `{${schema},"items":${items()}${facts}}`,
@@ -109,18 +122,41 @@ function toWireFacts(tool: Tool): WireToolFacts {
 function toItem(tool: Tool) {
   return {
     id: tool.id,
-    name: tool.name,
+    name: tool.writtenName ?? tool.name,
     description: tool.description,
     version: tool.parts.version,
-    input_schema: tool.inputSchema,
+    input_schema: describedInput(tool),
     output_schema: tool.outputSchema,
     ...toWireRequirements(tool),
   }
 }
 
+/** Every parameter has a description here (OTC-32): where an imported tool has none, its title or its name stands in. */
+function describedInput({ inputSchema, authored }: Tool): JsonObject {
+  const { properties, ...others } = inputSchema
+  if (!isJsonObject(properties)) return inputSchema
+  // An author who wrote no `properties` finds the definition as it was written.
+  const isAdded = authored !== undefined && authored.input.properties === undefined
+  if (isAdded && Object.keys(properties).length === 0) return others
+  if (Object.values(properties).every(isDescribed)) return inputSchema
+  const described = Object.entries(properties).map(([name, parameter]) => {
+    if (isDescribed(parameter)) return [name, parameter]
+    const schema = isJsonObject(parameter) ? parameter : {}
+    const description = typeof schema.title === 'string' && schema.title.trim() !== '' ? schema.title : name
+    return [name, { ...schema, description }]
+  })
+  return { ...inputSchema, properties: Object.fromEntries(described) }
+}
+
+/** `false`, which allows no value, stays as it is. */
+function isDescribed(parameter: JsonValue): boolean {
+  if (!isJsonObject(parameter)) return parameter !== true
+  return typeof parameter.description === 'string' && parameter.description.trim() !== ''
+}
+
 /** In `tools[]` the schema stands under `parameters`, in `items[]` it stands by itself (OTC/C-09). */
 function toWrappedItem(tool: Tool) {
-  return { ...toItem(tool), input_schema: { parameters: tool.inputSchema } }
+  return { ...toItem(tool), input_schema: { parameters: describedInput(tool) } }
 }
 
 /** What the RFC's list sample has besides (OTC/C-11). */
@@ -131,7 +167,7 @@ function toArcadeItem(tool: Tool, { toolkits }: ListContent) {
     ...toWrappedItem(tool),
     // The draft requires a description of the toolkit.
     toolkit: { name, description: toolkits.get(name) ?? `${name} tools.`, version },
-    input: { parameters: tool.inputSchema, required: Array.isArray(required) ? required : [] },
+    input: { parameters: describedInput(tool), required: Array.isArray(required) ? required : [] },
     output:
       tool.outputSchema === null
         ? { available_modes: ['null', 'error'] }

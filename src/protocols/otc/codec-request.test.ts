@@ -19,11 +19,7 @@ function decode(
   body: JsonValue | undefined,
   { path = '/tools/call', headers = {}, strict = false }: Sent = {},
 ) {
-  return decodeCall(
-    path,
-    { body, headers, traceId: 'trace-of-http' },
-    { strict, defaultSchema: 'urn:oxp:1.0' },
-  )
+  return decodeCall(path, { body, headers, traceId: 'trace-of-http' }, { strict, defaultSchema: 'otc://1.0' })
 }
 
 function refusal(body: JsonValue | undefined, sent: Sent = {}): ToolError {
@@ -40,22 +36,22 @@ describe('dialect (§3.1)', () => {
   const wrapped = { request: ADD }
   const proto = { tool: { name: 'Add', toolkit: 'Calculator', version: '1.0.0' } }
   const rows: readonly [CallPath, JsonValue, Dialect, string][] = [
-    ['/uts/tools/call', wrapped, 'uts', 'urn:oxp:1.0'],
-    ['/uts/tools/call', ADD, 'uts', 'urn:oxp:1.0'],
+    ['/uts/tools/call', wrapped, 'uts', 'otc://1.0'],
+    ['/uts/tools/call', ADD, 'uts', 'otc://1.0'],
     ['/uts/tools/call', { $schema: 'otc://1.0', ...wrapped }, 'uts', 'otc://1.0'],
-    ['/execute', proto, 'proto', 'urn:oxp:1.0'],
-    ['/tools/execute', proto, 'proto', 'urn:oxp:1.0'],
-    ['/tools/execute', { ...proto, ...wrapped }, 'proto', 'urn:oxp:1.0'],
-    ['/execute', wrapped, 'execute', 'urn:oxp:1.0'],
+    ['/execute', proto, 'proto', 'otc://1.0'],
+    ['/tools/execute', proto, 'proto', 'otc://1.0'],
+    ['/tools/execute', { ...proto, ...wrapped }, 'proto', 'otc://1.0'],
+    ['/execute', wrapped, 'execute', 'otc://1.0'],
     ['/tools/execute', { $schema: ARCADE_SCHEMA_ID, ...wrapped }, 'execute', ARCADE_SCHEMA_ID],
-    ['/tools/call', ADD, 'oxp-header', 'urn:oxp:1.0'],
-    ['/call', ADD, 'oxp-header', 'urn:oxp:1.0'],
+    ['/tools/call', ADD, 'oxp-header', 'otc://1.0'],
+    ['/call', ADD, 'oxp-header', 'otc://1.0'],
     ['/call', { $schema: ARCADE_SCHEMA_ID, ...ADD }, 'oxp-header', ARCADE_SCHEMA_ID],
-    ['/call', wrapped, 'rfc-call', 'urn:oxp:1.0'],
+    ['/call', wrapped, 'rfc-call', ARCADE_SCHEMA_ID],
     ['/call', { $schema: ARCADE_SCHEMA_ID, ...wrapped }, 'rfc-call', ARCADE_SCHEMA_ID],
     ['/call', { $schema: 'otc://1.0', ...wrapped }, 'otc-1.0', 'otc://1.0'],
     ['/call', { $schema: 'urn:oxp:1.0', ...wrapped }, 'oxp-1.0', 'urn:oxp:1.0'],
-    ['/tools/call', wrapped, 'oxp-1.0', 'urn:oxp:1.0'],
+    ['/tools/call', wrapped, 'oxp-1.0', 'otc://1.0'],
     ['/tools/call', { $schema: OTC_URL, ...wrapped }, 'otc-1.0', OTC_URL],
     ['/tools/call', { $schema: OXP_URL, ...wrapped }, 'oxp-1.0', OXP_URL],
     ['/tools/call', { $schema: ARCADE_SCHEMA_ID, ...wrapped }, 'otc-1.0', ARCADE_SCHEMA_ID],
@@ -79,7 +75,8 @@ describe('dialect (§3.1)', () => {
       const outside = sent.request === undefined || dialect === 'proto' ? given : {}
       const withNulls = { $schema: null, ...outside, ...sent, ...inside }
       expect(decode(withNulls, { path })).toEqual(decode(body, { path }))
-      expect(decode(withNulls, { path, strict: dialect !== 'proto' })).toBeDefined()
+      const strict = dialect !== 'proto'
+      expect(decode(withNulls, { path, strict })).toEqual(decode(body, { path, strict }))
     }
   })
 
@@ -185,7 +182,9 @@ describe('tool', () => {
     expect(decode({ request: { tool_id: 'Calculator.Add@latest' } }, { path }).call.tool).toEqual(latest)
     const tool = { name: 'Add', toolkit: 'Calculator', version: 'latest' }
     expect(decode({ tool }, { path }).call.tool).toEqual(latest)
-    expect(refusal({ request: { tool_id: 'Calculator.Add@1@latest' } }, { path })).toBeDefined()
+    expect(refusal({ request: { tool_id: 'Calculator.Add@1@latest' } }, { path }).code).toBe(
+      'request_invalid',
+    )
   })
 
   it.each([undefined, null, 5, {}])('OTC-42: tool_id %j is refused', (toolId) => {

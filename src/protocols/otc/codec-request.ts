@@ -8,20 +8,20 @@ import type { HttpRequest } from '#protocols/http-exchange'
 import {
   ARCADE_SCHEMA_ID,
   type CallPath,
-  DEFAULT_SCHEMA_ID,
   type Dialect,
   isSupportedVersion,
-  OTC_SCHEMA_ID,
+  OXP_SCHEMA_ID,
   OXP_VERSION_HEADER,
   PROTOCOL_VERSION,
   type SchemaFamily,
+  SERVED_SCHEMA_IDS,
   schemaFamily,
 } from './wire.ts'
 
 export interface DecodedCall {
   readonly dialect: Dialect
-  /** `$schema` of the answer; `oxp-header` sends none. */
-  readonly schemaId: string
+  /** `$schema` of the answer; `undefined` in the `oxp-header` dialect, which has none. */
+  readonly schemaId: string | undefined
   readonly call: CallRequest
   /** A token without a provider, to be bound once the tool is known (OTC/C-26). */
   readonly loneToken: Secret | undefined
@@ -56,7 +56,7 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
   const scope = readCallScope(request.headers)
   return {
     dialect,
-    schemaId,
+    schemaId: answeredSchema(dialect, { family, schemaId, isNamed: body.$schema !== undefined }),
     loneToken: context.loneToken,
     call: {
       tool,
@@ -73,6 +73,15 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
       sessionId: scope?.sessionId,
     },
   }
+}
+
+/** A bare body has no `$schema` only where the version is in the header; the RFC's shape is labelled as the RFC's (OTC/C-16). */
+function answeredSchema(
+  dialect: Dialect,
+  { family, schemaId, isNamed }: DecodedVersion & { readonly isNamed: boolean },
+): string | undefined {
+  if (dialect === 'oxp-header' && family === 'oxp' && !isNamed) return undefined
+  return dialect === 'rfc-call' && family === undefined ? ARCADE_SCHEMA_ID : schemaId
 }
 
 /** `call_id` and `execution_id` are one id (OTC/C-04); the header is another name for it (rule 4). */
@@ -151,7 +160,7 @@ function readString(call: JsonObject, member: string): string | undefined {
 /** The version a request asks for, in the spelling the answer repeats (OTC/C-16). */
 interface DecodedVersion {
   readonly schemaId: string
-  /** `undefined` when the request names no `$schema`: the newest version is assumed, or what the operator chose (OTC-15). */
+  /** `undefined` when the request names no version: the server's default applies (OTC-15). */
   readonly family: SchemaFamily | undefined
 }
 
@@ -169,14 +178,17 @@ export function decodeVersion(
       developerMessage: `Header ${OXP_VERSION_HEADER} must be "${PROTOCOL_VERSION}" or absent.`,
     })
   }
-  if (schema === undefined) return { schemaId: defaultSchema, family: undefined }
+  if (schema === undefined)
+    return header === undefined
+      ? { schemaId: defaultSchema, family: undefined }
+      : { schemaId: OXP_SCHEMA_ID, family: 'oxp' }
   const family = typeof schema === 'string' ? schemaFamily(schema) : undefined
   if (typeof schema !== 'string' || (family === undefined && !URL.canParse(schema))) {
     throw fault('request_invalid', '"$schema" must be a URI; leave it out to use the newest version.')
   }
   if (family === undefined) {
     throw fault('version_unsupported', 'This server does not support the requested protocol version.', {
-      developerMessage: `Supported "$schema" values: ${DEFAULT_SCHEMA_ID}, ${OTC_SCHEMA_ID}, ${ARCADE_SCHEMA_ID} and the same document under OpenToolCalling/Specification and OpenExecProtocol/Specification.`,
+      developerMessage: `Supported "$schema" values: ${Object.values(SERVED_SCHEMA_IDS).join(', ')} and the same document under OpenToolCalling/Specification and OpenExecProtocol/Specification.`,
     })
   }
   return { schemaId: schema, family }
@@ -275,7 +287,7 @@ function wrappedDialect(path: CallPath, family: SchemaFamily | undefined): Diale
 }
 
 /** The two paths of the March drafts: `execution_id`, `output` and `@latest` live here only. */
-export function isExecutePath(path: CallPath): boolean {
+function isExecutePath(path: CallPath): boolean {
   return path === '/execute' || path === '/tools/execute'
 }
 

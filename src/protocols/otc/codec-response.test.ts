@@ -31,7 +31,7 @@ describe('200 bodies (§3.1)', () => {
   it.each<[Dialect, unknown]>([
     ['otc-1.0', { $schema: S, result: { call_id: 'c', duration: 2.5, success: true, value: 3 } }],
     ['oxp-1.0', { $schema: S, result: { call_id: 'c', duration: 2.5, success: true, value: 3 } }],
-    ['oxp-header', { call_id: 'c', duration: 2.5, success: true, value: 3 }],
+    ['oxp-header', { $schema: S, call_id: 'c', duration: 2.5, success: true, value: 3 }],
     ['uts', { success: true, call_id: 'c', value: 3 }],
     [
       'rfc-call',
@@ -72,7 +72,7 @@ describe('200 bodies (§3.1)', () => {
 
   it.each<[Dialect, unknown]>([
     ['oxp-1.0', { $schema: S, result: { call_id: 'c', duration: 0, success: true, value: null } }],
-    ['oxp-header', { call_id: 'c', duration: 0, success: true, value: null }],
+    ['oxp-header', { $schema: S, call_id: 'c', duration: 0, success: true, value: null }],
     ['uts', { success: true, call_id: 'c', value: null }],
     [
       'rfc-call',
@@ -100,7 +100,7 @@ describe('200 bodies (§3.1)', () => {
 
   it.each<[Dialect, unknown]>([
     ['oxp-1.0', { $schema: S, result: { call_id: 'c', duration: 60, success: false, error } }],
-    ['oxp-header', { call_id: 'c', duration: 60, success: false, error }],
+    ['oxp-header', { $schema: S, call_id: 'c', duration: 60, success: false, error }],
     ['uts', { success: false, call_id: 'c', error }],
     [
       'rfc-call',

@@ -1,7 +1,7 @@
 import type { CallReply, Outcome } from '#core/call'
 import { type ErrorCode, type ErrorDetails, mayComeAgain, ToolError } from '#core/errors'
 import { newCallId } from '#core/ids'
-import { isJsonObject, type JsonObject } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import {
   CALL_ID_HEADER,
   callIdToHeader,
@@ -11,13 +11,17 @@ import {
   toParameterErrors,
 } from '#protocols/call-wire'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
-import { isExecutePath, readCallKey, withoutNulls } from './codec-request.ts'
+import { readCallKey, withoutNulls } from './codec-request.ts'
 import {
+  ARCADE_SCHEMA_ID,
   type CallPath,
+  claimedFamily,
   DEFAULT_SCHEMA_ID,
   type Dialect,
+  OXP_SCHEMA_ID,
   OXP_VERSION_HEADER,
   PROTOCOL_VERSION,
+  SERVED_SCHEMA_IDS,
   schemaFamily,
   type WireErrorBody,
   type WireToolError,
@@ -71,14 +75,15 @@ export const OTC_ANSWERS = {
 
 interface ResultForm {
   readonly dialect: Dialect
-  readonly schemaId: string
+  /** `undefined` where the answer has no `$schema`. */
+  readonly schemaId: string | undefined
   /** When the call ended; only the March draft publishes it. */
   readonly finishedAtMs: number
 }
 
 /** One result in pieces of JSON text: the value was serialised once and is never parsed again. */
 interface ResultText {
-  readonly schema: string
+  readonly schema: string | undefined
   readonly id: string
   /** `"duration":…,`, or nothing where nobody knows it (OTC-89). */
   readonly duration: string
@@ -102,7 +107,8 @@ const BODIES = {
     `{"$schema":${text.schema},"call_id":${text.id},${text.duration}"success":${text.success}${text.output},"result":${plain(text)}}`,
   'otc-1.0': (text) => `{"$schema":${text.schema},"result":${plain(text)}}`,
   'oxp-1.0': (text) => `{"$schema":${text.schema},"result":${plain(text)}}`,
-  'oxp-header': (text) => plain(text),
+  'oxp-header': (text) =>
+    text.schema === undefined ? plain(text) : `{"$schema":${text.schema},${members(text)}}`,
   uts: (text) => `{"success":${text.success},"call_id":${text.id},${text.ending}}`,
 } satisfies Record<Dialect, (text: ResultText) => string>
 
@@ -112,7 +118,7 @@ export function encodeResult(form: ResultForm, reply: CallReply, options: Encode
   // RFC values are objects, numbers, strings and booleans, so null is no output there (OTC/C-19).
   const hasOutput = !outcome.ok || outcome.valueJson !== 'null'
   return BODIES[form.dialect]({
-    schema: JSON.stringify(form.schemaId),
+    schema: form.schemaId === undefined ? undefined : JSON.stringify(form.schemaId),
     id: JSON.stringify(reply.callId),
     duration: outcome.durationMs === undefined ? '' : `"duration":${outcome.durationMs},`,
     success: outcome.ok ? 'true' : 'false',
@@ -124,12 +130,16 @@ export function encodeResult(form: ResultForm, reply: CallReply, options: Encode
 
 /** A CallToolResponse by itself, as `result` carries it. */
 export function encodePlainResult(callId: string, outcome: Outcome, options: EncodeOptions): string {
-  const form: ResultForm = { dialect: 'oxp-header', schemaId: '', finishedAtMs: 0 }
+  const form: ResultForm = { dialect: 'oxp-header', schemaId: undefined, finishedAtMs: 0 }
   return encodeResult(form, { callId, outcome, replayed: true }, options)
 }
 
 function plain(text: ResultText): string {
-  return `{"call_id":${text.id},${text.duration}"success":${text.success},${text.ending}}`
+  return `{${members(text)}}`
+}
+
+function members(text: ResultText): string {
+  return `"call_id":${text.id},${text.duration}"success":${text.success},${text.ending}`
 }
 
 function outcomeEnding(outcome: Outcome, options: EncodeOptions): string {
@@ -164,9 +174,15 @@ export function encodeRefusal(form: AnswerForm, error: ShownError, options: Enco
     ...(parameterErrors === undefined ? {} : { parameter_errors: parameterErrors }),
     ...(missing === undefined ? {} : { missing_requirements: toMissing(missing) }),
     ...(challenges === undefined ? {} : { challenges }),
+    ...(error.code === 'version_unsupported' ? { supported: supportedVersions(form) } : {}),
     ...(error.code === 'approval_required' && form.callId !== undefined ? { call_id: form.callId } : {}),
   }
   return JSON.stringify(body)
+}
+
+/** In the terms of the request: ids for `$schema`, or values of the header. */
+function supportedVersions({ schemaId }: AnswerForm): readonly string[] {
+  return schemaId === undefined ? [PROTOCOL_VERSION] : Object.values(SERVED_SCHEMA_IDS)
 }
 
 /** The `error` of a 200: `can_retry` only when it is true, because absent means false (OTC-93). */
@@ -284,16 +300,24 @@ export function refusedForm(
 function refusedSchemaId(
   path: CallPath,
   { body, headers }: { readonly body: JsonObject; readonly headers: HttpRequest['headers'] },
-  { defaultSchema = DEFAULT_SCHEMA_ID }: Answering,
+  answering: Answering,
 ): string | undefined {
-  const { $schema: schema, request, tool_id: toolId } = withoutNulls(body)
-  if (typeof schema === 'string' && schemaFamily(schema) !== undefined && toolId === undefined) return schema
-  const isBare = toolId !== undefined && request === undefined
-  if (isBare) return path === '/uts/tools/call' || isExecutePath(path) ? defaultSchema : undefined
-  // OTC/T-08: an unsupported version is answered under the server's own id.
-  return schema === undefined && request === undefined
-    ? unreadForm(headers, { defaultSchema }).schemaId
-    : defaultSchema
+  const { $schema: schema, request } = withoutNulls(body)
+  if (schema !== undefined || request === undefined) return schemaIdFor(schema, headers, answering)
+  if (headers[OXP_VERSION_HEADER] !== undefined) return OXP_SCHEMA_ID
+  return path === '/call' ? ARCADE_SCHEMA_ID : unreadForm(headers, answering).schemaId
+}
+
+/** `$schema` of a refusal: the id the request named, or the served one of the same family (OTC/T-08), or the default. */
+export function schemaIdFor(
+  named: JsonValue | undefined,
+  headers: HttpRequest['headers'],
+  answering: Answering,
+): string | undefined {
+  if (typeof named !== 'string') return unreadForm(headers, answering).schemaId
+  if (schemaFamily(named) !== undefined) return named
+  const family = claimedFamily(named)
+  return family === undefined ? (answering.defaultSchema ?? DEFAULT_SCHEMA_ID) : SERVED_SCHEMA_IDS[family]
 }
 
 function knownCallId(body: JsonObject, headers: HttpRequest['headers']): string | undefined {

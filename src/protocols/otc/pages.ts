@@ -1,4 +1,6 @@
 import type { Gateway } from '#core/calls/gateway'
+import { type ConsentObstacle, explainObstacle } from '#core/credentials/consent-obstacles'
+import { providerLines } from '#core/credentials/provider-lines'
 import { fault } from '#core/errors'
 import type { ApprovalState } from '#core/ports/approval-store'
 import type { ChallengeRecord } from '#core/ports/store'
@@ -15,9 +17,11 @@ export function challengeRoutes(gateway: Gateway, settings: OtcSettings): readon
       const challenge = await gateway.findChallenge(request.params.id ?? '')
       if (challenge === undefined) return unknownPage('Unknown request', NO_CHALLENGE)
       const status = statusOf(challenge, settings)
-      if (settings.askForConsent !== undefined && challenge.consent === true && status === 'pending')
-        return await settings.askForConsent(challenge, request)
-      return challengePage(challenge, status)
+      const { consents } = settings
+      const obstacle = consents === undefined ? 'no_provider' : consents.obstacle(challenge)
+      if (consents !== undefined && obstacle === undefined && status === 'pending')
+        return await consents.open(challenge, request)
+      return challengePage(challenge, status, obstacle)
     }),
     openGet('/challenges/:id/status', settings, async ({ params, headers }) => {
       const challenge = await gateway.findChallenge(params.id ?? '')
@@ -53,21 +57,37 @@ const STATUS_TEXT = {
   failed: 'This request has ended without an authorization. Ask your agent to call the tool again.',
 } satisfies Record<WireChallengeStatus, string>
 
-/** What a person sees behind a challenge's `url` whose provider cannot be asked from here (OTC/T-16). */
-function challengePage({ provider, tool, scopes }: ChallengeRecord, status: WireChallengeStatus): HttpReply {
+/** What a person sees behind a challenge's `url` when that person cannot be sent to the provider (OTC/T-16). */
+function challengePage(
+  { provider, tool, scopes, principal }: ChallengeRecord,
+  status: WireChallengeStatus,
+  obstacle: ConsentObstacle | undefined,
+): HttpReply {
+  const isExplained = status === 'pending' && obstacle !== undefined
   const content = html`<p>${STATUS_TEXT[status]}</p>
 ${factsHtml([
   ['Tool', tool],
   ['Provider', provider],
   ['Scopes', scopes.length === 0 ? 'none named' : scopes.join(', ')],
 ])}
-${status === 'pending' ? howToPass(provider) : ''}`
+${isExplained ? explanationHtml(obstacle, { provider, scopes, principal }) : ''}`
   return pageReply(200, { title: `Authorization for ${provider}`, content }, HEADERS)
 }
 
-function howToPass(provider: string): Html {
+function explanationHtml(obstacle: ConsentObstacle, asked: Parameters<typeof explainObstacle>[1]): Html {
+  const { provider } = asked
+  const { reason, operator } = explainObstacle(obstacle, asked)
   const call = { context: { authorization: [{ id: provider, token: 'YOUR TOKEN' }] } }
-  return html`<p>This server has no sign-in service for ${provider}. Get a token from the provider yourself and let your agent send it with the call:</p>
+  return html`<p>${reason}${operator === undefined ? ' Name the user, and call the tool again.' : ' Ask the operator of this server to change that.'}</p>
+${
+  operator === undefined
+    ? ''
+    : html`<h2>For the operator</h2>
+<p>${operator}</p>`
+}
+${obstacle === 'no_provider' ? html`<pre>${providerLines(provider).join('\n')}</pre>` : ''}
+<h2>Without it</h2>
+<p>Get a token from ${provider} yourself, and let your agent send it with the call:</p>
 <pre>${JSON.stringify(call, undefined, 2)}</pre>`
 }
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Protocol, SectionSettings } from '#protocols/protocol'
-import { ARCADE_SCHEMA_ID, DEFAULT_SCHEMA_ID, OTC_SCHEMA_ID, OXP_VERSION_HEADER } from './wire.ts'
+import { ARCADE_SCHEMA_ID, OTC_SCHEMA_ID, OXP_SCHEMA_ID, OXP_VERSION_HEADER } from './wire.ts'
 
 const SETTINGS = {
   /** Refuse request members that no published shape has. Default false. */
@@ -9,8 +9,8 @@ const SETTINGS = {
   hideDeveloperMessages: z.boolean().default(false),
   /** Leave `tools` or `items` out of lists that would carry both. Default neither. */
   omitListKey: z.enum(['tools', 'items']).optional(),
-  /** What requests that name no version are answered in. Default `urn:oxp:1.0`, the newest; of the others lists carry each definition once. */
-  defaultSchema: z.enum([DEFAULT_SCHEMA_ID, OTC_SCHEMA_ID, ARCADE_SCHEMA_ID]).optional(),
+  /** `$schema` of answers to requests that name no version. Default `otc://1.0`. Lists under `urn:oxp:1.0` carry each definition twice. */
+  defaultSchema: z.enum([OTC_SCHEMA_ID, OXP_SCHEMA_ID, ARCADE_SCHEMA_ID]).optional(),
 }
 
 /** Open Tool Calling 1.0 and Open eXecution Protocol 1.0, with their drafts. */
@@ -18,8 +18,8 @@ export const otc = {
   settings: SETTINGS,
   root: '/tools',
   headers: { sent: [OXP_VERSION_HEADER], read: [OXP_VERSION_HEADER, 'x-should-retry'] },
-  async serve({ otc: settings }, { gateway, serverVersion, askForConsent, ownApi }) {
+  async serve({ otc: settings }, { gateway, serverVersion, consents }) {
     const { otcRoutes } = await import('./routes.ts')
-    return { routes: otcRoutes(gateway, { ...settings, serverVersion, askForConsent, ownApi }) }
+    return { routes: otcRoutes(gateway, { ...settings, serverVersion, consents }) }
   },
 } satisfies Protocol<{ readonly otc: SectionSettings<typeof SETTINGS> }>

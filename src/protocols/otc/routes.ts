@@ -11,8 +11,15 @@ import {
   trustHeader,
 } from '#protocols/call-wire'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
-import { PreparedViews, replyPrepared } from '#protocols/prepared'
-import { decodeListRequest, encodeList, type ListForm } from './codec-list.ts'
+import {
+  nextPageLink,
+  PreparedBytes,
+  PreparedViews,
+  readListPage,
+  replyPrepared,
+  takePage,
+} from '#protocols/prepared'
+import { decodeListRequest, encodeList, type ListForm, namedSchema } from './codec-list.ts'
 import { type DecodedCall, decodeCall } from './codec-request.ts'
 import {
   type EncodeOptions,
@@ -23,6 +30,7 @@ import {
   refusalReply,
   refusedForm,
   refuseWith,
+  schemaIdFor,
   unreadCallForm,
   unreadForm,
 } from './codec-response.ts'
@@ -36,7 +44,7 @@ export type { OtcOptions } from './settings.ts'
 /** Everything OTC 1.0, OXP 1.0, their drafts and universal-tool-server clients ask of a server. */
 export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpRoute[] {
   const settings = otcSettings(options)
-  let document: Promise<string> | undefined
+  const document = JSON.stringify(otcOpenApi(settings.serverVersion))
   return [
     ...healthRoutes(gateway, settings),
     ...listRoutes(gateway, settings),
@@ -44,29 +52,13 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
     ...callsRoutes(gateway, settings),
     ...challengeRoutes(gateway, settings),
     approvalStatusRoute(gateway, settings),
-    openGet('/openapi.json', settings, async () => {
-      document ??= writeDocument(settings.serverVersion, options.ownApi)
-      return jsonReply(200, await document, { 'cache-control': 'no-cache' })
-    }),
+    openGet('/openapi.json', settings, () => jsonReply(200, document, { 'cache-control': 'no-cache' })),
   ]
 }
 
 /** OpenAPI 3.1 of every route of this protocol; our own responses validate against it. */
 export function otcOpenApi(version: string): typeof openApi {
   return { ...openApi, info: { ...openApi.info, version } }
-}
-
-async function writeDocument(version: string, ownApi: OtcOptions['ownApi']): Promise<string> {
-  const document = otcOpenApi(version)
-  const own = await ownApi?.()
-  if (own === undefined) return JSON.stringify(document)
-  const { paths, components } = document
-  const schemas = { ...components.schemas, ...own.components.schemas }
-  return JSON.stringify({
-    ...document,
-    paths: { ...paths, ...own.paths },
-    components: { ...components, schemas, responses: own.components.responses },
-  })
 }
 
 /** Everything that can change the bytes for one URL: encoding, dialect and who asks. */
@@ -105,23 +97,26 @@ async function handleList(
   formOf: (request: HttpRequest) => ListForm,
   { gateway, settings, lists }: ListParts,
 ): Promise<HttpReply> {
-  let form: ListForm
-  try {
-    form = formOf(request)
-  } catch (error) {
-    if (error instanceof ToolError)
-      return refusalReply(unreadForm(request.headers, settings), error, settings)
-    throw error
-  }
   const catalog = gateway.catalogFor(request.principal)
-  const list = lists.get(catalog, `${form.shape} ${form.schemaId}`, () =>
-    encodeList(form, { tools: catalog.tools, toolkits: gateway.toolkits() }),
-  )
-  return replyPrepared(request, list, {
-    [OXP_VERSION_HEADER]: PROTOCOL_VERSION,
-    vary: VARY,
-    'cache-control': 'private, no-cache',
-  })
+  const toolkits = gateway.toolkits()
+  const headers = { [OXP_VERSION_HEADER]: PROTOCOL_VERSION, vary: VARY, 'cache-control': 'private, no-cache' }
+  try {
+    const form = formOf(request)
+    const page = readListPage(request.query)
+    if (page === undefined) {
+      const list = lists.get(catalog, `${form.shape} ${form.schemaId}`, () =>
+        encodeList(form, { tools: catalog.tools, toolkits }),
+      )
+      return await replyPrepared(request, list, headers)
+    }
+    const { items, nextCursor } = takePage(catalog.tools, page, ({ id }) => id)
+    const list = new PreparedBytes(encodeList(form, { tools: items, toolkits, nextCursor }))
+    return await replyPrepared(request, list, { ...headers, ...nextPageLink(request, nextCursor) })
+  } catch (error) {
+    if (!(error instanceof ToolError)) throw error
+    const schemaId = schemaIdFor(namedSchema(request), request.headers, settings)
+    return refusalReply({ schemaId, callId: undefined }, error, settings)
+  }
 }
 
 function withoutOmittedKey(form: ListForm, { omitListKey }: OtcSettings): ListForm {
@@ -139,19 +134,31 @@ const NO_STORE = { 'cache-control': 'no-store' }
 /** Health is open to everybody (OTC-04); uts spells its status in capitals and adds `/info`. */
 function healthRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   return [
-    openGet('/health', settings, () => healthReply(gateway, 'ok')),
-    openGet('/uts/health', settings, () => healthReply(gateway, 'OK')),
+    {
+      ...openGet('/health', settings, ({ headers }) =>
+        healthReply(gateway, { schemaId: unreadForm(headers, settings).schemaId, healthy: 'ok' }),
+      ),
+      // Paths that no protocol has are answered as the standard answers (OTC-17).
+      owns: '',
+    },
+    openGet('/uts/health', settings, () => healthReply(gateway, { schemaId: undefined, healthy: 'OK' })),
     openGet('/uts/info', settings, () =>
       jsonReply(200, JSON.stringify({ version: settings.serverVersion }), NO_STORE),
     ),
   ]
 }
 
-/** 200 while calls are taken, else 503 with a word for whoever watches it (OTC-02, OTC-03). */
-function healthReply(gateway: Gateway, healthy: string) {
+interface HealthForm {
+  readonly schemaId: string | undefined
+  readonly healthy: 'ok' | 'OK'
+}
+
+/** 200 while calls are taken, else 503 with the reason for whatever monitors it (OTC-02, OTC-03). */
+function healthReply(gateway: Gateway, { schemaId, healthy }: HealthForm) {
+  const schema = schemaId === undefined ? {} : { $schema: schemaId }
   const reason = gateway.hindrance()
-  if (reason === undefined) return jsonReply(200, JSON.stringify({ status: healthy }), NO_STORE)
-  const body = { status: 'unavailable', reason, message: 'The server takes no calls right now.' }
+  if (reason === undefined) return jsonReply(200, JSON.stringify({ ...schema, status: healthy }), NO_STORE)
+  const body = { ...schema, status: 'unavailable', reason, message: 'The server takes no calls right now.' }
   return jsonReply(503, JSON.stringify(body), { ...NO_STORE, 'retry-after': '1' })
 }
 
@@ -164,6 +171,7 @@ function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRout
     method,
     path: '/calls/:id',
     access: 'authenticated',
+    takesRunAs: true,
     body: 'never',
     handle: async (request) =>
       (await answer(request, request.params.id ?? '')) ??
@@ -267,6 +275,7 @@ function callRoute(path: CallPath, gateway: Gateway, settings: OtcSettings): Htt
     method: 'POST',
     path,
     access: 'authenticated',
+    ...(path === '/tools/call' ? { takesRunAs: true } : {}),
     body: 'json',
     handle: (request) => handleCall(path, request, gateway, settings),
     refuse: (request, error, status) =>
@@ -296,9 +305,8 @@ async function handleCall(
   const reply = await gateway.call(request.principal, call)
   const { outcome } = reply
   if (!outcome.ok && OTC_ANSWERS[outcome.error.code].status !== 200) {
-    const schemaId = decoded.dialect === 'oxp-header' ? undefined : decoded.schemaId
     const { runId } = reply
-    return refusalReply({ schemaId, callId: reply.callId }, outcome.error, {
+    return refusalReply({ schemaId: decoded.schemaId, callId: reply.callId }, outcome.error, {
       ...settings,
       ...(runId === undefined ? {} : { headers: { [RUN_HEADER]: callIdToHeader(runId) } }),
     })

@@ -1,6 +1,6 @@
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { HttpRoute } from '#protocols/http-exchange'
-import type { AskForConsent, ProtocolServices } from '#protocols/protocol'
+import type { Consents } from '#protocols/protocol'
 import { refuseWith } from './codec-response.ts'
 import { DEFAULT_SCHEMA_ID } from './wire.ts'
 
@@ -14,13 +14,10 @@ export interface OtcOptions {
   readonly strictRequests?: boolean
   /** Leaves one of the two list keys out of answers that would carry both (OTC/T-31). */
   readonly omitListKey?: 'tools' | 'items' | undefined
-  /** `$schema` of answers to requests that name no version (OTC/C-16); default the newest. */
+  /** `$schema` of answers to requests that name no version (OTC/C-16). Default `otc://1.0`. */
   readonly defaultSchema?: string | undefined
   readonly clock?: Clock
-  /** Sends the person behind a challenge's `url` to where it can be met. */
-  readonly askForConsent?: AskForConsent | undefined
-  /** Further paths of the OpenAPI document. */
-  readonly ownApi?: ProtocolServices['ownApi']
+  readonly consents?: Consents | undefined
 }
 
 /** The same with every default filled in. */
@@ -31,7 +28,7 @@ export interface OtcSettings {
   readonly omitListKey: 'tools' | 'items' | undefined
   readonly defaultSchema: string
   readonly clock: Clock
-  readonly askForConsent: AskForConsent | undefined
+  readonly consents: Consents | undefined
 }
 
 export function otcSettings(options: OtcOptions): OtcSettings {
@@ -42,7 +39,7 @@ export function otcSettings(options: OtcOptions): OtcSettings {
     omitListKey: options.omitListKey,
     defaultSchema: options.defaultSchema ?? DEFAULT_SCHEMA_ID,
     clock: options.clock ?? SYSTEM_CLOCK,
-    askForConsent: options.askForConsent,
+    consents: options.consents,
   }
 }
 

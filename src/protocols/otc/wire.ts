@@ -11,11 +11,13 @@ export {
 /** The one protocol version this code speaks; a newer minor is unsupported too (OTC/T-08). */
 export const PROTOCOL_VERSION = '1.0'
 
-/** `$schema` of every answer whose request named none (OTC/C-16). */
-export const DEFAULT_SCHEMA_ID = 'urn:oxp:1.0'
 export const OTC_SCHEMA_ID = 'otc://1.0'
+export const OXP_SCHEMA_ID = 'urn:oxp:1.0'
 export const ARCADE_SCHEMA_ID =
   'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json'
+
+/** `$schema` of every answer whose request named no version (OTC/C-16). */
+export const DEFAULT_SCHEMA_ID = OTC_SCHEMA_ID
 
 /** Header names in lower case, as requests are read and replies are written. */
 export const OXP_VERSION_HEADER = 'oxp-version'
@@ -32,6 +34,7 @@ export type SchemaFamily = 'arcade' | 'otc' | 'oxp'
 
 const GITHUB_ID =
   /^https:\/\/github\.com\/(ArcadeAI\/OpenToolCalling|OpenToolCalling\/Specification|OpenExecProtocol\/Specification)\/(?:tree|blob|raw)\/[A-Za-z0-9._-]{1,64}\/spec(?:ification)?\/http\/1\.0\/openapi\.json$/
+const GITHUB_REPOSITORY = /^https:\/\/github\.com\/([\w.-]{1,64}\/[\w.-]{1,64})\//
 
 const GITHUB_FAMILIES: Readonly<Record<string, SchemaFamily>> = {
   'ArcadeAI/OpenToolCalling': 'arcade',
@@ -41,10 +44,27 @@ const GITHUB_FAMILIES: Readonly<Record<string, SchemaFamily>> = {
 
 /** The family of a `$schema` id of version 1.0; `undefined` for every other text (OTC/C-16, OTC-18). */
 export function schemaFamily(schemaId: string): SchemaFamily | undefined {
-  if (schemaId === DEFAULT_SCHEMA_ID) return 'oxp'
+  if (schemaId === OXP_SCHEMA_ID) return 'oxp'
   if (schemaId === OTC_SCHEMA_ID) return 'otc'
   const repository = GITHUB_ID.exec(schemaId)?.[1]
   return repository === undefined ? undefined : GITHUB_FAMILIES[repository]
+}
+
+/** The served `$schema` id of each family, for answers to requests that ask for a version of it that is not served. */
+export const SERVED_SCHEMA_IDS = {
+  otc: OTC_SCHEMA_ID,
+  oxp: OXP_SCHEMA_ID,
+  arcade: ARCADE_SCHEMA_ID,
+} as const satisfies Record<SchemaFamily, string>
+
+/** The family a `$schema` id belongs to, whatever its version; `undefined` for ids of no family. */
+export function claimedFamily(schemaId: string): SchemaFamily | undefined {
+  if (schemaId.startsWith('otc:')) return 'otc'
+  if (schemaId.startsWith('urn:oxp:')) return 'oxp'
+  const repository = GITHUB_REPOSITORY.exec(schemaId)?.[1]
+  return repository !== undefined && Object.hasOwn(GITHUB_FAMILIES, repository)
+    ? GITHUB_FAMILIES[repository]
+    : undefined
 }
 
 /** `1.0` is the only sample of a header that must be a semantic version, so both spellings count (OTC-22). */
@@ -86,6 +106,8 @@ export interface WireErrorBody {
   readonly parameter_errors?: Readonly<Record<string, string>>
   readonly missing_requirements?: WireMissing
   readonly challenges?: WireChallenges
+  /** Only where the requested version is not served: the versions that are, as `$schema` ids or values of `OXP-Version`. */
+  readonly supported?: readonly string[]
   /** Only while a call waits for approval (rule 6). */
   readonly call_id?: string
 }
