@@ -69,7 +69,11 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
       'source-options',
     ],
   },
-  { zone: 'cli', files: /^src\/cli\//, may: ['stores', 'core', 'config', 'client', 'server', 'codec'] },
+  {
+    zone: 'cli',
+    files: /^src\/cli\//,
+    may: ['stores', 'core', 'config', 'client', 'server', 'codec'],
+  },
   { zone: 'testing', files: /^src\/testing\//, may: ['core', 'store'] },
 ]
 

@@ -10,6 +10,7 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
     'DefinitionError',
     'Secret',
     'ToolError',
+    'content',
     'createGateway',
     'defineConfig',
     'serve',

@@ -1,3 +1,9 @@
+/** Begins the message of an expectation about a measured time. */
+export const MEASURED = 'measured in ms'
+
+/** A machine can be slow for a moment, so a time is measured up to three times. Any other failure counts at once. */
+export const RETRIES = { retry: { count: 2, condition: new RegExp(`^${MEASURED}: `) } }
+
 /**
  * The longest the event loop of this thread was held during some work, in milliseconds of its processor time: other
  * programs on the machine do not count. What they do to its caches and its clock does, so the time is that of a machine on

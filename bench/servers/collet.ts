@@ -188,7 +188,7 @@ const settings: Settings = {
   journal: { retentionDays: 90 },
   egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
   ...(values.limits ? HIGH_LIMITS : { limits: NO_LIMITS, budgets: [] }),
-  openwop: { catalog: true, compactView: true, sessions: true },
+  openwop: { catalog: true, compactView: true, vendor: 'local', sessions: true },
   otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
   opentool: {
     title: 'Collet',

@@ -142,7 +142,10 @@ describe('collet approvals through a server', () => {
       const made = await run(id, '--url', server.url, '--store', store)
       expect([made.code, made.err]).toEqual([0, ''])
       const entered = await server.ask(made.out.trim())
-      expect([entered.status, entered.headers.get('location')]).toEqual([303, `/approvals/${id}`])
+      expect([entered.status, entered.headers.get('location')]).toEqual([
+        303,
+        expect.stringMatching(new RegExp(`^/approvals/${id}\\?session=operator\\.`)),
+      ])
       const json = await run('--url', server.url, '--store', store, '--json')
       expect(JSON.parse(json.out)).toEqual({ url: expect.stringContaining(`${server.url}/sign-in/`) })
       const elsewhere = await run('--url', 'http://127.0.0.1:1', '--store', store)

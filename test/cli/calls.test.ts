@@ -79,8 +79,8 @@ describe('looking at calls in a real store', () => {
 
   it('counts what each team used', async () => {
     const { stdout } = await run('usage', '--by', 'tenant,tool', '--since', '30d')
-    expect(stdout).toMatch(/^TENANT +TOOL +CALLS +ERRORS +SECONDS +COST +P50 MS +P95 MS$/m)
-    expect(stdout).toMatch(/^team1 +Crm\.Find@1\.0\.0 +1 +0 +1\.5 +1 +1500 +1500$/m)
+    expect(stdout).toMatch(/^TENANT +TOOL +CALLS +ERRORS +REJECTED +SECONDS +COST +P50 MS +P95 MS$/m)
+    expect(stdout).toMatch(/^team1 +Crm\.Find@1\.0\.0 +1 +0 +0 +1\.5 +1 +1500 +1500$/m)
     expect(JSON.parse((await run('usage', '--json')).stdout)).toMatchObject([
       { names: { tenant: 'default' }, calls: 1 },
       { names: { tenant: 'team1' }, calls: 1, errors: 0, seconds: 1.5, p50Ms: 1_500 },

@@ -178,8 +178,8 @@ describe('collet tools --url', () => {
     const io = new FakeIo({ ...clientOf({}), ...hasNoRoutes })
     expect(await io.run('tools', '--url', 'http://h:1')).toBe(0)
     expect(io.stdout.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
-      ['TOOL', 'NAME', 'CATALOG ID', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION'],
-      ['T.A@1.0.0', expect.any(String), '-', '-', '-', '-', '-', 'Adds.'],
+      ['TOOL', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION'],
+      ['T.A@1.0.0', '-', '-', '-', '-', 'Adds.'],
       [''],
     ])
   })

@@ -14,6 +14,7 @@ import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
+import { CLIENT_NAMES } from '#server/import/clients'
 import { chunks, FakeIo } from './fake-io.ts'
 
 let folder: string
@@ -27,7 +28,10 @@ afterEach(() => rmSync(folder, { recursive: true }))
 
 async function run(argv: readonly string[], changes: ConstructorParameters<typeof FakeIo>[1] = {}) {
   const environment = readEnvironment({ HOME: path('home'), XDG_CONFIG_HOME: path('home', '.config') })
-  const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment, ...changes })
+  const io = new FakeIo(REAL_SERVICES, {
+    ...{ workingFolder: folder, environment, command: 'npx collet' },
+    ...changes,
+  })
   const code = await io.run('connect', ...argv)
   return { code, stdout: io.stdout, stderr: io.stderr }
 }
@@ -57,6 +61,11 @@ describe('collet connect', () => {
           args: ['collet', 'mcp', '--config', 'collet.config.json', '--toolset', 'crm'],
         },
       },
+    })
+    const inCheckout = JSON.parse((await run(['vscode', '--stdio'], { command: './collet' })).stdout)
+    expect(inCheckout.servers.collet).toMatchObject({
+      command: '/bin/node',
+      args: ['/lib/collet.js', 'mcp'].concat('--config', 'collet.config.json'),
     })
     expect(await snippet('cursor', '--toolset', 'crm')).toMatchObject({
       mcpServers: { 'collet-crm': { url: `${URL}/crm` } },
@@ -103,12 +112,55 @@ describe('collet connect', () => {
     const answer = (text: string) => ({ stdin: Object.assign(chunks(text), { isTTY: true }) })
     expect((await run(['cursor', '--write'], answer('n\n'))).code).toBe(2)
     expect((await run(['cursor', '--write'])).stderr).toContain('Use --yes')
-    expect((await run(['cursor', '--write'], answer('y\n'))).code).toBe(0)
+    const entered = await run(['cursor', '--write'], answer('\n'))
+    expect([entered.code, entered.stderr]).toEqual([0, expect.stringContaining('? [Y/n]')])
     expect(JSON.parse(readFileSync(path('.cursor', 'mcp.json'), 'utf8'))).toEqual(await snippet('cursor'))
     writeFileSync(path('real.json'), '{}')
     symlinkSync(path('real.json'), path('link.json'))
     expect((await run(['windsurf', '--write', '--yes', '--file', 'link.json'])).code).toBe(0)
     expect(readFileSync(path('real.json'), 'utf8')).toContain('serverUrl')
+  })
+
+  const CHECKOUT = [
+    ...['/src/node', '--conditions=collet-source', '--disable-warning=ExperimentalWarning'],
+    '/src/collet-checkout/src/cli/main.ts',
+  ]
+  const PROGRAMS = {
+    checkout: { command: './collet', program: CHECKOUT },
+    package: { command: 'npx collet', program: ['/bin/node', '/p/node_modules/.bin/collet'] },
+    'global package': { command: 'collet', program: ['/bin/node', '/lib/collet/bin/collet.js'] },
+  }
+  const WRITTEN = CLIENT_NAMES.flatMap((client) =>
+    Object.entries(PROGRAMS).flatMap(([kind, program]) =>
+      [['--stdio'], []].map(
+        (words) => [client, kind, words.join() || 'its usual way', words, program] as const,
+      ),
+    ),
+  )
+  it.each(WRITTEN)(
+    '%s, from a %s, %s: knows its own entry again',
+    async (client, _kind, _way, words, program) => {
+      const { code, stdout, stderr } = await run([client, '--write', '--json', '--yes', ...words], program)
+      expect([code, stderr]).toEqual([0, ''])
+      const { file, around, name } = JSON.parse(stdout)
+      expect([around, name]).toEqual([[], 'collet'])
+      const io = new FakeIo(REAL_SERVICES, { workingFolder: folder })
+      expect(await io.run('import', '--from', file, '--yes')).not.toBe(1)
+      expect(io.stderr).toContain('Collet itself')
+      expect(io.stderr).not.toContain('is added')
+    },
+  )
+
+  it('does not count the entry it wrote for a server elsewhere as going around Collet', async () => {
+    const { stdout } = await run([
+      'cursor',
+      '--write',
+      '--yes',
+      '--json',
+      '--url',
+      'https://tools.example.com',
+    ])
+    expect(JSON.parse(stdout)).toMatchObject({ isChanged: true, around: [] })
   })
 
   it('leaves alone what it does not understand, and says what to do instead', async () => {
@@ -118,7 +170,26 @@ describe('collet connect', () => {
     expect(readFileSync(path('.mcp.json'), 'utf8')).toBe('{ "mcpServers": [')
     expect((await run(['clade'])).stderr).toContain('Did you mean "claude"?')
     expect((await run(['cursor', '--toolset', 'cmr'])).stderr).toContain('Did you mean "crm"?')
-    expect((await run(['claude', '--url', 'https://x.example'])).stderr).toContain('as a connector')
+    expect((await run(['claude', '--url', 'https://x.example'])).stderr).toContain('Settings, Connectors')
+    for (const host of [
+      '127.0.0.1:5300',
+      'localhost',
+      '10.1.2.3',
+      '192.168.0.9',
+      '[::1]:4100',
+      '[fd00::1]',
+      'nas.local',
+      'nas',
+    ]) {
+      const { code, stderr } = await run(['claude', '--url', `http://${host}`])
+      expect([host, code, stderr]).toEqual([
+        host,
+        2,
+        expect.stringContaining("reached from Anthropic's cloud, which cannot reach"),
+      ])
+      expect(stderr).toContain('Leave --url out')
+      expect(stderr).not.toContain('Add http')
+    }
     rmSync(path('collet.config.json'))
     expect((await run(['claude'])).stderr).toContain('collet import')
     expect((await run(['cursor'])).code).toBe(0)

@@ -13,7 +13,7 @@ import { SYSTEM_CLOCK } from '#core/runtime'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { migrateStore } from '#store/stores'
 import { sampleCall } from '#testing/samples'
-import { createDatabase } from '../store/databases.ts'
+import { createDatabase, elsewhere } from '../store/databases.ts'
 import { FakeIo } from './fake-io.ts'
 
 describe('collet doctor', () => {
@@ -74,6 +74,43 @@ describe('collet doctor', () => {
       '! names  auth.roles.boss: Nothing here asks for the scope "approvals:respnd". Did you mean "approvals:respond"?',
       '! names  limits.byPrincipal: nobody has a key as "key:crm". Did you mean "key:crn"?',
       '! names  budgets[0].of: no key belongs to the tenant "acme". Did you mean "acmee"?',
+    ])
+  })
+
+  it('OWP-57: says which entries of keys open nothing, because the key lacks a scope', async () => {
+    rmSync(join(folder, 'collet.config.json'))
+    writeFileSync(
+      join(folder, 'collet.config.mjs'),
+      `const tool = (id, scopes) => ({ [Symbol.for('collet.tool')]: true, id, description: 'Does.', input: {}, output: null,
+         policy: { scopes }, run: () => undefined })
+       export default { server: { port: 0 }, tools: [tool('Mail.Read@1.0.0', ['mail:read']), tool('Mail.Send@1.0.0', ['mail:send', 'mail:read'])],
+         toolsets: { mail: { include: ['Mail.*'] } },
+         auth: { roles: { reader: ['mail:read'] }, apiKeys: [
+           { id: 'one', key: '${'k'.repeat(40)}', tools: ['Mail.Send'], roles: ['reader'] },
+           { id: 'two', key: '${'j'.repeat(40)}', tools: ['Mail.Read'], roles: ['reader'] } ] } }`,
+    )
+    const run = async (...argv: string[]) => {
+      const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
+      expect(await io.run(...argv)).toBe(0)
+      return io.stdout + io.stderr
+    }
+    const warning = 'asks for the scope mail:read, which this key does not hold'
+    for (const name of ['bot', 'bat'])
+      expect(await run('keys', 'create', name, '--tool', 'openwop:Mail.Read')).toContain(
+        `! openwop:Mail.Read ${warning}: add --scope mail:read`,
+      )
+    expect(await run('keys', 'create', 'sets', '--toolset', 'mail')).toContain(`! toolset:mail ${warning}`)
+    expect(await run('keys', 'create', 'good', '--tool', 'Mail.*', '--role', 'reader')).not.toContain(
+      'asks for',
+    )
+    expect(await run('keys', 'create', 'past', '--tool', 'Mail.Send')).toContain(
+      '--scope mail:send --scope mail:read',
+    )
+    expect(await run('keys', 'revoke', '--principal', 'past')).not.toContain('!')
+    expect((await run('doctor')).split('\n').filter((line) => line.startsWith('! keys'))).toEqual([
+      '! keys   auth.apiKeys of "one": Mail.Send asks for the scope mail:send, which this key does not hold: add it to `scopes`',
+      `! keys   key:sets: toolset:mail ${warning}: create a key with --scope mail:read`,
+      `! keys   key:bat and 1 more: openwop:Mail.Read ${warning}: create a key with --scope mail:read`,
     ])
   })
 
@@ -175,6 +212,12 @@ describe('collet doctor', () => {
       'ok',
       'ok',
     ])
+
+    expect(living.check('encryption')).toBeUndefined()
+    expect((await examineAt(elsewhere(url))).check('encryption')).toMatchObject({
+      level: 'warn',
+      message: expect.stringContaining('PostgreSQL on 0.0.0.0 is not encrypted. Add sslmode=require'),
+    })
 
     const gone = createServer().listen(0, '127.0.0.1')
     await once(gone, 'listening')

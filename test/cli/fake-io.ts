@@ -1,4 +1,4 @@
-import type { CliIo, Services } from '#cli/io'
+import type { CliIo, Services, StopRequester } from '#cli/io'
 import { runCli } from '#cli/run'
 import { readEnvironment } from '#config/environment'
 
@@ -7,7 +7,7 @@ export class FakeIo {
   stdout = ''
   stderr = ''
   readonly exits: number[] = []
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Set<(by: StopRequester) => void>()
   readonly #changes: Partial<CliIo>
   readonly #services: Partial<Services>
 
@@ -21,9 +21,9 @@ export class FakeIo {
     return runCli(argv, this.io)
   }
 
-  /** Ctrl-C. */
-  stop(): void {
-    for (const listener of [...this.#listeners]) listener()
+  /** Ctrl-C, or SIGTERM. */
+  stop(by: StopRequester = 'person'): void {
+    for (const listener of [...this.#listeners]) listener(by)
   }
 
   get io(): CliIo {
@@ -43,6 +43,7 @@ export class FakeIo {
       environment: readEnvironment({}),
       workingFolder: '/nowhere',
       program: ['/bin/node', '/lib/collet.js'],
+      command: 'collet',
       userName: 'tester',
       clock: { nowMs: () => Date.UTC(2026, 0, 1), monotonicMs: () => performance.now() },
       services: { ...NO_SERVICES, ...this.#services },
@@ -53,6 +54,7 @@ export class FakeIo {
       onStrayRejection: () => () => {},
       onUncaughtException: () => () => {},
       exit: (code) => this.exits.push(code),
+      openBrowser: () => unused('openBrowser'),
       startProcess: () => unused('startProcess'),
       startWorker: () => unused('startWorker'),
       onReload: () => () => {},
@@ -77,6 +79,7 @@ const NO_SERVICES: Services = {
   backUp: () => unused('backUp'),
   verifyJournal: () => unused('verifyJournal'),
   connect: () => unused('connect'),
+  packageBuild: () => Promise.resolve(undefined),
   fetch: () => unused('fetch'),
   fetchKnown: () => unused('fetchKnown'),
 }

@@ -58,7 +58,7 @@ describe('a file that looks like a list of servers', () => {
     })
     const { code, stderr } = await run(['some.json'])
     expect(code).toBe(2)
-    expect(stderr).toContain(`odd: ${process.execPath} -e require`)
+    expect(stderr).toContain(`odd: ${process.execPath} -e "require`)
     expect(stderr).toContain('Nothing was started.')
     expect(existsSync(started)).toBe(false)
   })
@@ -74,12 +74,14 @@ describe('collet import --from', () => {
       },
     })
     write('.cursor/mcp.json', { mcpServers: { two: server('Weather Server', 'write_sky') } })
-    const added = await run(['--from', 'cursor', '--yes'])
+    const added = await run(['--from', 'cursor', '--project', '--yes'])
     expect([added.code, added.stdout]).toEqual([0, ''])
     expect(added.stderr).toContain('Made collet.config.json and .collet/collet.db.')
     expect(added.stderr).toContain('off is left out: it is turned off there')
     expect(added.stderr).toContain('me is left out: it is Collet itself')
-    expect(added.stderr).toContain('1 of 2 tools say that they only read')
+    expect(added.stderr).toContain(
+      '1 of 2 tools are marked read-only. All tools are treated as writes unless',
+    )
     expect(added.stderr).not.toContain('canary')
     expect(JSON.parse(readFileSync(path('collet.config.json'), 'utf8'))).toEqual({
       $schema: './node_modules/collet/dist/config.schema.json',
@@ -88,11 +90,39 @@ describe('collet import --from', () => {
     const sources = await stored()
     expect(sources.map(({ key, options }) => [key, options.env])).toEqual([
       ['One', { KEY: 's-canary' }],
-      ['Weather', undefined],
+      ['Two', undefined],
     ])
-    const again = await run(['--from', 'cursor', '--yes', '--json'])
-    expect(JSON.parse(again.stdout)).toMatchObject({ added: [], known: [{ key: 'Weather' }, { key: 'One' }] })
+    const again = await run(['--from', 'cursor', '--project', '--yes', '--json'])
+    expect(JSON.parse(again.stdout)).toMatchObject({ added: [], known: [{ key: 'One' }, { key: 'Two' }] })
     expect(await stored()).toEqual(sources)
+  })
+
+  it('names the next step: to serve, or to connect where a server of this store runs', async () => {
+    write('home/.cursor/mcp.json', { mcpServers: { one: server('One', 'read_sky') } })
+    const first = await run(['--from', 'cursor', '--yes'])
+    expect(first.stderr).toContain(
+      'Next: "collet serve", then "collet connect cursor --write" for your MCP client.',
+    )
+    const serving = new FakeIo(REAL_SERVICES, { workingFolder: folder })
+    const ended = serving.run('serve', '--port', '0')
+    try {
+      await expect.poll(() => serving.stdout, { timeout: 10_000 }).toContain('Collet serves')
+      const url = /serves .* on (\S+)/.exec(serving.stdout)?.[1]
+      write('home/.cursor/mcp.json', { mcpServers: { two: server('Two', 'read_sea') } })
+      const second = await run(['--from', 'cursor', '--yes'])
+      expect(second.stderr).toContain(
+        `The server on ${url} serves it now. Next: "collet connect cursor --write"`,
+      )
+      expect(second.stderr).not.toContain('collet serve"')
+      await expect.poll(() => serving.stderr, { timeout: 10_000 }).toContain('✓ Two: 1 tool\n')
+      const third = await run(['--yes', '--', process.execPath, SERVER, 'Three', 'x'])
+      expect(third.stderr).toContain(`Three is added. The server on ${url} serves it now; "collet connect`)
+    } finally {
+      serving.stop()
+      expect(await ended).toBe(0)
+    }
+    const later = await run(['--yes', '--', process.execPath, SERVER, 'Four', 'x'])
+    expect(later.stderr).toContain('Four is added. "collet serve" serves it;')
   })
 
   it('passes the way out and nothing else to programs, and shows what they write', async () => {
@@ -111,7 +141,7 @@ describe('collet import --from', () => {
     write('list.json', { mcpServers: { mail: entry('t-1') } })
     await run(['--from', 'list.json', '--yes', '--trust', 'annotations'])
     write('list.json', { mcpServers: { mail: entry('t-2') } })
-    const stdin = Object.assign(chunks('n\n'), { isTTY: true })
+    const stdin = Object.assign(chunks('y\n', 'n\n'), { isTTY: true })
     const asked = await run(['--from', 'list.json'], { stdin })
     expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining('Update env.TOKEN of Mail?')])
     const renewed = await run(['--from', 'list.json', '--yes', '--json'])
@@ -178,16 +208,17 @@ describe('collet import --from', () => {
         twice: server('Good', 'x'),
       },
     })
-    const { code, stderr } = await run(['--from', 'list.json', '--yes', '--timeout', '1'])
+    // Long enough for the other programs to start on a busy machine.
+    const { code, stderr } = await run(['--from', 'list.json', '--yes', '--timeout', '5'])
     expect(code).toBe(3)
     expect(stderr).toContain(`needs was not added: ${hole('env:UNSET')} has no value here`)
-    expect(stderr).toContain('ENOENT. Install that program')
+    expect(stderr).toContain(`gone was not added: There is no program ${path('nothing')}. Install it`)
     expect(stderr).toMatch(/old was not added: .*HTTP\+SSE transport of 2024/)
     expect(stderr).toContain(`lost was not added: its folder ${path('nowhere')} is not there.`)
-    expect(stderr).toMatch(/silent was not added: .*within 1 s .*last words: proxy .*--timeout SECONDS/)
+    expect(stderr).toMatch(/silent was not added: .*within 5 s .*last words: proxy .*--timeout SECONDS/)
     expect(stderr).toContain('Good is added, 1 tool.')
     expect(stderr).toContain('run "collet import --from list.json" again')
-    expect(await stored()).toMatchObject([{ key: 'Good', options: { connectTimeoutMs: 1000 } }])
+    expect(await stored()).toMatchObject([{ key: 'Good', options: { connectTimeoutMs: 5000 } }])
   })
 
   it('says what to do about a credential that is not taken, and takes no advice from what a server writes', async () => {
@@ -208,17 +239,17 @@ describe('collet import --from', () => {
     expect(liar).not.toMatch(/Install|--timeout|Write a token/)
   })
 
-  it('asks once whether to believe them, once whether to add them, and for what the client would ask', async () => {
+  it('asks what to start, for what the client would ask, whether to trust annotations, and whether to add', async () => {
     const entry = { ...server('Files', 'read_a', 'read_b', 'write_c'), env: { T: hole('input:token') } }
     write('.vscode/mcp.json', {
       inputs: [{ id: 'token', type: 'promptString', description: 'Token of Files', password: true }],
       servers: { files: entry },
     })
-    const stdin = () => Object.assign(chunks('t-canary\r', 'y\n', 'y\n'), { isTTY: true })
-    const { code, stderr } = await run(['--from', 'vscode'], { stdin: stdin() })
+    const stdin = () => Object.assign(chunks('y\n', 't-canary\r', 'y\n', '\n'), { isTTY: true })
+    const { code, stderr } = await run(['--from', 'vscode', '--project'], { stdin: stdin() })
     expect([code, stderr]).toEqual([0, expect.stringContaining('Token of Files, not shown')])
-    expect(stderr).toContain('2 of 3 tools say that they only read. Believe them? [y/N]')
-    expect(stderr).toContain('Add Files? [y/N]')
+    expect(stderr).toContain('2 of 3 tools are marked read-only. Trust these annotations? [y/N]')
+    expect(stderr).toContain('Add Files? [Y/n]')
     expect(stderr).not.toContain('canary')
     expect(await stored()).toMatchObject([
       { key: 'Files', options: { trust: 'annotations', env: { T: 't-canary' } } },
@@ -228,7 +259,7 @@ describe('collet import --from', () => {
   it('imports only what reads, and warns of a name that nothing has', async () => {
     write('list.json', { mcpServers: { a: server('A', 'read_a', 'write_b') } })
     const narrowed = await run(['--from', 'list.json', '--yes', '--read-only', '--include', 'raed*'])
-    expect(narrowed.stderr).toContain('"raed*", and no tool of it is called so. Did you mean "read*"?')
+    expect(narrowed.stderr).toContain('"raed*", which matches no tool of this source. Did you mean "read*"?')
     rmSync(path('.collet'), { recursive: true })
     await run(['--from', 'list.json', '--yes', '--read-only', '--trust', 'annotations'])
     expect(await stored()).toMatchObject([{ options: { include: ['read_a'], trust: 'annotations' } }])
@@ -277,6 +308,25 @@ describe('collet import --from', () => {
     expect(source?.options).toMatchObject({ policy: { safetyTier: 'write' }, trust: 'annotations' })
     write('collet.config.json', { sources: { A: { type: 'mcp', command: 'x' } } })
     expect(await set('A', '--trust', 'nothing')).toEqual([2, expect.stringContaining('change it there')])
+  })
+
+  it('says that nothing is there, and draws no conclusion from it', async () => {
+    const gone = createServer()
+    await new Promise<void>((resolve) => gone.listen(0, '127.0.0.1', resolve))
+    const { port } = gone.address() as AddressInfo
+    await new Promise((resolve) => gone.close(resolve))
+    const away = await run([`http://127.0.0.1:${port}`])
+    expect([away.code, away.stderr]).toEqual([
+      3,
+      expect.stringContaining(`✗ 127.0.0.1:${port} cannot be reached. Is it running`),
+    ])
+    expect(away.stderr).not.toContain('it is not MCP')
+    const missing = await run(['--', 'nosuchprogram', 'x'])
+    expect([missing.code, missing.stderr]).toEqual([
+      3,
+      expect.stringContaining('✗ There is no program nosuchprogram. Install it, or write its whole path.'),
+    ])
+    expect(missing.stderr).not.toMatch(/ENOENT|looks like/)
   })
 
   it('says where it looked, and what was meant', async () => {

@@ -46,7 +46,7 @@ describe('collet import', () => {
       tools: [sampleTool('Math.Add@1.0.0', () => 1, { description: 'Adds.\nTwo numbers.' })],
     })
     const added = await run([url, '--key', 'Maths', '--yes', ...STORE])
-    expect(added.stderr).toContain('Found an OTC server (oxp-1.0), 1 tool, as "Maths":\n  Math.Add  Adds.\n')
+    expect(added.stderr).toContain('Found an OTC server (otc-1.0), 1 tool, as "Maths":\n  Math.Add  Adds.\n')
     expect(added.stderr).toContain('Maths is added')
     expect([added.code, added.stdout]).toEqual([0, ''])
     expect(await stored()).toMatchObject([
@@ -117,9 +117,9 @@ describe('collet import', () => {
 
   it('says what it saw when it finds nothing', async () => {
     const nothing = await run(['http://127.0.0.1:9', '--yes', ...STORE])
-    expect(nothing.code).toBe(2)
-    expect(nothing.stderr).toContain('127.0.0.1:9 cannot be reached.')
-    expect(nothing.stderr).toContain('http://127.0.0.1:9 cannot be imported')
+    expect(nothing.code).toBe(3)
+    expect(nothing.stderr).toContain('127.0.0.1:9 cannot be reached. Is it running')
+    expect(nothing.stderr).not.toContain('cannot be imported')
     const absent = await run(['./openapi.yaml', '--yes', ...STORE])
     expect(absent.stderr).toContain('There is no file')
     const password = await run(['https://a:b@x.example', '--yes', ...STORE])

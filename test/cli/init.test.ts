@@ -1,8 +1,20 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { findPackageBuild } from '#cli/package-build'
 import { FakeIo } from './fake-io.ts'
+
+const ROOT = resolve(import.meta.dirname, '../..')
 
 let folder: string
 
@@ -20,6 +32,7 @@ describe('collet init', () => {
     expect(await io.run('init', 'My Tools')).toBe(0)
     expect(readdirSync(join(folder, 'My Tools'), { recursive: true }).sort()).toEqual([
       '.gitignore',
+      'README.md',
       'collet.config.ts',
       'package.json',
       'tools',
@@ -30,11 +43,54 @@ describe('collet init', () => {
     expect(JSON.parse(read('My Tools', 'package.json'))).toMatchObject({ name: 'my-tools', type: 'module' })
     expect(read('My Tools', '.gitignore')).toContain('.collet/')
     const [, next = ''] = io.stdout.split('Next:\n')
-    expect(next.trimEnd().split('\n')).toEqual([
-      '  cd "My Tools" && npm install  gets collet and zod',
-      '  npm test                      runs the test of the tool',
-      '  npm run dev                   serves the tool, and again at each save',
+    const commands = next.trimEnd().split('\n')
+    expect(commands.map((line) => line.trim().replace(/ {2,}/, ' | '))).toEqual([
+      'cd "My Tools" && npm install | gets collet, zod and Node 24',
+      'npm test | runs the test of the tool',
+      'npm run dev | serves the tool, and again at each save',
     ])
+  })
+
+  it('depends on the checkout that made it, and brings Node 24 for machines that have an older one', async () => {
+    const io = new FakeIo({}, { workingFolder: folder })
+    expect(await io.run('init')).toBe(0)
+    const { dependencies, devDependencies, allowScripts } = JSON.parse(read('package.json'))
+    const [, path = ''] = /^file:(.+)$/.exec(dependencies.collet) ?? []
+    expect(realpathSync(resolve(folder, path))).toBe(ROOT)
+    expect([devDependencies.node, allowScripts]).toEqual(['^24.0.0', { node: true }])
+  })
+
+  it('builds the checkout that it runs from, where the build is missing or old', async () => {
+    const built: string[] = []
+    const packageBuild = async (root: string) => async () => void built.push(root)
+    const io = new FakeIo({ packageBuild }, { workingFolder: folder })
+    expect(await io.run('init')).toBe(0)
+    expect(built).toEqual([ROOT])
+    expect(io.stderr).toMatch(/^Collet built in \d+ s\.\n$/)
+    expect(io.stdout).not.toContain('run build')
+  })
+
+  it('makes the project and fails with what to do when the checkout cannot be built', async () => {
+    const packageBuild = async () => () => Promise.reject(new Error('src/index.ts: wrong'))
+    const io = new FakeIo({ packageBuild }, { workingFolder: folder })
+    expect(await io.run('init')).toBe(3)
+    expect(read('package.json')).toContain('collet dev')
+    expect(io.stderr).toContain('Collet cannot be built: src/index.ts: wrong')
+    expect(io.stderr).toContain(`Run npm run build in ${ROOT}.`)
+  })
+
+  it('finds a build old when one of its sources is as new', () => {
+    for (const name of ['dist', 'src/core']) mkdirSync(join(folder, name), { recursive: true })
+    const files = ['src/core/one.ts', 'dist/index.d.ts', 'dist/config.schema.json']
+    const write = (file: string, at: number) => {
+      writeFileSync(join(folder, file), '')
+      utimesSync(join(folder, file), at, at)
+    }
+    expect(findPackageBuild(folder)).toBeTypeOf('function')
+    for (const [at, file] of files.entries()) write(file, 1_000 + at)
+    expect(findPackageBuild(folder)).toBeUndefined()
+    write('src/core/one.ts', 1_002)
+    expect(findPackageBuild(folder)).toBeTypeOf('function')
   })
 
   it('leaves what is there as it is, and says how to go on with it', async () => {
@@ -43,7 +99,7 @@ describe('collet init', () => {
     expect(await io.run('init', '--json')).toBe(0)
     const said = JSON.parse(io.stdout)
     expect(said).toMatchObject({ folder, kept: ['package.json', 'collet.config.ts'] })
-    expect(said.next[0].command).toMatch(/^npm install collet@\S+ zod@\S+$/)
+    expect(said.next.at(-3).command).toMatch(/^npm install collet@\S+ zod@\S+$/)
     expect(read('package.json') + read('collet.config.ts')).toBe('minemine')
     expect(await io.run('init')).toBe(0)
     expect(io.stderr).toContain('tools/count-words.ts is there already and stays as it is.')

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { readEnvironment } from '#config/environment'
 import { openStore } from '#store/stores'
 import { runThrough, sampleCall } from '#testing/samples'
+import { createDatabase } from '../store/databases.ts'
 import { FakeIo } from './fake-io.ts'
 
 const CURRENT = randomBytes(32).toString('base64')
@@ -29,7 +30,7 @@ async function run(variables: Record<string, string>, ...argv: string[]) {
       clock: { nowMs: () => (nowMs += 10_000), monotonicMs: () => performance.now() },
     },
   )
-  const code = await io.run(...argv, '--store', database())
+  const code = await io.run(...argv, ...(argv.includes('--store') ? [] : ['--store', database()]))
   return { code, stdout: io.stdout, stderr: io.stderr }
 }
 
@@ -54,6 +55,27 @@ describe('collet key rotate', () => {
     expect((await run({ COLLET_KEY: NEXT }, 'key', 'status')).stdout).toContain('generation 2')
     expect(await run({ COLLET_KEY: CURRENT }, 'key', 'status')).toMatchObject({ code: 3 })
   })
+
+  it.each(['sqlite', 'postgres'])(
+    'on %s names the server that it waits for by host, port and pid',
+    async (kind) => {
+      const url = kind === 'sqlite' ? database() : await createDatabase('key_places')
+      const masterKey = Buffer.from(CURRENT, 'base64')
+      const server = await openStore(url, { dataFolder: folder, masterKey, mode: 'server', port: 4100 })
+      try {
+        await runThrough(server, sampleCall())
+        const both = { COLLET_KEY: NEXT, COLLET_KEY_OLD: CURRENT }
+        const place = `${hostname()}:4100 pid ${process.pid} (running since 2`
+        const status = await run(both, 'key', 'status', '--store', url)
+        expect(status.stdout).toContain(`Running without the new key: ${place}`)
+        const rotated = await run(both, 'key', 'rotate', '--store', url)
+        expect(rotated).toMatchObject({ code: 1, stderr: expect.stringContaining(place) })
+        expect(rotated.stderr).not.toContain(server.writer)
+      } finally {
+        await server.close()
+      }
+    },
+  )
 
   it('takes both keys from a key file of two lines', async () => {
     await fill(undefined)

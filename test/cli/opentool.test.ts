@@ -64,7 +64,11 @@ describe('collet opentool', () => {
           startTokenFile: '/t',
           warnings: [],
           readAgain: async () => ({ applied: [], needRestart: [], refused: [] }),
-          counts: () => ({ tools: 1, sources: 0 }),
+          announceStop: async () => {},
+          isKeyed: false,
+          sourceRead: async () => undefined,
+          onSourceAdded: () => {},
+          counts: () => ({ tools: 1, versions: 1, sources: 0, starting: [] }),
           close: async () => undefined,
         }
       },

@@ -335,12 +335,15 @@ describe("operators' commands", () => {
       cannotSee: ['a cut tail'],
     }
 
-    it('says what holds and what it cannot see', async () => {
+    it('says in one line what holds, and with --explain what it cannot see', async () => {
       const io = new FakeIo({ verifyJournal: async () => good })
       expect(await io.run('journal', 'verify', storeFlag())).toBe(0)
       expect(io.stdout).toBe(
-        '✓ The journal is intact: 3 events in 2 groups of 1 chain. So are the 3 rows that decide something (approvals, keys, pins).\n  This check cannot see: a cut tail.\n',
+        '✓ The journal is intact: 3 events in 2 groups of 1 chain, and 3 rows of approvals, keys and pins. (--explain: what this cannot detect)\n',
       )
+      const explained = new FakeIo({ verifyJournal: async () => good })
+      expect(await explained.run('journal', 'verify', '--explain', storeFlag())).toBe(0)
+      expect(explained.stdout).toContain('\n  This check cannot see: a cut tail.\n')
     })
 
     it('names the first bad group, exit code 1', async () => {

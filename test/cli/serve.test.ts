@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Services } from '#cli/io'
 import type { Settings } from '#config/settings'
 import { StoreError } from '#core/errors'
+import type { SourceView } from '#core/imports/sources'
 import { StartRefused } from '#server/safety'
 import { FakeIo } from './fake-io.ts'
 
@@ -30,8 +31,15 @@ describe('collet serve', () => {
     closes: number
   }
 
+  type Served = Awaited<ReturnType<Services['startServer']>>
+
   /** A server that starts at once; `onStart` then has its turn. */
-  function serving(started: Started, onStart: () => void, warnings: string[] = []): Partial<Services> {
+  function serving(
+    started: Started,
+    onStart: () => void,
+    warnings: string[] = [],
+    changes: Partial<Served> = {},
+  ): Partial<Services> {
     return {
       startServer: async (settings, { allowAnonymous }) => {
         Object.assign(started, { settings, allowAnonymous })
@@ -43,10 +51,15 @@ describe('collet serve', () => {
           signInUrl: 'http://127.0.0.1:4200/sign-in/once',
           warnings,
           readAgain: async () => ({ applied: [], needRestart: [], refused: [] }),
-          counts: () => ({ tools: settings.tools.length, sources: 0 }),
+          announceStop: async () => {},
+          isKeyed: false,
+          sourceRead: async () => undefined,
+          onSourceAdded: () => {},
+          counts: () => ({ ...NO_SOURCES, tools: settings.tools.length, versions: settings.tools.length }),
           close: async () => {
             started.closes += 1
           },
+          ...changes,
         }
       },
     }
@@ -69,7 +82,78 @@ describe('collet serve', () => {
       { workingFolder: folder, stdout },
     )
     expect(await io.run('serve')).toBe(0)
-    expect(shown).toContain('http://127.0.0.1:4200/sign-in/once')
+    expect(shown.split('\n')[0]).toContain('http://127.0.0.1:4200/sign-in/once')
+    expect(shown.split('\n')[0]).toContain('(signs you in once)')
+  })
+
+  const NO_SOURCES = { sources: 0, starting: [] }
+
+  /** What is printed on stdout and stderr by a server that says this of itself. */
+  async function printed(served: Partial<Served>, ...argv: string[]) {
+    const opened: string[] = []
+    const io = new FakeIo(
+      serving({ closes: 0 }, () => io.stop(), [], served),
+      { workingFolder: folder, command: './collet', openBrowser: (url) => opened.push(url) },
+    )
+    expect(await io.run('serve', ...argv)).toBe(0)
+    return { stdout: io.stdout, stderr: io.stderr, opened }
+  }
+
+  it('counts a tool with two versions once, and names the versions', async () => {
+    const { stdout } = await printed({ counts: () => ({ ...NO_SOURCES, tools: 6, versions: 7 }) })
+    expect(stdout).toContain('Collet serves 6 tools (7 versions) on http://127.0.0.1:4200\n')
+  })
+
+  it('says which source is still starting, and reports it when it was read', async () => {
+    const view: SourceView = {
+      ...{ key: 'Files', type: 'mcp', kind: 'mcp', sinceMs: 0, readAtMs: 1, waiting: 0, state: 'ready' },
+      ...{ tools: 14, warnings: [], findings: [], oddities: [], idle: [] },
+    }
+    const { stdout, stderr } = await printed({
+      counts: () => ({ tools: 23, versions: 23, sources: 3, starting: ['Files'] }),
+      sourceRead: async () => view,
+    })
+    expect(stdout).toContain('serves 23 tools (3 sources) on')
+    expect(stdout).toContain('Files is still starting; its tools are not counted yet')
+    expect(stderr).toContain('✓ Files: 14 tools\n')
+    const { readAtMs: _, ...unread } = view
+    const failed = await printed({
+      counts: () => ({ tools: 23, versions: 23, sources: 3, starting: ['Files'] }),
+      sourceRead: async () => ({ ...unread, tools: 0, state: 'down', reason: 'nothing answers' }),
+    })
+    expect(failed.stderr).toContain(
+      '! Files cannot be read: nothing answers. It is tried again; "./collet sources check Files" says more.',
+    )
+  })
+
+  it('says what to do next where there are no tools', async () => {
+    const { stdout } = await printed({ counts: () => ({ ...NO_SOURCES, tools: 0, versions: 0 }) })
+    expect(stdout).toMatch(
+      /Collet serves 0 tools .*\n\n {2}Next +\.\/collet import --from claude .*; \.\/collet init /,
+    )
+  })
+
+  it('prints public addresses for MCP and the console where there is a proxy', async () => {
+    write('collet.config.json', { tools: ['./add.mjs'], server: { publicUrl: 'https://tools.example.com' } })
+    const { stdout } = await printed({
+      consoleUrl: 'https://tools.example.com/console',
+      signInUrl: undefined,
+    })
+    expect(stdout).toMatch(/^Open https:\/\/tools\.example\.com\/console\n/)
+    expect(stdout).toContain('https://tools.example.com/mcp (for your client: ./collet connect CLIENT)')
+  })
+
+  it('says that the console is not built, and not so where it is turned off', async () => {
+    const { stdout } = await printed({ consoleUrl: undefined })
+    expect(stdout).toMatch(/^Open http:\/\/127\.0\.0\.1:4200\n/)
+    expect(stdout).toContain('Console      not built: run npm ci, then npm run build:console')
+    write('collet.config.json', { tools: ['./add.mjs'], console: { enabled: false } })
+    expect((await printed({ consoleUrl: undefined })).stdout).not.toContain('not built')
+  })
+
+  it('opens the browser with --open only, at the address that signs in', async () => {
+    expect((await printed({})).opened).toEqual([])
+    expect((await printed({}, '--open')).opened).toEqual(['http://127.0.0.1:4200/sign-in/once'])
   })
 
   it('says where it is, what to try, where data lives and where the start token is', async () => {
@@ -84,11 +168,20 @@ describe('collet serve', () => {
     expect(io.stdout).toContain('"tool_id":"T.A@1.0.0"')
     expect(io.stdout).toContain(join(folder, '.collet', 'collet.db'))
     expect(io.stdout).toContain('/data/start-token')
-    expect(io.stdout).not.toContain('/sign-in/')
-    expect(io.stdout).toContain('http://127.0.0.1:4200/console (to sign in as its operator: collet sign-in)')
+    expect(io.stdout).toMatch(/^Open http:\/\/127\.0\.0\.1:4200\/sign-in\/once \(signs you in once\)\n/)
     expect(io.stderr).toContain('Stopping')
     expect(started.closes).toBe(1)
     expect(io.exits).toEqual([])
+  })
+
+  it('prints no link that signs in to a log of a server with keys', async () => {
+    const io = new FakeIo(
+      serving({ closes: 0 }, () => io.stop(), [], { isKeyed: true }),
+      { workingFolder: folder },
+    )
+    expect(await io.run('serve')).toBe(0)
+    expect(io.stdout).not.toContain('/sign-in/')
+    expect(io.stdout).toMatch(/^Open http:\/\/127\.0\.0\.1:4200\/console \(to sign in: collet sign-in\)\n/)
   })
 
   it('hands flags to the server and shows its warnings', async () => {
@@ -137,7 +230,11 @@ describe('collet serve', () => {
           startTokenFile: '/data/start-token',
           warnings: [],
           readAgain: async () => ({ applied: [], needRestart: [], refused: [] }),
-          counts: () => ({ tools: 1, sources: 0 }),
+          announceStop: async () => {},
+          isKeyed: false,
+          sourceRead: async () => undefined,
+          onSourceAdded: () => {},
+          counts: () => ({ tools: 1, versions: 1, sources: 0, starting: [] }),
           close: () => {
             io.stop()
             closing.resolve()
@@ -198,8 +295,8 @@ describe('collet serve', () => {
         },
       },
     )
-    expect(await io.run('serve', '--watch', '--port', '0', '--allow-anonymous')).toBe(0)
-    expect(starts).toEqual([['serve', '--port=0', '--allow-anonymous']])
+    expect(await io.run('serve', '--watch', '--port', '0', '--allow-anonymous', '--open')).toBe(0)
+    expect(starts).toEqual([['serve', '--port=0', '--allow-anonymous', '--open']])
     expect(io.stderr).toContain(`Watching ${folder}`)
   })
 

@@ -1,4 +1,4 @@
-// An MCP server in few lines: its name and its tools are its arguments. Tools that begin with `read` say that they only read.
+// An MCP server in few lines: its name and its tools are its arguments. Tools that begin with `read` say that they only read, those that begin with `add` that they only add to their own data.
 const [, , name, ...tools] = process.argv
 const say = (id, result) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`)
 process.stderr.write(`proxy ${process.env.HTTPS_PROXY} other ${process.env.OTHER}\n`)
@@ -20,7 +20,10 @@ process.stdin.on('data', (chunk) => {
           name: tool,
           description: `Does ${tool}`,
           inputSchema: { type: 'object' },
-          annotations: { readOnlyHint: tool.startsWith('read') },
+          annotations: {
+            readOnlyHint: tool.startsWith('read'),
+            ...(tool.startsWith('add') ? { destructiveHint: false, openWorldHint: false } : {}),
+          },
         })),
       })
     else if (id !== undefined)

@@ -15,9 +15,14 @@ const masterKey = Buffer.alloc(32, 9)
 const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64'), PATH: process.env.PATH })
 
 const SMALL_MCP_SERVER = new URL('small-mcp-server.mjs', import.meta.url).pathname
+const ANNOTATIONS = z.object({
+  readOnlyHint: z.boolean(),
+  destructiveHint: z.boolean().optional(),
+  openWorldHint: z.boolean(),
+})
 const LISTING = z.object({
   result: z.object({
-    tools: z.array(z.object({ name: z.string(), annotations: z.object({ readOnlyHint: z.boolean() }) })),
+    tools: z.array(z.object({ name: z.string(), annotations: ANNOTATIONS })),
   }),
 })
 
@@ -57,6 +62,15 @@ function describedService(text: () => string): Promise<{ readonly server: Server
   })
 }
 
+/** Every option of `sources set` that names a tool, with a wrong name. */
+const SLIPS = [
+  ['--approval', 'wirte_b=always'],
+  ['--tier', 'wirte_b=read'],
+  ['--call-timeout', 'wirte_b=5'],
+  ['--include', 'wirte_b'],
+  ['--exclude', 'wirte_b'],
+] as const
+
 describe('collet import, sources and pins, on a server that runs', () => {
   let folder: string
   let collet: RunningServer
@@ -92,12 +106,50 @@ describe('collet import, sources and pins, on a server that runs', () => {
     return (await client.list()).map(({ id, description }) => `${id} ${description}`)
   }
 
-  /** What MCP clients are told: whether each tool only reads. */
-  const hints = async () => {
+  const annotated = async <Shown>(show: (annotations: z.infer<typeof ANNOTATIONS>) => Shown) => {
     const response = await ask(collet.url, { method: 'tools/list' })
     const { tools } = LISTING.parse(await response.json()).result
-    return Object.fromEntries(tools.map(({ name, annotations }) => [name, annotations.readOnlyHint]))
+    return Object.fromEntries(tools.map(({ name, annotations }) => [name, show(annotations)]))
   }
+
+  /** Whether each tool only reads, as MCP clients see it. */
+  const hints = () => annotated(({ readOnlyHint }) => readOnlyHint)
+
+  it('shows MCP clients that a trusted tool only adds to its own data, unless the operator says otherwise', async () => {
+    const dangers = () =>
+      annotated(({ destructiveHint, openWorldHint }) => ({ destructiveHint, openWorldHint }))
+    const shown = (destructiveHint: boolean, openWorldHint: boolean) => ({
+      Files_add_a: { destructiveHint, openWorldHint },
+      Files_write_b: { destructiveHint: true, openWorldHint: true },
+    })
+    const set = (...argv: string[]) => run('sources', 'set', 'Files', ...argv)
+    const program = [process.execPath, SMALL_MCP_SERVER, 'files', 'add_a', 'write_b']
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
+    await io.run('import', '--yes', '--url', collet.url, '--store', 'sqlite:collet.db', '--', ...program)
+    await expect.poll(dangers, { timeout: 3_000 }).toEqual(shown(true, true))
+    expect((await set('--trust', 'annotations')).code).toBe(0)
+    await expect.poll(dangers, { timeout: 3_000 }).toEqual(shown(false, false))
+    expect((await run('pins', 'list')).stdout).not.toContain('change')
+    expect((await set('--tier', 'write')).code).toBe(0)
+    await expect.poll(dangers, { timeout: 3_000 }).toEqual(shown(true, false))
+    expect((await set('--trust', 'nothing')).code).toBe(0)
+    await expect.poll(dangers, { timeout: 3_000 }).toEqual(shown(true, true))
+  })
+
+  it('leaves out one MCP tool with NUL in its name, and serves the others', async () => {
+    const argv = JSON.stringify(['node', 'server', 'files', 'read_a', 'read\0b', 'read_c'])
+    const program = `process.argv = ${argv}; await import(${JSON.stringify(SMALL_MCP_SERVER)})`
+    const command = [process.execPath, '--input-type=module', '-e', program]
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
+    const asked = ['--key', 'Files', '--url', collet.url, '--store', 'sqlite:collet.db']
+    expect([await io.run('import', '--yes', ...asked, '--', ...command), io.stderr]).toEqual([
+      0,
+      expect.any(String),
+    ])
+    await expect.poll(hints, { timeout: 3_000 }).toEqual({ Files_read_a: false, Files_read_c: false })
+    expect((await run('sources')).stdout).toMatch(/Files +mcp +ready +2/)
+    expect((await run('sources', '--json')).stdout).toContain('a tool without a usable name is left out')
+  })
 
   it('asks the server of the config, wherever that listens', async () => {
     const { port } = new URL(collet.url)
@@ -144,13 +196,13 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect((await run('sources', 'remove', 'Greet')).stderr).toContain('no source "Greet"')
   })
 
-  it('believes an MCP server only when told so, then at once, and warns of a guard that matches nothing', async () => {
+  it('believes an MCP server only when told so, then at once, and refuses a change that names no tool of it', async () => {
     const program = [process.execPath, SMALL_MCP_SERVER, 'Files', 'read_a', 'write_b']
     const asked = ['--url', collet.url, '--store', 'sqlite:collet.db']
     const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
     expect([await io.run('import', '--yes', ...asked, '--', ...program), io.stderr]).toEqual([
       0,
-      expect.stringContaining('1 of 2 tools say that they only read.'),
+      expect.stringContaining('1 of 2 tools are marked read-only.'),
     ])
     await expect.poll(hints, { timeout: 3_000 }).toEqual({ Files_read_a: false, Files_write_b: false })
     expect((await run('sources', 'set', 'Fi', '--trust', 'annotations')).code).toBe(0)
@@ -166,10 +218,19 @@ describe('collet import, sources and pins, on a server that runs', () => {
       .poll(async () => [await timeOf('Files.read_a'), await timeOf('Files.write_b')], { timeout: 3_000 })
       .toEqual([5_000, 300_000])
 
-    const slip = await run('sources', 'set', 'Files', '--approval', 'wirte_b=always')
-    expect(slip.stderr).toContain('"wirte_b", and no tool of it is called so. Did you mean "write_b"?')
-    expect(await hints()).toEqual({})
-    expect((await run('sources', 'set', 'Files', '--approval', 'wirte_b=default')).stderr).not.toContain('!')
+    for (const [option, value] of SLIPS) {
+      const inStore = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
+      const code = await inStore.run('sources', 'set', 'Files', option, value, '--store', 'sqlite:collet.db')
+      for (const slip of [await run('sources', 'set', 'Files', option, value), { ...inStore, code }])
+        expect([slip.code, slip.stderr], option).toEqual([
+          2,
+          expect.stringContaining(
+            '✗ Files has no tool "wirte_b". Did you mean "write_b"? Nothing was changed.',
+          ),
+        ])
+    }
+    expect(await hints()).toEqual({ Files_read_a: true, Files_write_b: false })
+    expect((await run('sources', 'set', 'Files', '--approval', 'write_b=always')).code).toBe(0)
     const narrowed = await run('sources', 'set', 'Files', '--include', 'read_*', '--tier', 'write')
     expect([narrowed.code, narrowed.stderr]).toEqual([0, expect.stringContaining('Files is changed.')])
     await expect.poll(hints, { timeout: 3_000 }).toEqual({ Files_read_a: false })

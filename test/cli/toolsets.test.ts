@@ -99,8 +99,8 @@ it('the tags of an OpenAPI document select tools, as they were when the definiti
     const server = await startServer({ ...settings, masterKey: undefined }, { graceMs: 0 })
     try {
       const listed = await fetch(`${server.url}/tools`, { headers: { 'collet-toolset': 'money' } })
-      const { items } = JSON.parse(await listed.text())
-      return { names: items.map(({ name }: { name: string }) => name), warnings: server.warnings }
+      const { tools } = JSON.parse(await listed.text())
+      return { names: tools.map(({ name }: { name: string }) => name), warnings: server.warnings }
     } finally {
       await server.close()
     }

@@ -105,10 +105,11 @@ describe('client.stream', () => {
     await using silent = await startFakeToolServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write(data('{"n":1}'))
     })
-    const late = await collect(opentool.connect(silent.url, { timeoutMs: 50 }).stream(CALL))
+    // Long enough for the first event to arrive on a busy machine.
+    const late = await collect(opentool.connect(silent.url, { timeoutMs: 1_000 }).stream(CALL))
     expect([late.results.length, late.failure?.message]).toEqual([
       1,
-      expect.stringContaining('gave nothing for 50 ms'),
+      expect.stringContaining('gave nothing for 1000 ms'),
     ])
     await using endless = await startFakeToolServer(sending('data:', 'x'.repeat(5_000)))
     const large = await collect(opentool.connect(endless.url, { maxResponseBytes: 1_000 }).stream(CALL))

@@ -53,6 +53,50 @@ describe('failures with can_retry', () => {
     expect(script.requests).toHaveLength(1)
   })
 
+  const ASKING = { ...FLAKY, additional_prompt_content: 'use ids a, b' }
+
+  it('OTC-96: are sent again with the input that onRetry gives, after the asked wait', async () => {
+    const script = scriptedFetch(TOOLS, failWith(ASKING), succeed(1))
+    const asked: (string | undefined)[] = []
+    const result = await connect(URL, script).call(
+      'A.B@1.0.0',
+      { id: 'x' },
+      {
+        callId: 'ring-1',
+        onRetry: async ({ additionalPromptContent }) => {
+          asked.push(additionalPromptContent)
+          return { id: 'a' }
+        },
+      },
+    )
+    expect(result).toMatchObject({ value: 1, callId: 'ring-1', retries: 1 })
+    expect(asked).toEqual(['use ids a, b'])
+    expect(script.requests.map(({ call }) => call.input)).toEqual([{ id: 'x' }, { id: 'a' }])
+    expect(ids(script.requests)).toEqual(['ring-1', 'ring-1'])
+    expect(script.waits[0]).toBeGreaterThanOrEqual(700)
+  })
+
+  it('OTC-96: go to the caller when onRetry gives nothing, and after maxRetries', async () => {
+    const declined = scriptedFetch(TOOLS, failWith(ASKING))
+    const onRetry = () => undefined
+    expect(await connect(URL, declined).tryCall('A.B@1.0.0', {}, { onRetry })).toMatchObject({
+      error: { retries: 0, additionalPromptContent: 'use ids a, b' },
+    })
+    const stubborn = scriptedFetch(TOOLS, failWith(ASKING))
+    let times = 0
+    await connect(URL, { ...stubborn, maxRetries: 1 }).tryCall(
+      'A.B@1.0.0',
+      {},
+      {
+        onRetry: () => {
+          times += 1
+          return { times }
+        },
+      },
+    )
+    expect([times, stubborn.requests.length]).toEqual([1, 2])
+  })
+
   it('maxRetries 0 turns all resending off', async () => {
     const flaky = scriptedFetch(TOOLS, failWith(FLAKY))
     await connect(URL, { ...flaky, maxRetries: 0 }).tryCall('A.B@1.0.0')

@@ -26,7 +26,8 @@ export class Labels {
 
   /** A copy with every made-up id replaced. */
   in<Value extends object>(value: Value): Value {
-    const text = JSON.stringify(value)
+    // Each way has principals of its own, which a refusal names.
+    const text = JSON.stringify(value).replaceAll(/key:[^"]*? (\d+)(?= may not act for)/g, 'key:caller $1')
     // An answer may have a run and a question, and ways show them in either order.
     const made = (text.match(MADE) ?? []).toSorted((left, right) => rank(left) - rank(right))
     const named = made.reduce((rest, id) => rest.replaceAll(id, this.of(id)), text)

@@ -79,6 +79,7 @@ describe('names on the operator’s side', () => {
           key('name', ['*'], { tools: ['Open_Say'] }),
           key('version', ['*'], { tools: ['Mail.Send@1.0.0'] }),
           key('admin', ['*'], { tools: ['openwop:Mail.Send', 'openwop:Open.Say'] }),
+          key('closed', [], { tools: ['openwop:Mail.Send'] }),
         ],
         jwt: undefined,
       },
@@ -87,12 +88,18 @@ describe('names on the operator’s side', () => {
   afterAll(() => server.stop())
 
   const listed = async (credential: string): Promise<readonly string[]> =>
-    (await server.ask('/tools', { key: credential })).json.items.map(({ id }: { id: string }) => id)
+    (await server.ask('/tools', { key: credential })).json.tools.map(({ id }: { id: string }) => id)
 
   it('OWP-57: allow-lists go by any name, and by a version if one is written', async () => {
     expect(await listed('k-base')).toEqual(['Open.Say@1.0.0'])
     expect(await listed('k-name')).toEqual(['Open.Say@1.0.0'])
     expect(await listed('k-version')).toEqual(['Mail.Send@1.0.0'])
+  })
+
+  it('OWP-57: the start lines say which entries open nothing', () => {
+    expect(server.warnings.filter((line) => line.includes('asks for'))).toEqual([
+      'auth.apiKeys of "closed": openwop:Mail.Send asks for the scope mail:send, which this key does not hold: add it to `scopes`',
+    ])
   })
 
   it('a key is given on by other names of the tools its maker holds, and of no others', async () => {
@@ -108,8 +115,70 @@ describe('names on the operator’s side', () => {
   })
 })
 
+describe('two tools with one name', () => {
+  let server: PrincipalsServer
+  beforeAll(async () => {
+    server = await startPrincipalsServer({
+      tools: requireTools([
+        add('Calculator.Add@1.0.0', { name: 'Add' }),
+        add('List.Add@1.0.0', { name: 'Add' }),
+        add('Hidden.Add@1.0.0', { name: 'Add', policy: { ...add('').policy, scopes: ['hidden'] } }),
+      ]),
+      auth: { apiKeys: [key('one', [], { tools: ['List.Add'] }), key('two', [])], jwt: undefined },
+    })
+  })
+  afterAll(() => server.stop())
+  const ways = Object.entries(CALL_WAYS)
+  const as = (credential: string) => ({ Authorization: `Bearer ${credential}` })
+
+  it('OTC lists the names as they are written', async () => {
+    const { tools } = (await server.ask('/tools', { key: 'k-two' })).json
+    expect(tools.map(({ id, name }: { id: string; name: string }) => [id, name])).toEqual([
+      ['Calculator.Add@1.0.0', 'Add'],
+      ['List.Add@1.0.0', 'Add'],
+    ])
+  })
+
+  it('OpenTool lists toolkit and name, also for a caller that sees one of them only', async () => {
+    const names = async (credential: string) =>
+      (await server.ask('/opentool/load', { key: credential })).json.functions.map(
+        ({ name }: { name: string }) => name,
+      )
+    expect(await names('k-two')).toEqual(['Calculator_Add', 'List_Add'])
+    expect(await names('k-one')).toEqual(['List_Add'])
+  })
+
+  it.each(ways)('%s calls each by toolkit and name', async (_way, call) => {
+    for (const tool of ['Calculator', 'List']) {
+      const asked = { tool: `${tool}_Add`, input: { a: 1, b: 2 }, headers: as('k-two') }
+      expect(await call(server.url, asked)).toMatchObject({ code: 'ok', value: `${tool}.Add@1.0.0 3` })
+    }
+  })
+
+  it.each(ways)(
+    '%s: the name calls neither, and the error names those the caller can see',
+    async (_way, call) => {
+      for (const [credential, hint] of [
+        ['k-two', 'It could mean Calculator.Add or List.Add.'],
+        ['k-one', "Did you mean 'List.Add'?"],
+      ] as const) {
+        const reported = await call(server.url, { tool: 'Add', headers: as(credential) })
+        expect(reported).toMatchObject({ code: 'tool_not_found' })
+        expect(reported.message).toContain(hint)
+        expect(reported.message).not.toContain('Hidden')
+      }
+    },
+  )
+
+  it('the start lines say so', () => {
+    expect(server.warnings).toContainEqual(
+      '"Add" is the name of Calculator.Add, List.Add, Hidden.Add, so no tool can be called by it. MCP and OpenTool list Calculator_Add, List_Add, Hidden_Add.',
+    )
+  })
+})
+
 describe('names that two tools would share', () => {
-  it('are refused at load: one name means one tool', () => {
+  it('are refused at load where one is how the other is called', () => {
     const shell = { ...add('Ops.Shell@1.0.0'), name: 'x-host-acme-shell' }
     const other = { ...add('Other.Shell@1.0.0'), catalogId: 'openwop:x' }
     expect(() => requireTools([shell, other])).not.toThrow()

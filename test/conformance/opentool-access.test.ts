@@ -32,10 +32,23 @@ describe('who may call', () => {
       expect([status, json, headers['www-authenticate']]).toEqual([
         401,
         { error: 'Invalid API key' },
-        'Bearer',
+        expect.stringMatching(/^Bearer error="invalid_token", error_description="[^"]+"$/),
       ])
     },
   )
+
+  it('GET /opentool says where things are', async () => {
+    const { status, json } = await server.ask('GET', '/opentool', { headers: { authorization: 'Bearer k1' } })
+    expect([status, json]).toEqual([
+      200,
+      {
+        opentool: '1.1.0',
+        version: '/opentool/version',
+        load: '/opentool/load',
+        call: '/opentool/call',
+      },
+    ])
+  })
 
   it('OTS-47: without keys nobody is asked for one', async () => {
     await using open = await startOpentoolServer()
@@ -83,7 +96,8 @@ describe('who may call', () => {
 
   it.each([
     ['GET', '/opentool/nope', 404, undefined],
-    ['GET', '/opentool', 404, undefined],
+    ['POST', '/opentool', 405, 'GET'],
+    ['GET', '/opentool/nope/', 404, undefined],
     ['POST', '/opentool/streamCall', 404, undefined],
     ['POST', '/opentool/stop', 404, undefined],
     ['POST', '/opentool/version', 405, 'GET'],

@@ -110,6 +110,7 @@ describe('capabilities', () => {
     const ask = await startWith({ toolCatalog: false })
     expect((await ask('/.well-known/openwop')).json).not.toHaveProperty('toolCatalog')
     expect(Object.keys((await ask('/v1/openapi.json')).json.paths)).toEqual([
+      '/v1',
       '/.well-known/openwop',
       '/v1/openapi.json',
       '/v1/schemas',

@@ -13,6 +13,7 @@ import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 import { type RecordingServer, startRecordingServer } from '../sources/openapi/recording-server.ts'
+import { untilSourcesRead } from '../sources/read-sources.ts'
 import { egressTo, sqliteSettings, testSettings } from '../test-settings.ts'
 
 /** A gateway whose one tool says which keys it would send; it fails harmlessly as often as told. */
@@ -143,6 +144,7 @@ describe('keys that reach an upstream', () => {
       },
       { graceMs: 0 },
     )
+    await untilSourcesRead(collet)
   }, LIMIT_MS)
 
   afterAll(async () => {

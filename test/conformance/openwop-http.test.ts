@@ -15,7 +15,7 @@ const root = { key: KEYS.root }
 const narrow = { key: KEYS.narrow }
 
 describe('the catalog is read-only', () => {
-  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('OWP-11: %s changes nothing', async (method) => {
+  it.each(['POST', 'PUT', 'PATCH', 'DELETE'])('OWP-11: %s changes nothing', async (method) => {
     const before = await server.ask('/v1/tools', root)
     for (const path of ['/v1/tools', '/v1/tools/openwop:Who.Am', '/v1/tools/new', '/v1/openapi.json']) {
       const answer = await server.ask(path, {
@@ -30,7 +30,7 @@ describe('the catalog is read-only', () => {
     expect((await server.ask('/v1/tools', root)).text).toBe(before.text)
   })
 
-  it.each(METHODS.filter((method) => !['GET', 'HEAD', 'CONNECT'].includes(method)))(
+  it.each(METHODS.filter((method) => !['GET', 'HEAD', 'CONNECT', 'OPTIONS'].includes(method)))(
     'OWP-11, OWP-95: %s is 405 in the flat envelope, with and without a body',
     async (method) => {
       for (const sent of [{}, { headers: { 'content-type': 'application/json' }, body: '{' }]) {
@@ -99,8 +99,8 @@ describe('errors below /v1', () => {
     ['GET', '/v1/runs/none', 405, 'method_not_allowed'],
     ['GET', '/v1/runs/none/nothing', 404, 'not_found'],
     ['POST', '/v1/runs', 404, 'not_found'],
-    ['GET', '/v1', 404, 'not_found'],
-    ['GET', '/v1/tools/', 404, 'not_found'],
+    ['POST', '/v1', 405, 'method_not_allowed'],
+    ['GET', '/v1/nothing/', 404, 'not_found'],
     ['GET', '/v1/tools/a/b', 404, 'not_found'],
     ['GET', '/v1/%zz', 400, 'validation_error'],
   ])('OWP-13: %s %s is %i in the flat envelope', async (method, path, status, error) => {
@@ -118,8 +118,44 @@ describe('errors below /v1', () => {
     }
   })
 
-  it('elsewhere they stay plain', async () => {
+  it('elsewhere they are those of OTC', async () => {
     const { json } = await server.ask('/v1x', { isUndocumented: true })
-    expect(Object.keys(json)).toEqual(['message'])
+    expect(json).toEqual({ $schema: 'otc://1.0', message: expect.any(String) })
+  })
+})
+
+describe('addresses', () => {
+  it('GET /v1 says where things are, without a credential', async () => {
+    const { status, json } = await server.ask('/v1')
+    expect([status, json.protocolVersion]).toEqual([200, '1.0'])
+    const { protocolVersion: _, tools, ...open } = json
+    for (const path of Object.values<string>(open)) expect((await server.ask(path)).status).toBe(200)
+    expect((await server.ask(tools, root)).status).toBe(200)
+  })
+
+  it('a trailing slash leads to the path without it', async () => {
+    const answer = await server.ask('/v1/tools/?source=mcp', { ...root, isUndocumented: true })
+    expect([answer.status, answer.headers.location]).toEqual([308, '/v1/tools?source=mcp'])
+  })
+
+  it('GET /v1/tools gives pages on request, which together are the list', async () => {
+    const whole = (await server.ask('/v1/tools', root)).json
+    const pages = []
+    let path: string | undefined = '/v1/tools?limit=2'
+    while (path !== undefined) {
+      const { json, headers } = await server.ask(path, root)
+      pages.push(...json)
+      path = /^<(.*)>; rel="next"$/.exec(headers.link ?? '')?.[1]
+    }
+    expect(pages).toEqual(whole)
+    const wrapped = (await server.ask('/v1/tools?limit=2&view=compact', root)).json
+    expect(wrapped.tools).toHaveLength(2)
+    const next = (await server.ask(`/v1/tools?view=compact&cursor=${wrapped.nextCursor}`, root)).json
+    expect(next).toEqual({ tools: expect.any(Array) })
+    expect(next.tools).toHaveLength(whole.length - 2)
+  })
+
+  it.each(['limit=0', 'limit=x', 'cursor=zz'])('refuses a page asked for by %s', async (query) => {
+    expect((await server.ask(`/v1/tools?${query}`, root)).status).toBe(400)
   })
 })

@@ -243,8 +243,8 @@ describe.each([
       await said('x'.repeat(5_000)),
     ]).toEqual(Array(7).fill(expected))
     expect(server.done.length).toBe(before)
-    const right = await server.opentool('Box_Push', {}, { session: live, headers: user })
-    expect(right.json.result).toBeDefined()
+    const right = await server.opentool('Box_Push', { text: 'a' }, { session: live, headers: user })
+    expect(right.json.result).toEqual({ result: ['a'] })
     await close(live)
   })
 

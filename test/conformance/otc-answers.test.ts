@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
+import { ARCADE_SCHEMA_ID, CALL_PATHS } from '#protocols/otc/wire'
 import { type OtcTestServer, otcTestServer, stopOtcServers } from './otc-test-server.ts'
 
 const ADD = { tool_id: 'Calculator.Add@1.0.0', input: { a: 1, b: 2 } }
@@ -61,17 +62,49 @@ describe('$schema of refusals (C-18, T-08)', () => {
   it('repeats what the request said, else the default, and is absent in the header dialect', async () => {
     expect(await schema('/tools/call', { $schema: 'otc://1.0', request: {} })).toBe('otc://1.0')
     expect(await schema('/tools/call', { $schema: 'urn:oxp:9.0', request: ADD })).toBe('urn:oxp:1.0')
-    expect(await schema('/tools/call', { request: {} })).toBe('urn:oxp:1.0')
-    expect(await schema('/tools/call', {})).toBe('urn:oxp:1.0')
+    expect(await schema('/tools/call', { request: {} })).toBe('otc://1.0')
+    expect(await schema('/tools/call', { request: {} }, HEADER)).toBe('urn:oxp:1.0')
+    expect(await schema('/call', { request: {} })).toBe(ARCADE_SCHEMA_ID)
+    expect(await schema('/tools/call', {})).toBe('otc://1.0')
     expect(await schema('/tools/call', {}, HEADER)).toBeUndefined()
-    expect(await schema('/tools/call', { tool_id: 'bad' })).toBeUndefined()
-    expect(await schema('/tools/call', { tool_id: 'No.Such' })).toBeUndefined()
-    expect(await schema('/tools/call', { $schema: 'otc://1.0', tool_id: 'bad' })).toBeUndefined()
-    expect(await schema('/execute', { tool_id: 'bad' })).toBe('urn:oxp:1.0')
-    expect(await schema('/uts/tools/call', { tool_id: 'bad' })).toBe('urn:oxp:1.0')
+    expect(await schema('/tools/call', { tool_id: 'bad' }, HEADER)).toBeUndefined()
+    expect(await schema('/tools/call', { tool_id: 'No.Such' }, HEADER)).toBeUndefined()
+    expect(await schema('/tools/call', { tool_id: 'bad' })).toBe('otc://1.0')
+    expect(await schema('/tools/call', { $schema: 'urn:oxp:1.0', tool_id: 'bad' })).toBe('urn:oxp:1.0')
+    expect(await schema('/tools/call', { tool_id: 'No.Such' })).toBe('otc://1.0')
+    expect(await schema('/tools/call', { $schema: 'urn:oxp:1.0', tool_id: 'No.Such' }, HEADER)).toBe(
+      'urn:oxp:1.0',
+    )
+    expect(await schema('/execute', { tool_id: 'bad' })).toBe('otc://1.0')
+    expect(await schema('/uts/tools/call', { tool_id: 'bad' })).toBe('otc://1.0')
     expect(await schema('/uts/tools/call', { $schema: 'otc://1.0', request: { tool_id: 'No.Such' } })).toBe(
       'otc://1.0',
     )
+  })
+
+  const SUPPORTED = ['otc://1.0', 'urn:oxp:1.0', ARCADE_SCHEMA_ID]
+
+  it.each([
+    ['otc://2.0', 'otc://1.0'],
+    ['otc://1.1', 'otc://1.0'],
+    ['urn:oxp:9.0', 'urn:oxp:1.0'],
+    [ARCADE_SCHEMA_ID.replace('1.0', '2.0'), ARCADE_SCHEMA_ID],
+    ['https://github.com/OpenToolCalling/Specification/tree/main/spec/http/2.0/openapi.json', 'otc://1.0'],
+    ['https://example.com/spec', 'otc://1.0'],
+  ])('OTC-18, T-08: %s is refused as %s, with the versions that are served', async (asked, answered) => {
+    const answers = [
+      ...CALL_PATHS.map((path) => ask('POST', path, { body: { $schema: asked, request: ADD } })),
+      ask('GET', '/tools', { body: { $schema: asked } }),
+      ask('GET', `/tools?schema=${encodeURIComponent(asked)}`),
+      ask('GET', `/tools?$schema=${encodeURIComponent(asked)}`),
+    ]
+    for (const answer of await Promise.all(answers))
+      expect(answer).toMatchObject({ status: 400, json: { $schema: answered, supported: SUPPORTED } })
+  })
+
+  it('OTC-22: an unsupported OXP-Version is refused with the versions of that header', async () => {
+    const answer = await ask('GET', '/tools', { headers: { 'OXP-Version': '2.0' } })
+    expect(answer).toMatchObject({ status: 400, json: { supported: ['1.0'] } })
   })
 
   it('OTC-21, OTC-102, C-21: a 401 has a body, a challenge and the version', async () => {
@@ -81,7 +114,7 @@ describe('$schema of refusals (C-18, T-08)', () => {
     expect(answer).toMatchObject({
       status: 401,
       headers: { 'www-authenticate': 'Bearer', 'oxp-version': '1.0' },
-      json: { $schema: 'urn:oxp:1.0', message: expect.any(String) },
+      json: { $schema: 'otc://1.0', message: expect.any(String) },
     })
     expect((await ask('GET', '/tools', { headers: HEADER })).json).not.toHaveProperty('$schema')
   })
@@ -104,7 +137,7 @@ describe('refuse', () => {
         status: 413,
         headers: { 'oxp-version': '1.0', 'content-type': 'application/json' },
       })
-      expect(JSON.parse(String(reply.body))).toEqual({ $schema: 'urn:oxp:1.0', message: 'Too large.' })
+      expect(JSON.parse(String(reply.body))).toEqual({ $schema: 'otc://1.0', message: 'Too large.' })
     }
   })
 })

@@ -26,7 +26,7 @@ describe('health', () => {
     expect(await ask('POST', '/tools/call', { body: { request: ADD } })).toMatchObject({
       status: 400,
       headers: { 'retry-after': '2', 'x-should-retry': 'true', 'collet-error-code': 'not_ready' },
-      json: { $schema: 'urn:oxp:1.0', message: expect.any(String) },
+      json: { $schema: 'otc://1.0', message: expect.any(String) },
     })
     expect(await ask('GET', '/tools')).toMatchObject({ status: 200 })
   })
@@ -37,7 +37,7 @@ describe('calls', () => {
     const { ask } = await otcTestServer({ clock: new FakeClock() })
     const execute = await ask('POST', '/execute', { body: { request: { ...ADD, execution_id: 'ex-1' } } })
     expect(execute.json).toEqual({
-      $schema: 'urn:oxp:1.0',
+      $schema: 'otc://1.0',
       execution_id: 'ex-1',
       duration: 0,
       success: true,
@@ -58,7 +58,7 @@ describe('calls', () => {
     }
     const first = await ask('POST', '/tools/execute', { body })
     expect(first.json).toEqual({
-      $schema: 'urn:oxp:1.0',
+      $schema: 'otc://1.0',
       execution_id: 'ex-1',
       duration: 0,
       finished_at: '1970-01-01T00:00:05.000Z',

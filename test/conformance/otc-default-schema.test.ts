@@ -9,7 +9,7 @@ beforeAll(async () => {
       strictRequests: false,
       hideDeveloperMessages: false,
       omitListKey: undefined,
-      defaultSchema: 'otc://1.0',
+      defaultSchema: 'urn:oxp:1.0',
     },
     auth: { apiKeys: [key('root', ['*'])], jwt: undefined },
   })
@@ -20,26 +20,26 @@ const post = (path: string, body: unknown) => server.ask(path, { method: 'POST',
 
 it('C-16: otc.defaultSchema is what a request without any version is answered in', async () => {
   const list = await server.ask('/tools', { key: 'k-root' })
-  expect(list.json).toMatchObject({ $schema: 'otc://1.0', tools: expect.any(Array) })
-  expect(list.json.items).toBeUndefined()
-  const request = { tool_id: 'Open.Say' }
-  expect((await post('/tools/call', { request })).json.$schema).toBe('otc://1.0')
-  expect((await post('/tools/call', { request, $schema: null })).json.$schema).toBe('otc://1.0')
-  expect((await post('/tools/call', { request: { tool_id: 'No.Tool' } })).json.$schema).toBe('otc://1.0')
-  expect((await post('/tools/call', { request: 5 })).json.$schema).toBe('otc://1.0')
-  expect((await post('/tools/call', { request, $schema: 'otc://9.0' })).json.$schema).toBe('otc://1.0')
-  expect((await server.ask('/tools')).json.$schema).toBe('otc://1.0')
-})
-
-it('C-16, C-17: a request that names a version is answered in that one', async () => {
-  const list = await server.ask('/tools?schema=urn:oxp:1.0', { key: 'k-root' })
   expect(list.json).toMatchObject({
     $schema: 'urn:oxp:1.0',
     tools: expect.any(Array),
     items: expect.any(Array),
   })
-  const body = { $schema: 'urn:oxp:1.0', request: { tool_id: 'Open.Say' } }
-  expect((await post('/tools/call', body)).json.$schema).toBe('urn:oxp:1.0')
+  const request = { tool_id: 'Open.Say' }
+  expect((await post('/tools/call', { request })).json.$schema).toBe('urn:oxp:1.0')
+  expect((await post('/tools/call', { request, $schema: null })).json.$schema).toBe('urn:oxp:1.0')
+  expect((await post('/tools/call', { request: { tool_id: 'No.Tool' } })).json.$schema).toBe('urn:oxp:1.0')
+  expect((await post('/tools/call', { request: 5 })).json.$schema).toBe('urn:oxp:1.0')
+  expect((await post('/tools/call', { request, $schema: 'otc://9.0' })).json.$schema).toBe('otc://1.0')
+  expect((await server.ask('/tools')).json.$schema).toBe('urn:oxp:1.0')
+})
+
+it('C-16, C-17: a request that names a version is answered in that one', async () => {
+  const list = await server.ask('/tools?schema=otc://1.0', { key: 'k-root' })
+  expect(list.json).toMatchObject({ $schema: 'otc://1.0', tools: expect.any(Array) })
+  expect(list.json.items).toBeUndefined()
+  const body = { $schema: 'otc://1.0', request: { tool_id: 'Open.Say' } }
+  expect((await post('/tools/call', body)).json.$schema).toBe('otc://1.0')
   const asked = { key: 'k-root', headers: { 'OXP-Version': '1.0' } }
   expect((await server.ask('/tools', asked)).json.$schema).toBeUndefined()
 })

@@ -17,7 +17,8 @@ describe('list', () => {
       toolkits: new Map([['Calculator', 'A toolkit for calculations.']]),
     })
     const keys = async (path: string, sent = {}) => Object.keys((await ask('GET', path, sent)).json)
-    expect(await keys('/tools')).toEqual(['$schema', 'tools', 'items', 'tool_facts'])
+    expect(await keys('/tools')).toEqual(['$schema', 'tools', 'tool_facts'])
+    expect(await keys('/tools?$schema=urn:oxp:1.0')).toEqual(['$schema', 'tools', 'items', 'tool_facts'])
     expect(await keys('/tools', { headers: HEADER })).toEqual(['items', 'tool_facts'])
     expect(await keys('/tools', { body: { $schema: 'otc://1.0' } })).toEqual([
       '$schema',
@@ -36,7 +37,7 @@ describe('list', () => {
 
   it('OTC-23, OTC-27, C-14, T-22: every version is listed under its full id, in order of registration', async () => {
     const { ask } = await otcTestServer({ tools: otcFixtures('versions').tools })
-    const { json } = await ask('GET', '/tools')
+    const { json } = await ask('GET', '/tools?schema=urn:oxp:1.0')
     const ids = ['1.0.0', '1.1.0', '1.10.0', '1.9.0'].map((version) => `Calculator.Add@${version}`)
     for (const list of [json.tools, json.items]) {
       const listed = list.filter(({ name }: { name: string }) => name === 'Calculator_Add')
@@ -49,10 +50,48 @@ describe('list', () => {
 
   it('T-31: an operator can drop one of the two keys', async () => {
     const keys = async (omitListKey: 'tools' | 'items') =>
-      Object.keys((await (await otcTestServer({ omitListKey })).ask('GET', '/tools')).json)
+      Object.keys((await (await otcTestServer({ omitListKey })).ask('GET', '/tools?schema=urn:oxp:1.0')).json)
     expect(await keys('tools')).toEqual(['$schema', 'items', 'tool_facts'])
     expect(await keys('items')).toEqual(['$schema', 'tools', 'tool_facts'])
   })
+
+  it('is given in pages on request, which together are the list', async () => {
+    const { ask } = await otcTestServer()
+    const whole = (await ask('GET', '/tools')).json
+    const tools = []
+    let path: string | undefined = '/tools?limit=4'
+    while (path !== undefined) {
+      const { json, headers } = await ask('GET', path)
+      expect(Object.keys(json.tool_facts)).toEqual(json.tools.map(({ id }: { id: string }) => id))
+      tools.push(...json.tools)
+      const cursor: string | undefined = json.next_cursor
+      path = cursor === undefined ? undefined : `/tools?limit=4&cursor=${cursor}`
+      expect(headers.link).toBe(path === undefined ? undefined : `<${path}>; rel="next"`)
+    }
+    expect(tools).toEqual(whole.tools)
+    expect(whole).not.toHaveProperty('next_cursor')
+  })
+
+  it('links to the next page where the list is a bare array', async () => {
+    const { ask } = await otcTestServer()
+    const first = await ask('GET', '/uts/tools?limit=5')
+    expect(first.json).toHaveLength(5)
+    const link = /<(.*)>; rel="next"/.exec(first.headers.link ?? '')?.[1] ?? ''
+    const last = await ask('GET', link)
+    expect(last.json).toHaveLength(1)
+    expect(last.headers).not.toHaveProperty('link')
+  })
+
+  it.each(['limit=0', 'limit=1001', 'limit=x', 'limit=-1', 'cursor=nothing', 'limit=2&cursor='])(
+    'refuses a page asked for by %s',
+    async (query) => {
+      const { ask } = await otcTestServer()
+      expect(await ask('GET', `/tools?${query}`)).toMatchObject({
+        status: 400,
+        json: { $schema: 'otc://1.0' },
+      })
+    },
+  )
 
   it('OTC-18: an unsupported version is 400 on both lists', async () => {
     const { ask } = await otcTestServer()

@@ -42,7 +42,7 @@ describe('own calls (rule 10)', () => {
     expect(status).toBe(200)
     expect(headers['cache-control']).toBe('no-store')
     expect(json).toEqual({
-      $schema: 'urn:oxp:1.0',
+      $schema: 'otc://1.0',
       call_id: 'a/b c',
       record: expect.stringMatching(/^[\w-]{24}$/),
       run_id: expect.stringMatching(/^run_[\w-]{24}$/),

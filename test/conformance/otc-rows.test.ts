@@ -30,7 +30,7 @@ describe('rows that one server shows', () => {
 
   it('OTC-05, OTC-30: the list is JSON, and every definition has all six members', async () => {
     const { ask } = await otcTestServer()
-    const { status, headers, json } = await ask('GET', '/tools')
+    const { status, headers, json } = await ask('GET', '/tools?schema=urn:oxp:1.0')
     expect([status, headers['content-type']]).toEqual([200, 'application/json'])
     for (const definition of [...json.tools, ...json.items]) {
       expect(Object.keys(definition)).toEqual(

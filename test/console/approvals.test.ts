@@ -81,13 +81,13 @@ describe('Approvals', () => {
     // Nobody reloads the page.
     await page.getByRole('link', { name: /Bank\.Pay/ }).click()
     const shown = decision(page)
-    await shown.getByRole('heading', { name: 'Exactly this will be handed to the tool' }).waitFor()
+    await shown.getByRole('heading', { name: 'Arguments' }).waitFor()
     for (const text of ['key:agent', input.note, PAYS, 'Every call of this tool needs approval.', 'sha256:'])
       await shown.getByText(text).first().waitFor()
     await expect.poll(() => shown.locator('.expiry').textContent()).toMatch(/Expires in (30|29):\d\d/)
     await checkAxe(page, 'approvals')
     await shown.getByRole('button', { name: 'JSON' }).click()
-    expect(await shown.locator('pre').first().textContent()).toBe(JSON.stringify(input, undefined, 2))
+    expect(await shown.locator('.args pre').textContent()).toBe(JSON.stringify(input, undefined, 2))
     await shown.getByRole('button', { name: 'Readable' }).click()
     await page.getByLabel('Reason').fill('I saw the roof.')
     await expect
@@ -136,7 +136,7 @@ describe('Approvals', () => {
     await button(first, 'Approve once').click()
     await first.getByText('You have approved it. 1 more of 2 people have to.').first().waitFor()
     expect(await button(first, 'Approve once').getAttribute('aria-disabled')).toBe('true')
-    await second.getByText('2 people have to approve it; 1 have.').waitFor()
+    await second.getByText('2 people have to approve it; 1 has.').waitFor()
     await second
       .getByRole('link', { name: /Ops\.Shell/ })
       .getByText('1 of 2')
@@ -274,6 +274,9 @@ describe('Approvals', () => {
       await checkAxe(page, 'the dialog of a link')
       await button(page, 'Make link').click()
       const url = (await page.locator('.dialog pre').textContent()) ?? ''
+      expect(console_.sent(page, /\/link$/).map(({ body }) => body)).toEqual([
+        { approver: 'dana@acme.io', power: 'decide' },
+      ])
       await button(page, 'Copy link').click()
       expect(await page.evaluate('navigator.clipboard.readText()')).toBe(url)
       await button(page, 'Done').click()

@@ -71,14 +71,14 @@ describe('one call', () => {
     const page = await collet.page({ path: '/calls?q=status:ambiguous', as: { key: WATCHER } })
     await rowOf(page, 'Gmail.SendEmail').click()
     await detail(page).getByRole('link', { name: 'Settle on its page' }).click()
-    await page.getByText('Nobody can tell yet whether this took effect.').waitFor()
+    await page.getByText('Outcome unknown').waitFor()
     await page.getByRole('list', { name: 'What happened' }).getByText('Ambiguous').waitFor()
     await checkAxe(page, 'an ambiguous call')
     await shoot(page, 'call')
     await page.getByRole('button', { name: 'Settle…' }).click()
     await page.getByText('Say what you found.').waitFor()
     await page.getByText('Say how you know.').waitFor()
-    await page.getByLabel('It took effect').check()
+    await page.getByLabel('It succeeded').check()
     await page.getByRole('textbox', { name: 'Value' }).fill('{"id": ')
     await page.getByRole('textbox', { name: 'Reason' }).fill("Found in Dana's Sent, 12:06:52")
     await page.getByRole('button', { name: 'Settle as succeeded…' }).click()
@@ -96,11 +96,50 @@ describe('one call', () => {
     await dialog.getByRole('button', { name: 'Settle as succeeded' }).click()
     await page.getByText('Settled as succeeded by key:watcher').waitFor()
     await page.getByText(/^“Found in Dana's Sent/).waitFor()
+    expect(collet.sent(page, /\/settle$/).map(({ body }) => body)).toEqual([
+      { as: 'succeeded', why: "Found in Dana's Sent, 12:06:52", value: { id: 'm-1' } },
+    ])
     expect(await page.getByRole('heading', { name: 'Settle this call' }).count()).toBe(0)
     expect(
       await call(collet, 'Gmail.SendEmail', 'credit-note-4121', { to: 'billing@northwind.example' }),
     ).toMatchObject({
       result: { success: true, value: { id: 'm-1' } },
     })
+  })
+
+  it.each([
+    ['It succeeded', 'succeeded', { as: 'succeeded' }],
+    ['It failed', 'failed', { as: 'failed' }],
+  ] as const)('settled as "%s" without a value says who, when and why', async (label, state, body) => {
+    const id = `settle-${state}`
+    await call(collet, 'Gmail.SendEmail', id, { to: id })
+    await collet.server.ended
+    await collet.restart()
+    const page = await collet.page({ path: '/calls?q=status:ambiguous', as: { key: WATCHER } })
+    await rowOf(page, 'Gmail.SendEmail').click()
+    await detail(page).getByRole('link', { name: 'Settle on its page' }).click()
+    // A value that was typed before another ending was chosen is not sent.
+    await page.getByLabel('It succeeded').check()
+    await page.getByRole('textbox', { name: 'Value' }).fill(state === 'failed' ? '{"id": "m-2"}' : '')
+    await page.getByLabel(label).check()
+    await page.getByRole('textbox', { name: 'Reason' }).fill(`I looked for ${id}.`)
+    await page.getByRole('button', { name: `Settle as ${state}…` }).click()
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: `Settle as ${state}` })
+      .click()
+    const story = page.getByRole('list', { name: 'What happened' })
+    for (const look of ['at once', 'after a reload']) {
+      await story.getByText(`Settled as ${state} by key:watcher`).waitFor()
+      expect(await story.textContent(), look).toMatch(new RegExp(`Ambiguous.*“I looked for ${id}\\.”`, 's'))
+      await page.reload()
+    }
+    expect(collet.sent(page, /\/settle$/).map((request) => request.body)).toEqual([
+      { ...body, why: `I looked for ${id}.` },
+    ])
+    const record = new URL(page.url()).pathname.split('/').at(-1) ?? ''
+    const shown = await collet.command('calls', 'show', record, '--url', collet.url)
+    expect(shown).toMatch(new RegExp(`call\\.settled as=${state} who=key:watcher why=I looked for ${id}\\.`))
+    expect(shown).not.toContain('There is no outcome yet')
   })
 })

@@ -26,9 +26,9 @@ describe('calls', () => {
     await rowOf(page, 'Bank.Pay').getByText('parked').waitFor()
     await call(collet, 'Refunds.Issue', `refund <b>4121</b>`)
     await rowOf(page, 'Refunds.Issue').getByText('succeeded').waitFor()
-    // Steps stand below the call that made them.
+    // Steps stand below the call that made them, the first one first.
     const tools = await rows(page).locator('th').allTextContents()
-    expect(tools.slice(0, 3)).toEqual(['Refunds.Issue', 'stripe.refunds_create', 'stripe.charges_retrieve'])
+    expect(tools.slice(0, 3)).toEqual(['Refunds.Issue', 'stripe.charges_retrieve', 'stripe.refunds_create'])
 
     await rowOf(page, 'Refunds.Issue').click()
     await detail(page).getByRole('heading', { name: 'Refunds.Issue' }).waitFor()
@@ -58,9 +58,9 @@ describe('calls', () => {
     await detail(page).waitFor({ state: 'detached' })
     expect(await page.evaluate('document.activeElement?.textContent')).toBe('Refunds.Issue')
     await page.keyboard.press('j')
-    expect(await page.evaluate('document.activeElement?.textContent')).toBe('stripe.refunds_create')
+    expect(await page.evaluate('document.activeElement?.textContent')).toBe('stripe.charges_retrieve')
     await page.keyboard.press('Enter')
-    await detail(page).getByRole('heading', { name: 'stripe.refunds_create' }).waitFor()
+    await detail(page).getByRole('heading', { name: 'stripe.charges_retrieve' }).waitFor()
     await page.getByRole('button', { name: 'Close call' }).click()
     await detail(page).waitFor({ state: 'detached' })
   })

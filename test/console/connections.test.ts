@@ -96,6 +96,9 @@ describe('Connections', () => {
     const page = await console_.page({ path: '/connections', as: 'operator' })
     const doctor = card(page, 'Tracker')
     await doctor.getByText(/^Unavailable since/).waitFor()
+    await page.getByRole('link', { name: /^Connections \d+ need attention/ }).waitFor()
+    const needed = await page.getByRole('region', { name: 'Needs you' }).getByRole('article').count()
+    await page.getByRole('link', { name: `Connections ${needed} need attention` }).waitFor()
     await doctor.getByText('127.0.0.1 is 127.0.0.1').waitFor()
     const steps = await doctor.getByRole('listitem').allTextContents()
     expect(steps.map((text) => text.replace(/\d.*/, ''))).toHaveLength(5)
@@ -179,6 +182,14 @@ describe('Connections', () => {
       .waitFor()
     await checkAxe(again, 'settings of a source')
     await button(again, 'Save settings').click()
+    await expect
+      .poll(() => console_.sent(again, /\/set$/).map(({ path, body }) => [path, body]))
+      .toEqual([
+        [
+          '/admin/sources/Everything/set',
+          { changes: { exclude: ['echo', 'nonsense_*'], policy: { approval: 'always' } } },
+        ],
+      ])
     // What names nothing is said.
     await again
       .getByText(/nonsense_\*/)
@@ -193,6 +204,10 @@ describe('Connections', () => {
     await again.getByLabel('Type Everything to confirm').fill('Everything')
     await button(again, 'Remove source').click()
     await again.getByRole('row').filter({ hasText: 'Everything' }).waitFor({ state: 'detached' })
+    // The page checks sources that do not answer on its own.
+    expect(console_.sent(again, /\/Everything$/)).toEqual([
+      { method: 'DELETE', path: '/admin/sources/Everything', body: undefined },
+    ])
   })
 
   it('says why something cannot be added, shows what a program writes, and stops when asked', async () => {
@@ -216,13 +231,13 @@ describe('Connections', () => {
 
   it('keeps secrets write-only: set, replaced, forgotten, and whose they are', async () => {
     const page = await console_.page({ path: '/connections', as: 'operator' })
-    await page.getByText('Set for nobody · SMS.Send needs it').waitFor()
+    await page.getByText('Not set · SMS.Send needs it').waitFor()
     await button(page, 'Set').click()
-    await page.getByLabel('Whose').fill('agent')
+    await page.getByLabel('For principal').fill('agent')
     await page.getByLabel('Value').fill('the very secret')
     await button(page, 'Set secret').click()
     await page.getByText('begins with its kind').waitFor()
-    await page.getByLabel('Whose').fill('key:agent')
+    await page.getByLabel('For principal').fill('key:agent')
     await checkAxe(page, 'a secret')
     await button(page, 'Set secret').click()
     await page.getByText(/^Of key:agent · set .* · cannot be read back$/).waitFor()
@@ -234,7 +249,7 @@ describe('Connections', () => {
     await button(page, 'Forget…').click()
     await page.getByLabel('Type SMS_KEY to confirm').fill('SMS_KEY')
     await button(page, 'Forget secret').click()
-    await page.getByText('Set for nobody · SMS.Send needs it').waitFor()
+    await page.getByText('Not set · SMS.Send needs it').waitFor()
     await button(page, 'Secret').click()
     await button(page, 'Cancel').click()
   })
@@ -311,7 +326,7 @@ describe('Connections', () => {
 
     const clerk = await console_.page({ path: '/connections', as: { key: CLERK } })
     await clerk.getByText('Your credential is for the tenant acme.').waitFor()
-    await clerk.getByText('Set for nobody of your tenant · SMS.Send needs it').waitFor()
+    await clerk.getByText('Not set in your tenant · SMS.Send needs it').waitFor()
     expect(await button(clerk, 'Add source').count()).toBe(0)
     const { secrets } = JSON.parse(await (await console_.admin('/admin/secrets')).text())
     await console_.admin(`/admin/secrets/${secrets[0].ref}`, { method: 'DELETE' })
@@ -322,7 +337,7 @@ describe('Connections', () => {
     await page.getByRole('link', { name: 'Set secret' }).click()
     const dialog = page.getByRole('dialog')
     expect(await dialog.getByLabel('Name').inputValue()).toBe('SMS_KEY')
-    expect(await dialog.getByLabel('Whose').inputValue()).toBe('key:agent')
+    expect(await dialog.getByLabel('For principal').inputValue()).toBe('key:agent')
     await button(page, 'Cancel').click()
     await page.waitForURL('**/console/connections')
     const operator = await console_.page({ path: '/tools/Mail.List', as: 'operator' })
@@ -363,12 +378,12 @@ describe('Connections on PostgreSQL', () => {
     await page.getByRole('button', { name: 'Remove source' }).click()
     await page.getByRole('row').filter({ hasText: 'Again' }).waitFor({ state: 'detached' })
     await page.getByRole('button', { name: 'Set', exact: true }).click()
-    await page.getByLabel('Whose').fill('key:agent')
+    await page.getByLabel('For principal').fill('key:agent')
     await page.getByLabel('Value').fill('the very secret')
     await page.getByRole('button', { name: 'Set secret' }).click()
     await page.getByRole('button', { name: 'Forget…' }).click()
     await page.getByLabel('Type SMS_KEY to confirm').fill('SMS_KEY')
     await page.getByRole('button', { name: 'Forget secret' }).click()
-    await page.getByText('Set for nobody · SMS.Send needs it').waitFor()
+    await page.getByText('Not set · SMS.Send needs it').waitFor()
   })
 })

@@ -293,7 +293,18 @@ describe('the frame of the console, with keys', () => {
     expect(await page.evaluate('document.cookie')).toBe('')
     await page.reload()
     await page.getByRole('button', { name: /ann/ }).click()
+    const mayAsk = (): Promise<unknown> =>
+      page.evaluate("fetch('/admin/calls', { credentials: 'include' }).then(({ status }) => status)")
+    const cookies = await page.context().cookies()
+    expect(cookies).toHaveLength(1)
     await page.getByRole('menuitem', { name: 'Sign out' }).click()
+    await field.waitFor()
+    expect(await page.context().cookies()).toEqual([])
+    expect(await page.evaluate('JSON.stringify({ ...localStorage, ...sessionStorage })')).not.toMatch(/ann/)
+    // The session has ended on the server, too: its old cookie opens nothing.
+    await page.context().addCookies(cookies)
+    expect(await mayAsk()).toBe(401)
+    await page.reload()
     await field.waitFor()
   })
 

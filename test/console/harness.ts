@@ -1,8 +1,10 @@
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import chromium from '@sparticuz/chromium'
 import { type Browser, type BrowserContext, type Page, chromium as playwright } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
@@ -10,6 +12,7 @@ import { type ServerProcess, startServerProcess } from '../e2e/server-process.ts
 import { createDatabase } from '../store/databases.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
+const runFile = promisify(execFile)
 const PROGRAM = join(ROOT, 'bin/collet.js')
 
 export interface ConsoleOptions {
@@ -36,6 +39,14 @@ export interface PageOptions {
   readonly mayComplain?: readonly RegExp[]
 }
 
+export interface SentRequest {
+  readonly method: string
+  /** Below the server's address, with its query. */
+  readonly path: string
+  /** Parsed JSON; undefined without a body. */
+  readonly body: unknown
+}
+
 export interface ConsoleHarness {
   readonly server: ServerProcess
   /** Of the server, without a path. */
@@ -46,8 +57,12 @@ export interface ConsoleHarness {
   link(): Promise<string>
   /** What may be asked with the start token: a request to the admin API from outside of the browser. */
   admin(path: string, init?: RequestInit): Promise<Response>
+  /** What a command prints, run in the folder of the server. */
+  command(...argv: readonly string[]): Promise<string>
   /** A browser window of its own, with cookies of its own. */
   page(options?: PageOptions): Promise<Page>
+  /** The requests with a body, or other than GET, that a page has sent so far, oldest first: what a click really asked for. */
+  sent(page: Page, path?: RegExp): readonly SentRequest[]
   /** What the pages of this story did that no page may do; they are forgiven by being asked for. */
   takeFaults(): readonly string[]
   /** Ends the server and starts it again on the same port and folder. */
@@ -109,6 +124,15 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
     admin,
     link,
     takeFaults,
+    async command(...argv) {
+      const env = { ...process.env, COLLET_KEY: MASTER_KEY, NO_COLOR: '1' }
+      const { stdout } = await runFile(process.execPath, [PROGRAM, ...argv], { cwd: folder, env })
+      return stdout
+    },
+    sent(page, path = /./) {
+      const watched = opened.find((one) => one.page === page)
+      return (watched?.sent ?? []).filter((request) => path.test(request.path))
+    },
     get server() {
       return server
     },
@@ -118,9 +142,9 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
     async page({ path = '/', as, ...view } = {}) {
       const watched = await openPage(browser, server.url, view)
       opened.push(watched)
-      const { page, context } = watched
+      const { page } = watched
       if (as === 'operator') await page.goto(await link())
-      else if (as !== undefined) await signIn(context, server.url, as.key)
+      else if (as !== undefined) await signIn(watched, server.url, as.key)
       await page.goto(`${server.url}/console${path === '/' ? '' : path}`)
       await page.locator('h1').first().waitFor()
       return page
@@ -142,6 +166,7 @@ interface Watched {
   readonly page: Page
   readonly context: BrowserContext
   readonly faults: string[]
+  readonly sent: SentRequest[]
 }
 
 async function openPage(browser: Browser, url: string, options: PageOptions): Promise<Watched> {
@@ -155,9 +180,12 @@ async function openPage(browser: Browser, url: string, options: PageOptions): Pr
     timezoneId: 'Europe/Berlin',
     hasTouch: width < 720,
   })
+  // Shorter while a story is written: a story that is to fail waits for all of it.
+  context.setDefaultTimeout(Number(process.env.COLLET_STORY_MS ?? 30_000))
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
   const page = await context.newPage()
   const faults: string[] = []
+  const sent: SentRequest[] = []
   page.on('pageerror', (error) => faults.push(`error in the page: ${error.stack ?? error.message}`))
   page.on('console', (message) => {
     const text = message.text()
@@ -171,14 +199,25 @@ async function openPage(browser: Browser, url: string, options: PageOptions): Pr
     const address = new URL(request.url())
     if (address.protocol !== 'data:' && address.origin !== new URL(url).origin)
       faults.push(`a request to ${address.origin}`)
+    if (request.method() === 'GET') return
+    const body: unknown = request.postDataJSON()
+    sent.push({
+      method: request.method(),
+      path: `${address.pathname}${address.search}`,
+      body: body ?? undefined,
+    })
   })
-  return { page, context, faults }
+  return { page, context, faults, sent }
 }
 
-/** As the dialog does it; the cookie is the window's from then on. */
-async function signIn(context: BrowserContext, url: string, key: string): Promise<void> {
+/** As the dialog does it; the cookie and the token of the session are the window's from then on. */
+async function signIn({ context, page }: Watched, url: string, key: string): Promise<void> {
   const answer = await context.request.post(`${url}/console/session`, { data: { key } })
   if (!answer.ok()) throw new Error(`not signed in: ${answer.status()} ${await answer.text()}`)
+  const { csrf } = await answer.json()
+  // Of the same origin, and runs nothing.
+  await page.goto(`${url}/console/session`)
+  await page.evaluate(`localStorage.setItem('collet-session /', ${JSON.stringify(csrf)})`)
 }
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')

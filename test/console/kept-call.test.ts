@@ -2,9 +2,18 @@ import { describe, expect, it } from 'vitest'
 import { checkAxe, useConsole } from './harness.ts'
 import { form, input, inputOf, OPEN, outputOf, result } from './tool-fixture.ts'
 
+/** A command, so a tool of tier `exec`. */
+const HOST = `Host: {
+  type: 'command', vendor: 'acme', isolation: 'none', policy: { approval: 'never' },
+  commands: { ring: {
+    argv: ['node', '-p', '7', '--', '{door}'], description: 'Rings.',
+    input: { type: 'object', properties: { door: { type: 'string' } }, required: ['door'] },
+  } },
+}`
+
 /** Between sending a call and seeing its answer connections break, pages are loaded anew, and people sign in. */
 describe('a call whose answer was not seen', () => {
-  const collet = useConsole({ config: OPEN })
+  const collet = useConsole({ config: OPEN.replace('sources: { github }', `sources: { github, ${HOST} }`) })
   const open = (tool: string, options = {}) => collet.page({ path: `/tools/${tool}`, ...options })
 
   it('runs a tool that changes something once, although the answer was lost', async () => {
@@ -59,6 +68,49 @@ describe('a call whose answer was not seen', () => {
     await result(page).getByRole('button', { name: 'Look it up' }).click()
     await result(page).getByText('no record of that call under your name').waitFor()
   })
+
+  it.each(['Host.ring', 'Door.Ring'])(
+    'starts %s once, whether the answer or the page was lost',
+    async (tool) => {
+      const door = `lost-${tool}`
+      const since = new Date().toISOString()
+      const page = await open(`${tool}?input=${encodeURIComponent(JSON.stringify({ door }))}`, {
+        as: 'operator',
+        mayComplain: [/ERR_FAILED/],
+      })
+      await form(page)
+      let isLost = true
+      await page.route('**/tools/call', async (route) => {
+        if (!isLost) return route.continue()
+        await route.fetch()
+        await route.abort()
+      })
+      await page.getByRole('button', { name: 'Run for real' }).click()
+      await result(page).getByText('The connection broke').waitFor()
+      await page.reload()
+      await result(page).getByText('Not seen yet').waitFor()
+      await result(page).getByRole('button', { name: 'Look it up' }).click()
+      await result(page).getByText('Replayed.').waitFor()
+      await form(page)
+      await page.getByRole('button', { name: 'Run for real' }).click()
+      await result(page).getByText('The connection broke').waitFor()
+      isLost = false
+      await result(page).getByRole('button', { name: 'Ask again' }).click()
+      await result(page).getByText('Replayed.').waitFor()
+      const ids = collet
+        .sent(page, /^\/tools\/call$/)
+        .map(({ body }) => JSON.parse(JSON.stringify(body)).request.call_id)
+      expect(ids).toHaveLength(3)
+      expect(new Set(ids).size).toBe(2)
+      expect(ids[1]).toBe(ids[2])
+      const { calls } = JSON.parse(
+        await (await collet.admin(`/admin/calls?tool=${tool}&since=${since}`)).text(),
+      )
+      expect(calls.map((call: { readonly call_id: string }) => call.call_id).toSorted()).toEqual(
+        [ids[0], ids[1]].toSorted(),
+      )
+    },
+  )
 
   it('goes on with a call that waited for approval while the page was loaded anew, and with no other input', async () => {
     const page = await open('Bank.Pay?input=%7B%22amount%22%3A7%7D', { as: 'operator' })
@@ -120,7 +172,7 @@ describe('a call whose answer was not seen', () => {
     const dialog = page.getByRole('dialog', { name: 'Sign in' })
     await dialog.getByLabel('API key').fill(key)
     await dialog.getByRole('button', { name: 'Sign in with the key' }).click()
-    await result(page).getByText('That call was made before you signed in').waitFor()
+    await result(page).getByText('That call was made under another name').waitFor()
     expect(await inputOf(page)).toEqual({ amount: 10 })
     const pending: unknown = await (await collet.admin('/admin/approvals?state=pending')).json()
     expect(pending).toMatchObject({ approvals: [expect.anything()] })

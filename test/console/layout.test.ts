@@ -10,6 +10,24 @@ const OVERFLOW = `[
   Math.max(0, document.documentElement.scrollWidth - innerWidth),
 ]`
 
+/** What goes beyond the right edge of its column. Text that scrolls or is cut within a box of its own does not count. */
+const BEYOND_COLUMN = `(() => {
+  const isCut = (part, column) => {
+    for (let box = part.parentElement; box !== column; box = box.parentElement)
+      if (getComputedStyle(box).overflowX !== 'visible') return true
+    return false
+  }
+  const main = document.querySelector('main')
+  const beyond = [...main.querySelectorAll('.walk-step > div, .have, .sections section')].flatMap((column) => {
+    const edge = column.getBoundingClientRect().right + 1
+    return [...column.querySelectorAll('*')]
+      .filter((part) => part.getBoundingClientRect().right > edge && !isCut(part, column))
+      .map((part) => part.tagName + '.' + part.className + ': ' + part.textContent.slice(0, 40))
+  })
+  const sideways = [main, ...main.querySelectorAll('.seg, .sec-head')].filter((box) => box.scrollWidth > box.clientWidth)
+  return [...beyond, ...sideways.map((box) => box.tagName + '.' + box.className + ' scrolls sideways')]
+})()`
+
 /** Whether the first and the last letter of a name are seen where there is no room for it. */
 const ENDS_WITHIN = `(() => {
   const clip = document.querySelector('.tool-link .clip.front')
@@ -59,6 +77,19 @@ describe('the pages of the console', () => {
       expect(await page.evaluate(OVERFLOW), path).toEqual([0, 0])
     }
   })
+
+  it.each([1600, 1280, 1024, 390])(
+    'keeps every part of Start and Settings in its column at %i px',
+    async (width) => {
+      const page = await collet.page({ path: '/', as: 'operator', width })
+      for (const path of ['', '/settings']) {
+        await page.goto(`${collet.url}/console${path}`)
+        await page.getByRole('group', { name: 'Client' }).getByRole('button').last().waitFor()
+        await page.getByRole('button', { name: 'Copy Configuration for Claude Code' }).waitFor()
+        expect(await page.evaluate(BEYOND_COLUMN), path).toEqual([])
+      }
+    },
+  )
 
   it('has the person on the line of the title on the smallest phone too', async () => {
     const page = await collet.page({ path: '/connections', as: 'operator', width: 360, height: 740 })

@@ -1,60 +1,33 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { checkAxe, shoot, useConsole } from './harness.ts'
-
-const ROOT_KEY = 'root-key-that-is-long-enough-for-a-test'
-const CLERK_KEY = 'clerk-key-that-is-long-enough-for-a-test'
-const FAR_KEY = 'far-key-that-is-long-enough-for-a-test'
-const HOSTILE = '<img src=x onerror="document.title=1">'
-
-const CONFIG = `export default {
-  tools: [{
-    [Symbol.for('collet.tool')]: true,
-    id: 'Mail.Send@1.0.0',
-    description: 'Sends.',
-    input: { type: 'object' },
-    output: {},
-    policy: { safetyTier: 'pure', scopes: ['mail:send'] },
-    run: () => 'sent',
-  }],
-  toolsets: { mail: { include: ['Mail.*'] } },
-  budgets: [{ for: 'principal', window: '1d', calls: 10 }],
-  limits: { total: { concurrent: 64 } },
-  auth: {
-    roles: { writer: { scopes: ['mail:send'] } },
-    apiKeys: [
-      { id: 'root', key: '${ROOT_KEY}', scopes: ['*'] },
-      { id: 'clerk', key: '${CLERK_KEY}', scopes: ['mail:send'] },
-      { id: 'far', key: '${FAR_KEY}', tenant: 'acme', scopes: ['audit:read', 'admin:keys'] },
-    ],
-  },
-}`
+import {
+  CLERK_KEY,
+  CONFIG,
+  callAs,
+  clipboard,
+  dialog,
+  echo,
+  FAR_KEY,
+  HOSTILE,
+  part,
+  ROOT_KEY,
+} from './settings-fixture.ts'
 
 const collet = useConsole({ config: CONFIG })
-
-const echo = (page: Page): Promise<string> => page.locator('.echo code').innerText()
-const part = (page: Page, name: string) => page.getByRole('region', { name, exact: true })
-const dialog = (page: Page) => page.getByRole('dialog')
-const clipboard = (page: Page): Promise<unknown> => page.evaluate('navigator.clipboard.readText()')
-
-async function callAs(key: string, { url } = collet): Promise<number> {
-  const response = await fetch(`${url}/tools/call`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ request: { tool_id: 'Mail.Send', call_id: crypto.randomUUID(), input: {} } }),
-  })
-  return response.status
-}
 
 describe('Settings: keys', () => {
   it('makes a key that works, shows it once, and names the command', async () => {
     const page = await collet.page({ path: '/settings', as: 'operator' })
-    await part(page, 'Keys').getByText('There are no keys in use').waitFor()
-    // The keys of the config have closed the server before.
-    await part(page, 'Keys').getByText('Every caller needs a key or a token already.').waitFor()
+    // Those of the config are listed, and can only be changed there.
+    const configuredKeys = { root: 'everything', clerk: 'mail:send', 'far tenant acme': 'audit:read' }
+    for (const [name, right] of Object.entries(configuredKeys)) {
+      const configured = part(page, 'Keys').getByRole('row', { name: new RegExp(`^${name} in the config`) })
+      await configured.getByText(right).waitFor()
+      expect(await configured.getByRole('button').count()).toBe(0)
+    }
     await expect.poll(() => echo(page)).toBe('collet keys list')
     await page.getByRole('button', { name: 'Create key' }).click()
     await expect.poll(() => echo(page)).toBe('collet keys create NAME --expires 90d')
@@ -80,7 +53,7 @@ describe('Settings: keys', () => {
     await dialog(page).getByText('Nothing here asks for the scope "crm:*"').waitFor()
     await dialog(page).getByRole('button', { name: 'Copy key' }).click()
     const key = String(await clipboard(page))
-    expect(await callAs(key)).toBe(200)
+    expect(await callAs(key, collet)).toBe(200)
     await dialog(page).getByRole('button', { name: 'I have copied it' }).click()
     await dialog(page).waitFor({ state: 'detached' })
     const row = page.getByRole('row', { name: /support-bot/ })
@@ -99,7 +72,7 @@ describe('Settings: keys', () => {
     await dialog(page).getByRole('button', { name: 'Copy key' }).click()
     const key = String(await clipboard(page))
     await dialog(page).getByRole('button', { name: 'I have copied it' }).click()
-    expect(await callAs(key)).toBe(200)
+    expect(await callAs(key, collet)).toBe(200)
     await page.getByRole('button', { name: 'Show 1 ended key' }).click()
     await page.getByRole('button', { name: 'Hide ended keys' }).click()
 
@@ -115,8 +88,10 @@ describe('Settings: keys', () => {
       .fill('support-bot')
     await revoke.click()
     await dialog(page).waitFor({ state: 'detached' })
-    await expect.poll(() => callAs(key), { timeout: 5_000 }).toBe(401)
-    await part(page, 'Keys').getByText('There are no keys in use').waitFor()
+    await expect.poll(() => callAs(key, collet), { timeout: 5_000 }).toBe(401)
+    await part(page, 'Keys')
+      .getByRole('row', { name: /support-bot/ })
+      .waitFor({ state: 'detached' })
   })
 
   it('ends a principal for good', async () => {
@@ -149,11 +124,12 @@ describe('Settings: keys', () => {
 
 describe('Settings: use, limits, refusals', () => {
   it('shows who used how much, and what is left, in amber when it is nearly nothing', async () => {
-    for (let nth = 0; nth < 9; nth += 1) expect(await callAs(ROOT_KEY)).toBe(200)
+    for (let nth = 0; nth < 9; nth += 1) expect(await callAs(ROOT_KEY, collet)).toBe(200)
     const page = await collet.page({ path: '/settings', as: 'operator' })
     const limits = part(page, 'Limits and budgets')
     await limits.getByText('Running at once').waitFor()
     await limits.getByText('Calls in 1 d, root').waitFor()
+    await limits.getByText(/^Servers reserve parts of a budget in advance/).waitFor()
     expect(await limits.locator('.meter.warn').count()).toBe(1)
     await page.getByRole('button', { name: 'Use', exact: true }).click()
     const use = part(page, 'Use by team')
@@ -253,22 +229,40 @@ describe('Settings: clients and config', () => {
     const page = await collet.page({ path: '/settings', as: 'operator' })
     await page.getByRole('button', { name: 'Clients' }).click()
     const clients = part(page, 'Connect a client')
-    for (const [title, words] of [
-      ['Claude Desktop', 'npx collet connect claude --write'],
-      ['Claude Code', '"type": "http"'],
-      ['Cursor', '.cursor'],
-      ['VS Code', '"servers"'],
-      ['Windsurf', '"serverUrl"'],
-      ['Inspector', '--method tools/list'],
-      ['AI SDK', 'createMCPClient'],
-      ['LangChain', 'MultiServerMCPClient'],
-    ] as const) {
-      await clients.getByRole('button', { name: title, exact: true }).click()
-      await clients.locator('.code').getByText(words).first().waitFor()
-      await clients.getByRole('button', { name: `Copy Configuration for ${title}` }).click()
-      expect(String(await clipboard(page)).length).toBeGreaterThan(20)
+    // The texts themselves are compared with what each client reads in client-snippets.test.ts.
+    const textsFor = async (toolset: string): Promise<readonly { title: string; text: string }[]> =>
+      JSON.parse(await (await collet.admin(`/admin/server?toolset=${toolset}`)).text()).clients
+    for (const toolset of ['', 'mail']) {
+      await clients.getByLabel('Connect it to').selectOption(toolset)
+      const texts = await textsFor(toolset)
+      expect(texts.map(({ title }) => title)).toEqual(
+        expect.arrayContaining([
+          'Claude Desktop',
+          'Claude Code',
+          'Cursor',
+          'VS Code',
+          'Inspector',
+          'LangChain',
+        ]),
+      )
+      for (const { title, text } of texts) {
+        await clients.getByRole('button', { name: title, exact: true }).click()
+        const copy = clients.getByRole('button', { name: `Copy Configuration for ${title}` })
+        await expect
+          .poll(async () => {
+            await copy.click()
+            return clipboard(page)
+          })
+          .toBe(text)
+        expect(await clients.locator('.code pre').first().textContent()).toBe(text)
+      }
     }
-    await clients.getByRole('button', { name: 'Cursor' }).click()
+    await clients.getByLabel('Connect it to').selectOption('')
+    await clients.getByRole('button', { name: 'Cursor', exact: true }).click()
+    const link = clients.getByRole('link', { name: 'Add to Cursor' })
+    expect(await link.getAttribute('href')).toMatch(
+      /^cursor:\/\/anysphere\.cursor-deeplink\/mcp\/install\?name=collet&config=/,
+    )
     await clients.getByLabel('Connect it to').selectOption('mail')
     await expect.poll(() => echo(page)).toBe('collet connect cursor --toolset mail')
     await clients.getByText(`${collet.url}/mcp/mail"`).waitFor()
@@ -359,36 +353,5 @@ describe('Settings: who may what', () => {
       .waitFor()
     await wide.getByRole('row', { name: /kept-name/ }).waitFor()
     await shoot(wide, 'settings')
-  })
-})
-
-describe('Settings on PostgreSQL', () => {
-  const replicated = useConsole({ config: CONFIG, engine: 'postgres' })
-
-  it('makes a key, shows its use, revokes it, and verifies the journal', async () => {
-    const page = await replicated.page({ path: '/settings', as: 'operator' })
-    await page.getByRole('button', { name: 'Create key' }).click()
-    await dialog(page).getByLabel('Name').fill('support-bot')
-    await dialog(page).getByLabel('Scopes').fill('mail:send')
-    await dialog(page).getByRole('button', { name: 'Create key' }).click()
-    await dialog(page).getByRole('button', { name: 'Copy key' }).click()
-    const key = String(await clipboard(page))
-    await dialog(page).getByRole('button', { name: 'I have copied it' }).click()
-    expect(await callAs(key, replicated)).toBe(200)
-    await page.reload()
-    await part(page, 'Limits and budgets').getByText('Calls in 1 d, support-bot').waitFor()
-    await part(page, 'Use by team')
-      .getByRole('row', { name: /support-bot/ })
-      .waitFor()
-    await page.getByRole('button', { name: /^Revoke / }).click()
-    await dialog(page)
-      .getByLabel(/Type support-bot/)
-      .fill('support-bot')
-    await dialog(page).getByRole('button', { name: 'Revoke key' }).click()
-    await expect.poll(() => callAs(key, replicated), { timeout: 5_000 }).toBe(401)
-    await part(page, 'Journal').getByRole('button', { name: 'Verify now' }).click()
-    await part(page, 'Journal')
-      .getByText(/^Unbroken, /)
-      .waitFor()
   })
 })

@@ -62,8 +62,9 @@ describe('the first steps', () => {
     process.stdout.write(`interactive after ${times.map((ms) => Math.round(ms)).join(', ')} ms\n`)
     expect(fastest).toBeLessThan(MOST_MS)
     const page = await collet.page({ path: '/' })
-    await page.getByText('Listing and trying tools, for everybody who reaches this address').waitFor()
-    await page.getByText('deciding approvals, settling calls: after a sign-in').waitFor()
+    await page.getByText('Listing and trying tools, for all who reach this address').waitFor()
+    for (const right of ['Adding sources', 'Creating keys', 'Deciding approvals', 'Settling calls'])
+      await page.getByText(`${right}: after a sign-in`).waitFor()
     await step(page, 'Add a source').getByText('Adding a source needs a sign-in').waitFor()
     await button(page, 'Run').waitFor()
     await expect.poll(() => echo(page)).toBe(`collet call Calculator.Add '{"a":2,"b":3}'`)
@@ -97,7 +98,7 @@ describe('the first steps', () => {
       .poll(() => echo(page))
       .toBe('collet import -- npx -y @modelcontextprotocol/server-everything')
     await add.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByRole('dialog').getByText('npx collet sign-in').waitFor()
+    await page.getByRole('dialog').getByText('collet sign-in', { exact: true }).waitFor()
     await page.keyboard.press('Escape')
 
     const agent = step(page, 'Connect an agent')
@@ -124,6 +125,16 @@ describe('the first steps', () => {
     await other.waitForURL('**/console/catalog')
   })
 
+  it("show the operator's own call as the operator's", async () => {
+    const page = await collet.page({ path: '/catalog', as: 'operator' })
+    await page.evaluate('localStorage.setItem("collet-start", "begun")')
+    await page.goto(`${collet.url}/console`)
+    await button(page, 'Run').click()
+    await step(page, 'Try a tool').getByText('Succeeded').waitFor()
+    await page.goto(`${collet.url}/console/calls`)
+    await page.getByText('operator, as anonymous').first().waitFor()
+  })
+
   it('fit a phone', async () => {
     const page = await collet.page({ path: '/catalog', width: 390, height: 844 })
     await page.evaluate('localStorage.setItem("collet-start", "begun")')
@@ -144,11 +155,48 @@ describe('the first steps, where there is nothing to try', () => {
     const page = await collet.page({ path: '/', as: { key } })
     await page.getByText('There are no tools here yet. Add a source first').waitFor()
     const operator = await collet.page({ path: '/', as: 'operator' })
-    await operator.getByText('it calls no tools').waitFor()
-    await operator.getByText('you are signed in').waitFor()
+    await operator.getByText('There are no tools here yet. Add a source first').waitFor()
+    for (const right of ['Adding sources', 'Creating keys', 'Deciding approvals', 'Settling calls'])
+      await operator.getByText(right, { exact: true }).waitFor()
     await checkAxe(operator, 'Start of the operator')
     await button(operator, 'Skip to the catalog').click()
     await operator.waitForURL('**/console/catalog')
+  })
+})
+
+describe('the first page of people with few rights', () => {
+  const keys = { approver: 'a'.repeat(40), caller: 'c'.repeat(40), both: 'b'.repeat(40) }
+  const collet = useConsole({
+    config: `export default { tools: ${TOOLS}, auth: { apiKeys: [
+      { id: 'approver', key: '${keys.approver}', scopes: ['approvals:respond'] },
+      { id: 'caller', key: '${keys.caller}', scopes: [] },
+      { id: 'both', key: '${keys.both}', scopes: ['approvals:respond', 'admin:sources'] },
+    ] } }`,
+  })
+
+  it('is the inbox for an approver', async () => {
+    const page = await collet.page({ path: '/', as: { key: keys.approver } })
+    await page.waitForURL('**/console/approvals')
+    await page.getByRole('heading', { name: 'Approvals' }).waitFor()
+    // A person who also sets the server up has the steps.
+    const both = await collet.page({ path: '/', as: { key: keys.both } })
+    await step(both, 'Add a source').waitFor()
+    expect(await both.getByText('cannot add sources').count()).toBe(0)
+  })
+
+  it('says what a caller may and may not do, and not what it cannot know', async () => {
+    await fetch(`${collet.url}/tools/call`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': keys.both },
+      body: JSON.stringify({ request: { tool_id: 'Calculator.Add', input: { a: 1, b: 2 } } }),
+    })
+    const page = await collet.page({ path: '/', as: { key: keys.caller } })
+    await page.getByText('Calls of agents are shown to credentials with the scope admin:calls.').waitFor()
+    expect(await page.getByText('Waiting for the first call').count()).toBe(0)
+    for (const right of ['Adding sources', 'Creating keys', 'Deciding approvals', 'Settling calls'])
+      await page.getByText(`${right}: not with your credential`).waitFor()
+    await page.getByText('Your credential cannot add sources').waitFor()
+    await checkAxe(page, 'Start of a caller')
   })
 })
 

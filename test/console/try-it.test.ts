@@ -136,8 +136,10 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     await result(page).getByRole('progressbar').waitFor()
     await checkAxe(page, 'a call that runs')
     await result(page).getByRole('button', { name: 'Stop' }).click()
-    await result(page).getByText('Failed', { exact: true }).waitFor()
-    await result(page).getByText('Look at the call before you run it again.').waitFor()
+    await result(page).getByText('Cancelled', { exact: true }).waitFor()
+    expect(await result(page).getByText('You stopped this call.').count()).toBe(1)
+    expect(await result(page).locator('.note').count()).toBe(0)
+    expect(await result(page).getByText('Failed', { exact: true }).count()).toBe(0)
   })
 
   it('says what failed and what to do', async () => {
@@ -145,15 +147,13 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     await runButton(page).click()
     await result(page).getByText('Failed', { exact: true }).waitFor()
     expect(await result(page).textContent()).not.toContain('a detail for the log')
+    // It only reads.
+    expect(await result(page).textContent()).not.toContain('may have run')
     const needy = await open('Needs.All')
     await needy.getByText('google account').waitFor()
     await needy.getByText('Secret API_KEY').waitFor()
-    // Nobody has a key here, so that nothing in the vault would reach the call.
-    await needy.getByText('Calls without a key have no vault. Send it with the call;').first().waitFor()
-    await needy.getByRole('button', { name: 'Copy command that sends API_KEY' }).click()
-    expect(await needy.evaluate('navigator.clipboard.readText()')).toMatch(
-      /^collet call Needs\.All@\S+ --secret API_KEY=VALUE$/,
-    )
+    // There are no keys here: the caller is the person at this machine, who has a vault.
+    await needy.getByText('This server has no sign-in service for google.').first().waitFor()
     await runButton(needy).click()
     await result(needy)
       .getByText(/Waits for access|Refused/)
@@ -168,7 +168,8 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     await output.waitFor()
     expect(await output.textContent()).not.toContain('the very end')
     await result(big).getByRole('button', { name: 'Show all' }).click()
-    expect(await output.textContent()).toContain('the very end')
+    await output.evaluate((box) => box.scrollTo(0, box.scrollHeight))
+    await output.getByText('the very end').waitFor()
 
     const art = await open('Art.Draw')
     await runButton(art).click()
@@ -280,10 +281,25 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
       .waitFor()
   })
 
-  it('tells the operator, who calls nothing, before they try, and lets them sign in', async () => {
+  it('the operator runs a tool as a caller, and the call shows both names', async () => {
     const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: 'operator' })
     await form(page)
-    await page.getByText('Sign in with an API key to call them.').waitFor()
+    await page.getByText('Its stored credentials are not used.').waitFor()
+    await page.getByLabel('Run as').selectOption({ label: 'key:ann' })
+    const sent = page.waitForRequest((request) => request.url().endsWith('/tools/call'))
+    await runButton(page).click()
+    expect((await sent).headers()['collet-run-as']).toBe('default/key%3Aann')
+    await result(page).getByText('Succeeded').waitFor()
+    await page.goto(`${collet.url}/console/calls`)
+    await page.getByText('operator, as key:ann').first().waitFor()
+    const newest: unknown = await (await collet.admin('/admin/calls?limit=1')).json()
+    expect(newest).toMatchObject({ calls: [{ principal: 'key:ann', by: 'operator' }] })
+  })
+
+  it('asks the operator for the caller before a tool runs, and lets them sign in with a key', async () => {
+    const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: 'operator' })
+    await form(page)
+    await page.getByLabel('Run as').waitFor()
     expect(await runButton(page).getAttribute('aria-disabled')).toBe('true')
     await page.keyboard.press('Control+Enter')
     await result(page).getByText('What the tool answers comes here.').waitFor()
@@ -294,7 +310,7 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
     await page.getByRole('button', { name: 'Sign in with a key' }).click()
     await page.getByRole('dialog').getByLabel('API key').fill(KEY)
     await page.getByRole('button', { name: 'Sign in with the key' }).click()
-    await page.getByText('Sign in with an API key to call them.').waitFor({ state: 'detached' })
+    await page.getByLabel('Run as').waitFor({ state: 'detached' })
     await runButton(page).click()
     await result(page).getByText('Succeeded').waitFor()
   })

@@ -18,7 +18,17 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const PAGES = globSync('{README.md,docs/*.md,docs/{protocols,recipes,sources}/*.md}', { cwd: ROOT }).sort()
 
 /** `text` is what programs print; nginx, yaml and jsonc are files of others, which their own tests read. */
-const LANGUAGES: ReadonlySet<string> = new Set(['ts', 'js', 'json', 'jsonc', 'sh', 'text', 'yaml', 'nginx'])
+const LANGUAGES: ReadonlySet<string> = new Set([
+  'ts',
+  'js',
+  'json',
+  'jsonc',
+  'sh',
+  'text',
+  'yaml',
+  'toml',
+  'nginx',
+])
 
 /** What configs on pages take from the environment. */
 const VARIABLES = { AGENT_KEY: 'a-key-of-32-random-bytes-or-more' }

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import { serve } from '#server/create-gateway'
+import { CLIENT_NAMES } from '#server/import/clients'
 import type { RunningServer } from '#server/start-server'
 import demo from '../../examples/demo/collet.config.ts'
 import { FakeIo } from '../cli/fake-io.ts'
@@ -119,7 +120,7 @@ describe('the programs of docs/clients.md', () => {
 })
 
 describe('the snippets of docs/clients.md', () => {
-  const shown = BLOCKS.filter(({ language }) => language === 'json').map(({ text }) => JSON.parse(text))
+  const shown = BLOCKS.filter(({ language }) => /^jsonc?$/.test(language)).map(({ text }) => JSON.parse(text))
   const [claude, ...byAddress] = shown
 
   /** What `collet connect` prints in a project. */
@@ -137,12 +138,25 @@ describe('the snippets of docs/clients.md', () => {
     }
   }
 
-  it.each(['claude-code', 'cursor', 'vscode', 'windsurf'].map((client, index) => [client, index] as const))(
+  const inJson = 'claude-code cursor vscode windsurf gemini copilot zed cline opencode'.split(' ')
+  it.each(inJson.map((client, index) => [client, index] as const))(
     '%s is what collet connect prints',
     async (client, index) => {
       expect(JSON.parse(await connect(client))).toEqual(byAddress[index])
     },
   )
+
+  it.each([
+    ['codex', 'toml'],
+    ['goose', 'yaml'],
+  ])('%s is what collet connect prints', async (client, language) => {
+    expect(await connect(client)).toBe(BLOCKS.find((block) => block.language === language)?.text)
+  })
+
+  it('has a section for every client', () => {
+    const page = readFileSync(join(ROOT, 'docs/clients.md'), 'utf8')
+    for (const name of CLIENT_NAMES) expect(page).toContain(`\`npx collet connect ${name}\``)
+  })
 
   it('Claude Desktop starts the same command', async () => {
     const printed = JSON.parse(await connect('claude'))

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type ServerProcess, startCollet, startServerProcess } from '../e2e/server-process.ts'
+import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
 import { installProject } from './installed-project.ts'
 import { type MarkdownBlock, readBlocks } from './markdown-blocks.ts'
 import { matchesSample } from './matches-sample.ts'
@@ -51,18 +51,13 @@ afterAll(async () => {
   for (const made of [folder, project]) rmSync(made, { recursive: true })
 })
 
-/** Run one after the other in a project of their own, below. */
-const IN_A_PROJECT = new Set(['npm install collet zod\n', 'npx collet serve\n', 'node call.ts\n'])
-/** The servers of a client are imported, and served, by an end-to-end test of its own. */
-const RUN_ELSEWHERE = new Set(['npx collet import --from claude\nnpx collet serve\n', ...IN_A_PROJECT])
-
-describe.each(['README.md', 'docs/protocols/otc.md', 'docs/protocols/openwop.md', 'docs/protocols/mcp.md'])(
+describe.each(['docs/protocols/otc.md', 'docs/protocols/openwop.md', 'docs/protocols/mcp.md'])(
   'the shell blocks of %s',
   (file) => {
     const blocks = readBlocks(file)
     const shell = blocks
       .map((block, index) => ({ block, sample: sampleAfter(blocks, index) }))
-      .filter(({ block }) => block.language === 'sh' && !RUN_ELSEWHERE.has(block.text))
+      .filter(({ block }) => block.language === 'sh')
 
     it('are there', () => {
       expect(shell.length).toBeGreaterThan(1)
@@ -102,34 +97,6 @@ function patternOf(text: string): RegExp {
   const literal = text.trimEnd().replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
   return new RegExp(`^${literal.replaceAll('…', '.+')}$`)
 }
-
-describe('"Start" of README.md', () => {
-  const blocks = readBlocks('README.md')
-  const commands = blocks.filter(({ text }) => IN_A_PROJECT.has(text)).map(({ text }) => text.trim())
-  const files = blocks.filter(({ language }) => language === 'ts')
-  it('works as printed, in an empty project with the package installed', async () => {
-    expect(commands).toEqual(['npm install collet zod', 'npx collet serve', 'node call.ts'])
-    const [, serve, call = ''] = commands
-    const [config, client] = files
-    writeFileSync(join(project, fileOf(config)), config?.text ?? '')
-    const own = await startServerProcess('sh', ['-c', `${serve} --port 0`], { cwd: project, env })
-    try {
-      writeFileSync(join(project, fileOf(client)), (client?.text ?? '').replaceAll(DOCUMENTED_URL, own.url))
-      const { stdout, stderr } = await run('sh', ['-c', call], { cwd: project, env })
-      expect(stdout).toBe('5\n')
-      expect(stderr).toBe('')
-      expect(own.output()).not.toMatch(/warning|undefined/i)
-    } finally {
-      await own.stop()
-    }
-  })
-
-  it('says in each file what to call it, and names it in the text', () => {
-    const text = readFileSync(join(ROOT, 'README.md'), 'utf8')
-    expect(files.map(fileOf)).toEqual(['collet.config.ts', 'call.ts'])
-    for (const file of files.map(fileOf)) expect(text).toContain(`\`${file}\``)
-  })
-})
 
 describe('docs/embedding.md', () => {
   const files = readBlocks('docs/embedding.md')
@@ -194,14 +161,6 @@ describe('"Tools that keep state" of docs/configuration.md', () => {
 function fileOf(block: MarkdownBlock | undefined): string {
   return /^\/\/ (\S+)\n/.exec(block?.text ?? '')?.[1] ?? ''
 }
-
-describe('README.md', () => {
-  it('is short, and shows a command before line 20', () => {
-    const lines = readFileSync(join(ROOT, 'README.md'), 'utf8').split('\n')
-    expect(lines.length).toBeLessThan(120)
-    expect(readBlocks('README.md')[0]?.line).toBeLessThan(20)
-  })
-})
 
 describe('matchesSample', () => {
   it('notices a wrong value, a missing and a surplus member', () => {

@@ -6,10 +6,10 @@ import { dirname, join, resolve } from 'node:path'
 const ROOT = resolve(import.meta.dirname, '../..')
 
 /**
- * A project as a newcomer has it after `npm install collet zod`: the built package under node_modules, its
+ * A project as a newcomer has it with the package installed: its built code under node_modules, its
  * dependencies beside it and its command in `.bin`. The sources are not there, and nothing is fetched.
  */
-export function installProject(): string {
+export function installProject({ hasTypes = false }: { readonly hasTypes?: boolean } = {}): string {
   const project = mkdtempSync(join(tmpdir(), 'collet-installed-'))
   const modules = join(project, 'node_modules')
   const installed = join(modules, 'collet')
@@ -17,7 +17,11 @@ export function installProject(): string {
   writeFileSync(join(project, 'package.json'), '{"type":"module"}')
   for (const part of ['package.json', 'bin'])
     cpSync(join(ROOT, part), join(installed, part), { recursive: true })
-  const build = [join(ROOT, 'scripts/build.mjs'), join(installed, 'dist')]
+  const build = [
+    join(ROOT, 'scripts/build.mjs'),
+    join(installed, 'dist'),
+    ...(hasTypes ? [] : ['--code-only']),
+  ]
   execFileSync(process.execPath, build, { stdio: 'pipe' })
   const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   for (const name of Object.keys(dependencies)) {

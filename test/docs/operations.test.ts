@@ -19,6 +19,7 @@ let folder: string
 let shell: Shell
 let proxy: Server
 let ports: readonly number[]
+let apiKey = ''
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'collet-operations-'))
@@ -122,7 +123,11 @@ async function call(tool: string, key: string, port = portOf(0)): Promise<Answer
   const body = JSON.stringify({ request: { call_id: key, tool_id: tool, input: { key } } })
   const response = await fetch(`http://127.0.0.1:${port}/tools/call`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', host: `127.0.0.1:${port}` },
+    headers: {
+      'content-type': 'application/json',
+      host: `127.0.0.1:${port}`,
+      authorization: `Bearer ${apiKey}`,
+    },
     body,
   })
   return { status: response.status, body: await response.text() }
@@ -137,7 +142,7 @@ it(
     // The database is there already: not every machine that runs this has the tools of PostgreSQL.
     expect(create).toContain('createdb')
 
-    await shell.run(serve)
+    apiKey = /clt_[\w-]+/.exec(await shell.run(serve))?.[0] ?? ''
     expect(await call('Quick.Write', 'before')).toMatchObject({
       status: 200,
       body: expect.stringContaining('wrote before'),
@@ -259,7 +264,9 @@ async function startProxy(port: number, upstreams: readonly number[]): Promise<S
       chosen = upstreams.find((_, index) => healthy[index])
       return chosen !== undefined
     })
-    const { method, url: path, headers } = incoming
+    const { method, url: path } = incoming
+    // Caddy adds this one, by which a server without keys would refuse the request.
+    const headers = { ...incoming.headers, 'x-forwarded-for': '127.0.0.1' }
     const sent = request({ host: '127.0.0.1', port: chosen, method, path, headers }, (answer) => {
       outgoing.writeHead(answer.statusCode ?? 502, answer.headers)
       answer.pipe(outgoing)

@@ -23,7 +23,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true }))
 
-/** The commands of the first shell block of a page, each as its words without `collet`. */
+/** The commands of the first shell block of a page, each as its words without `npx collet`. */
 function commandsOf(page: string): readonly (readonly string[])[] {
   const text = readBlocks(page).find(({ language }) => language === 'sh')?.text ?? ''
   return text
@@ -31,8 +31,8 @@ function commandsOf(page: string): readonly (readonly string[])[] {
     .split('\n')
     .map((line) => line.replace(/ +#.*$/, ''))
     .map((line) => [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? ''))
-    .map(([program, ...words]) => {
-      expect(program).toBe('collet')
+    .map(([runner, program, ...words]) => {
+      expect([runner, program]).toEqual(['npx', 'collet'])
       return words
     })
 }

@@ -66,7 +66,7 @@ describe('the examples of docs/sources', () => {
 })
 
 /** Options a document must name: those of its type, without the ones every source has. */
-const COMMON = ['type', 'description', 'tenants', 'policy', 'tools', 'include', 'exclude']
+const COMMON = ['type', 'description', 'tenants', 'policy', 'tools', 'include', 'exclude', 'vendor']
 
 describe('the options in docs/sources', () => {
   it.each([

@@ -1,14 +1,26 @@
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { FakeIo } from '../cli/fake-io.ts'
 import { readBlocks } from './markdown-blocks.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const require = createRequire(import.meta.url)
 const CHECK_LIMIT_MS = 120_000
+const manifest = require.resolve('typescript/package.json')
+const COMPILER = join(dirname(manifest), require(manifest).bin.tsc)
 const LANGUAGES: ReadonlySet<string> = new Set(['ts', 'typescript'])
 
 /** Ledgers quote documents of others; decision notes show what was rejected. */
@@ -42,56 +54,37 @@ const BLOCKS = DOCUMENTS.flatMap((document) =>
     })),
 )
 
-/** What the compiler says about a document's code, as a reader with `strict` sees it. */
-function checkTypes(folder: string): string {
-  const entry = (path: string) => [join(ROOT, 'src', path)]
-  const compilerOptions = {
-    target: 'es2024',
-    lib: ['es2024', 'esnext.disposable'],
-    module: 'nodenext',
-    customConditions: ['collet-source'],
-    types: ['node'],
-    typeRoots: [join(ROOT, 'node_modules/@types')],
-    strict: true,
-    noUncheckedIndexedAccess: true,
-    exactOptionalPropertyTypes: true,
-    allowImportingTsExtensions: true,
-    skipLibCheck: true,
-    noEmit: true,
-    paths: {
-      collet: entry('index.ts'),
-      'collet/client': entry('client/index.ts'),
-      'collet/http': entry('server/handler.ts'),
-      'collet/testing': entry('testing/index.ts'),
-      'collet/protocols/opentool': entry('protocols/opentool/index.ts'),
-    },
-  }
-  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
-  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
-  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }))
+/** A project as `collet init` makes it, with the package and its declarations, which the compiler emits once for everything here. */
+async function makeProject(folder: string): Promise<void> {
+  expect(await new FakeIo({}, { workingFolder: folder }).run('init')).toBe(0)
+  const modules = join(folder, 'node_modules')
+  const installed = join(modules, 'collet')
+  mkdirSync(installed, { recursive: true })
+  cpSync(join(ROOT, 'package.json'), join(installed, 'package.json'))
+  for (const name of readdirSync(join(ROOT, 'node_modules')))
+    if (!name.startsWith('.')) symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+  expect(compile('-p', join(ROOT, 'tsconfig.build.json'), '--outDir', join(installed, 'dist'))).toBe('')
   for (const { file, text } of BLOCKS) writeFileSync(join(folder, file), fileOf(text))
-  const manifest = require.resolve('typescript/package.json')
-  const compiler = join(dirname(manifest), require(manifest).bin.tsc)
-  try {
-    return execFileSync(process.execPath, [compiler, '-p', folder], { cwd: folder, encoding: 'utf8' })
-  } catch (error) {
-    if (error instanceof Error && 'stdout' in error) return String(error.stdout)
-    throw error
-  }
 }
 
-describe('the TypeScript of the documentation', () => {
-  let folder = ''
-  let said: readonly string[] = []
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'collet-doc-types-'))
-    said = checkTypes(folder).split('\n')
-  }, CHECK_LIMIT_MS)
-  afterAll(() => rmSync(folder, { recursive: true }))
+function compile(...options: readonly string[]): string {
+  return spawnSync(process.execPath, [COMPILER, ...options], { cwd: folder, encoding: 'utf8' }).stdout
+}
 
-  it('is found', () => {
+let folder = ''
+let said: readonly string[] = []
+
+beforeAll(async () => {
+  folder = realpathSync(mkdtempSync(join(tmpdir(), 'collet-doc-types-')))
+  await makeProject(folder)
+  said = compile('-p', folder).split('\n')
+}, CHECK_LIMIT_MS)
+
+afterAll(() => rmSync(folder, { recursive: true }))
+
+describe('the TypeScript of the documentation, in a project that collet init made', () => {
+  it('is found, and the files of the project itself have no mistake', () => {
     expect(BLOCKS.length).toBeGreaterThan(25)
-    // Whatever is wrong belongs to a block, or the test is.
     const files = BLOCKS.map(({ file }) => file)
     expect(
       said.filter((line) => line !== '' && !/^\s/.test(line) && !files.some((file) => line.startsWith(file))),
@@ -99,9 +92,25 @@ describe('the TypeScript of the documentation', () => {
   })
 
   it.each(BLOCKS.map(({ document, line, file }) => [`${document}:${line}`, file] as const))(
-    '%s passes strict mode',
+    '%s passes the type check',
     (_place, file) => {
       expect(said.filter((line) => line.startsWith(file))).toEqual([])
     },
   )
 })
+
+/** A project that checks all declarations and has no types of Node, for example one for a browser. */
+it(
+  'declarations of the package pass without types of Node',
+  () => {
+    const entries = ['collet', 'collet/client', 'collet/protocols/opentool']
+    const files = entries.map((entry) => {
+      const file = join(folder, 'tools', `${entry.replaceAll('/', '-')}.ts`)
+      writeFileSync(file, `export * from '${entry}'\n`)
+      return file
+    })
+    const options = ['--ignoreConfig', '--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024']
+    expect(compile(...options, '--types', '', ...files)).toBe('')
+  },
+  CHECK_LIMIT_MS,
+)

@@ -1,5 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { closeSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Answer, FaultProject } from './fault-project.ts'
 
@@ -50,7 +52,12 @@ describe('a full disk', { timeout: LIMIT_MS }, () => {
     expect(refused?.text).not.toMatch(/SQLITE|disk|collet\.db/i)
 
     const health = await fetch(`${small.url}/health`)
-    const said = { status: 'unavailable', reason: 'store_unavailable', message: expect.any(String) }
+    const said = {
+      $schema: 'otc://1.0',
+      status: 'unavailable',
+      reason: 'store_unavailable',
+      message: expect.any(String),
+    }
     expect([health.status, await health.json()]).toEqual([503, said])
     for (const [key, text] of acknowledged) {
       expect((await project.call(small, 'Fault.Write', key, { padding: 4_000 })).text).toBe(text)
@@ -144,14 +151,21 @@ describe('a database that cannot be opened', { timeout: LIMIT_MS }, () => {
   })
 })
 
-it('a busy port is named with exit code 3, and the server that has it serves on', {
+it('a port that this project or another program uses is named with exit code 3, and its server serves on', {
   timeout: LIMIT_MS,
 }, async () => {
   const server = await project.serve()
   const { port } = new URL(server.url)
   const ended = await project.collet(['serve', '--port', port])
   expect(ended).toMatchObject({ code: 3, stdout: '' })
-  expect(ended.stderr).toContain(`Port ${port} on 127.0.0.1 is already in use`)
+  expect(ended.stderr).toContain(`Collet already serves this project on ${server.url}`)
+  const other = createServer().listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  const taken = String((other.address() as AddressInfo).port)
+  const refused = await project.collet(['serve', '--port', taken])
+  other.close()
+  expect(refused).toMatchObject({ code: 3, stdout: '' })
+  expect(refused.stderr).toContain(`Port ${taken} on 127.0.0.1 is already in use`)
   expect((await project.call(server, 'Fault.Write', 'key')).json.result.success).toBe(true)
 })
 

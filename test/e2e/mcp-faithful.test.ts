@@ -188,6 +188,35 @@ describe('MCP in, MCP out', () => {
   )
 })
 
+describe('large results', () => {
+  afterEach(endTalks)
+
+  it('a picture of 3 MB, which its server sends twice, arrives whole from several calls at once and from the record', {
+    timeout: LIMIT_MS,
+  }, async () => {
+    layOut()
+    const bytes = Buffer.alloc(3_000_000, 7)
+    writeFileSync(at('large.png'), bytes)
+    const options = { type: 'mcp', command: process.execPath, args: [FILESYSTEM, folder] }
+    const talk = await startTalk([], { sources: new Map([['Files', MCP_OPTIONS.parse(options)]]) })
+    const params = { name: 'Files_read_media_file', arguments: { path: at('large.png') } }
+    const read = async (key: string) => {
+      const headers = { 'Idempotency-Key': key }
+      const { result } = await answerOf(
+        await ask(talk.server.url, { method: 'tools/call', params }, { headers }),
+      )
+      return [result.isError, result.content[0].data.length, result.structuredContent.content[0].data.length]
+    }
+    const characters = bytes.toString('base64').length
+    const expected = [undefined, characters, characters]
+    const keys = ['a', 'b', 'c', 'd', 'e', 'f']
+    expect(await Promise.all(keys.map(read))).toEqual(keys.map(() => expected))
+    expect(await read('a')).toEqual(expected)
+    const kept = await fetch(`${talk.server.url}/calls/a`)
+    expect([kept.status, (await kept.text()).length > characters]).toEqual([200, true])
+  })
+})
+
 describe('what no reference server answers', () => {
   const CONTENT = [
     { type: 'hologram', rays: [1, 2] },

@@ -15,7 +15,7 @@ export interface ServerProcess {
   readonly readyMs: number
   /** Exit code, once it has ended by itself or not. */
   readonly ended: Promise<number | null>
-  /** Asks it to end; gives the exit code. */
+  /** Asks it to end; gives the exit code. Default as by Ctrl-C, because after SIGTERM a server takes calls for a while longer. */
   stop(signal?: NodeJS.Signals): Promise<number | null>
 }
 
@@ -107,7 +107,7 @@ export async function startServerProcess(
     output: () => text,
     readyMs: performance.now() - startedMs,
     ended,
-    stop: (signal = 'SIGTERM') => stop(child, signal),
+    stop: (signal = 'SIGINT') => stop(child, signal),
   }
 }
 

@@ -25,7 +25,7 @@ describe.skipIf(NEXT === undefined)('the Next app of docs/embedding.md (COLLET_N
   let app: ServerProcess | undefined
 
   beforeAll(async () => {
-    project = installProject()
+    project = installProject({ hasTypes: true })
     for (const name of readdirSync(join(NEXT ?? '', 'node_modules'))) {
       const installed = join(project, 'node_modules', name)
       if (!existsSync(installed))

@@ -196,7 +196,9 @@ async function ask(
 const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /': 200,
   'GET /.well-known/openwop': 200,
+  'GET /v1': 200,
   'GET /v1/openapi.json': 200,
+  'GET /admin/openapi.json': 200,
   'GET /v1/schemas': 200,
   'GET /v1/schemas/:name': 404,
   'GET /v1/tools': 200,
@@ -205,6 +207,7 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /tools': 200,
   'GET /uts/tools': 200,
   'GET /openapi.json': 200,
+  'GET /opentool': 200,
   'GET /opentool/version': 200,
   'GET /opentool/load': 200,
   // Its state is in this process, and is let go; the store is told as soon as it can be.
@@ -230,6 +233,9 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   // Its addresses and its limits are in its config.
   ...{ 'GET /admin/server': 200, 'GET /admin/limits': 200 },
   'GET /metrics': 403,
+  // Without an issuer OAuth requests are told to use a key.
+  'GET /.well-known/oauth-authorization-server': 404,
+  ...{ 'POST /register': 400, 'GET /authorize': 400, 'POST /token': 400 },
   // Whoever is not signed in learns nothing, and signing in is by what this process signed.
   'GET /approvals': 403,
   'POST /approvals/:id/:verb': 403,

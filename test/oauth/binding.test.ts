@@ -6,6 +6,7 @@ import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { FlowCookies } from '#oauth/round-trips'
 import { createBroker, findConsentWarnings } from '#server/services'
+import { testSettings } from '../test-settings.ts'
 import { startAuthorizationServer } from './authorization-server.ts'
 import { Browser } from './browser.ts'
 import { openStage, type Stage } from './oauth-stage.ts'
@@ -55,14 +56,22 @@ describe('who may consent', () => {
     await using stage = await openStage({ signIn: true, changes: withJwt() })
     const key = await tokenOf(stage.signIn?.issuer, 'ann')
     const { url } = await stage.challenge({ key, userId: 'bob' })
-    expect((await new Browser().visit(url, { login: 'bob' })).text).toContain('no sign-in service')
+    const page = await new Browser().visit(url, { login: 'bob' })
+    expect(page.text).toContain('#ann may not act for the user that the call names (scope users:assert)')
+    expect(page.text).not.toContain('no sign-in service')
     expect(stage.signIn?.requests).toEqual([])
   })
 
-  it('rule 3: anonymous callers are asked for a token, and nobody for consent', async () => {
-    await using stage = await openStage({ changes: { auth: { apiKeys: [], jwt: undefined } } })
-    const { url } = await stage.challenge()
-    expect((await new Browser().get(url)).text).toContain('no sign-in service')
+  it('rule 3: callers without a key beyond this machine are asked for a token, and the reason is theirs', async () => {
+    const auth = { apiKeys: [], jwt: undefined }
+    const server = { ...testSettings().server, publicUrl: 'https://tools.example.com' }
+    await using stage = await openStage({ signIn: true, changes: { auth, server } })
+    const refused = await stage.call()
+    expect(refused.json.message).toContain('Callers without a key have no vault here.')
+    const [challenge] = refused.json.missing_requirements.authorization
+    const page = await new Browser().get(stage.url + new URL(challenge.url).pathname)
+    expect(page.text).toContain('Callers without a key have no vault here.')
+    expect(page.text).not.toContain('no sign-in service')
   })
 })
 
@@ -126,7 +135,7 @@ describe('beyond loopback', () => {
     const mailer = { ...base, ...endpoints, scopes: ['a'], alwaysScopes: [], parameters: {} }
     const signIn = { ...base, ...endpoints, scopes: ['openid'], userClaim: 'sub', owners: {} }
     const warnings: string[] = []
-    const canAsk = (
+    const obstacle = (
       host: string,
       publicUrl: string | undefined,
       changes: Partial<Settings['oauth']> = {},
@@ -134,19 +143,19 @@ describe('beyond loopback', () => {
       const oauth = { providers: { mailer }, signIn: undefined, allowUnboundConsent: false, ...changes }
       const server = { host, publicUrl, port: 1, bodyLimitBytes: 1, allowedOrigins: [], maxConnections: 1 }
       warnings.push(...findConsentWarnings({ oauth, server }))
-      return createBroker({ oauth, server }, { fetch, clock: SYSTEM_CLOCK, log: SILENT_LOGGER }).canAsk(
+      return createBroker({ oauth, server }, { fetch, clock: SYSTEM_CLOCK, log: SILENT_LOGGER }).obstacle(
         'mailer',
         ['a'],
       )
     }
-    expect(canAsk('127.0.0.1', undefined)).toBe(true)
-    expect(canAsk('127.0.0.1', 'https://tools.example.com')).toBe(false)
-    expect(canAsk('0.0.0.0', undefined)).toBe(false)
-    expect(canAsk('0.0.0.0', undefined, { allowUnboundConsent: true })).toBe(true)
-    expect(canAsk('0.0.0.0', 'https://tools.example.com', { signIn })).toBe(true)
-    expect(canAsk('127.0.0.1', undefined, { providers: {} })).toBe(false)
-    expect(canAsk('127.0.0.1', undefined, { providers: { mailer: { ...mailer, scopes: ['b'] } } })).toBe(
-      false,
+    expect(obstacle('127.0.0.1', undefined)).toBeUndefined()
+    expect(obstacle('127.0.0.1', 'https://tools.example.com')).toBe('no_sign_in')
+    expect(obstacle('0.0.0.0', undefined)).toBe('no_sign_in')
+    expect(obstacle('0.0.0.0', undefined, { allowUnboundConsent: true })).toBeUndefined()
+    expect(obstacle('0.0.0.0', 'https://tools.example.com', { signIn })).toBeUndefined()
+    expect(obstacle('127.0.0.1', undefined, { providers: {} })).toBe('no_provider')
+    expect(obstacle('127.0.0.1', undefined, { providers: { mailer: { ...mailer, scopes: ['b'] } } })).toBe(
+      'scopes',
     )
     expect(warnings).toEqual([
       expect.stringContaining('No user can be asked for access to mailer'),

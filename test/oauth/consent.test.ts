@@ -96,19 +96,19 @@ describe('consent without a sign-in, on loopback', () => {
   })
 
   it.each([
-    ['no state', (url: URL) => url.searchParams.delete('state')],
-    ['a state nobody made', (url: URL) => url.searchParams.set('state', 'x'.repeat(43))],
-    ['an endless state', (url: URL) => url.searchParams.set('state', 'x'.repeat(5_000))],
-    ['another issuer', (url: URL) => url.searchParams.set('iss', 'https://evil.example')],
-    ['another code', (url: URL) => url.searchParams.set('code', 'stolen')],
-    ['no code', (url: URL) => url.searchParams.delete('code')],
-  ])('a return with %s stores nothing', async (_title, change) => {
+    ['no state', 400, (url: URL) => url.searchParams.delete('state')],
+    ['an unknown state', 400, (url: URL) => url.searchParams.set('state', 'x'.repeat(43))],
+    ['an endless state', 400, (url: URL) => url.searchParams.set('state', 'x'.repeat(5_000))],
+    ['another issuer', 502, (url: URL) => url.searchParams.set('iss', 'https://evil.example')],
+    ['another code', 502, (url: URL) => url.searchParams.set('code', 'stolen')],
+    ['no code', 502, (url: URL) => url.searchParams.delete('code')],
+  ])('a return with %s stores nothing', async (_title, status, change) => {
     await using stage = await openStage()
     const { url, checkUrl } = await stage.challenge()
     const browser = new Browser()
     const back = new URL(await untilCallback(browser, url))
     change(back)
-    expect((await browser.get(back.href)).status).toBeGreaterThanOrEqual(400)
+    expect((await browser.get(back.href)).status).toBe(status)
     expect(await stage.status(checkUrl)).toBe('pending')
     expect((await stage.call()).status).toBe(400)
     expect((await gives(url)).status).toBe(200)
@@ -194,7 +194,11 @@ describe('consent without a sign-in, on loopback', () => {
   it('rule 24: who may not assert users gets a challenge that nobody is asked about', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge({ key: OTHER, userId: 'u1' })
-    expect((await new Browser().get(url)).text).toContain('no sign-in service')
+    const { text } = await new Browser().get(url)
+    expect(text).toContain('key:other may not act for the user that the call names (scope users:assert)')
+    expect(text).not.toContain('no sign-in service')
+    const { json } = await stage.call({ key: OTHER, userId: 'u1' })
+    expect(json.message).toContain('key:other may not act for u1 (scope users:assert).')
   })
 
   it('a token that the caller sends wins and is not stored', async () => {

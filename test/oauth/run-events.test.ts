@@ -166,7 +166,7 @@ describe('the run of a call that lacks a consent', () => {
       headers: { authorization: `Bearer ${AGENT}`, 'content-type': 'application/json' },
       body: JSON.stringify({ resumeValue: { action: 'accept' } }),
     })
-    expect([403, 404]).toContain(answer.status)
+    expect([answer.status, await answer.json()]).toMatchObject([403, { error: 'forbidden' }])
     expect(typesOf(await eventsOf(stage, 'mails'))).toEqual(ASKED)
   })
 })

@@ -73,14 +73,14 @@ afterAll(async () => {
   await upstream?.close()
 })
 
-const TOOLS = z.object({ items: z.array(z.object({ id: z.string(), description: z.string() })) })
+const TOOLS = z.object({ tools: z.array(z.object({ id: z.string(), description: z.string() })) })
 
 /** What each of them says of its tools. */
 function toolsOfAll(): Promise<readonly string[]> {
   return Promise.all(
     [0, 1, 2].map(async (at) => {
-      const { items } = TOOLS.parse(await (await fetch(`${replicas.url(at)}/tools`)).json())
-      return items.map(({ id, description }) => `${id} ${description}`).join('\n')
+      const { tools } = TOOLS.parse(await (await fetch(`${replicas.url(at)}/tools`)).json())
+      return tools.map(({ id, description }) => `${id} ${description}`).join('\n')
     }),
   )
 }

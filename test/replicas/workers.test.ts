@@ -5,21 +5,26 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
 import { makeSelfSigned } from '../egress/self-signed.ts'
 import { createDatabase } from '../store/databases.ts'
 
 const SOURCES = fileURLToPath(new URL('../../src/index.ts', import.meta.url))
-const configWith = (more = '') => `import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
+const configWith = (more = '') => `import { appendFileSync } from 'node:fs'
+import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
 const none = { type: 'object', properties: {} }
 export default defineConfig({
   tools: [
     tool({ id: 'Process.Id@1.0.0', description: 'Says which process it is.', input: none, output: { type: 'number' },
       policy: { safetyTier: 'read' }, run: () => process.pid }),
     tool({ id: 'Process.Work@1.0.0', description: 'Takes a while.', input: none, output: { type: 'string' },
-      policy: { safetyTier: 'write' }, run: async () => { await new Promise((resolve) => setTimeout(resolve, 1_000)); return 'done' } }),
+      policy: { safetyTier: 'write' }, run: async () => {
+        appendFileSync('begun', '.')
+        await new Promise((resolve) => setTimeout(resolve, 1_000))
+        return 'done'
+      } }),
   ],
   server: { tls: { cert: 'cert.pem', key: 'key.pem' } },
   ${more}
@@ -137,8 +142,10 @@ describe('collet serve --workers 2', () => {
   it('lets calls finish when it is asked to stop, and takes its start token away', async () => {
     const pids = await processes(2)
     const [, file = ''] = /Start token +(\S+)/.exec(server.output()) ?? []
+    rmSync(join(folder, 'begun'))
     const working = [call('Process.Work'), call('Process.Work'), call('Process.Work')]
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    const begun = () => existsSync(join(folder, 'begun')) && readFileSync(join(folder, 'begun'), 'utf8')
+    await vi.waitUntil(() => begun() === '...', { timeout: 20_000, interval: 5 })
     const stopped = server.stop('SIGTERM')
     for (const { success, value } of await Promise.all(working))
       expect({ success, value }).toEqual({ success: true, value: 'done' })

@@ -28,7 +28,7 @@ const pay = tool({
 beforeAll(async () => {
   const config = { tools: [pay], server: { port: 0 }, log: { level: 'silent' as const } }
   server = await serve(config, { folder })
-  const document: Document = JSON.parse(await (await fetch(`${server.url}/openapi.json`)).text())
+  const document: Document = JSON.parse(await (await fetch(`${server.url}/admin/openapi.json`)).text())
   check = new DocumentCheck(document)
 })
 afterAll(async () => {
@@ -51,7 +51,7 @@ async function ask(method: string, route: string, path = route, body?: unknown) 
   return { status: reply.status, json: JSON.parse(text), findings }
 }
 
-describe('the admin API in /openapi.json', () => {
+describe('the admin API in /admin/openapi.json', () => {
   it('has every route of the server, and no other', () => {
     const documented = Object.entries(check.document.paths)
       .filter(([path]) => path.startsWith('/admin/'))
@@ -60,6 +60,12 @@ describe('the admin API in /openapi.json', () => {
       .filter(({ path }) => path.startsWith('/admin/'))
       .map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     expect(documented.toSorted()).toEqual(served.toSorted())
+  })
+
+  it('is apart from the document of the protocol', async () => {
+    const protocol: Document = JSON.parse(await (await fetch(`${server.url}/openapi.json`)).text())
+    expect(Object.keys(protocol.paths).filter((path) => path.startsWith('/admin'))).toEqual([])
+    expect(Object.keys(check.document.paths).every((path) => path.startsWith('/admin/'))).toBe(true)
   })
 
   it('names only what it has', () => {

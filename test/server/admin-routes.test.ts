@@ -70,6 +70,7 @@ class FakeCalls {
   readonly filters: CallFilter[] = []
   readonly looks: CallLook[] = []
   result: SettleResult = 'settled'
+  readonly approvals = { findFor: () => undefined }
 
   list(filter: CallFilter): CallPage {
     this.filters.push(filter)
@@ -78,6 +79,8 @@ class FakeCalls {
   findByPrefix(prefix: string): readonly CallRecord[] {
     return this.records.filter(({ record }) => record.startsWith(prefix))
   }
+  readonly rejections = { add: async () => undefined, list: () => [], count: () => [] }
+
   tally(): TallyPage {
     return { rows: [] }
   }

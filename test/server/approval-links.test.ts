@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
-import { testSettings } from '../test-settings.ts'
+import { openStore } from '#store/stores'
+import { sqliteSettings, testSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
 
 const ACCEPT = { resumeValue: { action: 'accept' } }
@@ -38,17 +39,44 @@ describe('links for approvers', () => {
   it('rule 23: opening one shows the call and decides nothing; a button on the page does, as its approver', async () => {
     const { id, url, runId } = await linkFor('link-1')
     for (let time = 0; time < 3; time += 1) expect((await server.ask(url)).status).toBe(200)
-    expect((await server.ask(url, { method: 'HEAD' })).status).toBeLessThan(500)
+    expect((await server.ask(url, { method: 'HEAD' })).status).toBe(200)
     expect((await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval.state).toBe('pending')
     const { page, actions, press } = await open(url)
     expect(page.text).toContain('&quot;amount&quot;: 5')
     expect((await press(actions[0])).status).toBe(200)
     const { approval } = (await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json
-    expect(approval).toMatchObject({ state: 'granted', decisions: [{ by: 'link:carol@example.com' }] })
+    expect(approval).toMatchObject({
+      state: 'granted',
+      decisions: [{ by: 'link:carol@example.com, made by key:bob' }],
+    })
     expect((await server.pay('link-1')).json.result.success).toBe(true)
     expect((await press(actions[0])).status).toBe(409)
     expect((await server.ask(url)).status).toBe(409)
     expect((await server.events(runId)).length).toBe(6)
+  })
+
+  it('are in the journal: who made each, for whom, and whether it decides or only shows', async () => {
+    const recorded = await startApprovalServer({}, sqliteSettings)
+    try {
+      const { id } = await recorded.park('journalled')
+      const make = (body: object, as: 'bob' | 'mallory' = 'bob') =>
+        recorded.ask(`/admin/approvals/${id}/link`, { as, body })
+      expect((await make({ approver: 'ceo@example.com' })).status).toBe(200)
+      expect((await make({ approver: 'dan@example.com', power: 'inspect' })).status).toBe(200)
+      expect((await make({ approver: 'eve@example.com' }, 'mallory')).status).toBe(403)
+      const { store: url, dataFolder } = recorded.settings
+      const store = await openStore(url, { dataFolder, masterKey: undefined, mode: 'operator' })
+      const groups = await store.readJournal([], 1_000)
+      await store.close()
+      const made = groups.flatMap(({ events }) => events.filter(({ type }) => type === 'approval.link_made'))
+      const link = { approval: id, tenant: 'acme', tool: 'Bank.Pay@1.0.0', by: 'key:bob' }
+      expect(made).toEqual([
+        expect.objectContaining({ ...link, for: 'ceo@example.com', power: 'decide' }),
+        expect.objectContaining({ ...link, for: 'dan@example.com', power: 'inspect' }),
+      ])
+    } finally {
+      await recorded.close()
+    }
   })
 
   it('shows all of the input, however long, and spells out characters that hide or turn text', async () => {

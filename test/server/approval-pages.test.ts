@@ -27,11 +27,15 @@ describe('the page of an approval', () => {
     const { json } = await makeLink(approval)
     const entered = await server.ask(json.url)
     const cookie = entered.headers.get('set-cookie')?.split(';', 1)[0] ?? ''
+    tokens.set(cookie, entered.headers.get('location')?.split('?')[1] ?? '')
     return { link: json.url as string, entered, cookie }
   }
 
-  async function openAs(cookie: string, id: string) {
-    const page = await server.ask(`/approvals/${id}`, { headers: { cookie } })
+  /** What the addresses of a signed-in browser carry, by its cookie. */
+  const tokens = new Map<string, string>()
+
+  async function openAs(cookie: string, id: string, query = tokens.get(cookie) ?? '') {
+    const page = await server.ask(`/approvals/${id}?${query}`, { headers: { cookie } })
     // Approve, then reject.
     const actions = [...page.text.matchAll(/formaction="([^"]+)"/g)]
       .map(([, action = '']) => action.replaceAll('&amp;', '&'))
@@ -58,8 +62,8 @@ describe('the page of an approval', () => {
     const { status, text } = await server.ask(`/approvals/${id}`)
     expect(status).toBe(200)
     expect(text).toContain('waits for an approval')
-    expect(text).toContain(`npx collet sign-in ${id} --url ${server.url}`)
-    expect(text).toContain(`npx collet approvals approve ${id}`)
+    expect(text).toContain(`./collet sign-in ${id} --url ${server.url}`)
+    expect(text).toContain(`./collet approvals approve ${id}`)
     expect(text).not.toContain('for approvers')
     expect(text).not.toContain('<form')
     expect((await server.ask('/approvals/nobody')).status).toBe(404)
@@ -69,14 +73,23 @@ describe('the page of an approval', () => {
   it('rule 29: after a start link it shows everything and decides as the operator, with a reason', async () => {
     const { id } = await server.park('decides', { amount: 5, to: 'Ann' })
     const { entered, cookie } = await signIn(id)
-    expect([entered.status, entered.headers.get('location')]).toEqual([303, `/approvals/${id}`])
+    const token = tokens.get(cookie) ?? ''
+    expect(token).toMatch(/^session=operator\./)
+    expect([entered.status, entered.headers.get('location')]).toEqual([303, `/approvals/${id}?${token}`])
     expect(entered.headers.get('set-cookie')).toMatch(/; HttpOnly; SameSite=Lax$/)
     const { page, actions, press } = await openAs(cookie, id)
     for (const part of ['Bank.Pay@1.0.0', 'Ann', 'key:alice', 'Every call of this tool needs approval'])
       expect(page.text).toContain(part)
     expect(page.text).toContain("The tool's own words")
     expect(page.text).toMatch(/<time datetime="\d{4}-[^"]+Z">\d{4}-\d\d-\d\d \d\d:\d\d UTC<\/time>/)
-    expect((await server.ask('/approvals', { headers: { cookie } })).text).toContain(`/approvals/${id}`)
+    const list = await server.ask(`/approvals?${token}`, { headers: { cookie } })
+    expect(list.text).toContain(`/approvals/${id}?${token}`)
+    // Other programs on this host are sent the cookie, and never an address of ours.
+    for (const other of ['', 'session=', 'session=operator.x', token.slice(0, -2)]) {
+      const stolen = await openAs(cookie, id, other)
+      expect([stolen.actions, stolen.page.text.includes('Ann')]).toEqual([[], false])
+      expect((await server.ask(`/approvals?${other}`, { headers: { cookie } })).status).toBe(403)
+    }
     const done = await press(actions[0], 'reason=Ann+asked+%3Cb%3Efor%3C%2Fb%3E+it')
     expect(done.status).toBe(200)
     expect(done.text).toContain('You approved this call')
@@ -103,7 +116,7 @@ describe('the page of an approval', () => {
     const { link, cookie } = await signIn()
     const again = await server.ask(link)
     expect([again.status, again.headers.get('set-cookie')]).toEqual([410, null])
-    expect(again.text).toContain('npx collet sign-in')
+    expect(again.text).toContain('./collet sign-in')
     expect((await server.ask(link, { headers: { cookie } })).status).toBe(303)
     const unused = (await makeLink()).json.url as string
     expect((await server.ask(unused, { method: 'HEAD' })).headers.get('set-cookie')).toBe(null)
@@ -150,7 +163,7 @@ describe('the page of a server that others reach', () => {
     try {
       const { id } = await server.park('elsewhere')
       const { text } = await server.ask(`/approvals/${id}`)
-      expect(text).toContain(`npx collet approvals link ${id} --for NAME`)
+      expect(text).toContain(`./collet approvals link ${id} --for NAME`)
       expect(text).not.toContain('sign-in')
       const token = readFileSync(startTokenFileIn(server.settings.dataFolder, server.url), 'utf8').trim()
       const headers = { authorization: `Bearer ${token}` }
@@ -177,11 +190,15 @@ describe('a tool that was changed while its call waited', () => {
       const token = readFileSync(startTokenFileIn(dataFolder, after.url), 'utf8').trim()
       const headers = { authorization: `Bearer ${token}` }
       const { json } = await after.ask('/admin/sign-in', { body: {}, headers })
-      const cookie = (await after.ask(json.url)).headers.get('set-cookie')?.split(';', 1)[0] ?? ''
-      const { text } = await after.ask(`/approvals/${id}`, { headers: { cookie } })
+      const entered = await after.ask(json.url)
+      const cookie = entered.headers.get('set-cookie')?.split(';', 1)[0] ?? ''
+      const list = entered.headers.get('location') ?? ''
+      const { text } = await after.ask(list.replace('/approvals', `/approvals/${id}`), {
+        headers: { cookie },
+      })
       expect(text).toContain('has changed since approval was requested')
       expect(text).not.toContain('<form')
-      expect((await after.ask('/approvals', { headers: { cookie } })).text).toContain('(stale)')
+      expect((await after.ask(list, { headers: { cookie } })).text).toContain('(stale)')
       expect((await after.ask(`/admin/approvals/${id}/approve`, { body: {}, headers })).status).toBe(409)
     } finally {
       await after.close()

@@ -17,6 +17,7 @@ export const KEYS = {
   mallory: key(),
   stranger: key(),
   auditor: key(),
+  reader: key(),
 }
 
 export const AUTH: Settings['auth'] = {
@@ -27,6 +28,10 @@ export const AUTH: Settings['auth'] = {
     { id: 'mallory', key: new Secret(KEYS.mallory), tenant: 'acme', scopes: ['other:scope'] },
     { id: 'stranger', key: new Secret(KEYS.stranger), tenant: 'rival', scopes: ['approvals:*'] },
     { id: 'auditor', key: new Secret(KEYS.auditor), tenant: 'acme', scopes: ['audit:read'] },
+    {
+      ...{ id: 'reader', key: new Secret(KEYS.reader), tenant: 'acme' },
+      scopes: ['approvals:read', 'admin:calls'],
+    },
   ],
   jwt: undefined,
 }

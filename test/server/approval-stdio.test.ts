@@ -71,6 +71,9 @@ describe('approvals of collet mcp', () => {
     const { url } = (await made.json()) as { readonly url: string }
     const entered = await fetch(url, { redirect: 'manual' })
     const cookie = entered.headers.get('set-cookie')?.split(';', 1)[0] ?? ''
+    // The cookie alone opens nothing: the address that the link leads to carries the session's own token.
+    const place = new URL(entered.headers.get('location') ?? '', address)
+    address.searchParams.set('session', place.searchParams.get('session') ?? '')
     const page = await (await fetch(address, { headers: { cookie } })).text()
     const [, action = ''] = /formaction="([^"]+\/approve\?[^"]+)"/.exec(page) ?? []
     const done = await fetch(`${address.origin}${action}`, {

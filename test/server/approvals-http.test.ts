@@ -51,6 +51,37 @@ describe.each([
     expect(server.ran.length).toBe(before + 1)
   })
 
+  it('approvals:read sees who decided, when and why, without the input and without deciding', async () => {
+    const first = await server.pay('read-1')
+    const { id } = first.json.missing_requirements.approval
+    const path = `/admin/approvals/${id}`
+    const acts = [
+      [`${path}/approve`, {}],
+      [`${path}/reject`, { reason: 'no' }],
+      [`${path}/link`, { approver: 'dana@acme.io' }],
+    ] as const
+    for (const [act, body] of acts) expect((await server.ask(act, { as: 'reader', body })).status).toBe(403)
+    const waiting = await server.ask(path, { as: 'reader' })
+    expect(waiting.json.approval).toMatchObject({ id, state: 'pending', decisions: [], hindrance: 'scope' })
+    await server.ask(`${path}/approve`, { as: 'bob', body: { reason: 'It is right.' } })
+    await server.pay('read-1')
+    const decision = {
+      ...{ by: 'key:bob', action: 'grant', reason: 'It is right.' },
+      at: expect.stringMatching(/^\d{4}-.*Z$/),
+    }
+    const shown = (await server.ask(path, { as: 'reader' })).json.approval
+    const listed = (await server.ask('/admin/approvals?limit=1000', { as: 'reader' })).json.approvals
+    for (const view of [shown, listed.find((one: { readonly id: string }) => one.id === id)]) {
+      expect(view).toMatchObject({ id, state: 'used', decisions: [decision], summary: null })
+      expect(view).not.toHaveProperty('input')
+    }
+    const { call } = (await server.ask(`/admin/calls/${shown.record}?contents=no`, { as: 'reader' })).json
+    expect(call.approval).toEqual({ id, decisions: [decision] })
+    for (const as of ['alice', 'mallory', 'auditor'] as const)
+      expect((await server.ask(path, { as })).status, as).toBe(403)
+    expect((await server.ask(path, { as: 'stranger' })).status).toBe(404)
+  })
+
   it('OpenTool gives the same data, without a key too, and runs after a yes', async () => {
     const call = () =>
       server.ask('/opentool/call', {

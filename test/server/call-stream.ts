@@ -10,6 +10,8 @@ export interface CallStream {
   /** Why the server ended it. */
   readonly end: { readonly code: string; readonly message: string } | undefined
   readonly isOver: boolean
+  /** Signs of life of a quiet stream. The server checks the credential before each. */
+  readonly keepAlives: number
   /** For `Last-Event-ID`. */
   readonly lastId: string | undefined
   close(): Promise<void>
@@ -27,6 +29,7 @@ export async function followCalls(
     ready: undefined as CallStream['ready'],
     end: undefined as CallStream['end'],
     isOver: false,
+    keepAlives: 0,
     lastId: undefined as string | undefined,
   }
   const reading = read(response).finally(() => {
@@ -38,6 +41,7 @@ export async function followCalls(
     const parser = new EventParser(1_000_000)
     for await (const piece of body.pipeThrough(new TextDecoderStream())) {
       for (const [, id] of piece.matchAll(/^id: (.+)$/gm)) seen.lastId = id
+      seen.keepAlives += piece.split(': keep-alive\n').length - 1
       for (const { event, data } of parser.read(piece)) take(event, JSON.parse(data))
     }
   }

@@ -60,11 +60,20 @@ async function start(
   return { provider, server }
 }
 
-const signIn = async (browser: Browser, server: RunningServer, to = '/console') =>
-  await browser.visit(`${server.url}/console/sign-in?to=${encodeURIComponent(to)}`, { login: 'ann' })
+/** What a page makes and keeps before it leaves. */
+const WAY = 'a'.repeat(40)
 
-async function sessionOf(browser: Browser, server: RunningServer) {
-  return JSON.parse((await browser.get(`${server.url}/console/session`)).text)
+async function signIn(browser: Browser, server: RunningServer, to = '/console') {
+  const query = `way=${WAY}&to=${encodeURIComponent(to)}`
+  const page = await browser.visit(`${server.url}/console/sign-in?${query}`, { login: 'ann' })
+  const [url = '', fragment = ''] = page.url.split('#')
+  const brought = new URLSearchParams(fragment)
+  return { ...page, url, token: brought.get('session') ?? '', way: brought.get('way') }
+}
+
+async function sessionOf(browser: Browser, server: RunningServer, token = '') {
+  const headers = { 'collet-csrf': token }
+  return JSON.parse((await browser.get(`${server.url}/console/session`, { headers })).text)
 }
 
 async function statuses(browser: Browser, server: RunningServer, csrf: string) {
@@ -80,7 +89,9 @@ it('signs in with the ID token where access tokens are opaque, as the principal 
   expect((await sessionOf(browser, server)).server.signIn.oidc).toBe(new URL(provider.issuer).host)
   const arrived = await signIn(browser, server, '/console/calls?status=error')
   expect([arrived.status, arrived.url]).toEqual([200, `${server.url}/console/calls?status=error`])
-  const { principal, csrf, expiresAt } = await sessionOf(browser, server)
+  expect(arrived.way).toBe(WAY)
+  expect((await sessionOf(browser, server)).principal).toBe(null)
+  const { principal, csrf, expiresAt } = await sessionOf(browser, server, arrived.token)
   expect(principal).toEqual({
     ...{ id: `jwt:${provider.issuer}#ann`, name: 'ann', tenant: 'default', isOperator: false },
     scopes: ['admin:keys'],
@@ -100,8 +111,8 @@ it('prefers an access token that callers could send, with its scopes', async () 
   const resource = { uri: RESOURCE, scope: 'admin:keys' }
   const { server } = await start({ resource }, { audience: RESOURCE, scopes: ['admin:keys'] })
   const browser = new Browser()
-  await signIn(browser, server)
-  const { principal, csrf } = await sessionOf(browser, server)
+  const { token } = await signIn(browser, server)
+  const { principal, csrf } = await sessionOf(browser, server, token)
   expect(principal.scopes).toEqual(['admin:keys'])
   expect(await statuses(browser, server, csrf)).toEqual([200, 200])
 })
@@ -128,7 +139,7 @@ it('nobody is signed in by a return that began elsewhere, again, or not at all, 
     callback = url
     return true
   }
-  await eve.visit(`${server.url}/console/sign-in`, { login: 'eve', stopsAt })
+  await eve.visit(`${server.url}/console/sign-in?way=${WAY}`, { login: 'eve', stopsAt })
   expect(callback).toContain('code=')
   const tries = [
     await ann.get(callback),
@@ -139,7 +150,7 @@ it('nobody is signed in by a return that began elsewhere, again, or not at all, 
   for (const { status, headers } of tries)
     expect([status, headers.getSetCookie().join().includes('collet_session')]).toEqual([400, false])
   const again = new Browser()
-  await again.visit(`${server.url}/console/sign-in`, { login: 'eve', stopsAt })
+  await again.visit(`${server.url}/console/sign-in?way=${WAY}`, { login: 'eve', stopsAt })
   expect((await again.get(callback)).status).toBe(303)
   expect((await again.get(callback)).headers.getSetCookie().join()).not.toContain('collet_session_')
   for (const to of [
@@ -155,6 +166,16 @@ it('nobody is signed in by a return that began elsewhere, again, or not at all, 
 
 const portOf = ({ url }: RunningServer) => new URL(url).port
 
+it('is begun by a page alone, which knows its way again: a browser that only follows an address stays out', async () => {
+  const { server } = await start()
+  const browser = new Browser()
+  for (const way of ['', '?way=', '?way=short', `?way=${encodeURIComponent('<'.repeat(30))}`]) {
+    const { status, headers } = await browser.get(`${server.url}/console/sign-in${way}`)
+    expect([status, headers.get('location')]).toEqual([303, '/console'])
+  }
+  expect(browser.cookiesOf(server.url).size).toBe(0)
+})
+
 it('two tabs, and two servers on one host, sign in beside each other, and nothing of the way stays in the browser', async () => {
   const [first, second] = [await start(), await start()]
   const browser = new Browser()
@@ -165,7 +186,7 @@ it('two tabs, and two servers on one host, sign in beside each other, and nothin
     return true
   }
   const leave = async ({ server }: typeof first, to: string) =>
-    await browser.visit(`${server.url}/console/sign-in?to=${to}`, { login: 'ann', stopsAt })
+    await browser.visit(`${server.url}/console/sign-in?way=${WAY}&to=${to}`, { login: 'ann', stopsAt })
   await leave(first, '/console/calls')
   await leave(first, '/console/settings')
   await leave(second, '/console/approvals')
@@ -173,7 +194,8 @@ it('two tabs, and two servers on one host, sign in beside each other, and nothin
   for (const { server } of [first, second])
     for (const name of browser.cookiesOf(server.url).keys()) expect(name).toContain(`-${portOf(server)}-`)
   const arrived = []
-  for (const callback of callbacks) arrived.push((await browser.get(callback)).headers.get('location'))
+  for (const callback of callbacks)
+    arrived.push((await browser.get(callback)).headers.get('location')?.split('#')[0])
   expect(arrived).toEqual(['/console/calls', '/console/settings', '/console/approvals'])
   for (const { server } of [first, second])
     expect([...browser.cookiesOf(server.url).keys()]).toEqual([`collet_session_${portOf(server)}`])
@@ -182,14 +204,17 @@ it('two tabs, and two servers on one host, sign in beside each other, and nothin
 it('a browser that begins again and again keeps a few ways open, the last of which still leads in', async () => {
   const { server } = await start()
   const browser = new Browser()
-  for (let nth = 0; nth < 12; nth += 1) await browser.get(`${server.url}/console/sign-in`)
+  for (let nth = 0; nth < 12; nth += 1) await browser.get(`${server.url}/console/sign-in?way=${WAY}`)
   expect(browser.cookiesOf(server.url).size).toBe(5)
   expect((await signIn(browser, server)).url).toBe(`${server.url}/console`)
 })
 
 it('an identity provider that is away, or that says no, is said so', async () => {
   const { provider, server } = await start()
-  const denied = await new Browser().visit(`${server.url}/console/sign-in`, { login: 'ann', denies: true })
+  const denied = await new Browser().visit(`${server.url}/console/sign-in?way=${WAY}`, {
+    login: 'ann',
+    denies: true,
+  })
   expect([denied.status, denied.text.includes('was cancelled')]).toEqual([403, true])
   provider.intercept = (_request, __, response) => {
     response.statusCode = 500
@@ -198,7 +223,7 @@ it('an identity provider that is away, or that says no, is said so', async () =>
   }
   const fresh = await start()
   fresh.provider.intercept = provider.intercept
-  const away = await new Browser().get(`${fresh.server.url}/console/sign-in`)
+  const away = await new Browser().get(`${fresh.server.url}/console/sign-in?way=${WAY}`)
   expect([away.status, away.text.includes('did not answer as expected')]).toEqual([502, true])
 })
 
@@ -223,8 +248,9 @@ it('docs/recipes/single-sign-on.md: with its config people sign in, and their gr
     const server = await startServer(settings, { graceMs: 0, consoleFolder: folder })
     open.push(() => server.close())
     const browser = new Browser()
-    expect((await signIn(browser, server)).status).toBe(200)
-    const { principal, csrf } = await sessionOf(browser, server)
+    const arrived = await signIn(browser, server)
+    expect(arrived.status).toBe(200)
+    const { principal, csrf } = await sessionOf(browser, server, arrived.token)
     expect(principal.id).toMatch(`jwt:${provider.issuer}#`)
     expect(await statuses(browser, server, csrf)).toEqual(may)
   }

@@ -74,7 +74,7 @@ class Browser {
         ? await this.ask('/console/session', { body: way })
         : await this.ask(new URL(way.link).pathname)
     this.cookie = answer.set?.split(';', 1)[0] ?? ''
-    this.csrf = (await this.ask('/console/session')).json.csrf ?? ''
+    this.csrf = answer.json?.csrf ?? tokenIn(answer.headers.get('location')) ?? ''
     return answer
   }
 
@@ -83,6 +83,11 @@ class Browser {
     const keys = await this.ask('/admin/keys', { headers })
     return [list.status, keys.status]
   }
+}
+
+/** Fragments stay in the browser: no server sees them, whatever its port. */
+function tokenIn(location: string | null): string | null {
+  return new URLSearchParams(location?.split('#')[1] ?? '').get('session')
 }
 
 interface Asking {
@@ -108,8 +113,9 @@ describe('signing in to the console of a server with keys', () => {
       server: {
         version: expect.stringMatching(/^\d/),
         url: server.url,
+        command: './collet',
         isOpen: false,
-        signIn: { link: true, oidc: null },
+        signIn: { link: './collet sign-in', oidc: null },
       },
       ...{ principal: null, csrf: null, expiresAt: null },
     })
@@ -132,7 +138,7 @@ describe('signing in to the console of a server with keys', () => {
     expect(acting.headers.get('collet-acting-as')).toBe('key%3Aann')
     expect((await ann.ask('/admin/secrets')).status).toBe(403)
     const audit = await ann.ask('/admin/audit')
-    expect(audit.json.events).toMatchObject([{ action: 'admin', resource: 'admin:secrets', allowed: false }])
+    expect(audit.json.events.at(-1)).toMatchObject({ action: 'admin', resource: 'admin:secrets' })
     for (const path of ['/v1/nothing', '/opentool/nothing'])
       expect([path, (await ann.ask(path)).status]).toEqual([path, 404])
     const called = await ann.ask('/tools/call', { body: { request: { tool_id: 'Kit.Do', input: {} } } })
@@ -201,7 +207,10 @@ describe('signing in to the console of a server with keys', () => {
   it('rule 29: a start link signs in as the operator, who manages everything and calls nothing', async () => {
     const browser = new Browser(server.url)
     const entered = await browser.signIn({ link: server.signInUrl ?? '' })
-    expect([entered.status, entered.headers.get('location')]).toEqual([303, '/console'])
+    expect([entered.status, entered.headers.get('location')]).toEqual([
+      303,
+      `/console#session=${browser.csrf}`,
+    ])
     const { json } = await browser.ask('/console/session')
     expect(json.principal).toMatchObject({ id: 'operator', name: 'operator', isOperator: true })
     expect(await browser.statuses()).toEqual([403, 200])
@@ -209,12 +218,61 @@ describe('signing in to the console of a server with keys', () => {
     expect((await browser.ask('/admin/secrets')).status).toBe(200)
     const link = await browser.ask('/admin/sign-in', { body: { approval: 'abc-1' } })
     const led = await browser.ask(link.json.url.slice(server.url.length))
-    expect([led.status, led.headers.get('location')]).toEqual([303, '/console/approvals/abc-1'])
+    expect([led.status, led.headers.get('location')?.split('#')[0]]).toEqual([
+      303,
+      '/console/approvals/abc-1',
+    ])
+    // A link that is opened while signed in is used up: it lets no other browser in.
+    const next = await new Browser(server.url).ask(link.json.url.slice(server.url.length))
+    expect([next.status, next.set]).toEqual([410, null])
     const token = new Browser(server.url)
     await token.signIn({ key: startTokenOf(server) })
     expect(await token.statuses()).toEqual([403, 200])
     expect(token.cookie).not.toContain(startTokenOf(server))
   })
+})
+
+describe('another program on this host, which browsers send the cookie to', () => {
+  let server: RunningServer
+  beforeAll(async () => {
+    server = await start({ auth: AUTH }, sqliteSettings)
+  })
+  afterAll(closeAll)
+
+  it.each(['key', 'operator'] as const)(
+    'gets nothing by the cookie of a session of kind %s',
+    async (kind) => {
+      const link = async () => {
+        const headers = { authorization: `Bearer ${startTokenOf(server)}` }
+        const made = await new Browser(server.url).ask('/admin/sign-in', { body: {}, headers })
+        return made.json.url as string
+      }
+      const person = new Browser(server.url)
+      await person.signIn(kind === 'key' ? { key: KEY } : { link: await link() })
+      expect((await person.ask('/console/session')).json.principal).not.toBe(null)
+      const thief = new Browser(server.url)
+      thief.cookie = person.cookie
+      const told = await thief.ask('/console/session')
+      expect(told.json).toMatchObject({ principal: null, csrf: null, expiresAt: null })
+      // The description of the routes is the same for everyone and holds no data.
+      const admin = server.routes.filter(
+        ({ path }) => path.startsWith('/admin/') && path !== '/admin/openapi.json',
+      )
+      expect(admin.length).toBeGreaterThan(45)
+      for (const { method, path } of admin) {
+        const body = method === 'POST' ? {} : undefined
+        const { status, text } = await thief.ask(path.replaceAll(/:\w+/g, 'x'), { method, body })
+        expect([method, path, status]).toEqual([method, path, 401])
+        expect(text).not.toContain(person.csrf)
+      }
+      for (const path of ['/console', '/console/calls', '/approvals', '/approvals/x', '/sign-in/x', '/'])
+        expect((await thief.ask(path)).text).not.toContain(person.csrf)
+      expect((await thief.ask('/console/session', { method: 'DELETE' })).status).toBe(403)
+      // A token made up from the other kind does not fit either.
+      thief.csrf = person.csrf.replace(/^\w+/, kind === 'key' ? 'operator' : 'key')
+      expect((await thief.ask('/admin/keys')).status).toBe(401)
+    },
+  )
 })
 
 describe('a server without keys', () => {
@@ -224,12 +282,12 @@ describe('a server without keys', () => {
     const server = await start()
     const browser = new Browser(server.url)
     expect((await browser.ask('/console/session')).json).toMatchObject({
-      server: { isOpen: true, signIn: { link: true } },
+      server: { isOpen: true, signIn: { link: './collet sign-in' } },
       principal: null,
     })
     expect(await browser.statuses()).toEqual([200, 401])
     const refused = await browser.ask('/console/session', { body: { key: 'any' } })
-    expect([refused.status, refused.json.message.includes('npx collet sign-in')]).toEqual([401, true])
+    expect([refused.status, refused.json.message.includes('./collet sign-in')]).toEqual([401, true])
     await browser.signIn({ link: server.signInUrl ?? '' })
     expect(await browser.statuses()).toEqual([200, 200])
   })
@@ -264,7 +322,7 @@ describe('a server without keys', () => {
     const reached = await start({ auth: AUTH, server: published })
     const browser = new Browser(reached.url)
     const { json } = await browser.ask('/console/session')
-    expect(json.server).toMatchObject({ url: 'https://tools.example.com', signIn: { link: false } })
+    expect(json.server).toMatchObject({ url: 'https://tools.example.com', signIn: { link: null } })
     expect(reached.signInUrl).toBeUndefined()
     const refused = await browser.ask('/console/session', { body: { key: startTokenOf(reached) } })
     expect([refused.status, refused.set]).toEqual([401, null])

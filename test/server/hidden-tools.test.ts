@@ -122,27 +122,25 @@ describe('a tool that a principal may not call', () => {
     expect(answer.status).toBe(401)
   })
 
-  it('OWP-22: costs the store as many commits as an unknown one, whoever asks and how often', async () => {
+  it('OWP-22: costs the store as many changes as an unknown one, whoever asks and how often', async () => {
     const one = await startPrincipalsServer(
       { auth: { apiKeys: [key('narrow', []), key('seer', ['metrics:read'])], jwt: undefined } },
       'sqlite',
     )
-    const commits = async () => {
+    // Changes, not commits: how many changes share a commit depends on the load of the machine, not on the tool.
+    const changes = async () => {
       const { text } = await one.ask('/metrics', { key: 'k-seer' })
-      return Number(/^collet_store_commit_duration_seconds_count (\d+)$/m.exec(text)?.[1])
+      return Number(/^collet_store_commit_rows_sum (\d+)$/m.exec(text)?.[1])
     }
-    const body = (id: string) => ({ $schema: 'urn:oxp:1.0', request: { tool_id: id, input: {} } })
-    /** How many commits follow a refusal, from its own on. */
-    const after = async (id: string) => {
-      const before = await commits()
-      const asked = await one.ask('/tools/call', { method: 'POST', key: 'k-narrow', body: body(id) })
+    const atStart = await changes()
+    const ids = ['Mail.Xend', 'Mail.Send', 'Mail.Send', 'Mail.Xend']
+    for (const [at, id] of ids.entries()) {
+      const body = { $schema: 'urn:oxp:1.0', request: { tool_id: id, input: {} } }
+      const asked = await one.ask('/tools/call', { method: 'POST', key: 'k-narrow', body })
       expect(asked.headers['collet-error-code']).toBe('tool_not_found')
-      const atOnce = (await commits()) - before
-      await expect.poll(commits, { timeout: 10_000 }).toBeGreaterThan(before)
-      return [atOnce, (await commits()) - before]
+      // One change of the audit stream and one of the counts of rejected requests.
+      await expect.poll(changes, { timeout: 20_000 }).toBe(atStart + 2 * (at + 1))
     }
-    for (const id of ['Mail.Xend', 'Mail.Send', 'Mail.Send', 'Mail.Xend'])
-      expect(await after(id)).toEqual([0, 1])
     await one.stop()
   })
 

@@ -34,7 +34,7 @@ describe('routes', () => {
     })
   })
 
-  it.each(['/nothing', '/tools/', '//tools', '/%74ools', '/TOOLS', '/tools/call/x', '/'])(
+  it.each(['/nothing', '/nothing/', '/tools//', '//tools', '/%74ools', '/TOOLS', '/tools/call/x', '/'])(
     'T-26: %s is 404',
     async (path) => {
       const { url, seen } = await startApp()
@@ -44,6 +44,30 @@ describe('routes', () => {
       expect(seen).toEqual([])
     },
   )
+
+  it.each([
+    ['GET', '/tools/', '/tools'],
+    ['GET', '/tools/?schema=otc://1.0&x', '/tools?schema=otc://1.0&x'],
+    ['POST', '/tools/call/', '/tools/call'],
+    ['POST', '/tools/', '/tools'],
+    ['DELETE', '/calls/a%20b/', '/calls/a%20b'],
+  ])('sends %s %s to %s', async (method, path, location) => {
+    const { url, seen } = await startApp()
+    const response = await ask(`${url}${path}`, { method })
+    expect([response.status, response.headers.location, response.body]).toEqual([308, location, ''])
+    expect(seen).toEqual([])
+  })
+
+  it.each([
+    ['/tools', 'GET, HEAD, OPTIONS'],
+    ['/tools/call', 'POST, OPTIONS'],
+    ['/calls/x', 'DELETE, GET, HEAD, OPTIONS'],
+  ])('answers OPTIONS %s without an Origin with 204 and Allow', async (path, allow) => {
+    const { url, seen } = await startApp()
+    const response = await ask(`${url}${path}`, { method: 'OPTIONS' })
+    expect([response.status, response.headers.allow, response.body]).toEqual([204, allow, ''])
+    expect(seen).toEqual([])
+  })
 
   it.each(['/%', '/tools/%zz', '/calls/%ff', '/calls/%ed%a0%80'])(
     'answers the malformed path %s with 400',
@@ -59,7 +83,6 @@ describe('routes', () => {
     ['POST', '/tools', 'GET, HEAD'],
     ['GET', '/tools/call', 'POST'],
     ['PATCH', '/calls/x', 'DELETE, GET, HEAD'],
-    ['OPTIONS', '/tools', 'GET, HEAD'],
     ['PROPFIND', '/tools', 'GET, HEAD'],
   ])('T-26: %s %s is 405 and allows %s', async (method, path, allow) => {
     const { url } = await startApp()

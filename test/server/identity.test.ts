@@ -6,7 +6,26 @@ import { requireTools } from '#core/tools/prepare-tools'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 const SECRET = 'a secret that server and caller share'
+const opened: (string | undefined)[] = []
 const tools = requireTools([
+  tool({
+    id: 'Who.Stays@1.0.0',
+    description: 'Keeps the user of its session.',
+    input: {},
+    output: {},
+    policy: { safetyTier: 'read' },
+    session: { open: ({ userId }) => void opened.push(userId) },
+    run: () => ({}),
+  }),
+  tool({
+    id: 'Who.Needs@1.0.0',
+    description: 'Needs a user who is proven.',
+    input: {},
+    output: {},
+    policy: { safetyTier: 'read' },
+    requirements: { userId: true },
+    run: (_input, { userId = null, claimedUserId = null }) => ({ userId, claimedUserId }),
+  }),
   tool({
     id: 'Who.Am@1.0.0',
     description: 'Says for whom it runs.',
@@ -35,26 +54,30 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
+function namedUser(userId: string | undefined): Record<string, string> {
+  return userId === undefined ? {} : { 'collet-user': userId }
+}
+
 /** One question over every protocol that can name a user. */
-const WAYS: Record<string, (credential: string, userId: string) => Promise<unknown>> = {
-  OTC: async (credential, userId) => {
-    const request = { tool_id: 'Who.Am', context: { user_id: userId } }
+const WAYS: Record<string, (credential: string, userId?: string, name?: string) => Promise<unknown>> = {
+  OTC: async (credential, userId, name = 'Am') => {
+    const request = { tool_id: `Who.${name}`, context: userId === undefined ? {} : { user_id: userId } }
     return (await server.ask('/tools/call', { method: 'POST', key: credential, body: { request } })).json
       .result.value
   },
-  OpenTool: async (credential, userId) => {
-    const body = { jsonrpc: '2.0', method: 'Who_Am', params: {}, id: 1 }
-    const headers = { 'collet-user': userId }
+  OpenTool: async (credential, userId, name = 'Am') => {
+    const body = { jsonrpc: '2.0', method: `Who_${name}`, params: {}, id: 1 }
+    const headers = namedUser(userId)
     return (await server.ask('/opentool/call', { method: 'POST', key: credential, headers, body })).json
       .result.result
   },
-  MCP: async (credential, userId) => {
+  MCP: async (credential, userId, name = 'Am') => {
     const body = {
       jsonrpc: '2.0',
       id: 1,
       method: 'tools/call',
       params: {
-        name: 'Who_Am',
+        name: `Who_${name}`,
         arguments: {},
         _meta: {
           'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -64,11 +87,11 @@ const WAYS: Record<string, (credential: string, userId: string) => Promise<unkno
       },
     }
     const headers = {
-      'collet-user': userId,
+      ...namedUser(userId),
       accept: 'application/json, text/event-stream',
       'mcp-protocol-version': '2026-07-28',
       'mcp-method': 'tools/call',
-      'mcp-name': 'Who_Am',
+      'mcp-name': `Who_${name}`,
     }
     return (await server.ask('/mcp', { method: 'POST', key: credential, headers, body })).json.result
       .structuredContent
@@ -76,7 +99,7 @@ const WAYS: Record<string, (credential: string, userId: string) => Promise<unkno
 }
 
 describe.each(Object.keys(WAYS))('a user named over %s (T-27)', (way) => {
-  const ask = (credential: string, userId: string) => WAYS[way]?.(credential, userId)
+  const ask = (credential: string, userId?: string, name?: string) => WAYS[way]?.(credential, userId, name)
 
   it('is proven by the own token, and by a credential that may assert users', async () => {
     expect(await ask(ann, 'ann')).toMatchObject({ userId: 'ann', claimedUserId: 'ann' })
@@ -87,6 +110,20 @@ describe.each(Object.keys(WAYS))('a user named over %s (T-27)', (way) => {
     expect(await ask(ann, 'bob')).toMatchObject({ userId: null, claimedUserId: 'bob' })
     expect(await ask('k-agent', 'ann')).toMatchObject({ userId: null, claimedUserId: 'ann' })
   })
+
+  it('is the subject of the own token where the call names no one', async () => {
+    for (const name of ['Am', 'Needs'])
+      expect(await ask(ann, undefined, name)).toMatchObject({ userId: 'ann', claimedUserId: 'ann' })
+    expect(await ask('k-agent')).toMatchObject({ userId: null, claimedUserId: null })
+  })
+})
+
+it('a session over openwop has the subject of the own token as its user (T-27)', async () => {
+  const body = { toolId: 'openwop:Who.Stays' }
+  const open = (key: string) => server.ask('/v1/sessions', { method: 'POST', key, body })
+  expect((await open(ann)).status).toBe(201)
+  expect((await open('k-agent')).status).toBe(201)
+  expect(opened).toEqual(['ann', undefined])
 })
 
 describe('context.user_info (C-26)', () => {

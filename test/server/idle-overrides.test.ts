@@ -17,7 +17,7 @@ const COMMANDS = {
   'delete-file': { description: 'Deletes a file.', argv: ['true'] },
 }
 
-const LIST = z.object({ items: z.array(z.object({ id: z.string() })) })
+const LIST = z.object({ tools: z.array(z.object({ id: z.string() })) })
 
 const closing: (() => unknown)[] = []
 afterEach(async () => {
@@ -35,7 +35,7 @@ async function start(said: object, changes: Partial<Settings> = {}) {
 
 async function toolsOf({ url }: RunningServer): Promise<readonly string[]> {
   const list = LIST.parse(await (await fetch(`${url}/tools`)).json())
-  return list.items.map(({ id }) => id.replace(/@.*/, ''))
+  return list.tools.map(({ id }) => id.replace(/@.*/, ''))
 }
 
 async function sourceOf({ url }: RunningServer, { dataFolder }: Settings) {
@@ -45,19 +45,25 @@ async function sourceOf({ url }: RunningServer, { dataFolder }: Settings) {
 }
 
 /** What the doctor says about a source that is configured like this, on the store of a server. */
-async function examine({ dataFolder, masterKey }: Settings, source: object) {
+async function examine(settings: Settings, source: object) {
   const said = { type: 'command', isolation: 'none', commands: COMMANDS }
+  const checks = await diagnose(settings, { Fs: { ...said, ...source } })
+  return checks.filter(({ level }) => level !== 'ok')
+}
+
+/** All that the doctor says about sources. */
+async function diagnose({ dataFolder, masterKey }: Settings, sources: object) {
   const key = masterKey === undefined ? undefined : Buffer.from(masterKey).toString('base64')
   const store = `sqlite:${join(dataFolder, 'collet.db')}`
   writeFileSync(
     join(dataFolder, 'collet.config.json'),
-    JSON.stringify({ store, server: { port: 0 }, sources: { Fs: { ...said, ...source } } }),
+    JSON.stringify({ store, server: { port: 0 }, sources }),
   )
   const environment = readEnvironment(key === undefined ? {} : { COLLET_KEY: key })
   const io = new FakeIo(REAL_SERVICES, { workingFolder: dataFolder, environment })
   await io.run('doctor', '--json')
   const checks: readonly { readonly subject: string; readonly level: string }[] = JSON.parse(io.stdout)
-  return checks.filter(({ subject, level }) => subject === 'source' && level !== 'ok')
+  return checks.filter(({ subject }) => subject === 'source')
 }
 
 describe('what an operator says about a tool that is not there', () => {
@@ -65,7 +71,7 @@ describe('what an operator says about a tool that is not there', () => {
     [
       'an approval',
       { tools: { 'wirte-file': { approval: 'always' } } },
-      '`tools.wirte-file` names "wirte-file"',
+      'The approval rule for "wirte-file" matches no tool of this source.',
     ],
     ['scopes', { tools: { 'wirte-file': { scopes: ['files:write'] } } }, 'Did you mean "write-file"?'],
     ['a pattern, where names are exact', { tools: { 'write*': { approval: 'always' } } }, '"write*"'],
@@ -77,7 +83,9 @@ describe('what an operator says about a tool that is not there', () => {
     const source = await sourceOf(server, settings)
     expect(source).toMatchObject({ state: 'degraded', tools: 0, offered: 3 })
     expect([source.reason, source.warnings.join()]).toEqual([
-      expect.stringContaining('its tools are not served'),
+      expect.stringMatching(
+        /^Not served: the (approval|scope) rule for "\S+" matches no tool of this source\./,
+      ),
       expect.stringContaining(words),
     ])
   })
@@ -87,7 +95,7 @@ describe('what an operator says about a tool that is not there', () => {
       'include',
       { include: ['read*', 'wirte*'] },
       ['Fs.read_file'],
-      '`include` names "wirte*", and no tool of it is called so. Did you mean "write*"?',
+      '`include` names "wirte*", which matches no tool of this source. Did you mean "write*"?',
     ],
     ['include, all of it', { include: ['*-fiel'] }, [], 'Did you mean "*-file"?'],
     [
@@ -157,6 +165,28 @@ describe('what an operator says about a tool that is not there', () => {
       },
     ])
     expect(await examine(settings, {})).toEqual([])
+  })
+
+  it('is seen by the doctor in a source of the store too, which then has no ✓', async () => {
+    const { server, settings } = await start({})
+    await server.close()
+    const { dataFolder, masterKey } = settings
+    const url = `sqlite:${join(dataFolder, 'collet.db')}`
+    const store = await REAL_SERVICES.openStore({ url, dataFolder, masterKey })
+    const options = {
+      ...{ type: 'command', isolation: 'none', commands: COMMANDS },
+      tools: { 'wirte-file': { approval: 'always' } },
+    }
+    await store.sources.put({ key: 'Fs', options, replace: true, addedBy: 'tester', addedMs: 0 })
+    await store.close()
+    const checks = await diagnose(settings, {})
+    expect(checks).toMatchObject([
+      {
+        level: 'fail',
+        message:
+          'Fs: The approval rule for "wirte-file" matches no tool of this source. Did you mean "write-file"?',
+      },
+    ])
   })
 
   it('is seen by the doctor, by what is pinned', async () => {

@@ -73,7 +73,7 @@ describe('what an address is', () => {
     expect(found).toMatchObject({
       type: 'otc',
       options: { type: 'otc', url },
-      what: 'an OTC server (oxp-1.0)',
+      what: 'an OTC server (otc-1.0)',
     })
     expect(steps.at(-1)).toBe(`Asking ${url} for OTC`)
     expect((await detect(`${url}/tools`)).found?.options).toEqual({ type: 'otc', url })
@@ -221,6 +221,11 @@ describe('what a file is', () => {
 describe('the key of an import', () => {
   it.each([
     [{ name: 'Pet Store API', options: {} }, 'PetStore'],
+    [{ name: "GitHub's official OpenAPI spec + Octokit extension", options: {} }, 'GitHub'],
+    [
+      { name: 'Orders, invoices and shipments of all the shops', options: {} },
+      'OrdersInvoicesAndShipmentsAll',
+    ],
     [{ options: { url: 'https://api.weather.gov/openapi.json' } }, 'WeatherGov'],
     [{ options: { url: 'http://127.0.0.1:4100' } }, 'Imported'],
     [{ name: 'каталог', options: { url: 'https://mcp.example.com' } }, 'Example'],

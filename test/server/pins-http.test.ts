@@ -68,6 +68,44 @@ describe('/admin/pins', () => {
     expect((await ask('/accept', {})).status).toBe(400)
   })
 
+  it('rule 32: accepts all of a source as they were looked at, and nothing when one changed since', async () => {
+    const store = await openStore(server.settings.store, { ...server.settings, mode: 'operator' })
+    const pins = new Pins({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
+    const source = sampleSource({ key: 'notes' })
+    const offer = (title: string) =>
+      pins.observe(source, sampleDiscovery(['a', 'b'].map((name) => sampleOffer(name, { title }))))
+    await offer('Zero')
+    await offer('First')
+    const ask = (path: string, body?: object) =>
+      server.ask(`/admin/pins${path}`, {
+        key: 'k-ops',
+        ...(body === undefined ? {} : { method: 'POST', body }),
+      })
+    const looked = async () =>
+      Object.fromEntries(
+        (await ask('?waiting=true&source=notes')).json.pins.map(
+          ({ tool, waiting }: { tool: string; waiting: { hash: string } }) => [tool, waiting.hash],
+        ),
+      )
+    const before = await looked()
+    expect(Object.keys(before)).toEqual(['notes.a', 'notes.b'])
+    await offer('Second')
+    await store.close()
+    const refused = await ask('/accept', { source: 'notes', hashes: before })
+    expect(refused.status).toBe(400)
+    expect(refused.json.message).toBe(
+      'Nothing was accepted: the change that waits for notes.a and 1 more is not the one you looked at. Look again: collet pins list --source notes',
+    )
+    const now = await looked()
+    expect(Object.keys(now)).toEqual(['notes.a', 'notes.b'])
+    for (const hashes of ['all', [], { 'notes.a': 1 }])
+      expect((await ask('/accept', { source: 'notes', hashes })).status).toBe(400)
+    expect((await ask('/accept', { source: 'notes', hashes: now })).json).toEqual({
+      accepted: ['notes.a', 'notes.b'],
+    })
+    expect(await looked()).toEqual({})
+  })
+
   it.each([
     ['GET', '/admin/pins'],
     ['GET', '/admin/pins/files.a'],

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
+import { NO_LIMIT } from '#core/limits/budgets'
 import { Secret } from '#core/secret'
 import { requireTools } from '#core/tools/prepare-tools'
 import type { Reloaded } from '#server/reload'
@@ -220,6 +221,26 @@ describe('what a reload changes', () => {
     await post(server.url, '/admin/reload', ADMIN)
     expect(await callWithToken()).toBe('unauthenticated')
     await new Promise((resolve) => listener.close(resolve).closeAllConnections())
+  })
+
+  it('budgets: a lower one refuses the next call', async () => {
+    const tools = requireTools([
+      {
+        ...{ id: 'Kit.Do@1.0.0', description: 'Does it.', input: z.object({}), output: z.string() },
+        run: () => 'done',
+      },
+    ])
+    const budget = (calls: number): Settings['budgets'] => [
+      {
+        ...{ for: 'principal', of: undefined, windowMs: 3_600_000 },
+        limit: { calls, milliseconds: NO_LIMIT, cost: NO_LIMIT },
+      },
+    ]
+    const { server, change } = await start({ tools, budgets: budget(1_000) })
+    expect((await call(server.url, 'Kit.Do')).json.result.success).toBe(true)
+    change({ budgets: budget(1) })
+    expect((await post(server.url, '/admin/reload', ADMIN)).json.applied).toEqual(['budgets'])
+    expect((await call(server.url, 'Kit.Do')).code).toBe('budget_exceeded')
   })
 
   it('approval terms and roles: the next call is under the new ones', async () => {

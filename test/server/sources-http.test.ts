@@ -62,7 +62,7 @@ async function start(upstream: Upstream, changes: Partial<Settings> = {}): Promi
   return server
 }
 
-const LIST = z.object({ items: z.array(z.object({ id: z.string(), description: z.string() })) })
+const LIST = z.object({ tools: z.array(z.object({ id: z.string(), description: z.string() })) })
 const RESULT = z.object({
   result: z.object({
     success: z.boolean(),
@@ -73,7 +73,7 @@ const RESULT = z.object({
 const SOURCES = z.object({ sources: z.array(z.looseObject({ waiting: z.number() })) })
 
 async function list({ url }: RunningServer) {
-  return LIST.parse(await (await fetch(`${url}/tools`)).json()).items
+  return LIST.parse(await (await fetch(`${url}/tools`)).json()).tools
 }
 
 async function call({ url }: RunningServer, callId?: string) {

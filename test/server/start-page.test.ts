@@ -22,7 +22,7 @@ it('tells whoever opens the address in a browser where things are, and what to p
   expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
   expect(page).toContain(`<code>${url}/mcp</code>`)
   expect(page).toContain(`"url": "${url}/mcp"`)
-  expect(page).toContain('npx collet connect claude --write')
+  expect(page).toContain('./collet connect claude --write')
   expect(page).not.toContain('Authorization')
 })
 

@@ -152,13 +152,12 @@ describe('server.tls', () => {
   it('does not wait for connections that say nothing when it closes', async () => {
     const own = made('localhost')
     write(own)
-    const { port, app } = await serve()
+    // Longer than this test may take, so that it cannot be what ends the connections.
+    const { port, app } = await serve({ timeouts: { closeMs: 120_000 } })
     const { socket } = await open(port, own.cert)
     const silent = connectPlain(port, '127.0.0.1').on('error', () => undefined)
     await once(silent, 'connect')
-    const startedMs = performance.now()
     await app.close()
-    expect(performance.now() - startedMs).toBeLessThan(2_000)
     socket.destroy()
     silent.destroy()
   })

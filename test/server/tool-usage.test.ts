@@ -33,7 +33,9 @@ describe('calls of a tool over time', () => {
       approvals: () => DEFAULT_APPROVAL_RULES,
       budgets: () => [],
       egressAllow: () => [],
-      canAsk: () => false,
+      obstacle: () => 'no_provider',
+      openCaller: () => undefined,
+      scopeHolders: async () => () => true,
     },
     createLocalAccess('operator'),
   )

@@ -72,7 +72,7 @@ describe('who sees which tools', () => {
   it('has those of the lists of protocols for every principal, newest version first', async () => {
     for (const name of ['root', 'plain', 'mailer', 'theirs']) {
       const { json } = await server.ask('/tools', { key: `k-${name}` })
-      const served = new Set(json.items.map(({ id }: { id: string }) => id.split('@')[0]))
+      const served = new Set(json.tools.map(({ id }: { id: string }) => id.split('@')[0]))
       expect(idsOf(await list(`k-${name}`)).toSorted()).toEqual([...served].toSorted())
       expect((await server.ask('/admin/tool-count', { key: `k-${name}` })).json.count).toBe(served.size)
     }

@@ -81,7 +81,11 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
 /** A protocol whose calls go through an observed gateway. */
 function startCalling(reply: Partial<CallReply>, options: TestAppOptions & { callTraceId?: string } = {}) {
   const metrics = createMetrics()
-  const gateway = observeCalls(fakeGateway(reply), { metrics, clock: SYSTEM_CLOCK })
+  const gateway = observeCalls(fakeGateway(reply), {
+    metrics,
+    clock: SYSTEM_CLOCK,
+    recordOf: () => 'record-1',
+  })
   const { callTraceId, ...rest } = options
   return startApp({
     metrics,
@@ -151,6 +155,8 @@ describe('span export', () => {
     expect(response.headers.get('traceparent')).toBe(`00-${TRACE}-${span?.spanId}-01`)
     expect(BigInt(span?.endTimeUnixNano ?? 0)).toBeGreaterThan(BigInt(span?.startTimeUnixNano ?? 0))
     expect(span?.attributes).toContainEqual({ key: 'collet.outcome', value: { stringValue: 'ok' } })
+    // An integer, as the convention for this name says.
+    expect(span?.attributes).toContainEqual({ key: 'http.response.status_code', value: { intValue: '200' } })
     expect(span?.attributes).toContainEqual({ key: 'http.route', value: { stringValue: '/tools/call' } })
     expect(JSON.stringify(collector.spans)).not.toContain('s3cr3t')
   })

@@ -73,7 +73,7 @@ export class Client {
   async imported(): Promise<readonly string[]> {
     for (let tries = 0; this.#imported.length === 0 && tries < 100; tries += 1) {
       const list = TOOLS.parse(JSON.parse(await this.expect(200, 'GET', '/tools')))
-      const says = list.items.map(({ id }) => id).filter((id) => /^(Mcp|Otc|Opentool)\..*Say/.test(id))
+      const says = list.tools.map(({ id }) => id).filter((id) => /^(Mcp|Otc|Opentool)\..*Say/.test(id))
       if (says.length >= 3) this.#imported.push(...says)
       else await wait(200)
     }
@@ -82,7 +82,7 @@ export class Client {
   }
 }
 
-const TOOLS = z.object({ items: z.array(z.object({ id: z.string() })) })
+const TOOLS = z.object({ tools: z.array(z.object({ id: z.string() })) })
 const SESSION = z.object({ sessionId: z.string() })
 
 export const ACTS: Readonly<Record<string, Act>> = {

@@ -5,6 +5,7 @@ import { type RunningServer, startServer } from '#server/start-server'
 import { SOURCE_OPTIONS } from '#sources/source-types'
 import { sqliteSettings } from '../test-settings.ts'
 import { startRecordingServer } from './openapi/recording-server.ts'
+import { untilSourcesRead } from './read-sources.ts'
 
 const KIB = 1_024
 const closing: (() => unknown)[] = []
@@ -52,6 +53,7 @@ it('a description may be larger than `egress.maxResponseBytes`, and what a call 
     egress: { ...settings.egress, maxResponseBytes: 256 * KIB },
   })
   closing.push(() => server.close())
+  await untilSourcesRead(server)
   expect(await call(server)).toMatchObject({ success: true })
   answerBytes = 400 * KIB
   expect(await call(server)).toMatchObject({ success: false })

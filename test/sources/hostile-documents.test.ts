@@ -11,12 +11,9 @@ import { OPENTOOL_OPTIONS } from '#sources/opentool/options'
 import { createOtcSource } from '#sources/otc/index'
 import { OTC_OPTIONS } from '#sources/otc/options'
 import { openSource, SOURCE_OPTIONS } from '#sources/source-types'
-import { longestTurn } from '../longest-turn.ts'
+import { longestTurn, MEASURED, RETRIES } from '../longest-turn.ts'
 import { invocationOf } from './sample-invocation.ts'
 import { servicesTo } from './upstream.ts'
-
-/** Processor time is measured, on machines that are slow for a moment: three in a row are no accident. */
-const RETRIES = { retry: 2 }
 
 const MIB = 1_048_576
 /** Of processor time of the serving thread: reading a list, and reading an answer of a call. */
@@ -97,19 +94,19 @@ describe('a server whose list takes long to read', RETRIES, () => {
   ])('is refused in time: %s', async (_what, value) => {
     const otc = await reading('otc', `{"items":[],"more":${value}}`)
     expect(otc.found).toBe('upstream_failed')
-    expect(otc.stallMs).toBeLessThan(MOST_MS)
+    expect(otc.stallMs, MEASURED).toBeLessThan(MOST_MS)
     const opentool = await reading('opentool', `{${HEAD},"functions":[],"more":${value}}`)
     expect(opentool.found).toBe('upstream_failed')
-    expect(opentool.stallMs).toBeLessThan(MOST_MS)
+    expect(opentool.stallMs, MEASURED).toBeLessThan(MOST_MS)
   })
 
   it('and is honest is read in pieces', async () => {
     const otc = await reading('otc', JSON.stringify({ items: otcTools(8_000) }))
     expect(otc.found).toBe(8_000)
-    expect(otc.stallMs).toBeLessThan(MOST_MS)
+    expect(otc.stallMs, MEASURED).toBeLessThan(MOST_MS)
     const opentool = await reading('opentool', `{${HEAD},"functions":${JSON.stringify(functions(800))}}`)
     expect(opentool.found).toBe(800)
-    expect(opentool.stallMs).toBeLessThan(MOST_MS)
+    expect(opentool.stallMs, MEASURED).toBeLessThan(MOST_MS)
   })
 })
 
@@ -148,11 +145,11 @@ describe('an answer of a call that takes long to read', RETRIES, () => {
         code: expect.stringMatching(/^(upstream_failed|result_too_large)$/),
       })
     })
-    expect(stallMs).toBeLessThan(MOST_CALL_MS)
+    expect(stallMs, MEASURED).toBeLessThan(MOST_CALL_MS)
   })
 })
 
-describe('a list read in pieces', RETRIES, () => {
+describe('a list read in pieces', () => {
   const space = fc.constantFrom('', ' ', '\n', '\t \r\n')
 
   it('is what JSON.parse makes of it', async () => {

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import type { Elicitation } from '#core/runtime'
+import { MCP_OPTIONS } from '#sources/mcp/options'
+import { endpointJson, endpointOf } from '#sources/mcp/upstream'
 import { callContext } from './call-context.ts'
 import { faulty, isAlive, said } from './fault-mcp.ts'
 import { openTestMcp } from './test-mcp.ts'
@@ -249,7 +251,9 @@ describe('a program that fails', () => {
     const calling = upstream.source.invoke({
       nativeName: 'count',
       input: {},
-      binding: { endpoint: { transport: 'stdio', ...hanging } },
+      binding: {
+        endpoint: endpointJson(endpointOf(MCP_OPTIONS.parse({ type: 'mcp', ...hanging }), { folder: '/' })),
+      },
       context: callContext(),
     })
     await expect(calling).rejects.toMatchObject({

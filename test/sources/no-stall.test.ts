@@ -11,13 +11,10 @@ import { type RunningServer, startServer } from '#server/start-server'
 import { createOpenapiSource } from '#sources/openapi/index'
 import { OPENAPI_OPTIONS } from '#sources/openapi/options'
 import { SOURCE_OPTIONS } from '#sources/source-types'
-import { longestTurn } from '../longest-turn.ts'
+import { longestTurn, MEASURED, RETRIES } from '../longest-turn.ts'
 import { sqliteSettings } from '../test-settings.ts'
 import { largeService } from './large-service.ts'
 import { openSource } from './openapi/imported-api.ts'
-
-/** Processor time is measured, on machines that are slow for a moment: three in a row are no accident. */
-const RETRIES = { retry: 2 }
 
 /** Of processor time of the serving thread. */
 const MOST_MS = 50
@@ -84,11 +81,11 @@ async function readWhileAsked(server: RunningServer, key: string) {
   return { stallMs, answers }
 }
 
-const LIST = z.object({ items: z.array(z.object({ id: z.string() })) })
+const LIST = z.object({ tools: z.array(z.object({ id: z.string() })) })
 
 async function listed({ url }: RunningServer): Promise<{ tools: number; bytes: number }> {
   const text = await (await fetch(`${url}/tools`)).text()
-  return { tools: LIST.parse(JSON.parse(text)).items.length, bytes: text.length }
+  return { tools: LIST.parse(JSON.parse(text)).tools.length, bytes: text.length }
 }
 
 describe('reading a source never holds the server', RETRIES, () => {
@@ -101,14 +98,14 @@ describe('reading a source never holds the server', RETRIES, () => {
     state.isUp = true
     const { stallMs, answers } = await readWhileAsked(server, 'Large')
     expect(answers).toBeGreaterThan(5)
-    expect(stallMs).toBeLessThan(MOST_MS)
+    expect(stallMs, MEASURED).toBeLessThan(MOST_MS)
     const { tools, bytes } = await listed(server)
     expect(tools).toBe(452)
     // 130 kB a tool where everything is written out.
     expect(bytes / tools).toBeLessThan(20_000)
     // Nothing has changed: the text is read, and that is all.
     const again = await readWhileAsked(server, 'Large')
-    expect(again.stallMs).toBeLessThan(MOST_MS)
+    expect(again.stallMs, MEASURED).toBeLessThan(MOST_MS)
   })
 
   it('a document that takes long to read ends with the patience for it', async () => {
@@ -124,7 +121,7 @@ describe('reading a source never holds the server', RETRIES, () => {
       setTimeout(() => patience.abort(new Error('enough')), 50)
       await expect(reading).rejects.toThrow('enough')
     })
-    expect(stallMs).toBeLessThan(MOST_MS)
+    expect(stallMs, MEASURED).toBeLessThan(MOST_MS)
   })
 
   it('ten thousand tools', async () => {
@@ -140,7 +137,7 @@ describe('reading a source never holds the server', RETRIES, () => {
     state.isUp = true
     const { stallMs, answers } = await readWhileAsked(server, 'Many')
     expect(answers).toBeGreaterThan(5)
-    expect(stallMs).toBeLessThan(MOST_MS)
+    expect(stallMs, MEASURED).toBeLessThan(MOST_MS)
     expect((await listed(server)).tools).toBe(10_000)
   })
 })
@@ -204,7 +201,7 @@ describe('the largest definitions of an MCP server', RETRIES, () => {
     const stalls: number[] = []
     for (let look = 0; look < 5; look += 1) stalls.push((await readWhileAsked(server, 'Up')).stallMs)
     // The middle one: a machine that is slow for a moment, or collects garbage just then, says nothing about the pieces.
-    expect(stalls.toSorted((a, b) => a - b)[2]).toBeLessThan(MOST_MS)
+    expect(stalls.toSorted((a, b) => a - b)[2], MEASURED).toBeLessThan(MOST_MS)
     expect((await listed(server)).tools).toBe(8)
   })
 })

@@ -142,6 +142,20 @@ describe('an OTC server as a source', () => {
     )
   })
 
+  it("takes the caller's word for the user where the operator says so", async () => {
+    const tool = sampleTool('Who.Am@1.0.0', (_, { userId }) => String(userId), {
+      outputSchema: { type: 'string' },
+      requirements: { userId: true },
+    })
+    const key = { id: 'us', key: new Secret('k-us'), tenant: 'default', scopes: ['users:assert'] }
+    const { url } = await startUpstream({ tools: [tool], auth: { apiKeys: [key], jwt: undefined } })
+    const source = open(url, { apiKey: 'k-us', userId: 'claimed' })
+    const discovery = await source.discover(NEVER)
+    expect(toolIn(discovery, 'Who.Am').requirements).toEqual({ userId: 'claimed' })
+    const claimed = { claimedUserId: 'u1' }
+    expect(await source.invoke(invocationOf(discovery, 'Who.Am', {}, claimed))).toBe('u1')
+  })
+
   it('asks only whether the list has changed', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 'x')] })
     const tags: (string | null)[] = []
@@ -290,7 +304,7 @@ describe('an OTC server as a source', () => {
     [{ url: 'ftp://x.example' }, 'absolute http'],
     [{ url: 'http://x.example', apiKey: 'k' }, 'plain http'],
     [{ url: 'https://x.example', apiKey: 'k', token: 't' }, 'not both'],
-    [{ url: 'https://x.example', policy: { safetyTier: 'exec' } }, 'safetyTier'],
+    [{ url: 'https://x.example', policy: { safetyTier: 'wild' } }, 'safetyTier'],
   ])('OTC-101: refuses the options %j', (options, expected) => {
     const parsed = OTC_OPTIONS.safeParse({ type: 'otc', ...options })
     expect(JSON.stringify(parsed.error?.issues)).toContain(expected)

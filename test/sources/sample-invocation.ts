@@ -11,6 +11,7 @@ export interface Given {
   readonly secrets?: Readonly<Record<string, string>>
   readonly tokens?: Readonly<Record<string, string>>
   readonly userId?: string
+  readonly claimedUserId?: string
   readonly effectKey?: string
 }
 
@@ -28,7 +29,7 @@ export function contextOf(given: Given = {}): StatefulContext<unknown> {
     signal: given.signal ?? new AbortController().signal,
     principal: ALICE,
     userId: given.userId,
-    claimedUserId: given.userId,
+    claimedUserId: given.claimedUserId ?? given.userId,
     userInfo: undefined,
     token: (id) => held(given.tokens, id),
     secret: (id) => held(given.secrets, id),

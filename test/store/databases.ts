@@ -16,6 +16,11 @@ export async function createDatabase(name: string): Promise<string> {
   return said
 }
 
+/** The same database under a host name that is not known to be this machine, although it leads here. */
+export function elsewhere(url: string): string {
+  return Object.assign(new URL(url), { hostname: '0.0.0.0' }).href
+}
+
 /** What a statement finds, over a connection of its own. */
 export async function query<Found>(url: string, text: string): Promise<Found[]> {
   const client = new Client({ connectionString: url })

@@ -218,7 +218,7 @@ describe('the change of the key', () => {
     const operator = open(NEW, OLD)
     expect(await rotate(operator)).toEqual({
       kind: 'lacking',
-      writers: [{ writer: server.writer, startedMs: expect.any(Number) }],
+      writers: [{ writer: server.writer, place: undefined, startedMs: expect.any(Number) }],
     })
     await close(operator)
     expect(await open(OLD).keyChange.status()).toMatchObject({ step: 'none', generation: 1 })
@@ -231,6 +231,10 @@ describe('the change of the key', () => {
     const operator = open(NEW, OLD)
     const end: KeyChangeEnd = await rotate(operator, () => undefined, 50)
     expect(end).toMatchObject({ kind: 'waiting', writers: [{ writer: server.writer }] })
+    // Nothing is under keys that this server does not know yet.
+    expect(await operator.keyChange.status()).toMatchObject({ step: 'announced', generation: 1 })
+    await runThrough(operator, sampleCall({ record: 'announced' }))
+    expect(await server.find(sampleCall({ record: 'announced' }))).toMatchObject({ state: 'succeeded' })
     timers.push(setInterval(() => void server.keyChange.follow(), 10))
     expect(await rotate(operator)).toMatchObject({ kind: 'done' })
   })

@@ -91,6 +91,61 @@ describe('rule 18: a writer whose lease ran out', () => {
   })
 })
 
+it('rule 18: a replica whose renewal came late declares no other one dead for a while', async () => {
+  const leaseMs = 5_000
+  const proxy = network()
+  const [store, other] = [await database.open({ url: proxy.url, leaseMs }), await database.open()]
+  await store.claim(sampleCall({ record: 'own' }))
+  await other.claim(sampleCall({ record: 'other' }))
+  const { writer } = store
+  const leaseUntil = async () =>
+    Number(
+      (
+        await query<{ lease_until: string }>(
+          database.url,
+          `SELECT lease_until FROM writers WHERE id = '${writer}'`,
+        )
+      )[0]?.lease_until,
+    )
+  const untilMs = await leaseUntil()
+  // The database is out of reach for longer than half a lease, and back before the whole of it is over.
+  proxy.refuse = true
+  proxy.drop()
+  await vi.waitUntil(() => Date.now() > untilMs - leaseMs * 0.4, LIMIT)
+  proxy.refuse = false
+  await vi.waitUntil(async () => (await leaseUntil()) > untilMs, LIMIT)
+  await query(database.url, `UPDATE writers SET lease_until = 1 WHERE id = '${other.writer}'`)
+  expect(await store.recover(5_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
+  // It did not lose its own lease, which would have made it quiet too.
+  expect([store.writer, store.mayStart(writer)]).toEqual([writer, true])
+})
+
+it.each([
+  ['40P01', 'as the victim of a deadlock'],
+  ['40001', 'because it could not be serialised'],
+  ['55P03', 'because a lock was not to be had'],
+])('a group that PostgreSQL undoes (%s, %s) is tried again until it is committed', async (code) => {
+  const store = await database.open()
+  await store.probe()
+  const name = `undo_${code.toLowerCase()}`
+  // A sequence does not go back with its transaction, so only the first three tries fail.
+  await query(
+    database.url,
+    `CREATE SEQUENCE ${name};
+    CREATE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN IF nextval('${name}') <= 3 THEN RAISE EXCEPTION USING ERRCODE = '${code}'; END IF; RETURN NEW; END $$;
+    CREATE TRIGGER ${name} BEFORE INSERT ON commit_groups FOR EACH ROW EXECUTE FUNCTION ${name}()`,
+  )
+  try {
+    expect(await store.claim(sampleCall({ record: name }))).toMatchObject({ kind: 'claimed' })
+    expect(await stateOf(store, name)).toBe('running')
+    const [row] = await query<{ last_value: string }>(database.url, `SELECT last_value FROM ${name}`)
+    expect(Number(row?.last_value)).toBe(4)
+  } finally {
+    await query(database.url, `DROP TRIGGER ${name} ON commit_groups`)
+  }
+})
+
 it('a writer that is being begun holds no lease yet, and hinders nothing', async () => {
   const proxy = network()
   const store = await database.open({ url: proxy.url })

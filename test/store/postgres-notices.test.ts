@@ -5,8 +5,6 @@ import { attemptAt, sampleCall, success } from '#testing/samples'
 import { useDatabase } from './databases.ts'
 
 const LIMIT = { timeout: 20_000, interval: 5 }
-/** Longer than anybody looks by itself after a wish. */
-const AFTER_LOOKS_MS = 700
 
 const database = useDatabase('notices')
 /** Everything that is said in the database. */
@@ -37,6 +35,11 @@ async function openWatching(): Promise<{
   return { store, told, watcher }
 }
 
+/** Resolves after the two looks that a store takes by itself once it waits for a record. */
+async function untilLooked(told: readonly (readonly string[] | undefined)[], record: string): Promise<void> {
+  await vi.waitUntil(() => told.filter((names) => names?.includes(record)).length === 2, LIMIT)
+}
+
 const tellings = () => said.filter((text) => text.includes('told'))
 
 function finish(store: Store, record: string) {
@@ -49,7 +52,7 @@ describe('replicas of one database', () => {
     const [here, there] = [await openWatching(), await openWatching()]
     for (const record of ['waited', 'other']) await there.store.claim(sampleCall({ record }))
     here.watcher.want('waited')
-    await new Promise((resolve) => setTimeout(resolve, AFTER_LOOKS_MS))
+    await untilLooked(here.told, 'waited')
     here.told.length = 0
     await finish(there.store, 'other')
     await finish(there.store, 'waited')
@@ -63,7 +66,7 @@ describe('replicas of one database', () => {
     const here = await openWatching()
     here.told.length = 0
     here.watcher.want('waited')
-    await vi.waitUntil(() => here.told.length === 2, LIMIT)
+    await untilLooked(here.told, 'waited')
     expect(here.told).toEqual([['waited'], ['waited']])
   })
 
@@ -82,7 +85,7 @@ describe('replicas of one database', () => {
     here.watcher.want('waited')
     const late = await openWatching()
     await vi.waitUntil(() => said.filter((text) => text.includes('"want":["waited"]')).length >= 2, LIMIT)
-    await new Promise((resolve) => setTimeout(resolve, AFTER_LOOKS_MS))
+    await untilLooked(here.told, 'waited')
     here.told.length = 0
     await late.store.claim(sampleCall({ record: 'waited' }))
     await vi.waitUntil(() => here.told.length > 0, LIMIT)

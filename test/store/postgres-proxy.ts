@@ -13,6 +13,8 @@ export interface DatabaseProxy {
   delayMs: number
   /** How many pieces went to the database; whoever waits for each answer makes as many round trips. */
   sent: number
+  /** Hears every piece that goes to the database. */
+  heard?: (chunk: Buffer) => void
   /** Keeps everything back, without a word, until told to hand it on. */
   silence(isSilent: boolean): void
   /** Ends what is open. */
@@ -48,6 +50,7 @@ export async function startProxy(url: string): Promise<DatabaseProxy> {
     })
     near.on('data', (chunk) => {
       proxy.sent += 1
+      proxy.heard?.(chunk)
       if (proxy.cut === 'never' || !chunk.includes('COMMIT\0')) {
         pass(chunk, far)
         return

@@ -15,7 +15,7 @@ import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { sampleCall, sampleTool } from '#testing/samples'
 import { sized } from '../size.ts'
 import { testSettings } from '../test-settings.ts'
-import { createDatabase, query } from './databases.ts'
+import { createDatabase, elsewhere, query } from './databases.ts'
 import { openStoreFolder } from './store-folder.ts'
 
 describe('a server on postgres://', () => {
@@ -121,6 +121,12 @@ describe('what a doctor sees of a database', () => {
     expect(await look(await createRole(url, ''))).not.toContain('schema ok')
     await query(url, "UPDATE meta SET value = '99' WHERE name = 'schema_version'")
     expect(await look(url)).toContain('schema fail')
+  })
+
+  it('is that a connection to another host is not encrypted', async () => {
+    const url = await createDatabase('doctor_plain')
+    expect(await look(elsewhere(url))).toContain('encryption warn')
+    expect(await look(url)).not.toContain('encryption warn')
   })
 
   it('is why it cannot be reached, and what to do', async () => {

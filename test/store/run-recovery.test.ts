@@ -237,6 +237,39 @@ describe('recovery of what ran in a session', () => {
     expect(await gistOfRun(store, 'alone')).toEqual(['called alone 1', 'returned alone 1 ambiguous'])
   })
 
+  it.each([
+    ['succeeded', undefined],
+    ['succeeded', '1'],
+    ['failed', undefined],
+  ] as const)(
+    'rule 12: who settled a call as %s (value %s) and why is told, also after its result is forgotten',
+    async (as, valueJson) => {
+      const store = await afterDeath((dead) => dead.claim(sampleCall()))
+      await store.recover(5_000)
+      const error =
+        as === 'failed'
+          ? ({ code: 'tool_failed', message: 'It failed.', canRetry: false } as const)
+          : undefined
+      const settlement = { record: 'record-1', as, valueJson, error, who: 'key:ops', why: 'I looked.' }
+      expect(await store.settle({ ...settlement, atMs: 6_000 })).toBe('settled')
+      const settled = async () =>
+        (await store.journalOf('record-1'))
+          .flatMap(({ events }) => events)
+          .filter(({ type }) => type === 'call.settled')
+      const told = [{ at: 6_000, as, who: 'key:ops', why: 'I looked.' }]
+      expect(await settled()).toMatchObject(told)
+      // The time until a person settled it is not its run time.
+      expect((await store.usage({})).rows).toMatchObject([{ state: as, tookMs: undefined, calls: 1 }])
+      expect((await store.findByRecord('record-1'))?.outcome?.ok).toBe(
+        as === 'failed' ? false : valueJson === undefined ? undefined : true,
+      )
+      await store.purge(20_000, { resultsMs: 1_000, journalMs: FAR })
+      expect(await store.findByRecord('record-1')).toMatchObject({ expired: true, outcome: undefined })
+      expect(await settled()).toMatchObject(told)
+      expect((await store.verify()).ok).toBe(true)
+    },
+  )
+
   it('rule 17: sessions of a living writer stay open', async () => {
     const alive = folder.open()
     await alive.openSession(sampleSession('ses_1'))

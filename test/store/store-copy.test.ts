@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
@@ -73,7 +73,9 @@ describe('a copy of a store', () => {
     for (const source of [sqlite('used.db'), await createDatabase('copy_used')]) {
       const store = await open(source)
       await store.claim(sampleCall())
-      await expect(copy(source, sqlite('never.db'))).rejects.toThrow('a server still uses the source')
+      await expect(copy(source, sqlite('never.db'))).rejects.toThrow(
+        `a server still uses the source: ${hostname()} pid ${process.pid}. Stop it first`,
+      )
       await runThrough(store, sampleCall({ record: 'record-2', callId: 'call-2' }))
       await store.close()
     }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
 import { createSchemaValidator } from '#core/schema/validator'
-import { importApi } from './imported-api.ts'
+import { call, importApi } from './imported-api.ts'
 import { type Recorded, type RecordingServer, startRecordingServer } from './recording-server.ts'
 
 let server: RecordingServer
@@ -32,6 +32,14 @@ async function send(content: JsonObject, body: JsonValue): Promise<Recorded> {
 function formOf(request: Recorded): Promise<FormData> {
   const headers = { 'content-type': request.headers['content-type'] ?? '' }
   return new Response(new Uint8Array(request.body), { headers }).formData()
+}
+
+/** The parts of a multipart body as they arrived, each with its headers. */
+function partsOf({ headers, body }: Recorded): readonly string[] {
+  const boundary = /boundary=(\S+)$/.exec(headers['content-type'] ?? '')?.[1] ?? ''
+  const [before, ...parts] = body.toString().split(`--${boundary}`)
+  expect([before, parts.pop()]).toEqual(['', '--\r\n'])
+  return parts.map((part) => part.replace(/^\r\n/, '').replace(/\r\n$/, ''))
 }
 
 describe('bodies', () => {
@@ -78,6 +86,140 @@ describe('bodies', () => {
     )
   })
 
+  it.each([
+    ['form', 'p=a&p=b'],
+    ['spaceDelimited', 'p=a%20b'],
+    ['pipeDelimited', 'p=a%7Cb'],
+  ])('a field of the style %s without `explode` is sent as %s', async (style, expected) => {
+    const schema = { type: 'object', properties: { p: { type: 'array', items: { type: 'string' } } } }
+    const encoding = { p: { style } }
+    const { body } = await send(
+      { 'application/x-www-form-urlencoded': { schema, encoding } },
+      { p: ['a', 'b'] },
+    )
+    expect(body.toString()).toBe(expected)
+  })
+
+  it.each([
+    ['form', 'p=a&p=b'],
+    ['pipeDelimited', 'p=a%7Cb'],
+  ])('the same holds for an accepted binding that has only the style %s', async (style, expected) => {
+    const content = { 'application/x-www-form-urlencoded': { schema: { type: 'object' } } }
+    const paths = { '/things': { post: { operationId: 'op', requestBody: { content }, responses: {} } } }
+    const api = await importApi({ paths }, { baseUrl: server.origin }, [server.host])
+    const { binding, ...tool } = api.tool('op')
+    const body = { property: 'body', mediaType: 'application/x-www-form-urlencoded', form: 'urlencoded' }
+    const fields = { p: { file: false, encoding: { style } } }
+    await call(
+      api.source,
+      { ...tool, binding: { ...binding, body: { ...body, fields } } },
+      { body: { p: ['a', 'b'] } },
+    )
+    await api.close()
+    expect(server.requests[0]?.body.toString()).toBe(expected)
+  })
+
+  it.each<[string, JsonObject, JsonObject, JsonValue, readonly string[]]>([
+    [
+      'an object is JSON and no file',
+      { type: 'object' },
+      {},
+      { k: 'ü' },
+      ['Content-Disposition: form-data; name="p"\r\nContent-Type: application/json\r\n\r\n{"k":"ü"}'],
+    ],
+    [
+      'a text with a content type is no file',
+      { type: 'string' },
+      { contentType: 'text/markdown' },
+      '# x',
+      ['Content-Disposition: form-data; name="p"\r\nContent-Type: text/markdown\r\n\r\n# x'],
+    ],
+    [
+      'a text with JSON as its content type is JSON',
+      { type: 'string' },
+      { contentType: 'application/json' },
+      'x',
+      ['Content-Disposition: form-data; name="p"\r\nContent-Type: application/json\r\n\r\n"x"'],
+    ],
+    [
+      'a plain text has no content type',
+      { type: 'string' },
+      {},
+      'a\nb',
+      ['Content-Disposition: form-data; name="p"\r\n\r\na\nb'],
+    ],
+    [
+      'a list repeats its name',
+      { type: 'array', items: { type: 'integer' } },
+      {},
+      [1, 2],
+      [
+        'Content-Disposition: form-data; name="p"\r\n\r\n1',
+        'Content-Disposition: form-data; name="p"\r\n\r\n2',
+      ],
+    ],
+    [
+      'a list of objects is a part of JSON for each',
+      { type: 'array', items: { type: 'object' } },
+      {},
+      [{ k: 1 }, { k: 2 }],
+      [
+        'Content-Disposition: form-data; name="p"\r\nContent-Type: application/json\r\n\r\n{"k":1}',
+        'Content-Disposition: form-data; name="p"\r\nContent-Type: application/json\r\n\r\n{"k":2}',
+      ],
+    ],
+    [
+      'a list with JSON as its content type is one part',
+      { type: 'array', items: { type: 'integer' } },
+      { contentType: 'application/json' },
+      [1, 2],
+      ['Content-Disposition: form-data; name="p"\r\nContent-Type: application/json\r\n\r\n[1,2]'],
+    ],
+    [
+      'a list with another content type is a part for each item',
+      { type: 'array', items: { type: 'string' } },
+      { contentType: 'text/markdown' },
+      ['a', 'b'],
+      [
+        'Content-Disposition: form-data; name="p"\r\nContent-Type: text/markdown\r\n\r\na',
+        'Content-Disposition: form-data; name="p"\r\nContent-Type: text/markdown\r\n\r\nb',
+      ],
+    ],
+    [
+      'only a file has a filename, and its name cannot break out of the header',
+      { type: 'string', format: 'binary' },
+      {},
+      { base64: 'AQ==', filename: 'a"\r\nX-Evil: 1.png', mediaType: 'image/png' },
+      [
+        'Content-Disposition: form-data; name="p"; filename="a%22%0D%0AX-Evil: 1.png"\r\nContent-Type: image/png\r\n\r\n\x01',
+      ],
+    ],
+  ])('multipart, on the wire: %s', async (_title, property, encoding, value, parts) => {
+    const schema = { type: 'object', properties: { p: property } }
+    const sent = await send({ 'multipart/form-data': { schema, encoding: { p: encoding } } }, { p: value })
+    expect(partsOf(sent)).toEqual(parts)
+    // What a parser of forms makes of it: files have names, everything else is a field.
+    const isFile = parts.some((part) => part.includes('filename='))
+    const form = await formOf(sent)
+    expect(form.getAll('p').map((entry) => typeof entry === 'string')).toEqual(parts.map(() => !isFile))
+  })
+
+  it.each(['multipart/related', 'multipart/mixed; type="application/json"'])(
+    '%s is sent as declared, what describes the file first',
+    async (mediaType) => {
+      const schema = {
+        type: 'object',
+        properties: { media: { type: 'string', format: 'binary' }, meta: { type: 'object' } },
+      }
+      const sent = await send({ [mediaType]: { schema } }, { media: { base64: 'AQ==' }, meta: { name: 'x' } })
+      expect(sent.headers['content-type']).toMatch(new RegExp(`^${mediaType}; boundary=\\S+$`))
+      expect(partsOf(sent)).toEqual([
+        'Content-Disposition: inline; name="meta"\r\nContent-Type: application/json\r\n\r\n{"name":"x"}',
+        'Content-Disposition: attachment; name="media"; filename="media"\r\nContent-Type: application/octet-stream\r\n\r\n\x01',
+      ])
+    },
+  )
+
   it('multipart carries files with name and type, JSON parts and plain fields', async () => {
     const schema = {
       type: 'object',
@@ -118,11 +260,7 @@ describe('bodies', () => {
       ['photos', 'image/png'],
       ['photos', 'image/png'],
     ])
-    const meta = form.get('meta')
-    expect(meta instanceof File ? [meta.type, await meta.text()] : meta).toEqual([
-      'application/json',
-      '{"k":1}',
-    ])
+    expect(form.get('meta')).toBe('{"k":1}')
     expect([form.get('note'), form.getAll('tags')]).toEqual(['ü', ['one', 'two']])
   })
 
@@ -135,6 +273,25 @@ describe('bodies', () => {
       'application/octet-stream',
       [0, 1, 254, 255],
     ])
+  })
+
+  it.each([
+    ['an object', { type: 'object', required: ['id'], properties: { id: { type: 'string' } } }, { id: 'n1' }],
+    ['a list', { type: 'array', items: { type: 'string' } }, ['n1']],
+  ])('bytes whose schema is %s are JSON', async (_title, schema, value) => {
+    const sent = await send({ 'application/octet-stream': { schema } }, value)
+    expect([sent.headers['content-type'], sent.body.toString()]).toEqual([
+      'application/json',
+      JSON.stringify(value),
+    ])
+  })
+
+  it('bytes whose schema is a binary text are bytes', async () => {
+    const sent = await send(
+      { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
+      'AQ==',
+    )
+    expect([sent.headers['content-type'], [...sent.body]]).toEqual(['application/octet-stream', [1]])
   })
 
   it('OTC-32: a body is described, and how bytes are written is said in any case', async () => {
@@ -179,81 +336,5 @@ describe('bodies', () => {
       1,
     )
     expect([sent.headers['content-type'], sent.body.toString()]).toEqual(['application/json', '1'])
-  })
-})
-
-describe('Swagger 2.0', () => {
-  const swagger = (operation: JsonObject, more: JsonObject = {}) =>
-    importApi(
-      {
-        swagger: '2.0',
-        paths: { '/things/{id}': { post: { operationId: 'op', responses: {}, ...operation } } },
-        ...more,
-      },
-      {},
-      [server.host],
-    )
-  const host = () => ({ host: server.host, schemes: ['http'], basePath: '/v2' })
-
-  it('sends collection formats, paths and forms with files', async () => {
-    const parameters = [
-      {
-        name: 'id',
-        in: 'path',
-        required: true,
-        type: 'array',
-        items: { type: 'string' },
-        collectionFormat: 'pipes',
-      },
-      { name: 'csv', in: 'query', type: 'array', items: { type: 'string' } },
-      { name: 'tsv', in: 'query', type: 'array', items: { type: 'string' }, collectionFormat: 'tsv' },
-      { name: 'multi', in: 'query', type: 'array', items: { type: 'string' }, collectionFormat: 'multi' },
-      { name: 'photo', in: 'formData', type: 'file', required: true },
-      { name: 'names', in: 'formData', type: 'array', items: { type: 'string' } },
-    ]
-    const api = await swagger({ parameters, consumes: ['multipart/form-data'] }, host())
-    const input = {
-      id: ['a', 'b'],
-      csv: ['a', 'b'],
-      tsv: ['a', 'b'],
-      multi: ['a', 'b'],
-      body: { photo: { base64: 'AQ==', filename: 'p.png' }, names: ['x', 'y'] },
-    }
-    expect(createSchemaValidator(api.tool('op').inputSchema)(input)).toEqual([])
-    await api.call('op', input)
-    await api.close()
-    const [sent] = server.requests
-    expect(sent?.url).toBe('/v2/things/a%7Cb?csv=a,b&tsv=a%09b&multi=a&multi=b')
-    const form = sent === undefined ? new FormData() : await formOf(sent)
-    const photo = form.get('photo')
-    expect(photo instanceof File ? photo.name : photo).toBe('p.png')
-  })
-
-  it('sends a JSON body whose schema is a definition, and reads the answer by another', async () => {
-    const api = await swagger(
-      {
-        parameters: [{ name: 'thing', in: 'body', required: true, schema: { $ref: '#/definitions/Thing' } }],
-        responses: { 200: { description: 'ok', schema: { $ref: '#/definitions/Thing' } } },
-      },
-      {
-        ...host(),
-        definitions: {
-          Thing: {
-            type: 'object',
-            required: ['n'],
-            properties: { n: { type: 'integer', 'x-nullable': true } },
-          },
-        },
-      },
-    )
-    const { inputSchema, outputSchema } = api.tool('op')
-    expect(outputSchema).toEqual({
-      $ref: '#/$defs/Thing',
-      $defs: { Thing: { type: 'object', properties: { n: { type: ['integer', 'null'] } }, required: ['n'] } },
-    })
-    expect(inputSchema.required).toEqual(['id', 'body'])
-    await api.call('op', { id: '1', body: { n: 2 } })
-    await api.close()
-    expect(server.requests[0]?.body.toString()).toBe('{"n":2}')
   })
 })

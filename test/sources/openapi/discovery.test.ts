@@ -204,6 +204,12 @@ describe('servers', () => {
     url: 'https://{region}.example.com/{version}',
     variables: { region: { default: 'eu', enum: ['eu', 'us'] }, version: { default: 'v2' } },
   }
+  it('a host without a scheme in a file is taken for https', async () => {
+    expect(await base({ servers: [{ url: '//stats.example.com/stats' }] })).toBe(
+      'https://stats.example.com/stats',
+    )
+  })
+
   it('variables have their defaults or what the operator says', async () => {
     expect(await base({ servers: [server] })).toBe('https://eu.example.com/v2')
     await api?.close()
@@ -216,12 +222,30 @@ describe('servers', () => {
     ['a value that is not offered', server, { variables: { region: 'moon' } }, /"region" is one of: eu, us/],
     ['a variable without a value', { url: 'https://{x}.example' }, {}, /write `variables: \{ x: … \}`/],
     ['a relative address in a file', { url: '/v1' }, {}, /no full address: write `baseUrl`/],
+    ['a host without a name', { url: '//' }, {}, /no full address: write `baseUrl`/],
     ['another scheme', { url: 'wss://a.example' }, {}, /no plain http/],
     ['credentials in it', { url: 'https://user:pass@a.example' }, {}, /no plain http/],
   ])('%s: the tool is left out and the operator told', async (_title, one, options, expected) => {
     const { discovery } = await open({ paths: { '/t': { get } }, servers: [one] }, options)
     expect(discovery.tools).toEqual([])
     expect(discovery.warnings.join()).toMatch(expected)
+  })
+
+  it('a body of GET or HEAD is not sent, and the operator learns for which tools', async () => {
+    const requestBody = (required: boolean) => ({ required, content: { 'application/json': { schema: {} } } })
+    const { discovery, tool } = await open({
+      servers: [{ url: 'https://a.example' }],
+      paths: {
+        '/a': { get: operation({ operationId: 'a', requestBody: requestBody(true) }) },
+        '/b': { get: operation({ operationId: 'b', requestBody: requestBody(false) }) },
+        '/c': { head: operation({ operationId: 'c', requestBody: requestBody(false) }) },
+      },
+    })
+    expect(tool('a').inputSchema.properties).toEqual({})
+    expect(discovery.warnings).toEqual([
+      'Sent without the body that the document demands, because GET and HEAD carry none, so the service may refuse the call: a.',
+      'Sent without the body that the document allows, because GET and HEAD carry none: b, c.',
+    ])
   })
 
   it('credentials without encryption are told', async () => {

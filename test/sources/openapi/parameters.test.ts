@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
 import { call, openSource, SIGNAL, toolOf } from './imported-api.ts'
 import { type Recorded, type RecordingServer, startRecordingServer } from './recording-server.ts'
+import { OPENAPI_EXAMPLES, RFC_6570_EXAMPLES } from './style-examples.ts'
 
 let server: RecordingServer
 let folder: string
@@ -35,7 +36,7 @@ async function send(parameter: JsonObject, value: JsonValue, path = '/things'): 
   const options = { file: 'api.json', baseUrl: server.origin }
   const { source, close } = openSource(options, { allow: [server.host], folder })
   try {
-    await call(source, toolOf(await source.discover(SIGNAL), 'op'), { p: value })
+    await call(source, toolOf(await source.discover(SIGNAL), 'op'), { [String(parameter.name)]: value })
   } finally {
     await close()
   }
@@ -46,6 +47,31 @@ async function send(parameter: JsonObject, value: JsonValue, path = '/things'): 
 
 const ARRAY = ['a', 'b c', 'd,e']
 const OBJECT = { R: 100, G: 'x y' }
+
+describe.each([
+  ['RFC 6570', RFC_6570_EXAMPLES],
+  ['OpenAPI 3.1', OPENAPI_EXAMPLES],
+])('the examples of %s', (_standard, examples) => {
+  it.each(examples)(
+    '%s, %s, explode %s, %s %j → %s',
+    async (place, style, explode, name, value, expected) => {
+      const parameter = { name, in: place, style, explode, ...(place === 'path' ? { required: true } : {}) }
+      const { url } = await send(parameter, value, place === 'path' ? `/things/{${name}}/end` : '/things')
+      expect(url).toBe(place === 'path' ? `/things/${expected}/end` : `/things?${expected}`)
+    },
+  )
+})
+
+describe('a style without `explode` explodes only if it is `form` or `deepObject`', () => {
+  it.each([
+    ['form', ['a', 'b'], 'p=a&p=b'],
+    ['spaceDelimited', ['a', 'b'], 'p=a%20b'],
+    ['pipeDelimited', ['a', 'b'], 'p=a%7Cb'],
+    ['deepObject', { k: 'v' }, 'p%5Bk%5D=v'],
+  ])('%s in a query', async (style, value, expected) => {
+    expect((await send({ name: 'p', in: 'query', style }, value)).url).toBe(`/things?${expected}`)
+  })
+})
 
 describe('parameters in a path arrive as the style says', () => {
   it.each([

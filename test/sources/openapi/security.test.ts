@@ -71,6 +71,7 @@ describe('every security scheme is sent where it belongs', () => {
   it.each([
     ['header', 'k', (r: JsonObject) => r['x-api-key'], 'k'],
     ['cookie', 'a;b', (r: JsonObject) => r.cookie, 'session=a%3Bb'],
+    ['cookie', 'a+b/c==', (r: JsonObject) => r.cookie, 'session=a+b/c=='],
     ['basic', 'user:pass', (r: JsonObject) => r.authorization, 'Basic dXNlcjpwYXNz'],
     ['bearer', 'tok', (r: JsonObject) => r.authorization, 'Bearer tok'],
     ['oauth', 'tok', (r: JsonObject) => r.authorization, 'Bearer tok'],
@@ -120,6 +121,44 @@ describe('every security scheme is sent where it belongs', () => {
       /characters that headers/,
     )
     expect(server.requests).toEqual([])
+  })
+})
+
+describe('a declared parameter that is a security scheme is never an input', () => {
+  const parameter = (required: boolean) => [
+    { name: 'key', in: 'query', required, schema: { type: 'string' } },
+  ]
+
+  it('is a secret of its own where the operation needs it beside the chosen alternative', async () => {
+    const { call, tool } = await open([{ header: [] }, { query: [] }], {}, parameter(true))
+    expect(tool('op').inputSchema).toEqual({ type: 'object', properties: {}, additionalProperties: false })
+    expect(tool('op').requirements).toEqual({ secrets: [{ id: 'api_header' }, { id: 'api_query' }] })
+    await call('op', {}, { secrets: { api_header: 'h', api_query: 'q' } })
+    expect([server.requests[0]?.url, server.requests[0]?.headers['x-api-key']]).toEqual([
+      '/things?key=q',
+      'h',
+    ])
+  })
+
+  it('is left out where it is optional beside the chosen alternative', async () => {
+    const { tool, discovery } = await open([{ header: [] }, { query: [] }], {}, parameter(false))
+    expect(tool('op').inputSchema.properties).toEqual({})
+    expect(tool('op').requirements).toEqual({ secrets: [{ id: 'api_header' }] })
+    expect(discovery.warnings.join()).not.toContain('"query"')
+  })
+
+  it('is sent where it is optional and the operator gives it', async () => {
+    const security = { query: { secret: 'Q' }, header: { secret: 'H' } }
+    const { tool } = await open([{ header: [] }], { security }, parameter(false))
+    expect(tool('op').requirements).toEqual({ secrets: [{ id: 'H' }, { id: 'Q' }] })
+  })
+
+  it('an operation that names no security and takes it optionally says what to write', async () => {
+    const { tool, discovery } = await open(undefined, {}, parameter(false))
+    expect([tool('op').inputSchema.properties, tool('op').requirements]).toEqual([{}, undefined])
+    expect(discovery.warnings).toEqual([
+      'Not sent, because the scheme "query" is an optional credential here and you name none; write `security: { "query": { secret: \'…\' } }` to send it: op.',
+    ])
   })
 })
 

@@ -1,8 +1,13 @@
 import { spawnSync } from 'node:child_process'
 import type { Reporter, TestModule } from 'vitest/node'
 
-/** The last lines of a run: what was not tried on this machine, and what it would take. */
-export class UntriedReporter implements Reporter {
+const LEFT_OUT = `
+"npm run test:all" runs what npm test leaves out: stories of the console in a browser, the packed package and a fresh clone,
+documentation that is compiled and run, crashes and faults, several replicas on PostgreSQL, fuzzing, and what is measured.
+`
+
+/** The last lines of a run: what was left out, what was not tried on this machine, and what it would take. */
+export class SummaryReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const skipped = modules.flatMap((module) => [...module.children.allTests('skipped')])
     // A filter by name skips nearly everything, on purpose.
@@ -15,6 +20,7 @@ export class UntriedReporter implements Reporter {
     ]
     if (lines.length > 0)
       process.stdout.write(`\nNot tried here:\n${lines.map((line) => `  ${line}\n`).join('')}`)
+    if (process.argv.includes('--project=quick*')) process.stdout.write(LEFT_OUT)
   }
 }
 

@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest'
+import { useConsole } from './harness.ts'
+import { CONFIG, callAs, clipboard, dialog, part } from './settings-fixture.ts'
+
+describe('Settings on PostgreSQL', () => {
+  const replicated = useConsole({ config: CONFIG, engine: 'postgres' })
+
+  it('makes a key, shows its use, revokes it, and verifies the journal', async () => {
+    const page = await replicated.page({ path: '/settings', as: 'operator' })
+    await page.getByRole('button', { name: 'Create key' }).click()
+    await dialog(page).getByLabel('Name').fill('support-bot')
+    await dialog(page).getByLabel('Scopes').fill('mail:send')
+    await dialog(page).getByRole('button', { name: 'Create key' }).click()
+    await dialog(page).getByRole('button', { name: 'Copy key' }).click()
+    const key = String(await clipboard(page))
+    await dialog(page).getByRole('button', { name: 'I have copied it' }).click()
+    expect(await callAs(key, replicated)).toBe(200)
+    await page.reload()
+    await part(page, 'Limits and budgets').getByText('Calls in 1 d, support-bot').waitFor()
+    await part(page, 'Use by team')
+      .getByRole('row', { name: /support-bot/ })
+      .waitFor()
+    await page.getByRole('button', { name: /^Revoke / }).click()
+    await dialog(page)
+      .getByLabel(/Type support-bot/)
+      .fill('support-bot')
+    await dialog(page).getByRole('button', { name: 'Revoke key' }).click()
+    await expect.poll(() => callAs(key, replicated), { timeout: 5_000 }).toBe(401)
+    await part(page, 'Journal').getByRole('button', { name: 'Verify now' }).click()
+    await part(page, 'Journal')
+      .getByText(/^Unbroken, /)
+      .waitFor()
+  })
+})

@@ -1,0 +1,47 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join, resolve } from 'node:path'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const COMMAND_LIMIT_MS = 120_000
+
+/** This repository as a newcomer has it after `git clone` and `npm ci`: what is committed, the packages, and no build. */
+export interface FreshClone {
+  readonly folder: string
+  /** The machine's own Node comes first on its PATH, however old that is. */
+  readonly env: NodeJS.ProcessEnv
+  /** Runs a shell block in the folder, as printed in a document. */
+  play(block: string): Played
+  remove(): void
+}
+
+export interface Played {
+  readonly status: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export function makeFreshClone(): FreshClone {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'collet-clone-')))
+  execFileSync('git', ['clone', '--quiet', '--no-hardlinks', '--depth', '1', `file://${ROOT}`, folder])
+  // Instead of `npm ci`, which would need the network.
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+  const env = newcomerEnvironment()
+  return {
+    folder,
+    env,
+    play: (block) =>
+      spawnSync('sh', ['-ec', block], { cwd: folder, env, encoding: 'utf8', timeout: COMMAND_LIMIT_MS }),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+/** Nothing of the test run: neither the Node and variables that npm sets for its scripts, nor flags for Node. */
+function newcomerEnvironment(): NodeJS.ProcessEnv {
+  const own = Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_|VITEST|COLLET_)/i.test(name))
+  const path = (process.env.PATH ?? '').split(delimiter).filter((part) => !part.includes('node_modules'))
+  const hasNode = path.some((part) => existsSync(join(part, 'node')))
+  const parts = hasNode ? path : [...path, join(ROOT, 'node_modules/.bin')]
+  return { ...Object.fromEntries(own), PATH: parts.join(delimiter), NO_COLOR: '1' }
+}

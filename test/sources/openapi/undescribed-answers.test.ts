@@ -1,0 +1,98 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { Pins } from '#core/imports/pins'
+import { isJsonObject, type JsonObject } from '#core/json'
+import type { OfferedTool } from '#core/ports/source'
+import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
+import { SOURCE_OPTIONS } from '#sources/source-types'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import { answerOf, ask, endTalks, startTalk } from '../../conformance/mcp-talk.ts'
+import { importApi } from './imported-api.ts'
+import { type RecordingServer, type Reply, startRecordingServer } from './recording-server.ts'
+
+let upstream: RecordingServer
+beforeAll(async () => {
+  upstream = await startRecordingServer()
+})
+afterAll(() => upstream.close())
+afterEach(endTalks)
+
+const DOCUMENT = {
+  openapi: '3.0.3',
+  info: { title: 'Boards', version: '1' },
+  paths: {
+    '/board': {
+      get: { operationId: 'getBoard', summary: 'Read.', responses: { 200: { description: 'ok' } } },
+    },
+    '/gone': {
+      delete: { operationId: 'remove', summary: 'Remove.', responses: { 204: { description: 'ok' } } },
+    },
+  },
+}
+
+describe('a tool never answers "nothing" where its service answered something', () => {
+  it.each<[string, string, Reply, unknown]>([
+    ['JSON', 'getBoard', { body: '{"id":"b1"}' }, { id: 'b1' }],
+    ['an empty list of blocks', 'getBoard', { body: '{"content":[]}' }, { content: [] }],
+    [
+      'a picture',
+      'getBoard',
+      { headers: { 'content-type': 'image/png' }, body: Buffer.from([1, 2]) },
+      { mediaType: 'image/png', base64: 'AQI=' },
+    ],
+    ['JSON although 204 is promised', 'remove', { body: '{"removed":1}' }, { removed: 1 }],
+    ['nothing', 'getBoard', { headers: {}, body: '' }, null],
+  ])('%s, over OTC and MCP', async (_title, name, reply, expected) => {
+    upstream.answer(({ url }) => (url === '/api.json' ? { body: JSON.stringify(DOCUMENT) } : reply))
+    const { origin } = upstream
+    const options = SOURCE_OPTIONS.parse({ type: 'openapi', url: `${origin}/api.json`, baseUrl: origin })
+    const { server } = await startTalk([], { sources: new Map([['Trello', options]]) })
+    const otc = await fetch(`${server.url}/tools/call`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ request: { tool_id: `Trello.${name}`, input: {} } }),
+    })
+    expect(await otc.json()).toMatchObject({ result: { success: true, value: expected } })
+    const params = { name: `Trello_${name}`, arguments: {} }
+    const { result } = await answerOf(await ask(server.url, { method: 'tools/call', params }))
+    expect(result).toMatchObject({
+      content: [{ type: 'text', text: JSON.stringify(expected) }],
+      structuredContent: expected,
+    })
+  })
+})
+
+/** What a version that took an undescribed answer for no answer had offered for the same document. */
+function offeredBefore(tool: OfferedTool, isAny: boolean): OfferedTool {
+  const { response } = tool.binding
+  if (!isJsonObject(response)) throw new Error('a binding says how answers are read')
+  if (isAny) return { ...tool, binding: { ...tool.binding, response: { ...response, json: false } } }
+  const { outputSchema } = tool
+  const { properties } = outputSchema ?? {}
+  if (!isJsonObject(properties)) return { ...tool, outputSchema: null }
+  return { ...tool, outputSchema: { ...outputSchema, properties: { ...properties, body: { type: 'null' } } } }
+}
+
+describe('definitions that an earlier version accepted', () => {
+  const post = (response: JsonObject) => ({ post: { operationId: 'op', responses: { 200: response } } })
+  it.each([
+    ['an answer that is not described', post({ description: 'ok' }), {}],
+    ['the same beside a header', post({ description: 'ok', headers: { Location: {} } }), {}],
+    ['`output: any`', post({ description: 'ok', content: { 'text/csv': {} } }), { output: 'any' }],
+  ])('%s: are served as read now, and nothing waits', async (_title, item, options) => {
+    const api = await importApi({ paths: { '/t': item } }, { baseUrl: upstream.origin, ...options })
+    const pins = new Pins({ store: openMemoryStore(), clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
+    const now = api.tool('op')
+    const before = offeredBefore(now, 'output' in options)
+    expect(before).not.toEqual(now)
+    await pins.observe(api.source, { ...api.discovery, tools: [before] })
+    expect(await pins.observe(api.source, api.discovery)).toEqual({ changed: true, waiting: 0 })
+    const accepted = await pins.accepted('api')
+    expect(accepted).toMatchObject([{ offered: now, version: '1.0.0' }])
+    expect(accepted[0]?.suspended).toBeUndefined()
+    // Another change at the same time is the upstream's, and waits.
+    const other = { ...now, description: 'Other words.' }
+    await pins.observe(api.source, { ...api.discovery, tools: [before] })
+    expect(await pins.observe(api.source, { ...api.discovery, tools: [other] })).toMatchObject({ waiting: 1 })
+    await api.close()
+  })
+})
