@@ -374,9 +374,11 @@ function readContentValue(value: JsonValue): ContentValue | undefined {
   const content = value.content.filter(isBlock)
   if (content.length !== value.content.length) return undefined
   const { structuredContent } = value
-  // An answer of a service may look like this, and would be shown as nothing at all.
-  if (content.length === 0 && structuredContent === undefined) return undefined
-  return { content, ...(structuredContent === undefined ? {} : { structuredContent }) }
+  if (content.length > 0)
+    return { content, ...(structuredContent === undefined ? {} : { structuredContent }) }
+  // An answer of a service may look like this, and a model that reads only blocks would see nothing at all.
+  if (structuredContent === undefined) return undefined
+  return { content: [{ type: 'text', text: JSON.stringify(structuredContent) }], structuredContent }
 }
 
 function isBlock(block: JsonValue): block is JsonObject {

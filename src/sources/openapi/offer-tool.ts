@@ -284,7 +284,8 @@ function composeOutput(
   if (output === 'any' || responses.length === 0) return { schema: {}, accept, response }
   const body = bodySchema(shapes)
   if (headers.length === 0 && body === undefined) return { schema: null, accept, response }
-  const schema = headers.length === 0 ? (body ?? {}) : wrapped(body)
+  // Beside headers, an answer that was promised to be empty is kept too.
+  const schema = headers.length === 0 ? (body ?? {}) : wrapped(body ?? {})
   return { schema: shelf.complete(schema, uses), accept, response }
 }
 
@@ -303,10 +304,10 @@ export function asOfferedNow(tool: OfferedTool): OfferedTool {
   return { ...tool, outputSchema: response.headers.length === 0 ? {} : wrapped({}) }
 }
 
-function wrapped(body: JsonObject | undefined): JsonObject {
+function wrapped(body: JsonObject): JsonObject {
   return {
     type: 'object',
-    properties: { body: body ?? { type: 'null' }, headers: HEADERS, next: NEXT },
+    properties: { body, headers: HEADERS, next: NEXT },
     required: ['body', 'headers'],
   }
 }

@@ -26,6 +26,13 @@ const DOCUMENT = {
     '/gone': {
       delete: { operationId: 'remove', summary: 'Remove.', responses: { 204: { description: 'ok' } } },
     },
+    '/moved': {
+      put: {
+        operationId: 'move',
+        summary: 'Move.',
+        responses: { 204: { description: 'ok', headers: { Location: { schema: { type: 'string' } } } } },
+      },
+    },
   },
 }
 
@@ -40,6 +47,12 @@ describe('a tool never answers "nothing" where its service answered something', 
       { mediaType: 'image/png', base64: 'AQI=' },
     ],
     ['JSON although 204 is promised', 'remove', { body: '{"removed":1}' }, { removed: 1 }],
+    [
+      'JSON although 204 is promised, beside a header',
+      'move',
+      { headers: { 'content-type': 'application/json', location: '/b2' }, body: '{"moved":1}' },
+      { body: { moved: 1 }, headers: { location: '/b2' } },
+    ],
     ['nothing', 'getBoard', { headers: {}, body: '' }, null],
   ])('%s, over OTC and MCP', async (_title, name, reply, expected) => {
     upstream.answer(({ url }) => (url === '/api.json' ? { body: JSON.stringify(DOCUMENT) } : reply))
@@ -57,6 +70,20 @@ describe('a tool never answers "nothing" where its service answered something', 
     expect(result).toMatchObject({
       content: [{ type: 'text', text: JSON.stringify(expected) }],
       structuredContent: expected,
+    })
+  })
+
+  it('a value in the shape of an MCP result without blocks is shown as text too', async () => {
+    const body = '{"content":[],"structuredContent":{"id":"b1"}}'
+    upstream.answer(({ url }) => ({ body: url === '/api.json' ? JSON.stringify(DOCUMENT) : body }))
+    const { origin } = upstream
+    const options = SOURCE_OPTIONS.parse({ type: 'openapi', url: `${origin}/api.json`, baseUrl: origin })
+    const { server } = await startTalk([], { sources: new Map([['Trello', options]]) })
+    const params = { name: 'Trello_getBoard', arguments: {} }
+    const { result } = await answerOf(await ask(server.url, { method: 'tools/call', params }))
+    expect(result).toMatchObject({
+      content: [{ type: 'text', text: '{"id":"b1"}' }],
+      structuredContent: { id: 'b1' },
     })
   })
 })
