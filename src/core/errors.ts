@@ -235,6 +235,10 @@ export class ToolError extends Error {
   }
 }
 
+/** What an agent does about an answer that was too much to be read, where it is not known whether the call writes. */
+export const NOT_SHOWN_ADVICE =
+  'If the call was to change something, do not repeat it; if it reads, ask for less.'
+
 /** A `ToolError` with one of the server's own codes. */
 export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {
   const { issues, missing, scope, nextStep, runId, mayHaveRun, shown, ...rest } = options

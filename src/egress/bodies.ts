@@ -1,6 +1,6 @@
 import { pipeline, type Readable, Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
-import type { ToolError } from '#core/errors'
+import { fault, NOT_SHOWN_ADVICE, type ToolError } from '#core/errors'
 import { denied, upstreamFailed } from './policy.ts'
 
 const MOST_ENCODINGS = 3
@@ -87,9 +87,11 @@ function countTo(most: number): Transform {
 }
 
 export function tooLarge(most: number): ToolError {
-  return upstreamFailed({
-    developerMessage: `The response is larger than ${most} bytes (egress.maxResponseBytes).`,
-  })
+  return fault(
+    'upstream_failed',
+    `The service behind the tool answered, but with more than ${most} bytes, so the answer is not shown. ${NOT_SHOWN_ADVICE} An operator can raise \`egress.maxResponseBytes\`.`,
+    { developerMessage: `The response is larger than ${most} bytes (egress.maxResponseBytes).` },
+  )
 }
 
 /** They speak to the next hop, not to the service; `Host` is the URL's alone. */

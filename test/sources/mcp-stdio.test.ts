@@ -283,7 +283,15 @@ describe('a program that fails', () => {
   it('a message longer than allowed ends the connection, not the server', async () => {
     const upstream = openTestMcp({ ...faulty('plain'), maxMessageBytes: 100_000 })
     const huge = await upstream.call('huge', { bytes: 200_000 }).catch((error: unknown) => error)
-    expect(huge).toMatchObject({ code: 'upstream_failed', canRetry: false })
+    expect(huge).toMatchObject({
+      code: 'result_too_large',
+      canRetry: false,
+      message:
+        'The MCP server behind the tool sent a message that is longer than 100000 bytes, so the answer is not shown. If the call was to change something, do not repeat it; if it reads, ask for less. An operator can raise `maxMessageBytes` of the source.',
+    })
+    expect(upstream.source.health().reason).toContain('longer than 100000 bytes')
+    // A call that finds the program gone does not hide why it is.
+    await expect(upstream.call('huge', { bytes: 1 })).rejects.toMatchObject({ canRetry: true })
     expect(upstream.source.health().reason).toContain('longer than 100000 bytes')
   })
 

@@ -6,7 +6,7 @@ import { cleanText, type JsonObject, type JsonValue } from '#core/json'
 import type { Elicitation, ElicitationAnswer } from '#core/runtime'
 import type { ToolContext } from '#core/tool'
 import { type CallScope, type Connection, isWireArray, isWireObject, textOf } from './connection.ts'
-import { isStale, StaleConnection, toCallError } from './errors.ts'
+import { explainLoss, isStale, StaleConnection, toCallError } from './errors.ts'
 
 /** Rounds of questions in one call, and questions in one round. */
 const MOST_ROUNDS = 10
@@ -48,7 +48,7 @@ export async function callTool(call: ToolCall): Promise<JsonObject> {
       }
       if (isFirst && isStale(error, connection) && !scope.context.signal.aborted)
         throw new StaleConnection('the connection was refused', { cause: error })
-      throw toCallError(error, scope, !isFirst)
+      throw toCallError(explainLoss(error, connection), scope, !isFirst)
     }
     if (result.resultType !== 'input_required') return result
     const questions = isWireObject(result.inputRequests) ? Object.entries(result.inputRequests) : []

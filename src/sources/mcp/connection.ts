@@ -34,6 +34,8 @@ interface ConnectionOptions {
   readonly openedMs: number
   /** A shorter way for calls, where there is one; `undefined` = it did not take this one. */
   callPlainly?(call: PlainCall): Promise<JsonObject | undefined>
+  /** What the other side sent that was too much to be read, if that ended it. */
+  unread?(): string | undefined
   /** Ends it, with its process or session. */
   close(): Promise<void>
 }
@@ -50,6 +52,7 @@ export class Connection {
   readonly #calls = new Set<CallScope>()
   readonly #running: Semaphore
   #isOpen = true
+  #hadOneCall = false
 
   constructor(options: ConnectionOptions) {
     this.#options = options
@@ -72,6 +75,12 @@ export class Connection {
 
   get isIdle(): boolean {
     return this.#running.taken === 0
+  }
+
+  /** What ended the connection because it was too much to be read, and whether only one call can have caused it. */
+  get unread(): { readonly message: string; readonly isOfOneCall: boolean } | undefined {
+    const message = this.#options.unread?.()
+    return message === undefined ? undefined : { message, isOfOneCall: this.#hadOneCall }
   }
 
   /** The call that a question belongs to; `undefined` when that is unknown. */
@@ -125,6 +134,7 @@ export class Connection {
   /** The other side is gone. */
   lost(): void {
     this.#isOpen = false
+    this.#hadOneCall = this.#calls.size === 1
   }
 
   async close(): Promise<void> {

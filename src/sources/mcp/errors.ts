@@ -1,5 +1,5 @@
 import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client'
-import { fault, isToolError, type ToolError } from '#core/errors'
+import { fault, isToolError, NOT_SHOWN_ADVICE, type ToolError } from '#core/errors'
 import { type CallScope, type Connection, STREAM_ENDED } from './connection.ts'
 
 const LONGEST_TEXT = 2000
@@ -31,13 +31,29 @@ function explainFault(error: unknown, retryAfterMs: number | undefined): ToolErr
   if (error instanceof ProtocolError) return explainAnswer(error)
   if (isNotSent(error)) return unreachable({ cause: error })
   const developerMessage = reasonOf(error)
-  if (error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed)
+  if (isLoss(error))
     return failed('The MCP server behind the tool went away during the call.', {
       developerMessage,
       cause: error,
     })
   if (isForbidden(error)) return refused({ developerMessage: lackOf(error), cause: error })
   return failed('The MCP server behind the tool gave no usable answer.', { developerMessage, cause: error })
+}
+
+function isLoss(error: unknown): boolean {
+  return error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed
+}
+
+/** A program that was ended because of its answer did what the call asked for, which the text must not hide (rule 9). */
+export function explainLoss(error: unknown, { unread }: Connection): unknown {
+  if (unread === undefined || !isLoss(error)) return error
+  const { message, isOfOneCall } = unread
+  const setting = message.endsWith('bytes') ? ' An operator can raise `maxMessageBytes` of the source.' : ''
+  return fault(
+    isOfOneCall ? 'result_too_large' : 'upstream_failed',
+    `The MCP server behind the tool sent ${message}, so the answer is not shown. ${NOT_SHOWN_ADVICE}${setting}`,
+    { cause: error },
+  )
 }
 
 function explainStatus(error: SdkHttpError, retryAfterMs: number | undefined): ToolError {

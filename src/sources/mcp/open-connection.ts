@@ -109,6 +109,7 @@ async function attempt(setting: ConnectionSetting, request: OpenRequest): Promis
     callsAtOnce: () => (isOneAtATime(setting, client) ? 1 : options.callsAtOnce),
     openedMs: services.clock.monotonicMs(),
     ...(transport instanceof HttpTransport ? { callPlainly: (call) => transport.call(call) } : {}),
+    ...(transport instanceof StdioTransport ? { unread: () => transport.unread } : {}),
     close: () => endTransport(transport, client),
   })
   client.setNotificationHandler('notifications/tools/list_changed', () => setting.onToolsChanged(connection))

@@ -46,6 +46,7 @@ export class StdioTransport implements Transport {
   /** The end of its stderr, for the one who asks why it died. */
   #lastWords = ''
   #ending: string | undefined
+  #unread: string | undefined
 
   constructor(options: StdioTransportOptions) {
     this.#options = options
@@ -66,6 +67,11 @@ export class StdioTransport implements Transport {
   /** Why it ended when that was not our doing. */
   get ownEnding(): string | undefined {
     return this.#ending === CLOSED_BY_US ? undefined : this.#ending
+  }
+
+  /** The message because of which it was ended: too much to be read. */
+  get unread(): string | undefined {
+    return this.#unread
   }
 
   /** Whether it left by itself and says that it did what it had to. */
@@ -178,7 +184,8 @@ export class StdioTransport implements Transport {
     try {
       for (const line of this.#lines.read(chunk)) this.#take(line.toString('utf8'))
     } catch (error) {
-      this.#ending = `it sent ${error instanceof Error ? error.message : 'something unreadable'}`
+      this.#unread = error instanceof Error ? error.message : 'something unreadable'
+      this.#ending = `it sent ${this.#unread}`
       this.onerror?.(error instanceof Error ? error : new Error(String(error)))
       void this.close()
     }

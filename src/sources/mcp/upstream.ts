@@ -151,8 +151,9 @@ export class Upstream {
 
   troubled(error: unknown): void {
     if (!isToolError(error) || !error.canRetry || this.#health.state === 'down') return
-    const reason = error.developerMessage ?? error.message
-    this.#health = { state: 'degraded', reason }
+    // A call that finds the connection gone knows less than the moment in which it was lost.
+    const known = this.#health.state === 'degraded' ? this.#health.reason : undefined
+    this.#health = { state: 'degraded', reason: error.developerMessage ?? known ?? error.message }
   }
 
   async close(): Promise<void> {
