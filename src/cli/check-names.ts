@@ -1,14 +1,15 @@
 import type { ParsedConfig } from '#config/schema'
 import { toApprovalRules } from '#config/schema-policies'
 import { toWebhooks } from '#config/webhooks'
+import { operatorNames } from '#core/ids'
 import { idleOverrides } from '#core/imports/overrides'
-import { functionNameOf, toolkitOf } from '#core/imports/project'
+import { functionNameOf } from '#core/imports/project'
 import type { Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import { approverScopes } from '#server/admin/key-grants'
 import { findClosedEntries, findIdleNames, keysIn } from '#server/idle-names'
-import { findKnownTools, knownSources } from '#server/known-tools'
+import { findKnownTools, knownSources, namingOfPin } from '#server/known-tools'
 import { overridesOf } from '#server/sources'
 
 interface CheckedNames {
@@ -84,14 +85,15 @@ async function checkSource(
   const options = sources[key]
   if (options === undefined) return []
   const { pins } = await store.pins.read(key)
-  const tools = pins.flatMap(({ local, accepted, isServed }) => {
+  const tools = pins.flatMap(({ nativeName, local, accepted, isServed }) => {
     if (!isServed || accepted === undefined) return []
-    const toolkit = toolkitOf(key)
-    const [base, name] = [`${toolkit}.${local}`, functionNameOf(toolkit, local)]
-    const id = `${base}@${accepted.version}`
-    return [{ id, names: [base, id, name, `${name}@${accepted.version}`] }]
+    const naming = namingOfPin(key, options, { nativeName, local, accepted })
+    const { toolkit, local: ownName, version } = naming
+    const [base, name] = [`${toolkit}.${ownName}`, functionNameOf(toolkit, ownName)]
+    const id = `${base}@${version}`
+    return [{ id, names: [base, id, name, `${name}@${version}`] }]
   })
-  const native = new Set(pins.map(({ nativeName }) => nativeName))
+  const native = new Set(pins.flatMap(({ nativeName }) => operatorNames(nativeName)))
   // Catalog ids depend on what kind of source it is, which only a server works out.
   const overrides = overridesOf(key, options, {
     approvals: toApprovalRules(approvals),

@@ -390,11 +390,17 @@ function checkTwice(
 
 const KEYSPACE = /^[a-z]+:/
 
+/** A source whose tools have the ids of its upstream may have any tool. */
+function keepsIds(options: unknown): boolean {
+  return typeof options === 'object' && options !== null && 'ids' in options && options.ids === 'keep'
+}
+
 /** Whether a tool may come from a source, by whichever of its names: what that offers is not known before it is asked. */
 export function isImported(name: string, sources: Iterable<readonly [string, unknown]>): boolean {
   const { base } = parseToolName(name) ?? { base: name }
   const bare = base.replace(KEYSPACE, '')
-  return [...sources].some(([key]) => {
+  return [...sources].some(([key, options]) => {
+    if (keepsIds(options)) return true
     const toolkit = toolkitOf(key)
     const isInToolkit = ['.', '_'].some((border) => bare.startsWith(`${toolkit}${border}`))
     return isInToolkit || base.startsWith('x-host-')

@@ -193,6 +193,17 @@ export function plainVersion(text: string): string {
   return text.replace(LEADING_ZEROS, '$1')
 }
 
+/** A tool id without its version; any other text as it is. */
+export function withoutVersion(text: string): string {
+  const at = text.lastIndexOf('@')
+  return at > 0 && isToolVersion(text.slice(at + 1)) ? text.slice(0, at) : text
+}
+
+/** Names that an operator may write for a native name: for one version of a tool, also that of all versions. */
+export function operatorNames(nativeName: string): readonly string[] {
+  return [...new Set([nativeName, withoutVersion(nativeName)])]
+}
+
 export function isToolVersion(text: string): boolean {
   return VERSION.test(text)
 }

@@ -226,6 +226,14 @@ export interface StatefulContext<State> extends ToolContext {
   readonly session: State
 }
 
+/** The source of a tool that keeps the id of its upstream. */
+export interface KeptFrom {
+  /** The toolkit that tools of the source have otherwise. */
+  readonly toolkit: string
+  /** What its pin is called. */
+  readonly pin: string
+}
+
 /** A checked definition, ready to be listed and called. Made by `prepareTool`; frozen. */
 export interface Tool {
   /** `Toolkit.Name@x.y.z`. */
@@ -250,6 +258,8 @@ export interface Tool {
   readonly authored?: { readonly input: JsonObject; readonly output: JsonObject | null }
   readonly requirements?: ToolRequirements
   readonly policy: ToolPolicy
+  /** Where an imported tool comes from, when its id does not say so because it is the upstream's. */
+  readonly keptFrom?: KeptFrom
   /** What the operator believes of an imported tool beyond its policy. */
   readonly shownHints?: ShownHints
   /** How its state is made and ended, for a tool that keeps some between calls. */

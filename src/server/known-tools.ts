@@ -4,19 +4,23 @@ import { fault } from '#core/errors'
 import { Pins } from '#core/imports/pins'
 import {
   catalogIdOf,
+  catalogNames,
   functionNameOf,
   joinTools,
+  type Naming,
+  namingOf,
   projectTools,
   tagsOf,
-  toolkitOf,
 } from '#core/imports/project'
 import { FailedSource } from '#core/imports/sources'
+import type { AcceptedDefinition } from '#core/ports/import-store'
 import type { Source } from '#core/ports/source'
 import type { Store } from '#core/ports/store'
 import { type Clock, SILENT_LOGGER } from '#core/runtime'
 import type { SafetyTier, Tool, ToolPolicy } from '#core/tool'
 import type { Selected } from '#core/tools/toolsets'
-import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
+import { saidOf } from '#sources/common/options'
+import { keptIdOf, openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 
 /** What is known of a tool without opening its source: enough to say what names, patterns and scopes are about. */
 export interface KnownTool extends Selected {
@@ -79,7 +83,7 @@ export async function projectKnownTools(
   if (store === undefined) return { tools: settings.tools, unread: [...settings.sources.keys()] }
   const services = { fetch: askNobody, clock, log: SILENT_LOGGER, folder: settings.folder }
   const pins = new Pins({ store, clock, log: SILENT_LOGGER })
-  const imported: (readonly Tool[])[] = []
+  const imported: { readonly key: string; readonly tools: readonly Tool[] }[] = []
   const unread: string[] = []
   for (const [key, options] of await knownSources(settings.sources, store)) {
     const kind = sourceKind(options)
@@ -94,7 +98,7 @@ export async function projectKnownTools(
         defaultTimeoutMs: settings.calls.defaultTimeoutMs,
         vendor: settings.openwop.vendor,
       })
-      imported.push(tools)
+      imported.push({ key, tools })
     } finally {
       await source.close()
     }
@@ -114,6 +118,19 @@ interface Said {
 
 type Pin = Awaited<ReturnType<Store['pins']['read']>>['pins'][number]
 
+/** What the names of an accepted tool are made of, as its source would name it. */
+export function namingOfPin(
+  key: string,
+  options: SourceOptions,
+  {
+    nativeName,
+    local,
+    accepted,
+  }: Pick<Pin, 'nativeName' | 'local'> & { readonly accepted: AcceptedDefinition },
+): Naming {
+  return namingOf(key, { nativeName, local, version: accepted.version }, keptIdOf(options, accepted.offered))
+}
+
 function toKnown(
   key: string,
   options: SourceOptions,
@@ -121,11 +138,11 @@ function toKnown(
   ownVendor: string,
 ): readonly KnownTool[] {
   if (accepted === undefined) return []
-  const toolkit = toolkitOf(key)
-  const { version, offered } = accepted
+  const { offered } = accepted
+  const naming = namingOfPin(key, options, { nativeName, local, accepted })
+  const { toolkit, local: name, version, keptFrom } = naming
   // The nearest word counts, as when the tool is served.
-  const own: readonly Said[] =
-    options.type === 'custom' ? [] : [options.tools[nativeName] ?? {}, options.policy ?? {}]
+  const own: readonly Said[] = options.type === 'custom' ? [] : [saidOf(nativeName, options)]
   const said: readonly Said[] = [...own, offered.policy]
   const { safetyTier = 'write' } = said.find((policy) => policy.safetyTier !== undefined) ?? {}
   const { scopes = [] } = said.find((policy) => policy.scopes !== undefined) ?? {}
@@ -135,9 +152,10 @@ function toKnown(
   const vendor = given ?? (kind === 'host-extension' ? toolkit : ownVendor)
   return [
     {
-      parts: { base: `${toolkit}.${local}`, toolkit, name: local, version },
-      name: functionNameOf(toolkit, local),
-      catalogId: catalogIdOf(kind, { toolkit, nativeName, local, vendor, safetyTier }),
+      parts: { base: `${toolkit}.${name}`, toolkit, name, version },
+      name: functionNameOf(toolkit, name),
+      catalogId: catalogIdOf(kind, { ...catalogNames(naming), vendor, safetyTier }),
+      ...(keptFrom === undefined ? {} : { keptFrom }),
       ...tagsOf(offered),
       policy: { safetyTier, scopes, ...(tenants === undefined ? {} : { tenants }) },
     },

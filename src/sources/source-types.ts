@@ -1,11 +1,12 @@
 import { z } from 'zod'
-import type { Source, SourceServices } from '#core/ports/source'
+import type { ToolId } from '#core/ids'
+import type { OfferedTool, Source, SourceServices } from '#core/ports/source'
 import { SOURCE_KINDS, type SourceKind } from '#core/tool'
 import { COMMAND_OPTIONS, type CommandSourceOptions } from './command/options.ts'
 import { MCP_OPTIONS, type McpOptions } from './mcp/options.ts'
 import { OPENAPI_OPTIONS, type OpenapiOptions } from './openapi/options.ts'
 import { OPENTOOL_OPTIONS, type OpenToolSourceOptions } from './opentool/options.ts'
-import { OTC_OPTIONS, type OtcSourceOptions } from './otc/options.ts'
+import { keptId, OTC_OPTIONS, type OtcSourceOptions } from './otc/options.ts'
 import { PACK_OPTIONS, type PackOptions } from './pack/options.ts'
 
 /** A source written as code: for upstreams that no other type speaks to. */
@@ -108,6 +109,11 @@ export async function openSource(...source: Opening<SourceOptions>): Promise<Sou
 /** What its tools are catalogued as. */
 export function sourceKind(options: SourceOptions): SourceKind {
   return options.type === 'custom' ? options.kind : typeOf(options).kind
+}
+
+/** The id that an accepted tool keeps from its upstream; `undefined` where its source names it. */
+export function keptIdOf(options: SourceOptions, tool: Pick<OfferedTool, 'nativeName'>): ToolId | undefined {
+  return options.type === 'otc' ? keptId(options, tool) : undefined
 }
 
 function typeOf({ type }: SourceOptions): SourceType {

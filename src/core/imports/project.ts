@@ -1,49 +1,62 @@
 import { type Finding, fault, type Report } from '#core/errors'
 import { shortHash } from '#core/hash'
-import { hostExtensionId } from '#core/ids'
+import { hostExtensionId, type ToolId, withoutVersion } from '#core/ids'
 import { isJsonObject, type JsonObject } from '#core/json'
 import type { OfferedTool, Source } from '#core/ports/source'
 import { Breather } from '#core/runtime'
-import type { PolicyDefinition, SafetyTier, SourceKind, StatefulContext, Tool } from '#core/tool'
+import type { KeptFrom, PolicyDefinition, SafetyTier, SourceKind, StatefulContext, Tool } from '#core/tool'
 import { inspectTool } from '#core/tools/prepare-tool'
 import { pinHash } from './definition-diff.ts'
 import type { PinnedTool } from './source-runner.ts'
 
 interface JoinedTools {
   readonly tools: readonly Tool[]
-  readonly findings: readonly Finding[]
+  /** By the key of the source that a tool was left out of. */
+  readonly findings: ReadonlyMap<string, readonly Finding[]>
 }
 
 /** Names that no two tools of different bases may share, be it as one or as the other: a caller may write either. */
 const NAMES = ['name', 'catalogId'] as const
 
+/** What is served of one source. */
+interface SourceTools {
+  readonly key: string
+  readonly tools: readonly Tool[]
+}
+
 /**
  * Tools written as code and imported ones in one list. What was there first keeps its names, so a source can never
  * replace another source's tool; what clashes is left out and reported.
  */
-export async function joinTools(
-  own: readonly Tool[],
-  imported: Iterable<readonly Tool[]>,
-): Promise<JoinedTools> {
+export async function joinTools(own: readonly Tool[], imported: Iterable<SourceTools>): Promise<JoinedTools> {
   const breather = new Breather()
   const tools = [...own]
-  const findings: Finding[] = []
+  const findings = new Map<string, Finding[]>()
+  const owners = new Map<string, string>()
   const bases = new Map<string, Tool>(own.map((tool) => [tool.parts.base, tool]))
   const taken = new Map<string, Tool>(
     own.flatMap((tool) =>
       [tool.name, tool.catalogId, tool.writtenName ?? tool.name].map((name) => [name, tool] as const),
     ),
   )
-  for (const ofSource of imported) {
+  for (const { key: source, tools: ofSource } of imported) {
     for (const tool of ofSource) {
       if (breather.isDue) await breather.breathe()
-      const clash = bases.get(tool.parts.base) ?? NAMES.map((key) => taken.get(tool[key])).find(isKnown)
+      const { base } = tool.parts
+      const others = [bases.get(base), ...NAMES.map((key) => taken.get(tool[key]))].filter(isKnown)
+      // Other versions of a tool of this source have the same names.
+      const clash = others.find((other) => other.parts.base !== base || owners.get(base) !== source)
       if (clash !== undefined) {
-        findings.push(clashOf(tool, clash))
+        const told = findings.get(source) ?? []
+        findings.set(source, [
+          ...told,
+          clashOf(tool, { source, other: clash, owner: owners.get(clash.parts.base) }),
+        ])
         continue
       }
       tools.push(tool)
-      bases.set(tool.parts.base, tool)
+      owners.set(base, source)
+      bases.set(base, tool)
       for (const key of NAMES) taken.set(tool[key], tool)
     }
   }
@@ -54,11 +67,19 @@ function isKnown(tool: Tool | undefined): tool is Tool {
   return tool !== undefined
 }
 
-function clashOf(tool: Tool, other: Tool): Finding {
+interface Clash {
+  readonly source: string
+  readonly other: Tool
+  /** The source of the other tool; `undefined` for a tool of the config itself. */
+  readonly owner: string | undefined
+}
+
+function clashOf(tool: Tool, { source, other, owner }: Clash): Finding {
+  const whose = owner === undefined ? "one of the config's own tools" : `a tool of the source "${owner}"`
   return {
     toolId: tool.id,
     where: 'id',
-    problem: `Its id, function name or catalog id already belongs to "${other.id}", so it is left out.`,
+    problem: `Its id, function name or catalog id already belongs to "${other.id}", ${whose}, so it is left out of the source "${source}".`,
     fix: 'Give the source another key, or leave the tool out with `exclude`.',
   }
 }
@@ -77,9 +98,29 @@ interface ProjectOptions {
   readonly vendor: string
 }
 
-interface Naming {
+/** What the names of a tool are made of. */
+export interface Naming {
   readonly toolkit: string
   readonly local: string
+  /** Names the tool among those of its source, in every version. */
+  readonly nativeName: string
+  readonly version: string
+  readonly keptFrom?: KeptFrom
+}
+
+/** Its own toolkit and name, or those of its upstream where they are kept. */
+export function namingOf(
+  sourceKey: string,
+  { nativeName, local, version }: Pick<Naming, 'nativeName' | 'local' | 'version'>,
+  kept: ToolId | undefined,
+): Naming {
+  const toolkit = toolkitOf(sourceKey)
+  if (kept === undefined) return { toolkit, local, nativeName, version }
+  const keptFrom = { toolkit, pin: `${toolkit}.${local}` }
+  return {
+    ...{ toolkit: kept.toolkit, local: kept.name, version: kept.version, keptFrom },
+    nativeName: withoutVersion(nativeName),
+  }
 }
 
 /** Accepted definitions of a source as tools that are listed and called; a call goes upstream with the pinned binding. */
@@ -91,7 +132,6 @@ export async function projectTools(
   const tools: Tool[] = []
   const findings: Finding[] = []
   const warnings: Finding[] = []
-  const toolkit = toolkitOf(source.key)
   const given = new Map(
     pinned.flatMap(({ offered, local }) => (local === undefined ? [] : [[offered.nativeName, local]])),
   )
@@ -109,7 +149,7 @@ export async function projectTools(
     const mark = markOf(source, pin, local, options)
     const before = known.get(pin.offered)
     const projection =
-      before?.mark === mark ? before : { mark, ...projectTool(source, pin, { toolkit, local, ...options }) }
+      before?.mark === mark ? before : { mark, ...projectTool(source, pin, { local, ...options }) }
     known.set(pin.offered, projection)
     findings.push(...projection.findings)
     warnings.push(...projection.warnings)
@@ -152,13 +192,19 @@ function markOf(source: Source, pin: PinnedTool, local: string, options: Project
 function projectTool(
   source: Source,
   pin: PinnedTool,
-  { toolkit, local, defaultTimeoutMs, vendor }: Naming & ProjectOptions,
+  { defaultTimeoutMs, vendor, local }: ProjectOptions & Pick<Naming, 'local'>,
 ): Omit<Projection, 'mark'> {
-  const toolId = `${toolkit}.${local}@${pin.version}`
+  const { nativeName } = pin.offered
+  const naming = namingOf(
+    source.key,
+    { nativeName, local, version: pin.version },
+    source.keptId?.(pin.offered),
+  )
+  const toolId = idOf(naming)
   const warnings: Finding[] = []
   const onOddity: Report = (where, problem, fix) => warnings.push({ toolId, where, problem, fix })
   try {
-    const { tool, findings } = inspectTool(toDefinition(source, pin, { toolkit, local, vendor }), {
+    const { tool, findings } = inspectTool(toDefinition(source, pin, { ...naming, vendor }), {
       source: source.kind,
       describeParameters: false,
       defaultTimeoutMs,
@@ -168,7 +214,9 @@ function projectTool(
     if (tool === undefined) return { tool, findings, warnings }
     tellUndescribed(tool, onOddity)
     const shownHints = source.shownHintsFor?.(pin.offered)
-    return { tool: shownHints === undefined ? tool : { ...tool, shownHints }, findings, warnings }
+    const { keptFrom } = naming
+    const extra = { ...(shownHints && { shownHints }), ...(keptFrom && { keptFrom }) }
+    return { tool: Object.keys(extra).length === 0 ? tool : { ...tool, ...extra }, findings, warnings }
   } catch (error) {
     // A definition that its own source cannot read, or that is nested beyond the stack, costs no other tool.
     const problem = `Cannot be read: ${error instanceof Error ? error.message : 'unknown'}.`
@@ -180,9 +228,10 @@ function projectTool(
 function toDefinition(
   source: Source,
   pin: PinnedTool,
-  { toolkit, local, vendor }: Naming & Pick<ProjectOptions, 'vendor'>,
+  { vendor, ...naming }: Naming & Pick<ProjectOptions, 'vendor'>,
 ) {
-  const { offered, version, suspended } = pin
+  const { toolkit, local } = naming
+  const { offered, suspended } = pin
   const { nativeName, title, description, inputSchema, outputSchema, requirements } = offered
   const invocation = { nativeName, binding: offered.binding, accepted: pin }
   const session = source.sessionOf?.(offered)
@@ -194,11 +243,12 @@ function toDefinition(
     throw refusal(suspended ?? '')
   }
   return {
-    id: `${toolkit}.${local}@${version}`,
+    id: idOf(naming),
     name: functionNameOf(toolkit, local),
     ...(title === undefined || title.trim() === '' ? {} : { title: title.toWellFormed() }),
     catalogId: catalogIdOf(source.kind, {
-      ...{ toolkit, nativeName, local, safetyTier: policy.safetyTier },
+      ...catalogNames(naming),
+      safetyTier: policy.safetyTier,
       vendor: source.vendor ?? (source.kind === 'host-extension' ? toolkit : vendor),
     }),
     description: firstText(description, title, nativeName),
@@ -212,6 +262,16 @@ function toDefinition(
       : { session: suspended === undefined ? session : { ...session, open: refuse } }),
     run: suspended === undefined ? run : refuse,
   }
+}
+
+function idOf({ toolkit, local, version }: Naming): string {
+  return `${toolkit}.${local}@${version}`
+}
+
+/** A catalog id says which source a tool is of, also where its id does not. */
+export function catalogNames({ toolkit, local, nativeName, keptFrom }: Naming) {
+  if (keptFrom === undefined) return { toolkit, nativeName, local }
+  return { toolkit: keptFrom.toolkit, nativeName, local: `${toolkit}_${local}` }
 }
 
 const MOST_TAGS = 20

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { namesFor } from '#core/approvals/approvals'
 import { type Finding, fault } from '#core/errors'
+import { operatorNames } from '#core/ids'
 import type { Discovery, OfferedTool, Source, SourceHealth } from '#core/ports/source'
 import { Breather, type Clock, type Logger } from '#core/runtime'
 import type { SourceKind, Tool } from '#core/tool'
@@ -75,7 +76,7 @@ export interface SourceView extends SourceStatus {
 export class Sources {
   readonly #options: SourcesOptions
   readonly #open = new Map<string, OpenSource>()
-  #clashes: readonly Finding[] = []
+  #clashes: ReadonlyMap<string, readonly Finding[]> = new Map()
   #timer: NodeJS.Timeout | undefined
   #epoch: number | string | undefined
   #syncing: Promise<void> = Promise.resolve()
@@ -106,7 +107,7 @@ export class Sources {
       idle,
       oddities,
       tools: isWithheld({ idle }) ? 0 : tools.length,
-      findings: [...findings, ...this.#clashes.filter(({ toolId }) => toolId.startsWith(`${wanted.key}.`))],
+      findings: [...findings, ...(this.#clashes.get(wanted.key) ?? [])],
     }))
   }
 
@@ -267,7 +268,7 @@ export class Sources {
     }
     const { tools, findings } = await joinTools(
       own.tools,
-      [...this.#open.values()].map((open) => (isWithheld(open) ? [] : open.tools)),
+      [...this.#open].map(([key, open]) => ({ key, tools: isWithheld(open) ? [] : open.tools })),
     )
     this.#clashes = findings
     await registry.replace(tools, this.#toolkits())
@@ -280,7 +281,7 @@ export class Sources {
     const { pins, log } = this.#options
     const before = open.idle.map(({ text }) => text).join('\n')
     open.idle = idleOverrides(overrides, {
-      native: new Set([...(open.read ?? []), ...(await pins.names(key))]),
+      native: new Set([...(open.read ?? []), ...(await pins.names(key))].flatMap(operatorNames)),
       tools: open.tools.map((tool) => ({
         id: tool.id,
         names: namesFor(tool),

@@ -1,3 +1,4 @@
+import type { ToolId } from '#core/ids'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Clock, Logger } from '#core/runtime'
 import type {
@@ -148,6 +149,8 @@ export interface Source {
    * definitions too, while the upstream is down or offers another one. Without it the policy last offered stays.
    */
   policyFor?(tool: OfferedTool): PolicyDefinition
+  /** The id that a tool is served under, where it keeps that of its upstream. Without it the id is in the toolkit of the source. */
+  keptId?(tool: OfferedTool): ToolId | undefined
   /** The believed promises of a definition that no policy holds, under the options of now. */
   shownHintsFor?(tool: OfferedTool): ShownHints
   /**

@@ -25,8 +25,14 @@ export const TOOLSET_PREFIX = 'toolset:'
 const TIERS: readonly SafetyTier[] = POLICY_FIELDS.safetyTier.choices
 
 /** What selectors look at. */
-export interface Selected extends Pick<Tool, 'parts' | 'name' | 'writtenName' | 'catalogId' | 'tags'> {
+export interface Selected
+  extends Pick<Tool, 'parts' | 'name' | 'writtenName' | 'catalogId' | 'tags' | 'keptFrom'> {
   readonly policy: Pick<Tool['policy'], 'safetyTier'>
+}
+
+/** The toolkit of a tool's source: that of its id, unless the id is the upstream's. */
+export function sourceToolkit({ parts, keptFrom }: Pick<Tool, 'parts' | 'keptFrom'>): string {
+  return keptFrom?.toolkit ?? parts.toolkit
 }
 
 /** Whether a tool is one of a toolset's. */
@@ -107,7 +113,7 @@ function selectorTest(text: string): Test {
   }
   const { kind, pattern } = selector
   const matches = globTest(pattern)
-  if (kind === 'source') return ({ parts }) => matches(parts.toolkit)
+  if (kind === 'source') return (tool) => matches(sourceToolkit(tool))
   if (kind === 'tag') return ({ tags = [] }) => tags.some(matches)
   const spell = pattern.includes('@')
     ? (name: string, version: string) => `${name}@${version}`
@@ -161,7 +167,7 @@ export function idleSelector(text: string, known: Selectable): string | undefine
   }
   if (known.tools.some((tool) => selects(text, tool))) return undefined
   if (selector.kind === 'source') {
-    const names = [...new Set([...known.sources, ...known.tools.map(({ parts }) => parts.toolkit)])]
+    const names = [...new Set([...known.sources, ...known.tools.map(sourceToolkit)])]
     const isThere = names.some((name) => matchesGlob(name, selector.pattern))
     if (isThere) return `the source "${selector.pattern}" has no tools here yet.`
     return `there is no source "${selector.pattern}".${didYouMean(selector.pattern, names)}`

@@ -12,7 +12,7 @@ import type { Tool } from '#core/tool'
 import type { Catalog } from '#core/tools/catalog'
 import { factsOf } from '#core/tools/facts'
 import type { ListedChange, ListedSource, ListedTool, ListingFacts } from '#core/tools/listing'
-import { isInToolset, TOOLSET_PREFIX, type Toolset, type Toolsets } from '#core/tools/toolsets'
+import { isInToolset, sourceToolkit, TOOLSET_PREFIX, type Toolset, type Toolsets } from '#core/tools/toolsets'
 import { type PreparedBytes, PreparedViews } from '#protocols/prepared'
 import type { CanHold } from '#server/scope-holders'
 import { isOperator } from './access.ts'
@@ -85,7 +85,10 @@ export class ToolListings {
     return made
   }
 
-  async #factsOf({ principal, hearsReasons }: Viewer, { ids, toolkits, needs }: Rows): Promise<ListingFacts> {
+  async #factsOf(
+    { principal, hearsReasons }: Viewer,
+    { pins, toolkits, needs }: Rows,
+  ): Promise<ListingFacts> {
     const { sources, waiting, store } = this.#parts
     const caller = callerSeenBy(principal, this.#parts.openCaller())
     const canHold = await this.#parts.scopeHolders()
@@ -104,8 +107,9 @@ export class ToolListings {
       })),
       changes: Object.fromEntries(
         changes.flatMap((view) => {
-          const change = ids.has(view.tool) ? listedChange(view) : undefined
-          return change === undefined ? [] : [[view.tool, change]]
+          const id = pins.get(view.tool)
+          const change = id === undefined ? undefined : listedChange(view)
+          return id === undefined || change === undefined ? [] : [[id, change]]
         }),
       ),
     }
@@ -165,7 +169,8 @@ interface Rows {
   readonly no: number
   /** Joined with commas. */
   readonly json: string
-  readonly ids: ReadonlySet<string>
+  /** Ids of rows by the names of their pins. */
+  readonly pins: ReadonlyMap<string, string>
   readonly toolkits: ReadonlySet<string>
   /** In the order that rows point to. */
   readonly needs: readonly ToolNeed[]
@@ -187,7 +192,7 @@ async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<
     return known.at
   }
   const texts: string[] = []
-  const ids = new Set<string>()
+  const pins = new Map<string, string>()
   const toolkits = new Set<string>()
   for (const [base, versions] of Map.groupBy(catalog.tools, (tool) => tool.parts.base)) {
     if (breather.isDue) await breather.breathe()
@@ -201,10 +206,10 @@ async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<
       needs: some(toolNeeds(tool, { withScopes: parts.tellsTenants }).map(placeOf)),
     }
     texts.push(JSON.stringify(row))
-    ids.add(base)
-    toolkits.add(tool.parts.toolkit)
+    for (const { keptFrom } of versions) pins.set(keptFrom?.pin ?? base, base)
+    toolkits.add(sourceToolkit(tool))
   }
-  return { no, json: texts.join(','), ids, toolkits, needs: [...needs.values()].map(({ need }) => need) }
+  return { no, json: texts.join(','), pins, toolkits, needs: [...needs.values()].map(({ need }) => need) }
 }
 
 function rowOf(tool: Tool, { rules, toolsets, tellsTenants }: RowParts): ListedTool {
@@ -216,7 +221,7 @@ function rowOf(tool: Tool, { rules, toolsets, tellsTenants }: RowParts): ListedT
     ...{ id: parts.base, version: parts.version, name, catalog_id: catalogId, title },
     description: firstSentence(tool.description),
     fields: some(fieldsOf(tool)),
-    ...{ source: parts.toolkit, kind: source },
+    ...{ source: sourceToolkit(tool), kind: source },
     tags: some(tags),
     ...{ tier: safetyTier, egress },
     approval: approval === 'never' ? undefined : approval,

@@ -13,7 +13,7 @@ import type { Clock, TokenBroker } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import type { Catalog, LiveRegistry } from '#core/tools/catalog'
 import { sharedNameHint } from '#core/tools/shared-names'
-import { isInToolset } from '#core/tools/toolsets'
+import { isInToolset, sourceToolkit } from '#core/tools/toolsets'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { replyPrepared } from '#protocols/prepared'
 import { jsonReply } from '#server/http/exchange'
@@ -146,7 +146,8 @@ async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, 
   const { registry, store, pins, sources, approvals, budgets, egressAllow, obstacle } = options
   const { principal, hearsReasons } = viewer
   const tenant = tenantWithin(principal)
-  const { base, toolkit } = tool.parts
+  const { base } = tool.parts
+  const toolkit = sourceToolkit(tool)
   const asked = { tool: base, limit: CALLS_LOOKED_AT, ...(tenant === undefined ? {} : { tenant }) }
   const seesCalls = store !== undefined && access.hasScope(principal, CALLS_SCOPE)
   const shown = shownToolsets(principal, registry.toolsets)
@@ -162,7 +163,7 @@ async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, 
     toolsets: [...shown].flatMap(([name, toolset]) => (isInToolset(toolset, tool) ? [name] : [])),
     egressAllow: hearsReasons ? egressAllow() : undefined,
     source: sources?.().find(({ key }) => toolkitOf(key) === toolkit),
-    pin: await pins?.diff(base),
+    pin: await pins?.diff(tool.keptFrom?.pin ?? base),
     seesPins: mayServe(principal, 'admin:pins', access),
     calls: seesCalls ? (await store.list(asked)).calls : undefined,
     obstacle,

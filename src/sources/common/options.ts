@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { fault } from '#core/errors'
 import { shortHash } from '#core/hash'
+import { operatorNames } from '#core/ids'
 import type { JsonObject } from '#core/json'
 import { Secret } from '#core/secret'
 import { POLICY_FIELDS, type PolicyDefinition } from '#core/tool'
@@ -128,17 +129,19 @@ export function isWanted(
   nativeName: string,
   { include, exclude }: Pick<CommonOptions, 'include' | 'exclude'>,
 ): boolean {
-  const matches = (pattern: string): boolean => matchesGlob(nativeName, pattern)
+  const names = operatorNames(nativeName)
+  const matches = (pattern: string): boolean => names.some((name) => matchesGlob(name, pattern))
   return (include?.some(matches) ?? true) && !exclude.some(matches)
 }
 
-/** The policy members that the operator wrote for a tool; its own entry wins over that of the source. */
+/** The policy members that the operator wrote for a tool; its own entry wins over that of all its versions, and both over that of the source. */
 export function saidOf(
   nativeName: string,
   { policy, tools }: Pick<CommonOptions, 'policy' | 'tools'>,
 ): PolicyDefinition {
-  const own = Object.hasOwn(tools, nativeName) ? tools[nativeName] : undefined
-  return { ...given(policy), ...given(own) }
+  const own = operatorNames(nativeName).filter((name) => Object.hasOwn(tools, name))
+  // What is said of one version comes last.
+  return Object.assign({}, given(policy), ...own.toReversed().map((name) => given(tools[name])))
 }
 
 /** What the operator says about a tool, over what the source takes for granted. */

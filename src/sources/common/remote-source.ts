@@ -9,6 +9,8 @@ interface RemoteServer {
   invoke(invocation: Invocation): Promise<JsonValue | undefined>
   /** Whether a call failed because of the server, not of what was asked. */
   isOutage(error: unknown): boolean
+  /** See `Source.keptId`. */
+  readonly keptId?: NonNullable<Source['keptId']>
   /** Ends every request. */
   readonly closing: AbortController
 }
@@ -47,6 +49,7 @@ export function remoteSource(
       }
     },
     ...(options.vendor === undefined ? {} : { vendor: options.vendor }),
+    ...(server.keptId === undefined ? {} : { keptId: server.keptId }),
     policyFor: ({ nativeName }) => remotePolicyOf(nativeName, options),
     wants: ({ nativeName }) => isWanted(nativeName, options),
     health: () => health.now,

@@ -6,7 +6,7 @@ import { joinSignals, unchangedFetch } from '#client/http'
 import { type ClientSettings, readOptions } from '#client/options'
 import { type Listing, ToolDirectory } from '#client/tool-directory'
 import { fault } from '#core/errors'
-import { compareVersions, isToolVersion } from '#core/ids'
+import { compareVersions, isToolVersion, withoutVersion } from '#core/ids'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#core/ports/source'
 import { Breather } from '#core/runtime'
@@ -21,7 +21,7 @@ import {
 import { readAnswer, readList } from '#sources/common/answered-json'
 import { isWanted, readBinding, remotePolicyOf } from '#sources/common/options'
 import { remoteSource } from '#sources/common/remote-source'
-import { OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
+import { keptId, OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
 const LARGEST_LIST_BYTES = 32 * 1_048_576
 
@@ -54,6 +54,7 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
     discover: (signal) => discoverOtc(listing, options, signal),
     invoke: (invocation) => invokeOtc(invocation, world),
     isOutage,
+    keptId: (tool) => keptId(options, tool),
     closing,
   })
 }
@@ -161,7 +162,7 @@ function ownSecret(id: string, { secrets }: OtcSourceOptions): string {
   throw new CallFailure('config', `The secret ${id} is no longer in the options of this source.`)
 }
 
-/** The newest version of each tool that the other server lists. */
+/** The newest version of each tool that the other server lists; every version where ids are kept. */
 async function discoverOtc(
   settings: ClientSettings,
   options: OtcSourceOptions,
@@ -173,14 +174,15 @@ async function discoverOtc(
   const breather = new Breather()
   // Reading the list was a long step already.
   await breather.breathe()
-  const newest = newestOfEach(listing.tools)
-  const leftOut = newest.map(({ name }) => name).filter((name) => !isWanted(name, options))
+  const named = options.ids === 'keep' ? eachVersion(listing.tools) : newestOfEach(listing.tools)
+  const leftOut = named.map(({ name }) => name).filter((name) => !isWanted(name, options))
   const offered: OfferedTool[] = []
-  for (const { name, tool } of newest) {
+  for (const { name, tool } of named) {
     if (breather.isDue) await breather.breathe()
     if (!isWanted(name, options)) continue
-    if (isObjectSchema(tool.input)) offered.push(offer(name, tool, { settings, options, listing }))
-    else warnings.push(`${tool.id} is left out: its input is no object.`)
+    const problem = problemOf(name, tool, options)
+    if (problem === undefined) offered.push(offer(name, tool, { settings, options, listing }))
+    else warnings.push(`${tool.id} is left out: ${problem}`)
   }
   return { identity: { origin: server.origin, url: server.base }, tools: offered, warnings, leftOut }
 }
@@ -202,7 +204,7 @@ async function readListing(settings: ClientSettings, signal: AbortSignal): Promi
 }
 
 interface NamedTool {
-  /** Without its version, which changes. */
+  /** Without its version, which changes; the whole id where ids are kept. */
   readonly name: string
   readonly tool: RemoteTool
 }
@@ -210,16 +212,22 @@ interface NamedTool {
 function newestOfEach(tools: readonly RemoteTool[]): readonly NamedTool[] {
   const newest = new Map<string, RemoteTool>()
   for (const tool of tools) {
-    const name = nameOf(tool)
+    const name = withoutVersion(tool.id)
     const known = newest.get(name)
     if (known === undefined || isNewer(tool, known)) newest.set(name, tool)
   }
   return [...newest].map(([name, tool]) => ({ name, tool }))
 }
 
-function nameOf({ id }: RemoteTool): string {
-  const at = id.lastIndexOf('@')
-  return at > 0 && isToolVersion(id.slice(at + 1)) ? id.slice(0, at) : id
+/** An id that is listed twice is taken once. */
+function eachVersion(tools: readonly RemoteTool[]): readonly NamedTool[] {
+  return [...new Map(tools.map((tool) => [tool.id, tool]))].map(([name, tool]) => ({ name, tool }))
+}
+
+function problemOf(name: string, tool: RemoteTool, options: OtcSourceOptions): string | undefined {
+  if (!isObjectSchema(tool.input)) return 'its input is no object.'
+  if (options.ids !== 'keep' || keptId(options, { nativeName: name }) !== undefined) return undefined
+  return 'with `ids: "keep"` an id must be Toolkit.Name@x.y.z, of letters, digits and "_".'
 }
 
 function isNewer(tool: RemoteTool, known: RemoteTool): boolean {

@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import { parseToolId, type ToolId } from '#core/ids'
+import type { OfferedTool } from '#core/ports/source'
 import { Secret } from '#core/secret'
 import { COMMON_OPTIONS, refuseOpenCredentials, SERVER_OPTIONS } from '#sources/common/options'
 
@@ -25,7 +27,17 @@ export const OTC_OPTIONS = z
     providers: z.record(TEXT, TEXT).default({}),
     /** `'claimed'`: the caller's word is enough for its tools that need a user id; without it the user has to be proven. */
     userId: z.literal('claimed').optional(),
+    /** `'keep'`: its tools have the ids they have there, all versions. Default: the newest version of each, in our toolkit. */
+    ids: z.literal('keep').optional(),
   })
   .superRefine(refuseOpenCredentials)
 
 export type OtcSourceOptions = z.output<typeof OTC_OPTIONS>
+
+/** The id that an accepted tool keeps; `undefined` when it gets one in the toolkit of its source. */
+export function keptId(
+  { ids }: Pick<OtcSourceOptions, 'ids'>,
+  { nativeName }: Pick<OfferedTool, 'nativeName'>,
+): ToolId | undefined {
+  return ids === 'keep' ? parseToolId(nativeName) : undefined
+}

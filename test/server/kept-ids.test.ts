@@ -1,0 +1,160 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { z } from 'zod'
+import { connect } from '#client/index'
+import { tool } from '#core/tools/define'
+import { serve } from '#server/create-gateway'
+import type { RunningServer } from '#server/start-server'
+
+/*
+ * X-21 of the source documents: a client of an OTC server can be pointed at a gateway over it (`ids: 'keep'`).
+ */
+
+const folder = mkdtempSync(join(tmpdir(), 'collet-kept-'))
+const shared = { server: { port: 0 }, log: { level: 'silent' as const } }
+
+function says(id: string, text: string) {
+  return tool({ id, description: `Says ${text}.`, input: {}, output: { type: 'string' }, run: () => text })
+}
+
+function sub(name: string): string {
+  const path = join(folder, name)
+  mkdirSync(path, { recursive: true })
+  return path
+}
+
+let first: RunningServer
+let second: RunningServer
+let gateway: RunningServer
+
+beforeAll(async () => {
+  first = await serve(
+    {
+      ...shared,
+      tools: [
+        says('SMS.Send@0.1.2', 'old'),
+        says('SMS.Send@0.2.0', 'new'),
+        says('SMS.Drop@1.0.0', 'dropped'),
+        says('Clock.Now@3.0.0', 'now'),
+      ],
+    },
+    { folder: sub('first') },
+  )
+  second = await serve(
+    { ...shared, tools: [says('Clock.Now@3.1.0', 'later'), says('Own.Say@1.0.0', 'theirs')] },
+    { folder: sub('second') },
+  )
+  gateway = await serve(
+    {
+      ...shared,
+      tools: [says('Own.Say@2.0.0', 'ours')],
+      egress: { allow: [first, second].map(({ url }) => new URL(url).host) },
+      toolsets: { far: { include: ['source:First'] } },
+      sources: {
+        First: {
+          type: 'otc',
+          url: first.url,
+          ids: 'keep',
+          exclude: ['SMS.Drop'],
+          tools: { 'SMS.Send': { safetyTier: 'read' }, 'SMS.Send@0.1.2': { cost: 7 } },
+        },
+        Second: { type: 'otc', url: second.url, ids: 'keep' },
+      },
+    },
+    { folder: sub('gateway') },
+  )
+  await vi.waitFor(
+    async () => expect(await sources()).toMatchObject([{ state: 'ready' }, { state: 'ready' }]),
+    { timeout: 20_000 },
+  )
+}, 60_000)
+afterAll(async () => {
+  await gateway.close()
+  await first.close()
+  await second.close()
+  rmSync(folder, { recursive: true })
+})
+
+async function admin(path: string): Promise<unknown> {
+  const token = readFileSync(gateway.startTokenFile, 'utf8').trim()
+  const headers = { authorization: `Bearer ${token}` }
+  return await (await fetch(`${gateway.url}/admin${path}`, { headers })).json()
+}
+
+async function sources(): Promise<unknown> {
+  return z.object({ sources: z.unknown() }).parse(await admin('/sources')).sources
+}
+
+async function listed(): Promise<readonly string[]> {
+  const { tools } = z
+    .object({ tools: z.array(z.object({ id: z.string() })) })
+    .parse(await (await fetch(`${gateway.url}/tools`)).json())
+  return tools.map(({ id }) => id).sort()
+}
+
+describe('an OTC source that keeps its ids', () => {
+  it('lists every version under the id it has there', async () => {
+    expect(await listed()).toEqual(['Clock.Now@3.0.0', 'Own.Say@2.0.0', 'SMS.Send@0.1.2', 'SMS.Send@0.2.0'])
+  })
+
+  it('runs the version that a client of the other server asks for', async () => {
+    for (const url of [first.url, gateway.url]) {
+      const client = connect(url)
+      const said = await Promise.all(
+        ['SMS.Send@0.1.2', 'SMS.Send@0.2.0', 'SMS.Send'].map((id) => client.call(id, {})),
+      )
+      expect(said).toMatchObject([{ value: 'old' }, { value: 'new' }, { value: 'new' }])
+    }
+  })
+
+  it('says of a clash which source has which tool, and serves the tool that was there first', async () => {
+    const texts = JSON.stringify(await sources())
+    expect(texts).toContain('already belongs to \\"Clock.Now@3.0.0\\", a tool of the source \\"First\\"')
+    expect(texts).toContain('left out of the source \\"Second\\"')
+    expect(texts).toContain('already belongs to \\"Own.Say@2.0.0\\", one of the config\'s own tools')
+    const client = connect(gateway.url)
+    expect(await client.call('Clock.Now', {})).toMatchObject({ value: 'now' })
+    expect(await client.call('Own.Say', {})).toMatchObject({ value: 'ours' })
+  })
+
+  it('pins each version, and shows the pin and the source with the tool', async () => {
+    const { pins } = z.object({ pins: z.array(z.object({ tool: z.string() })) }).parse(await admin('/pins'))
+    expect(pins.map(({ tool: name }) => name)).toEqual(
+      expect.arrayContaining(['First.SMS_Send_0_1_2', 'First.SMS_Send_0_2_0']),
+    )
+    expect(await admin('/tools/SMS.Send@0.1.2')).toMatchObject({
+      tool: {
+        id: 'SMS.Send@0.1.2',
+        source: { key: 'First' },
+        pin: { tool: 'First.SMS_Send_0_1_2' },
+      },
+    })
+  })
+
+  it('follows what the operator wrote about all versions and about one', async () => {
+    expect(await admin('/tools/SMS.Send@0.2.0')).toMatchObject({
+      tool: { policy: { tier: 'read', cost: 1 } },
+    })
+    expect(await admin('/tools/SMS.Send@0.1.2')).toMatchObject({
+      tool: { policy: { tier: 'read', cost: 7 } },
+    })
+  })
+
+  it('is one source for toolsets, and has one catalog id for all versions', async () => {
+    const answer = await fetch(`${gateway.url}/v1/tools`)
+    const found = z.array(z.object({ toolId: z.string() })).parse(await answer.json())
+    expect(found.map(({ toolId }) => toolId).sort()).toEqual([
+      'connector:First.Clock.Now',
+      'connector:First.SMS.Send',
+      'openwop:Own.Say',
+    ])
+    const row = z.object({ id: z.string(), toolsets: z.array(z.string()).optional() })
+    const { tools } = z.object({ tools: z.array(row) }).parse(await admin('/tools'))
+    expect(tools.filter(({ toolsets }) => toolsets?.includes('far')).map(({ id }) => id)).toEqual([
+      'Clock.Now',
+      'SMS.Send',
+    ])
+  })
+})
