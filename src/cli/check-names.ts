@@ -98,7 +98,7 @@ async function checkSource(
   const overrides = overridesOf(key, options, {
     approvals: toApprovalRules(approvals),
     tools: own,
-    sourceKeys: Object.keys(sources),
+    sources: Object.entries(sources),
   }).filter(({ of, name }) => of !== 'tools' || !/[:]|^x-host-/.test(name))
   if (overrides.length > 0 && native.size === 0)
     return [

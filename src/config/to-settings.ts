@@ -391,7 +391,7 @@ function checkTwice(
 const KEYSPACE = /^[a-z]+:/
 
 /** A source whose tools have the ids of its upstream may have any tool. */
-function keepsIds(options: unknown): boolean {
+export function keepsIds(options: unknown): boolean {
   return typeof options === 'object' && options !== null && 'ids' in options && options.ids === 'keep'
 }
 

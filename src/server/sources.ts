@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Settings } from '#config/settings'
-import { isImported } from '#config/to-settings'
+import { isImported, keepsIds } from '#config/to-settings'
 import { type ApprovalRules, namesFor } from '#core/approvals/approvals'
 import { cleanerFor } from '#core/calls/redact'
 import { fault } from '#core/errors'
@@ -111,7 +111,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
     return {
       ...{ key, revision, type: source.type, kind: sourceKind(source) },
       ...(source.description === undefined ? {} : { description: source.description }),
-      overrides: overridesOf(key, source, { ...settings, sourceKeys: settings.sources.keys() }),
+      overrides: overridesOf(key, source, settings),
       open: async () => (await open(key, source)).source,
     }
   }
@@ -177,7 +177,8 @@ interface Governing {
   readonly approvals: Pick<ApprovalRules, 'perTool' | 'whenPerTool'>
   /** Tools written as code: what is said of these is not said of a source. */
   readonly tools: readonly Tool[]
-  readonly sourceKeys: Iterable<string>
+  /** All sources, by key. */
+  readonly sources: Iterable<readonly [string, SourceOptions]>
 }
 
 /** Everything an operator wrote about single tools of a source: in its options, and under `approvals`. */
@@ -213,15 +214,19 @@ function ofOptions(options: SourceOptions): readonly SourceOverride[] {
 function termsOverrides(
   key: string,
   options: SourceOptions,
-  { approvals: { perTool, whenPerTool }, tools, sourceKeys }: Governing,
+  { approvals: { perTool, whenPerTool }, tools, sources }: Governing,
 ): readonly SourceOverride[] {
   const own = new Set(tools.flatMap(namesFor))
   const isOf = (name: string, source: string): boolean =>
     isImported(name, [[source, { type: source === key ? options.type : '' }]])
   // `Fs_2.read` begins with `Fs_` too: it is of the source with the longest name that fits.
-  const longer = [...sourceKeys].filter((other) => other.length > key.length && other.startsWith(key))
+  const others = [...sources].filter(([other]) => other !== key)
+  const longer = others.map(([other]) => other).filter((other) => other.startsWith(key))
+  // Where this source alone keeps the ids of its upstream, a name that no other source can have is about its tools.
+  const isLeft = (name: string): boolean => keepsIds(options) && !isImported(name, others)
   return [...perTool.keys()]
-    .filter((name) => !own.has(name) && isOf(name, key) && !longer.some((other) => isOf(name, other)))
+    .filter((name) => !own.has(name) && (isLeft(name) || isOf(name, key)))
+    .filter((name) => !longer.some((other) => isOf(name, other)))
     .filter((name) => !isOfOtherHost(name, options))
     .map((name) => ({
       where: 'approvals.perTool',

@@ -6,7 +6,10 @@ import { z } from 'zod'
 import { connect } from '#client/index'
 import { tool } from '#core/tools/define'
 import { serve } from '#server/create-gateway'
+import { overridesOf } from '#server/sources'
 import type { RunningServer } from '#server/start-server'
+import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
+import { sampleTool } from '#testing/samples'
 
 /*
  * X-21 of the source documents: a client of an OTC server can be pointed at a gateway over it (`ids: 'keep'`).
@@ -156,5 +159,19 @@ describe('an OTC source that keeps its ids', () => {
       'Clock.Now',
       'SMS.Send',
     ])
+  })
+  it('counts an approval rule as about its tools where no other source can have them', () => {
+    const keeping = SOURCE_OPTIONS.parse({ type: 'otc', url: first.url, ids: 'keep' })
+    const plain = SOURCE_OPTIONS.parse({ type: 'otc', url: first.url })
+    const rules = new Map(['SMS.Sned', 'Plain.Send', 'Own.Say'].map((name) => [name, {}]))
+    const governing = (others: Record<string, SourceOptions>) => ({
+      approvals: { perTool: rules, whenPerTool: new Map() },
+      tools: [sampleTool('Own.Say@2.0.0', () => 'ours')],
+      sources: Object.entries({ First: keeping, ...others }),
+    })
+    const named = (others: Record<string, SourceOptions>) =>
+      overridesOf('First', keeping, governing(others)).map(({ name, guards }) => ({ name, guards }))
+    expect(named({ Plain: plain })).toEqual([{ name: 'SMS.Sned', guards: true }])
+    expect(named({ Second: keeping })).toEqual([])
   })
 })

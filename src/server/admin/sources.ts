@@ -192,7 +192,7 @@ export function createSourceRoutes(
   }
 }
 
-const NO_RULES = { approvals: { perTool: new Map(), whenPerTool: new Map() }, tools: [], sourceKeys: [] }
+const NO_RULES = { approvals: { perTool: new Map(), whenPerTool: new Map() }, tools: [], sources: [] }
 
 /** Names of tools in changes of options. */
 function namesIn({ tools, include, exclude }: JsonObject): ReadonlySet<JsonValue> {
