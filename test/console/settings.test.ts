@@ -64,6 +64,23 @@ describe('Settings: keys', () => {
     await checkAxe(page, 'Settings')
   })
 
+  it('picks tools from the catalog, and says what the key will see and what it lacks', async () => {
+    const page = await collet.page({ path: '/settings', as: 'operator' })
+    await page.getByRole('button', { name: 'Create key' }).click()
+    await dialog(page).getByLabel('Name').fill('picker')
+    await dialog(page).getByLabel('Find tools to add').fill('send')
+    await dialog(page).getByRole('checkbox', { name: 'Mail.Send: pure, approval never' }).check()
+    await dialog(page).getByText('This key will see 0 tools.').waitFor()
+    await dialog(page).getByText('Mail.Send asks for the scope mail:send.').waitFor()
+    await checkAxe(page, 'the tools of a key')
+    await dialog(page).getByRole('button', { name: 'Add mail:send' }).click()
+    await dialog(page).getByText('This key will see 1 tool.').waitFor()
+    await expect
+      .poll(() => echo(page))
+      .toBe('collet keys create picker --scope mail:send --tool openwop:Mail.Send --expires 90d')
+    await dialog(page).getByRole('button', { name: 'Cancel' }).click()
+  })
+
   it('rotates a key with an overlap, and revokes by its typed name', async () => {
     const page = await collet.page({ path: '/settings', as: { key: ROOT_KEY } })
     await page.getByRole('button', { name: 'Rotate support-bot' }).click()

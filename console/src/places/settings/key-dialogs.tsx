@@ -19,6 +19,7 @@ import {
   rotateKey,
   toolsetsQuery,
 } from './settings-data.ts'
+import { ToolPicker } from './tool-picker.tsx'
 
 /** Makes a principal with its first key. The line under the page follows the form. */
 export function CreateKeyDialog({ isOpen, onClose, onEcho }: CreateProps): ReactNode {
@@ -117,6 +118,7 @@ function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode
       >
         {text('tools')}
       </Field>
+      <ToolPicker form={form} onChange={set} />
       {session?.principal?.isOperator === true && (
         <Field label="Tenant" note="default" error={errorOf('tenant')}>
           {text('tenant')}

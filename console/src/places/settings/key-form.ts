@@ -89,7 +89,8 @@ export function commandOf(form: KeyForm): string {
   ].join(' ')
 }
 
-function words(text: string): readonly string[] {
+/** Words with spaces or commas between. */
+export function words(text: string): readonly string[] {
   return text.split(/[\s,]+/).filter((word) => word !== '')
 }
 
