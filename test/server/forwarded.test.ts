@@ -55,6 +55,23 @@ const PROXY_HEADERS = [
   ['cf-connecting-ip', '203.0.113.9'],
   ['fastly-client-ip', '203.0.113.9'],
   ['fly-client-ip', '203.0.113.9'],
+  ['x-forwarded', 'for=203.0.113.9'],
+  ['forwarded-for', '203.0.113.9'],
+  ['x_forwarded_for', '203.0.113.9'],
+  ['x-original-host', 'tools.example.com'],
+  ['cdn-loop', 'cloudflare'],
+  ['cf-ray', '7f2c3d'],
+  ['cf-connecting-ipv6', '2001:db8::9'],
+  ['x-envoy-external-address', '203.0.113.9'],
+  ['x-azure-clientip', '203.0.113.9'],
+  ['x-appengine-user-ip', '203.0.113.9'],
+  ['x-arr-log-id', '1'],
+  ['wl-proxy-client-ip', '203.0.113.9'],
+  ['x-proxyuser-ip', '203.0.113.9'],
+  ['x-remote-addr', '203.0.113.9'],
+  ['x-originating-ip', '203.0.113.9'],
+  ['ali-cdn-real-ip', '203.0.113.9'],
+  ['tailscale-user-login', 'ann@example.com'],
 ] as const
 
 const CALL = JSON.stringify({ request: { tool_id: 'Math.Answer', input: {} } })
@@ -65,12 +82,21 @@ async function callThrough(server: RunningServer, headers: Record<string, string
 }
 
 describe('a request that a proxy passed on', () => {
-  it.each(PROXY_HEADERS)('is refused by a server without credentials: %s: %s', async (name, value) => {
+  it('is refused by a server without credentials, whatever the proxy adds', async () => {
     const server = await start()
     expect((await callThrough(server, {})).status).toBe(200)
-    const refused = await callThrough(server, { [name]: value })
-    expect(refused.status).toBe(403)
-    expect(refused.body).toMatch(/came through a proxy.*no credentials.*collet keys create/)
+    for (const [name, value] of PROXY_HEADERS) {
+      const refused = await callThrough(server, { [name]: value })
+      expect([name, refused.status]).toEqual([name, 403])
+      expect(refused.body).toMatch(/came through a proxy.*no credentials.*collet keys create/)
+    }
+  })
+
+  it('is not mistaken for one that a client on this machine sent, with the headers that clients send', async () => {
+    const server = await start()
+    const names = ['user-agent', 'x-request-id', 'traceparent', 'x-amzn-trace-id', 'proxy-connection']
+    const headers = Object.fromEntries(names.map((name) => [name, 'a']))
+    expect((await callThrough(server, { ...headers, 'x-user': 'ann', port: '1' })).status).toBe(200)
   })
 
   it('is refused on every route of such a server', async () => {

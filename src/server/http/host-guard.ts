@@ -114,23 +114,13 @@ function defaultPortOf({ protocol }: URL): number {
  * says that it was passed on, whatever address is named there, because a chain of proxies can name this machine for a caller from
  * elsewhere. A proxy that adds none of these headers cannot be recognised.
  */
-const PROXY_HEADERS: ReadonlySet<string> = new Set([
-  'forwarded',
-  'via',
-  'x-real-ip',
-  'x-client-ip',
-  'x-cluster-client-ip',
-  'x-original-forwarded-for',
-  'true-client-ip',
-  'cf-connecting-ip',
-  'fastly-client-ip',
-  'fly-client-ip',
-])
+const PROXY_HEADER =
+  /^(?:(?:x[-_])?forwarded(?:[-_]|$)|via$|cdn-loop$|cf-|tailscale-|x-(?:original|envoy|azure|appengine|arr)-)|(?:client|real|user|remote|originating|connecting)[-_]?(?:ip(?:v[46])?|addr(?:ess)?|port)$/
 
 /** Throws when a proxy passed the request on. Only for servers that take callers without credentials. */
 export function refuseForwarded(headers: RequestHeaders): void {
   for (const name in headers) {
-    if (!PROXY_HEADERS.has(name) && !name.startsWith('x-forwarded-')) continue
+    if (!PROXY_HEADER.test(name)) continue
     throw fault(
       'not_authorized',
       `This request came through a proxy (header ${name}), and this server has no credentials: it serves callers on its own machine only. Make a key with collet keys create and send it, or start the server with --allow-anonymous to let in everyone who reaches the proxy.`,
