@@ -3,7 +3,7 @@ import { type CommandContext, UsageError } from '#cli/command'
 import { askLine } from '#cli/input'
 import { canonicalJson, cleanText } from '#core/json'
 import { didYouMean } from '#core/nearest-name'
-import { type Decision, readDecisions } from '#server/import/client-decisions'
+import { type Decided, readDecisions } from '#server/import/client-decisions'
 import { readServerList, readSettingsFile, type WrittenServer } from '#server/import/client-files'
 import { describeServer, type ServerPlan } from '#server/import/client-servers'
 import { CLIENT_NAMES, clientFiles, clientPlace, MCP_CLIENTS, mcpClient } from '#server/import/clients'
@@ -23,7 +23,7 @@ interface ListedServer extends WrittenServer {
   readonly scope: 'user' | 'project' | 'named'
   /** The client whose file it is; absent for a file that the user named. */
   readonly client?: string
-  readonly decision: Decision | undefined
+  readonly decided: Decided | undefined
 }
 
 interface Lists {
@@ -59,17 +59,12 @@ export function readLists(from: string, { workingFolder, environment, output }: 
       continue
     }
     read.add(path)
-    const decide = 'client' in of ? readDecisions(of.client, place) : () => undefined
+    const decide = readDecisions(path, 'client' in of ? of.client : undefined, place)
     const title = 'client' in of ? `${mcpClient(of.client)?.title}: ` : ''
     output.note(
       `${title}${path} lists ${list.servers.map(({ name }) => cleanText(name)).join(', ') || 'no servers'}.`,
     )
-    for (const server of list.servers)
-      servers.push({
-        ...server,
-        ...of,
-        decision: of.scope === 'named' ? undefined : decide(server.name, of.scope),
-      })
+    for (const server of list.servers) servers.push({ ...server, ...of, decided: decide(server.name) })
     for (const { id, description } of list.asked) asked.set(id, description)
   }
   if (read.size > 0) return { servers, asked }
@@ -118,11 +113,11 @@ export function siftServers(
   const skipped: LeftOut[] = []
   const failed: LeftOut[] = []
   for (const server of servers.filter(({ name }) => only.length === 0 || only.includes(name))) {
-    const { name, scope, decision, client = '' } = server
-    const title = mcpClient(client)?.title ?? client
+    const { name, scope, decided } = server
     const plan = describeServer(server, isOwnAddress)
     if ('kind' in plan) (plan.kind === 'skipped' ? skipped : failed).push({ name, why: plan.why })
-    else if (decision === 'rejected') skipped.push({ name, why: `it was rejected in ${title}` })
+    else if (decided?.decision === 'rejected')
+      skipped.push({ name, why: `it was rejected in ${titleOf(decided.client)}` })
     else if (scope === 'project' && !withProject)
       skipped.push({ name, why: `${server.file} belongs to this project; --project includes it` })
     else candidates.push({ server, plan })
@@ -146,7 +141,7 @@ export async function chooseServers(
   if (candidates.length === 0) return []
   showCandidates(candidates, context)
   if (isSure) return candidates
-  const usual = hasDefault ? candidates.filter(({ server }) => server.decision !== 'undecided') : []
+  const usual = hasDefault ? candidates.filter(({ server }) => server.decided?.decision !== 'undecided') : []
   const answer = await askLine(context, question(candidates, usual))
   if (answer === undefined)
     throw new UsageError(
@@ -168,14 +163,24 @@ function chosenBy(answer: string, candidates: readonly Candidate[]): readonly Ca
   if (/^(?:all|y|yes)$/i.test(answer)) return candidates
   if (/^(?:n|no|none)$/i.test(answer)) return []
   const words = answer.split(/[\s,]+/).filter((word) => word !== '')
-  const isMeant = (word: string, { server }: Candidate, index: number): boolean =>
-    server.name === word || String(index + 1) === word
-  const unknown = words.find((word) => !candidates.some((each, index) => isMeant(word, each, index)))
-  if (unknown !== undefined)
+  const chosen = new Set(words.map((word) => candidateBy(word, candidates)))
+  return candidates.filter((each) => chosen.has(each))
+}
+
+/** A number is a place in the list, never a name: a file may name its server like the place of another one. */
+function candidateBy(word: string, candidates: readonly Candidate[]): Candidate {
+  const isNumber = /^[0-9]+$/.test(word)
+  const same = isNumber ? [] : candidates.filter(({ server }) => server.name === word)
+  const found = isNumber ? candidates[Number(word) - 1] : same[0]
+  if (found === undefined)
     throw new UsageError(
-      `Nothing was started: "${cleanText(unknown)}" is neither a number nor a name in the list.`,
+      `Nothing was started: "${cleanText(word)}" is neither a number nor a name in the list.`,
     )
-  return candidates.filter((each, index) => words.some((word) => isMeant(word, each, index)))
+  if (same.length > 1)
+    throw new UsageError(
+      `Nothing was started: "${cleanText(word)}" names ${same.length} servers; choose by number.`,
+    )
+  return found
 }
 
 function showCandidates(candidates: readonly Candidate[], { output }: CommandContext): void {
@@ -195,22 +200,30 @@ function showCandidates(candidates: readonly Candidate[], { output }: CommandCon
 }
 
 function detailsOf(
-  { scope, file, decision, client = '' }: ListedServer,
+  { scope, file, decided }: ListedServer,
   { variables, inputs, sets, envFile, cwd, isProgram }: ServerPlan,
 ): readonly string[] {
-  const title = mcpClient(client)?.title ?? client
-  const decided =
-    decision === 'approved'
-      ? `, approved in ${title}`
-      : decision === 'undecided'
-        ? `, not approved in ${title}`
-        : ''
+  const isProject = scope === 'project'
+  const approval =
+    decided === undefined
+      ? ''
+      : `, ${decided.decision === 'approved' ? '' : 'not '}approved in ${titleOf(decided.client)}`
+  // In the user's own file a value may be a secret under any name; a repository keeps none that its readers may not see.
+  const written = sets.map(({ name, value }) =>
+    isProject && value !== undefined ? `${name}=${value}` : name,
+  )
   return [
-    scope === 'project' ? `in ${file}, a file of this project${decided}` : `in ${file}`,
+    isProject ? `in ${file}, a file of this project${approval}` : `in ${file}`,
     ...(variables.length === 0 ? [] : [`gets from your shell: ${variables.join(', ')}`]),
     ...(inputs.length === 0 ? [] : [`asks you for: ${inputs.join(', ')}`]),
-    ...(sets.length === 0 ? [] : [`${isProgram ? 'sets variables' : 'sends headers'}: ${sets.join(', ')}`]),
+    ...(sets.length === 0
+      ? []
+      : [`${isProgram ? 'sets variables' : 'sends headers'}: ${written.join(', ')}`]),
     ...(envFile === undefined ? [] : [`reads variables from ${envFile}`]),
     ...(cwd === undefined ? [] : [`runs in ${cwd}`]),
   ]
+}
+
+function titleOf(client: string): string {
+  return mcpClient(client)?.title ?? client
 }

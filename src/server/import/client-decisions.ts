@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { parseSettings, readSettingsFile } from './client-files.ts'
-import type { ClientFile, clientPlace } from './clients.ts'
+import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './clients.ts'
 
 /**
  * What a person has already decided about servers in the client itself. A yes counts only from the user's own files, because a
@@ -9,14 +9,38 @@ import type { ClientFile, clientPlace } from './clients.ts'
  */
 
 type Place = ReturnType<typeof clientPlace>
-export type Decision = 'approved' | 'rejected' | 'undecided'
+type Decision = 'approved' | 'rejected' | 'undecided'
+
+/** What was decided about a server, and in which client. */
+export interface Decided {
+  readonly decision: Decision
+  readonly client: string
+}
 
 /** What was decided about a server; `undefined` where the client keeps no decisions in files. */
 type Decide = (name: string, scope: ClientFile['scope']) => Decision | undefined
 
-/** Reads the decisions that the user of a client has taken. */
-export function readDecisions(client: string, place: Place): Decide {
-  return READERS[client]?.(place) ?? (() => undefined)
+/**
+ * What the user has decided about the servers in a file. `client` is the one whose file it was read as, if any. A no counts from
+ * every client that reads the file, because it is about the server and not about the command that names the file.
+ */
+export function readDecisions(
+  path: string,
+  client: string | undefined,
+  place: Place,
+): (name: string) => Decided | undefined {
+  const readers = Object.entries(READERS).flatMap(([reader, read]) => {
+    const known = mcpClient(reader)
+    const file = known && clientFiles(known, place).find((each) => each.path === path)
+    return file === undefined ? [] : [{ client: reader, scope: file.scope, decide: read(place) }]
+  })
+  return (name) => {
+    const all = readers.flatMap((reader): readonly Decided[] => {
+      const decision = reader.decide(name, reader.scope)
+      return decision === undefined ? [] : [{ decision, client: reader.client }]
+    })
+    return all.find(({ decision }) => decision === 'rejected') ?? all.find((each) => each.client === client)
+  }
 }
 
 const READERS: Readonly<Record<string, (place: Place) => Decide>> = {
@@ -25,14 +49,18 @@ const READERS: Readonly<Record<string, (place: Place) => Decide>> = {
   codex,
 }
 
-function claudeCode({ home, folder, variables }: Place): Decide {
+function claudeCode({ home, folder, platform, variables }: Place): Decide {
   const config = variables.CLAUDE_CONFIG_DIR || join(home, '.claude')
-  const state = read(join(home, '.claude.json'))
-  const ofProject = objectIn(state.projects, folder)
-  const own = [read(join(config, 'settings.json')), ofProject]
+  const states = [join(home, '.claude.json'), join(config, '.claude.json')].map(read)
+  const ofProject = states.map(({ projects }) => objectIn(projects, folder))
+  const own = [read(join(config, 'settings.json')), ...ofProject]
   const brought = ['settings.json', 'settings.local.json'].map((name) => read(join(folder, '.claude', name)))
-  const isTurnedOff = names([ofProject, state], 'disabledMcpServers')
-  const rejected = names([...own, ...brought], 'disabledMcpjsonServers')
+  const managed = read(join(MANAGED[platform] ?? '/etc/claude-code', 'managed-settings.json'))
+  const denied = [...own, ...brought, managed].flatMap(({ deniedMcpServers: list }) =>
+    Array.isArray(list) ? list.flatMap((each) => (isJsonObject(each) ? String(each.serverName) : [])) : [],
+  )
+  const isTurnedOff = new Set([...names([...ofProject, ...states], 'disabledMcpServers'), ...denied])
+  const rejected = names([...own, ...brought, managed], 'disabledMcpjsonServers')
   const approved = names(own, 'enabledMcpjsonServers')
   const approvesAll = own.some(({ enableAllProjectMcpServers }) => enableAllProjectMcpServers === true)
   return (name, scope) => {
@@ -41,6 +69,12 @@ function claudeCode({ home, folder, variables }: Place): Decide {
     if (rejected.has(name)) return 'rejected'
     return approvesAll || approved.has(name) ? 'approved' : 'undecided'
   }
+}
+
+/** Where an organisation keeps settings of Claude Code that its users cannot change. */
+const MANAGED: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
+  darwin: '/Library/Application Support/ClaudeCode',
+  win32: 'C:\\Program Files\\ClaudeCode',
 }
 
 function gemini({ home, folder }: Place): Decide {

@@ -96,6 +96,12 @@ export interface PlaceholderValues {
 /** Why an entry is not imported; `undefined` where it can be. */
 type Unusable = { readonly kind: 'skipped' | 'unusable'; readonly why: string }
 
+/** A variable or a header of an entry; without a value where its name looks like that of a credential. */
+interface WrittenValue {
+  readonly name: string
+  readonly value?: string
+}
+
 /** What an entry would do, in the words of its file: nothing is filled in. */
 export interface ServerPlan {
   /** The command line, or the address. */
@@ -105,8 +111,8 @@ export interface ServerPlan {
   readonly variables: readonly string[]
   /** Values that a person would be asked for. */
   readonly inputs: readonly string[]
-  /** Names of variables and headers that the entry sets itself. */
-  readonly sets: readonly string[]
+  /** The variables and headers that the entry sets itself, as its file has them. */
+  readonly sets: readonly WrittenValue[]
   /** Names of variables and headers that look like credentials and stand in the file in clear text. */
   readonly clear: readonly string[]
   readonly envFile: string | undefined
@@ -125,10 +131,11 @@ export function describeServer(
   if (command === undefined && url === undefined)
     return { kind: 'unusable', why: 'it has neither a command nor a url' }
   const values: JsonObject = command === undefined ? headers : env
-  const words = command === undefined ? [url ?? ''] : [command, ...args, cwd ?? '', envFile ?? '']
+  const words = command === undefined ? [] : [command, ...args, cwd ?? '', envFile ?? '']
+  const texts = [...(command === undefined ? [url ?? ''] : []), ...Object.values(values).map(valueText)]
   const named = [
     ...words.flatMap(placeholdersOf).filter(({ form }) => form !== 'bare'),
-    ...Object.values(values).map(String).flatMap(placeholdersOf),
+    ...texts.flatMap(placeholdersOf),
   ]
   const distinct = (kind: 'input' | 'env'): string[] => [
     ...new Set(named.filter((each) => each.kind === kind).map(({ name }) => name)),
@@ -138,7 +145,9 @@ export function describeServer(
     isProgram: command !== undefined,
     variables: distinct('env'),
     inputs: distinct('input'),
-    sets: Object.keys(values),
+    sets: Object.entries(values).map(([name, value]) =>
+      SECRET_NAME.test(name) ? { name } : { name, value: quotedWord(valueText(value)) },
+    ),
     clear: Object.entries(values).flatMap(([name, value]) => (isClearSecret(name, value) ? [name] : [])),
     envFile: command === undefined ? undefined : envFile,
     cwd: command === undefined ? undefined : cwd,
@@ -151,6 +160,11 @@ function isClearSecret(name: string, value: JsonValue): boolean {
   return (
     SECRET_NAME.test(name) && typeof value === 'string' && value !== '' && placeholdersOf(value).length === 0
   )
+}
+
+/** A value as the text that it is filled in as. */
+function valueText(value: JsonValue): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 function quotedWord(word: string): string {
@@ -300,7 +314,7 @@ class Placeholders {
   #texts(values: JsonObject): Readonly<Record<string, string>> {
     return Object.fromEntries(
       Object.entries(values).flatMap(([name, value]) =>
-        value === null ? [] : [[name, this.#text(typeof value === 'string' ? value : JSON.stringify(value))]],
+        value === null ? [] : [[name, this.#text(valueText(value))]],
       ),
     )
   }
