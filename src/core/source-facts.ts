@@ -10,18 +10,29 @@ import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from './
 const LAUNCHER_WORDS = new Set(
   '-y --yes -q --quiet -s --silent -i --interactive --rm -m -u run exec dlx tool x'.split(' '),
 )
-/** A package, image, module or file; no address, no assignment, no sentence. */
-const NAME = /^(?!.*:\/\/)[\w@./\\~:+-]{1,200}$/
+/** Programs that start the package, image or script that their arguments name. Arguments of any other program may be secrets. */
+const LAUNCHERS = new Set(
+  'npx npm pnpm yarn bunx bun node deno tsx ts-node uvx uv pipx pip python pypy ruby php perl java dotnet go cargo docker podman nerdctl sh bash zsh env sudo'.split(
+    ' ',
+  ),
+)
+/** A package, image, module or file; no address, no user with a password, no assignment, no sentence. */
+const NAME = /^(?!.*:\/\/)(?![^/]*:[^/]*@)[\w@./\\~:+-]{1,200}$/
 
 /** The package or script that a command starts; absent where the word in its place may be something else. */
-function programIn(args: readonly string[]): string | undefined {
+function programIn(command: string, args: readonly string[]): string | undefined {
+  const launcher = command
+    .replace(/^.*[/\\]/s, '')
+    .toLowerCase()
+    .replace(/(?:[\d.]+|\.(?:exe|cmd|bat|ps1))$/, '')
+  if (!LAUNCHERS.has(launcher)) return undefined
   const word = args.find((each) => !LAUNCHER_WORDS.has(each))
   return word !== undefined && !word.startsWith('-') && NAME.test(word) ? word : undefined
 }
 
 /** The command and the package or script it starts, without any other argument. */
 export function shownCommand(command: string, args: readonly string[]): string {
-  const program = programIn(args)
+  const program = programIn(command, args)
   return program === undefined ? command : `${command} ${program}`
 }
 
@@ -34,7 +45,7 @@ export function pinnedCommand(
   args: readonly string[],
   digest: (text: string) => string,
 ): JsonObject {
-  const program = programIn(args)
+  const program = programIn(command, args)
   const origins = args.flatMap(originsOf)
   return {
     ...{ transport: 'stdio', command },

@@ -56,11 +56,26 @@ describe('options of an MCP source', () => {
     [['postgresql://app:canary@db.example/x'], 'npx'],
     [['-c', 'PGPASSWORD=canary psql'], 'npx'],
     [['TOKEN=canary'], 'npx'],
+    [['app:canary@db'], 'npx'],
   ])('of %j only the name of a package or script is shown and pinned', (args, shown) => {
     expect(shownCommand('npx', args)).toBe(shown)
     const options = MCP_OPTIONS.parse({ type: 'mcp', command: 'npx', args })
     const pinned = JSON.stringify(endpointJson(endpointOf(options, { folder: '/' })))
     expect(pinned).not.toContain('canary')
     expect(pinned.includes('postgresql://db.example')).toBe(args.join().includes('db.example'))
+  })
+
+  it.each([
+    ['/opt/acme/slack-server', 'xoxb-canary', '/opt/acme/slack-server'],
+    ['C:\\tools\\acme.exe', 'canary', 'C:\\tools\\acme.exe'],
+    ['/usr/bin/python3.12', 'server.py', '/usr/bin/python3.12 server.py'],
+    ['C:\\nodejs\\node.exe', 'server.js', 'C:\\nodejs\\node.exe server.js'],
+    ['uvx', 'acme-server', 'uvx acme-server'],
+  ])('%s %s: the first argument is a name only where a launcher takes one', (command, word, shown) => {
+    expect(shownCommand(command, [word])).toBe(shown)
+    const options = MCP_OPTIONS.parse({ type: 'mcp', command, args: [word] })
+    const pinned = endpointJson(endpointOf(options, { folder: '/' }))
+    expect(pinned).toMatchObject({ command })
+    expect(JSON.stringify(pinned)).not.toContain('canary')
   })
 })
