@@ -247,6 +247,11 @@ export class JsonScan {
     return this.#problem
   }
 
+  /** Values seen so far. */
+  get values(): number {
+    return this.#values
+  }
+
   take(bytes: Uint8Array): void {
     const { deepest, mostValues, mostOutermost = Number.POSITIVE_INFINITY } = this.#bounds
     let [depth, values, outermost] = [this.#depth, this.#values, this.#outermost]

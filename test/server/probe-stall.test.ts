@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { detectFile } from '#server/import/detect'
-import { readHead } from '#server/import/probe'
+import { probeMcp, probeOpenTool, probeOtc, readHead } from '#server/import/probe'
 import { openSource, SOURCE_OPTIONS } from '#sources/source-types'
 import { longestTurn } from '../longest-turn.ts'
 import { servicesTo } from '../sources/upstream.ts'
@@ -39,6 +39,28 @@ describe('a look at a document that is slow to parse', () => {
       what = (await detectFile(file)).found?.what
     })
     expect([what, turn < MAX_TURN_MS]).toEqual(['an OpenAPI 3.0.0 document', true])
+  })
+})
+
+describe('JSON that takes far more memory than its text', () => {
+  it('is not parsed by a look: the process would end with the thread', async () => {
+    expect(await readHead(`{"openapi":"3.0.0","x":[${'{},'.repeat(20 * MIB)}1]}`)).toBeUndefined()
+  })
+
+  it.each([
+    ['MCP', probeMcp],
+    ['OTC', probeOtc],
+    ['OpenTool', probeOpenTool],
+  ])('does not hold the serving thread as an answer to a look for %s', async (_, probe) => {
+    const body = `{"jsonrpc":"2.0","id":"collet-import","result":{},"tools":[${'[1],'.repeat(4 * MIB)}1]}`
+    const type = { 'content-type': 'application/json' }
+    const send = async () => new Response(body, { headers: type })
+    const signal = AbortSignal.timeout(60_000)
+    const turn = await longestTurn(async () => {
+      const look = probe('https://a.example/mcp', { send, signal, apiKey: undefined })
+      expect(await look.catch(() => ({ kind: 'other' }))).toEqual({ kind: 'other' })
+    })
+    expect(turn).toBeLessThan(MAX_TURN_MS)
   })
 })
 

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { parse } from 'yaml'
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson, tooMuchJson } from '#core/json'
 
 /**
  * The thread in which a look at an address or a file parses what it found (`readHead` of probe.ts). It gives back the few
@@ -9,9 +9,16 @@ import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/
 const MAX_ALIASES = 1_000
 const MAX_TEXT = 1_000
 
+/** Running out of memory inside `JSON.parse` would end the whole process, so values are counted before they are built. */
+const BOUNDS = { deepest: Number.POSITIVE_INFINITY, mostValues: 4_000_000 }
+
 function parseText(text: string): JsonValue | undefined {
-  const json = parseJson(text.startsWith('\uFEFF') ? text.slice(1) : text)
-  if (json !== undefined) return json
+  const body = text.startsWith('\uFEFF') ? text.slice(1) : text
+  if (/^\s*[[{]/.test(body)) {
+    if (tooMuchJson(Buffer.from(body), BOUNDS) !== undefined) return undefined
+    const json = parseJson(body)
+    if (json !== undefined) return json
+  }
   try {
     const value: JsonValue = parse(text, { merge: true, maxAliasCount: MAX_ALIASES, logLevel: 'error' })
     return value

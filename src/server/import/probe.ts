@@ -3,6 +3,7 @@ import { EventParser } from '#client/event-stream'
 import { OpenToolClient } from '#client/opentool'
 import { readOptions } from '#client/options'
 import { ToolDirectory } from '#client/tool-directory'
+import { readStart } from '#core/bytes'
 import { isToolError } from '#core/errors'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import { type Discovery, type SourceServices, type UpstreamLack, UpstreamLacks } from '#core/ports/source'
@@ -10,6 +11,7 @@ import { type Logger, SILENT_LOGGER } from '#core/runtime'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import { serverBaseUrl } from '#protocols/opentool/codec-document'
 import { VERSION } from '#server/version'
+import { readList } from '#sources/common/answered-json'
 import { openSource, SOURCE_OPTIONS } from '#sources/source-types'
 
 /** An OTC server has `GET /tools`. */
@@ -100,7 +102,12 @@ async function getDocument(url: string, { send, signal, apiKey }: Probe): Promis
 }
 
 function clientSettings(url: string, protocol: 'otc' | 'opentool', { send, apiKey }: Probe) {
-  return readOptions(url, { apiKey, protocol, maxRetries: 0, fetch: (address, init) => send(address, init) })
+  const options = { apiKey, protocol, maxRetries: 0 }
+  // In pieces and within bounds, because a look parses the answer on the serving thread.
+  return {
+    ...readOptions(url, { ...options, fetch: (address, init) => send(address, init) }),
+    readJson: readList,
+  }
 }
 
 function keyOption({ apiKey }: Probe): JsonObject {
@@ -279,7 +286,10 @@ function found(
 /** The first message, alone or as an event; a stream may go on for ever. */
 async function readAnswer(response: Response): Promise<JsonValue | undefined> {
   const type = response.headers.get('content-type') ?? ''
-  if (!type.startsWith('text/event-stream')) return parseJson(await response.text())
+  if (!type.startsWith('text/event-stream')) {
+    const { bytes, isWhole } = await readStart(response.body, MOST_CHARACTERS)
+    return isWhole ? await readList(bytes.toString()) : undefined
+  }
   const parser = new EventParser(MOST_CHARACTERS)
   const decoder = new TextDecoder()
   const reader = response.body?.getReader()

@@ -23,3 +23,14 @@ it('a byte order mark and braces do not confuse', async () => {
   expect(await parseText('\uFEFF {"a":1}', 'It')).toEqual({ a: 1 })
   expect(await parseText('{ a: 1 }', 'It')).toEqual({ a: 1 })
 })
+
+it('refuses a text with more values than the thread that reads it has memory for, however it is written', async () => {
+  const many = '{},'.repeat(5_000_000)
+  await expect(parseText(`{"x":[${many}1]}`, 'It')).rejects.toThrow('It is too large')
+  const list = `[${'{},'.repeat(500)}{}]`
+  const yaml = `a: &a ${list}\nx:\n${'  - *a\n'.repeat(450)}`
+  await expect(parseText(yaml, 'It', { values: 100_000 })).rejects.toThrow('It is too large')
+  const room = { values: 10 }
+  expect(await parseText('[1, 2, 3]', 'It', room)).toEqual([1, 2, 3])
+  await expect(parseText('[1, 2, 3, 4, 5, 6, 7, 8]', 'It', room)).rejects.toThrow('It is too large')
+})

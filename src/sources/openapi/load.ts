@@ -3,7 +3,7 @@ import { dirname, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { readStart } from '#core/bytes'
 import { fault, isToolError } from '#core/errors'
-import { isJsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, JsonScan, type JsonValue, TooMuchJson } from '#core/json'
 import type { SourceServices } from '#core/ports/source'
 import type { MaybePromise } from '#core/runtime'
 import type { Secret } from '#core/secret'
@@ -98,6 +98,17 @@ const MOST_DOCUMENTS = 200
 /** Of one document, and of all that it refers to. */
 const MOST_CHARACTERS = 64 * 1_048_576
 
+/**
+ * Values of all JSON that is parsed. A thread that runs out of memory inside `JSON.parse` ends the whole process, whatever its
+ * limits are, and a text of 64 MiB can hold 20 million objects.
+ */
+const MAX_VALUES = 8_000_000
+
+/** How many more values may be parsed. */
+interface Room {
+  values: number
+}
+
 /** A reference that leaves its document, in JSON or YAML; without one there is nothing more to read. */
 const LEAVES = /\$ref["']?\s*:\s*["']?[^#"'\s]/
 
@@ -122,23 +133,27 @@ interface Loaded {
 
 /** Parses the document and all it refers to. */
 export async function loadDocuments(root: RootText, ways: LoadWays): Promise<Loaded> {
-  const { value, isAlone } = await parseRoot(root)
+  const room = { values: MAX_VALUES }
+  const { value, isAlone } = await parseRoot(root, room)
   const values = new Map<string, JsonValue>([[root.url, value]])
-  if (!isAlone) await readReferences(root.url, values, ways)
+  if (!isAlone) await readReferences(root.url, values, { ...ways, room })
   return { isAlone, documents: new Documents(root.url, values) }
 }
 
 /** A function of its own, because the text ends with it. */
-async function parseRoot(root: RootText): Promise<{ readonly value: JsonValue; readonly isAlone: boolean }> {
+async function parseRoot(
+  root: RootText,
+  room: Room,
+): Promise<{ readonly value: JsonValue; readonly isAlone: boolean }> {
   const text = root.takeText()
-  return { isAlone: !LEAVES.test(text), value: await parseText(text, 'The document') }
+  return { isAlone: !LEAVES.test(text), value: await parseText(text, 'The document', room) }
 }
 
 /** Reads every document that one of `values` refers to, and what those refer to, into `values`. */
 async function readReferences(
   rootUrl: string,
   values: Map<string, JsonValue>,
-  ways: LoadWays,
+  ways: LoadWays & { readonly room: Room },
 ): Promise<void> {
   const started = new Set([rootUrl])
   let characters = 0
@@ -169,7 +184,7 @@ async function readReferences(
       characters += text.length
       if (characters > MOST_CHARACTERS)
         throw new Unreadable(`More than ${MOST_CHARACTERS} characters in all.`)
-      values.set(url, await parseText(text, url))
+      values.set(url, await parseText(text, url, ways.room))
     } catch (error) {
       if (!(error instanceof Unreadable)) failure ??= error
       else ways.warn(`Not read: ${error.message}`)
@@ -204,11 +219,17 @@ export class Unreadable extends Error {
 }
 
 /** JSON or YAML, distinguished by how it begins: file names and media types are often wrong. */
-export async function parseText(text: string, location: string): Promise<JsonValue> {
+export async function parseText(
+  text: string,
+  location: string,
+  room: Room = { values: MAX_VALUES },
+): Promise<JsonValue> {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text
   try {
-    return await (beginsAsJson(body) ? parseBraces(body) : parseYaml(body))
+    return await (beginsAsJson(body) ? parseBraces(body, room) : parseYaml(body, room))
   } catch (error) {
+    if (error instanceof TooMuchJson)
+      throw fault('upstream_failed', `${location} is too large: with it, the document ${error.message}.`)
     const why = error instanceof Error ? (error.message.split('\n')[0] ?? '') : ''
     throw fault('upstream_failed', `${location} is neither JSON nor YAML.`, {
       developerMessage: why,
@@ -222,17 +243,26 @@ export function beginsAsJson(text: string): boolean {
 }
 
 /** YAML's flow style begins with a brace too. */
-function parseBraces(text: string): MaybePromise<JsonValue> {
+function parseBraces(text: string, room: Room): MaybePromise<JsonValue> {
   try {
-    const value: JsonValue = JSON.parse(text)
-    return value
-  } catch {
-    return parseYaml(text)
+    return parseCounted(text, room)
+  } catch (error) {
+    if (error instanceof TooMuchJson) throw error
+    return parseYaml(text, room)
   }
 }
 
-async function parseYaml(text: string): Promise<JsonValue> {
-  const value: JsonValue = JSON.parse(await yamlToJson(text))
+async function parseYaml(text: string, room: Room): Promise<JsonValue> {
+  return parseCounted(await yamlToJson(text), room)
+}
+
+/** Counts the values before they are built. */
+function parseCounted(text: string, room: Room): JsonValue {
+  const scan = new JsonScan({ deepest: Number.POSITIVE_INFINITY, mostValues: room.values })
+  scan.take(Buffer.from(text))
+  if (scan.problem !== undefined) throw new TooMuchJson(`holds more than ${MAX_VALUES} values`)
+  room.values -= scan.values
+  const value: JsonValue = JSON.parse(text)
   return value
 }
 
