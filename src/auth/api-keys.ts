@@ -179,6 +179,8 @@ interface StoredKeysOptions {
   readonly roles: RoleTable
   readonly clock: Clock
   readonly log: Logger
+  /** Called when the first key was made after this process had seen that there was none. */
+  readonly onFirstKey?: () => void
 }
 
 /** The keys of the store. What was verified is remembered until any key changes, as seen within a second (rule 26). */
@@ -194,9 +196,10 @@ export class StoredKeys {
 
   constructor(options: StoredKeysOptions) {
     this.#options = options
-    this.#epoch = new KeyEpoch(options.keys, options.clock, () => {
+    this.#epoch = new KeyEpoch(options.keys, options.clock, (isFirst) => {
       this.#verified.clear()
       this.#lookedUp.clear()
+      if (isFirst) options.onFirstKey?.()
     })
     this.#timer = setInterval(() => void this.#writeUses(), WRITE_USES_MS).unref()
   }
@@ -311,13 +314,13 @@ const READ_AGAIN_MS = 500
 class KeyEpoch {
   readonly #keys: Pick<KeyStore, 'epoch'>
   readonly #clock: Clock
-  readonly #onChange: () => void
+  readonly #onChange: (isFirst: boolean) => void
   #epoch = 0
   /** When the last good read was sent, not when it was answered. */
   #readAtMs = Number.NEGATIVE_INFINITY
   #reading: Promise<void> | undefined
 
-  constructor(keys: Pick<KeyStore, 'epoch'>, clock: Clock, onChange: () => void) {
+  constructor(keys: Pick<KeyStore, 'epoch'>, clock: Clock, onChange: (isFirst: boolean) => void) {
     this.#keys = keys
     this.#clock = clock
     this.#onChange = onChange
@@ -354,10 +357,11 @@ class KeyEpoch {
   }
 
   #take(epoch: number, sentAtMs: number): void {
+    const isFirst = this.#epoch === 0 && Number.isFinite(this.#readAtMs)
     this.#readAtMs = sentAtMs
     if (epoch === this.#epoch) return
     this.#epoch = epoch
-    this.#onChange()
+    this.#onChange(isFirst)
   }
 
   #failClosed(cause: unknown): void {

@@ -46,7 +46,10 @@ export function createAuthenticator(
   const stored =
     store === undefined
       ? undefined
-      : new StoredKeys({ keys: store.keys, digest: (text) => store.digest(text), roles, clock, log })
+      : new StoredKeys({
+          ...{ keys: store.keys, digest: (text: string) => store.digest(text), roles, clock, log },
+          onFirstKey: () => isClosed || log.warn({}, FIRST_KEY_NOTE),
+        })
   const tokens = createTokens(settings, clock, parts)
   const isClosed = settings.required === true || keys.size > 0 || tokens !== undefined
   const openCaller = isPrivate ? LOCAL_CALLER : ANONYMOUS
@@ -139,6 +142,9 @@ export function createAuthenticator(
     },
   }
 }
+
+const FIRST_KEY_NOTE =
+  'The first key was created. From now on every caller needs a key, those on this machine as well.'
 
 /** Nearly every request is judged at once, and then needs no turn of the event loop. */
 function andThen<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {

@@ -330,6 +330,7 @@ export async function serveUntilStopped(
       const isSaid = (await developing?.onReady(url)) === true
       if (!isSaid) announce(ready, settings, context, { example })
       else for (const warning of warnings) output.warn(warning)
+      if (!isSaid && developing !== undefined && isKeyed) output.warn(KEYED_WHILE_DEVELOPING)
       if (options.opens === true) context.openBrowser(addressToOpen(ready))
       server.onSourceAdded((view) => reportSource(view, output))
       for (const key of ready.starting) void server.sourceRead(key).then((view) => reportSource(view, output))
@@ -354,6 +355,9 @@ export async function serveUntilStopped(
     endExceptions()
   }
 }
+
+const KEYED_WHILE_DEVELOPING =
+  'Every caller needs a key here, those on this machine as well: set COLLET_API_KEY for commands and clients. To develop without keys, use another store: collet dev --store memory:'
 
 const LISTEN_CODES: ReadonlySet<unknown> = new Set([
   'EADDRINUSE',

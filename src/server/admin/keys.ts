@@ -181,7 +181,8 @@ export class ApiKeys {
   async #firstKeyText(atMs: number): Promise<string> {
     const sinceMs = new Date(atMs).setUTCHours(0, 0, 0, 0)
     const { calls } = await this.#options.store.list({ principal: ANONYMOUS.id, sinceMs, limit: MAX_COUNTED })
-    const count = calls.length === MAX_COUNTED ? `${MAX_COUNTED} calls or more` : `${calls.length} calls`
+    const more = calls.length === MAX_COUNTED ? ' or more' : ''
+    const count = `${calls.length} ${calls.length === 1 ? 'call' : 'calls'}${more}`
     return `From now on every caller needs a key. Until now callers without one were "anonymous" (${count} today). What is stored for it stays, for the operator alone: collet secrets list. A store that has had a key never lets callers in without one again; to undo it, start the server on another store (--store).`
   }
 
