@@ -60,7 +60,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
     backup: () => import('#cli/commands/store'),
     migrate: () => import('#cli/commands/store'),
     store: () => import('#cli/commands/store'),
-    key: () => import('#cli/commands/store'),
+    'master-key': () => import('#cli/commands/store'),
   },
   Advanced: {
     mcp: () => import('#cli/commands/serve'),
@@ -72,6 +72,9 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
 }
 
 const MODULES: ReadonlyMap<string, LoadModule> = new Map(Object.values(GROUPS).flatMap(Object.entries))
+
+/** First words of commands under their earlier names, which still work. */
+const RENAMED: ReadonlyMap<string, string> = new Map([['key', 'master-key']])
 
 /** `collet serve`, `npx collet --help` and the like in a text. */
 const COMMAND_IN_TEXT = new RegExp(
@@ -91,8 +94,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCo
     ...{ stdout, stderr, noColor: environment.noColor },
     phrase: (line) => asTyped(line, io),
   })
-  const [first] = argv
-  const words = first === '--version' || first === '-v' ? ['version', ...argv.slice(1)] : argv
+  const words = currentWords(argv)
   const family = await loadFamily(words[0])
   const command = findCommand(family, words)
   if (command === undefined) return await overview(words, family, io, output)
@@ -110,6 +112,13 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCo
   } catch (error) {
     return report(error, command, io, output)
   }
+}
+
+function currentWords(argv: readonly string[]): readonly string[] {
+  const [first = '', ...rest] = argv
+  if (first === '--version' || first === '-v') return ['version', ...rest]
+  const renamed = RENAMED.get(first)
+  return renamed === undefined ? argv : [renamed, ...rest]
 }
 
 /** Every command, in the order of the help. */

@@ -134,7 +134,7 @@ const storeCopy = defineCommand<never>({
 const PATIENCE_MS = 30_000
 
 const keyRotate = defineCommand<'store' | 'config'>({
-  name: 'key rotate',
+  name: 'master-key rotate',
   summary: 'Changes COLLET_KEY: seals everything anew, while servers run.',
   details: [
     'First give every server, and this command, the new key as COLLET_KEY and the current one as COLLET_KEY_OLD, and restart the servers one after another.',
@@ -143,7 +143,7 @@ const keyRotate = defineCommand<'store' | 'config'>({
   ],
   positionals: [],
   options: STORE_OPTIONS,
-  examples: ['COLLET_KEY=$NEW COLLET_KEY_OLD=$CURRENT collet key rotate'],
+  examples: ['COLLET_KEY=$NEW COLLET_KEY_OLD=$CURRENT collet master-key rotate'],
   async run(args, context) {
     const { output, json, clock } = context
     const shown = new Set<string>()
@@ -167,11 +167,11 @@ const keyRotate = defineCommand<'store' | 'config'>({
 })
 
 const keyStatus = defineCommand<'store' | 'config'>({
-  name: 'key status',
+  name: 'master-key status',
   summary: 'Says which key the store is under, and how far a change of it is.',
   positionals: [],
   options: STORE_OPTIONS,
-  examples: ['collet key status', 'collet key status --json'],
+  examples: ['collet master-key status', 'collet master-key status --json'],
   async run(args, context) {
     const { output, json } = context
     const status = await withStore(args, context, (store) => store.keyChange.status())
@@ -213,13 +213,13 @@ function describeKeyStatus({ step, hasOldKey, due, writers }: KeyStatus): Findin
   if (step === 'not begun') {
     return {
       message: `The store is still under COLLET_KEY_OLD${waiting('Running without the new key')}`,
-      advice: 'When every server has both keys, run: collet key rotate',
+      advice: 'When every server has both keys, run: collet master-key rotate',
     }
   }
   if (step !== 'none') {
     return {
       message: `The change of the key is under way: ${due === 1 ? '1 row is' : `${due} rows are`} still under the one before${waiting('Not yet using the new key')}`,
-      advice: 'Let it go on: collet key rotate',
+      advice: 'Let it go on: collet master-key rotate',
     }
   }
   if (!hasOldKey) return undefined
