@@ -32,8 +32,7 @@ function modifiedMs(path) {
 
 async function build() {
   const vite = await import('vite').catch(() => undefined)
-  if (vite === undefined)
-    return say('The console is not built: its packages are not installed. Run npm ci. Serving without it.')
+  if (vite === undefined) return say('The console is not built: its packages are not installed. Run npm ci.')
   const startedMs = performance.now()
   // In a folder of its own until it is complete: two starts at once must not serve half a console.
   const made = `${target}-${process.pid}`
@@ -54,6 +53,6 @@ async function build() {
   }
 }
 
-function say(text, end = '\n') {
-  process.stderr.write(`${text}${end}`)
+function say(text) {
+  process.stderr.write(`${text}\n`)
 }

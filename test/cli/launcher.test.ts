@@ -45,9 +45,9 @@ function pathOfMachine(): string {
 /** A checkout with the sources of this one and no build. */
 function checkout({ isInstalled }: { readonly isInstalled: boolean }): string {
   const root = join(folder, 'collet')
-  for (const name of ['bin', 'collet', 'package.json'])
+  for (const name of ['bin', 'collet', 'package.json', 'scripts'])
     cpSync(join(ROOT, name), join(root, name), { recursive: true })
-  for (const name of ['src', 'scripts', ...(isInstalled ? ['node_modules'] : [])])
+  for (const name of ['src', ...(isInstalled ? ['node_modules'] : [])])
     symlinkSync(join(ROOT, name), join(root, name))
   return root
 }
@@ -94,6 +94,13 @@ describe('./collet in a checkout that was never built', () => {
     const root = checkout({ isInstalled: false })
     const { status, stderr } = run(join(root, 'collet'), ['version'])
     expect([status, stderr]).toEqual([2, expect.stringMatching(`^[^\\n]*Run npm ci in ${root}[^\\n]*\\n$`)])
+  })
+
+  it.each(['start', 'dev', 'collet'])('says so for "npm run %s" too, without a stack trace', (script) => {
+    const root = checkout({ isInstalled: false })
+    const { status, stderr } = run('npm', ['run', '--silent', script], root)
+    expect([status, stderr]).toEqual([2, expect.stringContaining(`Run npm ci in ${root}`)])
+    expect(stderr).not.toMatch(/^ +at /m)
   })
 })
 
