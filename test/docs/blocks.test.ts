@@ -75,6 +75,11 @@ describe.each(PAGES)('%s', (page) => {
     expect(commandLines(page).flatMap((line) => findMistakes(line, commands))).toEqual([])
   })
 
+  it('runs TypeScript with the Node 24 of the project, whatever Node the machine has', () => {
+    const text = readFileSync(join(ROOT, page), 'utf8')
+    expect([...text.matchAll(/(?:^|`|&& )node (?:--\S+ )*\S+\.ts\b.*$/gm)].map(([line]) => line)).toEqual([])
+  })
+
   it('has blocks that a test reads, and configs that are valid', () => {
     const blocks = readBlocks(page)
     expect(blocks.filter(({ language }) => !LANGUAGES.has(language)).map(({ line }) => line)).toEqual([])

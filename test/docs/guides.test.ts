@@ -152,11 +152,11 @@ function firstWord(list: string): string {
 }
 
 async function runCommand([program, ...args]: readonly string[], project: string): Promise<string> {
-  if (program === 'node') {
-    const { stdout } = await execute(process.execPath, [...FLAGS, ...args], { cwd: project })
+  const [name = '', command = '', ...options] = args
+  if (program === 'npx' && name === 'node') {
+    const { stdout } = await execute(process.execPath, [...FLAGS, command, ...options], { cwd: project })
     return stdout
   }
-  const [name, command = '', ...options] = args
   expect([program, name]).toEqual(['npx', 'collet'])
   const path = `${join(import.meta.dirname, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`
   const environment = readEnvironment({ PATH: path, HOME: project })
