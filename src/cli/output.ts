@@ -96,6 +96,11 @@ export class Output {
     this.#stdout.write(`${line}\n`)
   }
 
+  /** A line of data that people read: commands in it are written as they are typed here. */
+  sentence(line: string): void {
+    this.data(this.#phrase(line))
+  }
+
   /** Data for machines: one line. */
   json(value: unknown): void {
     this.data(cleanJson(value))

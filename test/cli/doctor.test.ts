@@ -135,6 +135,28 @@ describe('collet doctor', () => {
     expect(io.stdout).not.toContain('✗')
   })
 
+  it('shows lines to add as lines, and commands as they are typed here', async () => {
+    const tool = (version: string) => `{
+      [Symbol.for('collet.tool')]: true, id: 'Repo.List@${version}', description: 'Lists repositories.',
+      input: { type: 'object' }, output: {}, policy: { safetyTier: 'read' },
+      requirements: { authorization: [{ id: 'github' }] }, run: () => [],
+    }`
+    rmSync(join(folder, 'collet.config.json'))
+    const text = `export default { server: { port: 0 }, tools: [${tool('1.0.0')}, ${tool('2.0.0')}] }`
+    writeFileSync(join(folder, 'collet.config.mjs'), text)
+    const io = here({ command: './collet' })
+    expect(await io.run('doctor')).toBe(0)
+    expect(io.stdout).toContain('✓ tools  1 tool\n')
+    expect(io.stdout).toMatch(
+      /^! oauth {2}Repo\.List needs github.*\n {9}→ Add to the config:\n {13}oauth: \{\n/m,
+    )
+    rmSync(join(folder, 'collet.config.mjs'))
+    config({ tool: [] })
+    const wrong = here({ command: './collet' })
+    expect(await wrong.run('doctor')).toBe(2)
+    expect(wrong.stdout).toContain('→ Edit the file and run ./collet doctor again.')
+  })
+
   it('finds a used store in order', async () => {
     database()
     key()

@@ -20,7 +20,7 @@ import { lookIntoStore } from '#cli/check-store'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { findKeyChange } from '#cli/commands/store'
 import { checkBypasses } from '#cli/import/bypasses'
-import type { Output } from '#cli/output'
+import { counted, type Output } from '#cli/output'
 import { CONFIG_OPTION, loadProjectConfig, problemText } from '#cli/store-access'
 import { decodeMasterKey, decodeMasterKeys } from '#config/environment'
 import { ConfigError, type ConfigProblem } from '#config/load'
@@ -114,7 +114,7 @@ async function examine(
       ok('config', loaded.file),
       ...describeTools(tools, problems, context),
       ...findAbsentProviders(loaded.config.oauth, tools).map(({ text, lines }) =>
-        warn('providers', text, ['Add to the config:', ...lines].join('\n  ')),
+        warn('oauth', text, ['Add to the config:', ...lines].join('\n  ')),
       ),
       ...checkAccess({ ...loaded.config, auth, tools, sources: Object.entries(loaded.config.sources) }),
       checkKey(location, context.environment.masterKey),
@@ -146,7 +146,8 @@ function describeTools(
 ): Check[] {
   const found = problems.map((problem) => problemCheck('tools', problem, context))
   if (found.some(({ level }) => level === 'fail')) return found
-  return [...found, ok('tools', tools.length === 1 ? '1 tool' : `${tools.length} tools`)]
+  const count = counted(new Set(tools.map(({ parts }) => parts.base)).size, 'tool')
+  return [...found, ok('tools', count)]
 }
 
 function problemCheck(subject: string, problem: ConfigProblem, { workingFolder }: CommandContext): Check {
@@ -167,8 +168,10 @@ const MARKS = {
 
 function show({ level, subject, message, advice }: Check, output: Output): void {
   const [color, mark] = MARKS[level]
-  output.data(`${output.style(color, mark)} ${subject.padEnd(6)} ${cleanText(message)}`)
-  if (advice !== undefined) output.data(`         → ${cleanText(advice)}`)
+  output.sentence(`${output.style(color, mark)} ${subject.padEnd(6)} ${cleanText(message)}`)
+  const [first, ...more] = advice?.split('\n') ?? []
+  if (first !== undefined) output.sentence(`         → ${cleanText(first)}`)
+  for (const line of more) output.data(`           ${cleanText(line)}`)
 }
 
 const TMPFS = 0x01021994
