@@ -113,9 +113,9 @@ const sourcesRefresh = defineCommand<AdminOption>({
 
 const sourcesCheck = defineCommand<AdminOption>({
   name: 'sources check',
-  summary: 'Takes every step to a source, says which one fails, and what to do.',
+  summary: 'Diagnoses a source step by step: name, connection, certificate, handshake, list of tools.',
   details: [
-    'The running server takes them, one after the other: the name, the connection, the certificate, the handshake, the list of tools.',
+    'The running server takes these steps, and the command says which one fails and what to do.',
     'It opens the source anew, beside the one that is served; a program is started a second time for it.',
   ],
   positionals: [KEY],

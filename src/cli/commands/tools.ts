@@ -224,7 +224,7 @@ function firstLine(description: string): string {
 
 const show = defineCommand<keyof typeof TOOL_OPTIONS | 'version'>({
   name: 'tools show',
-  summary: 'Shows one tool: what it does and may do, its input, what it needs, and its names.',
+  summary: 'Shows one tool: its description and policy, input, required credentials, and names.',
   details: [
     'Asks the running server, or reads config and store, as collet tools does. --json has everything: schemas, policy, the',
     'change that is held, and what models are given in the shapes of MCP, OpenAI and Anthropic.',

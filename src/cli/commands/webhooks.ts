@@ -36,7 +36,7 @@ const HEADINGS = [
 
 const webhooks = defineCommand<AdminOption>({
   name: 'webhooks',
-  summary: 'Lists the webhooks of the config: what each is told of, and how that went lately.',
+  summary: 'Lists webhooks, their events, and recent deliveries.',
   details: [
     'Messages are counted for a week. WAITING are still to be delivered; GIVEN UP were not taken for a day, or refused for good (410).',
     'Of an address only the host is shown: for a chat the rest is a secret.',
@@ -82,7 +82,7 @@ const test = defineCommand<AdminOption | 'format'>({
   name: 'webhooks test',
   summary: 'Sends samples to webhooks and says what they answered.',
   details: [
-    'Each gets one sample of every event that it is told of, in its format, marked as a test. Without a name all of them are tried.',
+    'Each gets one sample of every event that it receives, in its format, marked as a test. Without a name all webhooks are tested.',
     'A URL that is not in the config gets one sample of everything, unsigned: to try an address before it is written down.',
     'It is sent from here; with --url the server sends, and only to webhooks of its config.',
   ],
