@@ -283,11 +283,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const startToken = createStartToken(worker?.startToken)
     closing.push(startToken.close)
     const endpoint = settings.otlpEndpoint
-    const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
+    const spans =
+      endpoint === undefined ? undefined : createSpanExporter({ endpoint, log, instanceId: store.writer })
     if (spans !== undefined) closing.push(spans.close)
     const counted = countRejections(auditHidden(gateway, noteDenial), services.rejections)
     const observed = observeCalls(counted, {
-      ...{ metrics, clock, tellCall: log.tellCall },
+      ...{ metrics, clock, store, tellCall: log.tellCall },
       recordOf: (principal, callId) => recordOf(store, principal, callId),
       tellsWhy: options.developing !== undefined,
     })

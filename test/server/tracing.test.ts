@@ -10,6 +10,7 @@ import { jsonReply } from '#server/http/exchange'
 import { createMetrics } from '#server/telemetry/metrics'
 import { observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter, type SpanExporter } from '#server/telemetry/tracing'
+import { VERSION } from '#server/version'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { refuseWithCode, startApp, stopApps, type TestAppOptions } from './start-app.ts'
 
@@ -31,9 +32,15 @@ interface OtlpSpan {
   readonly status: { code: number }
 }
 
+/** By name, with values as text. */
+function attributesOf({ attributes }: Pick<OtlpSpan, 'attributes'>): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]))
+}
+
 /** A collector that keeps what it gets. */
 async function startCollector(status = 200) {
   const spans: OtlpSpan[] = []
+  const resources: unknown[] = []
   const requests: string[] = []
   const server = createServer(async (request, response) => {
     requests.push(`${request.method} ${request.url} ${request.headers['content-type']}`)
@@ -41,6 +48,7 @@ async function startCollector(status = 200) {
     for await (const chunk of request) chunks.push(chunk)
     const body = JSON.parse(Buffer.concat(chunks).toString())
     spans.push(...body.resourceSpans[0].scopeSpans[0].spans)
+    resources.push(attributesOf(body.resourceSpans[0].resource))
     response.writeHead(status).end('{}')
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -50,7 +58,7 @@ async function startCollector(status = 200) {
   )
   const address = server.address()
   const port = address === null || typeof address === 'string' ? 0 : address.port
-  return { spans, requests, endpoint: `http://127.0.0.1:${port}/` }
+  return { spans, resources, requests, endpoint: `http://127.0.0.1:${port}/` }
 }
 
 const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
@@ -84,6 +92,7 @@ function startCalling(reply: Partial<CallReply>, options: TestAppOptions & { cal
   const gateway = observeCalls(fakeGateway(reply), {
     metrics,
     clock: SYSTEM_CLOCK,
+    store: { digest: () => 'digest' },
     recordOf: () => 'record-1',
   })
   const { callTraceId, ...rest } = options
@@ -127,7 +136,7 @@ function startCalling(reply: Partial<CallReply>, options: TestAppOptions & { cal
 }
 
 const exporter = (endpoint: string, log = SILENT_LOGGER): SpanExporter => {
-  const spans = createSpanExporter({ endpoint, log, flushEveryMs: 5 })
+  const spans = createSpanExporter({ endpoint, log, instanceId: 'replica-1', flushEveryMs: 5 })
   closing.push(() => spans.close())
   return spans
 }
@@ -149,7 +158,7 @@ describe('span export', () => {
     expect(span).toMatchObject({
       traceId: TRACE,
       parentSpanId: 'b7ad6b7169203331',
-      name: 'call unknown',
+      name: 'execute_tool unknown',
       status: { code: 0 },
     })
     expect(response.headers.get('traceparent')).toBe(`00-${TRACE}-${span?.spanId}-01`)
@@ -159,6 +168,28 @@ describe('span export', () => {
     expect(span?.attributes).toContainEqual({ key: 'http.response.status_code', value: { intValue: '200' } })
     expect(span?.attributes).toContainEqual({ key: 'http.route', value: { stringValue: '/tools/call' } })
     expect(JSON.stringify(collector.spans)).not.toContain('s3cr3t')
+  })
+
+  it('has the names that dashboards look for, who called, and which server of which version answered', async () => {
+    const collector = await startCollector()
+    const spans = exporter(collector.endpoint)
+    const error = { code: 'tool_failed', message: 'no', canRetry: false } as const
+    const { url } = await startCalling({ outcome: { ok: false, error, durationMs: 1 } }, { spans })
+    await fetch(`${url}/tools/call`, { method: 'POST' })
+    await spans.close()
+    expect(collector.resources).toEqual([
+      { 'service.name': 'collet', 'service.version': VERSION, 'service.instance.id': 'replica-1' },
+    ])
+    expect(collector.spans.map(attributesOf)).toEqual([
+      expect.objectContaining({
+        'gen_ai.operation.name': 'execute_tool',
+        'gen_ai.tool.name': 'unknown',
+        'gen_ai.tool.call.id': 'c',
+        'error.type': 'tool_failed',
+        'collet.tenant': 'default',
+        'collet.principal': 'prn_digest',
+      }),
+    ])
   })
 
   it('samples what has no parent, not what its caller left out, and marks failures', async () => {
@@ -196,6 +227,7 @@ describe('span export', () => {
     const spans = createSpanExporter({
       endpoint: 'http://127.0.0.1:1',
       log: SILENT_LOGGER,
+      instanceId: 'replica-1',
       fetch: (_url, init) => {
         sizes.push(JSON.parse(String(init?.body)).resourceSpans[0].scopeSpans[0].spans.length)
         return sizes.length === 1 ? gate.promise : Promise.resolve(new Response('{}'))

@@ -13,7 +13,9 @@ import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import {
   adoptTrace,
+  callAttributes,
   formatTraceparent,
+  type ObservedCall,
   openTrace,
   type SpanExporter,
   type TraceContext,
@@ -239,19 +241,6 @@ export function preflightReply(allow: string): HttpReply {
   }
 }
 
-/** What a request's log line and span say about the call inside it. Call ids and run ids are callers' texts, which only spans have. */
-interface ObservedCall {
-  readonly tool: string
-  /** `ok`, or the error code. */
-  readonly outcome: string
-  readonly isReplay: boolean
-  readonly record: string
-  readonly callId: string
-  readonly runId: string | undefined
-  /** The caller's own trace id, when it differs from the request's. */
-  readonly callerTraceId: string | undefined
-}
-
 interface RequestScope {
   readonly trace: Readonly<TraceContext>
   readonly startedMs: number
@@ -267,24 +256,19 @@ function observe(services: HttpServices, exchange: Exchange, scope: RequestScope
   const { clock, log, requestLogLevel, spans } = services
   const { call, startedMs } = scope
   const durationMs = clock.monotonicMs() - startedMs
-  const { callId: _callId, runId: _runId, ...logged } = call ?? {}
+  const { callId: _callId, runId: _runId, tenant: _tenant, principal: _principal, ...logged } = call ?? {}
   log[requestLogLevel]({ method, route, status, durationMs, traceId: trace.traceId, ...logged }, 'request')
   if (spans === undefined || !trace.isSampled || call === undefined) return
   spans.export({
     traceId: trace.traceId,
     spanId: trace.spanId,
     parentSpanId: trace.parentSpanId,
-    name: `call ${call.tool}`,
+    name: `execute_tool ${call.tool}`,
     startedAtMs: clock.nowMs() - durationMs,
     durationMs,
     hasFailed: call.outcome !== 'ok',
     attributes: {
-      'collet.tool': call.tool,
-      'collet.outcome': call.outcome,
-      'collet.replayed': call.isReplay,
-      'collet.call_id': call.callId,
-      ...(call.runId === undefined ? {} : { 'collet.run_id': call.runId }),
-      ...(call.callerTraceId === undefined ? {} : { 'collet.trace_id': call.callerTraceId }),
+      ...callAttributes(call),
       'http.request.method': method,
       'http.route': route,
       'http.response.status_code': status,

@@ -257,6 +257,7 @@ const LONGEST_ID = 256
 interface ObserveCallsOptions {
   readonly metrics: Metrics
   readonly clock: Clock
+  readonly store: Pick<Store, 'digest'>
   /** Where the call is recorded: call ids are callers' texts, which no log holds. */
   recordOf(principal: Principal, callId: string): string
   /** Where a person watches: hears of every call. */
@@ -267,7 +268,7 @@ interface ObserveCallsOptions {
 
 /** The same gateway, whose calls are counted, timed and named in the request's log line and span. */
 export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Gateway {
-  const { metrics, clock, recordOf, tellCall, tellsWhy = false } = options
+  const { metrics, clock, store, recordOf, tellCall, tellsWhy = false } = options
 
   /** Labels come from the catalog only, so a caller cannot make new ones. Only replays and refusals are looked up here. */
   const toolOf = (principal: Principal, request: CallRequest, { tool, replayed }: CallReply): string =>
@@ -289,7 +290,8 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
       request.traceId === scope.trace.traceId ? undefined : request.traceId?.slice(0, LONGEST_ID)
     const [callId, runId] = [reply.callId.slice(0, LONGEST_ID), reply.runId?.slice(0, LONGEST_ID)]
     const record = recordOf(principal, reply.callId)
-    scope.call = { tool, outcome, isReplay: reply.replayed, record, callId, runId, callerTraceId }
+    const caller = { tenant, principal: opaquePrincipal(store, principal) }
+    scope.call = { tool, outcome, isReplay: reply.replayed, record, callId, runId, callerTraceId, ...caller }
   }
 
   return {

@@ -1,5 +1,6 @@
 import { randomFillSync } from 'node:crypto'
 import type { Logger } from '#core/runtime'
+import { VERSION } from '#server/version'
 
 /** One request's place in a W3C trace: its own span, and the caller's when it named one. */
 export interface TraceContext {
@@ -72,6 +73,8 @@ interface SpanExporterOptions {
   /** Base URL of an OTLP/HTTP collector, such as `http://127.0.0.1:4318`. */
   readonly endpoint: string
   readonly log: Logger
+  /** Tells this process from the other replicas. */
+  readonly instanceId: string
   readonly fetch?: typeof fetch
   readonly flushEveryMs?: number
 }
@@ -83,7 +86,7 @@ const REQUEST_TIMEOUT_MS = 5_000
 
 /** Sends spans in batches, one request at a time: a slow collector costs spans, never calls. */
 export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
-  const { log } = options
+  const { log, instanceId } = options
   const send = options.fetch ?? fetch
   const url = `${options.endpoint.replace(/\/+$/, '')}/v1/traces`
   let queue: Span[] = []
@@ -97,7 +100,7 @@ export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
       const response = await send(url, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(toOtlp(batch)),
+        body: JSON.stringify(toOtlp(batch, instanceId)),
         signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
       })
       await response.body?.cancel()
@@ -153,6 +156,40 @@ export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
   }
 }
 
+/** What a request's log line and span say about the call inside it. Call ids and run ids are callers' texts, which only spans have. */
+export interface ObservedCall {
+  readonly tool: string
+  /** `ok`, or the error code. */
+  readonly outcome: string
+  readonly isReplay: boolean
+  readonly record: string
+  readonly callId: string
+  readonly runId: string | undefined
+  /** The caller's own trace id, when it differs from the request's. */
+  readonly callerTraceId: string | undefined
+  readonly tenant: string
+  /** Opaque, as in the audit stream: a subject may be a mail address. */
+  readonly principal: string
+}
+
+/** Under the names that OpenTelemetry has for tool calls of agents, and our own. */
+export function callAttributes(call: ObservedCall): Span['attributes'] {
+  return {
+    'gen_ai.operation.name': 'execute_tool',
+    'gen_ai.tool.name': call.tool.replace(/@.*$/, ''),
+    'gen_ai.tool.call.id': call.callId,
+    ...(call.outcome === 'ok' ? {} : { 'error.type': call.outcome }),
+    'collet.tenant': call.tenant,
+    'collet.principal': call.principal,
+    'collet.tool': call.tool,
+    'collet.outcome': call.outcome,
+    'collet.replayed': call.isReplay,
+    'collet.call_id': call.callId,
+    ...(call.runId === undefined ? {} : { 'collet.run_id': call.runId }),
+    ...(call.callerTraceId === undefined ? {} : { 'collet.trace_id': call.callerTraceId }),
+  }
+}
+
 /** One served call. Attributes say what ran and how it ended, never with what. */
 interface Span {
   readonly traceId: string
@@ -170,12 +207,13 @@ const STATUS_UNSET = 0
 const STATUS_ERROR = 2
 
 /** The JSON encoding of an OTLP `ExportTraceServiceRequest`. */
-function toOtlp(spans: readonly Span[]): object {
+function toOtlp(spans: readonly Span[], instanceId: string): object {
+  const service = { 'service.name': 'collet', 'service.version': VERSION, 'service.instance.id': instanceId }
   return {
     resourceSpans: [
       {
-        resource: { attributes: [toAttribute(['service.name', 'collet'])] },
-        scopeSpans: [{ scope: { name: 'collet' }, spans: spans.map(toOtlpSpan) }],
+        resource: { attributes: Object.entries(service).map(toAttribute) },
+        scopeSpans: [{ scope: { name: 'collet', version: VERSION }, spans: spans.map(toOtlpSpan) }],
       },
     ],
   }
