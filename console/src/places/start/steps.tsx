@@ -4,7 +4,7 @@ import { type ReactNode, useState } from 'react'
 import { type Beginning, type ServerAbout, serverQuery } from '../../api/server.ts'
 import { holdsScope, holdsServerScope, type Principal, useSession } from '../../api/session.ts'
 import { importCommand } from '../../app/commands.ts'
-import { Command } from '../../app/echo.tsx'
+import { Command, CommandLine } from '../../app/echo.tsx'
 import { over } from '../../app/places.ts'
 import { Button } from '../../parts/button.tsx'
 import { ClientChoice, ClientText } from '../../parts/clients.tsx'
@@ -66,6 +66,11 @@ export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
           </button>
         ))}
       </p>
+      <p className="soft">
+        Or take over all MCP servers of Claude, Cursor, VS Code and other clients at once. In a terminal, this
+        lists them and asks:
+      </p>
+      <CommandLine text="collet import --from" />
       {!isSignedIn && (
         <Note
           icon="lock"
