@@ -230,6 +230,7 @@ function rowOf(call: RenderedCall) {
     createdAt: call.created_at,
     finishedAt: call.finished_at,
     tookMs: call.took_ms,
+    ranMs: call.ran_ms,
     errorCode: call.error_code,
   }
 }
@@ -288,6 +289,7 @@ function changeRow(change: RenderedChange) {
     createdAt: change.created_at,
     finishedAt: change.finished_at,
     tookMs: change.took_ms,
+    ranMs: change.ran_ms,
     errorCode: change.error_code,
     events: change.events,
   }

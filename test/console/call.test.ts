@@ -141,5 +141,10 @@ describe('one call', () => {
     const shown = await collet.command('calls', 'show', record, '--url', collet.url)
     expect(shown).toMatch(new RegExp(`call\\.settled as=${state} who=key:watcher why=I looked for ${id}\\.`))
     expect(shown).not.toContain('There is no outcome yet')
+    // The time until a person settled it is not the time the tool ran.
+    expect(shown).toMatch(/^took .* until it was settled; its run time is unknown$/m)
+    await page.goto(`${collet.url}/console/calls?q=tool:Gmail.SendEmail`)
+    const row = page.locator(`tr[data-record="${record}"]`)
+    expect(await row.locator('.m-dur').innerText()).toBe('—')
   })
 })

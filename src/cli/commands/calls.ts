@@ -80,7 +80,7 @@ function linesOf(call: RenderedDetails): readonly string[] {
     ['over', call.protocol],
     ['asked', call.created_at],
     ['ended', call.finished_at],
-    ['took', call.took_ms === null ? null : durationText(call.took_ms)],
+    ['took', tookText(call)],
     ['tool ran', call.ran_ms === null ? null : durationText(call.ran_ms)],
     ['attempt', String(call.attempt)],
     ['run', call.run_id],
@@ -97,6 +97,13 @@ function linesOf(call: RenderedDetails): readonly string[] {
     ...(call.steps.length === 0 ? [] : ['steps:', ...stepLines(call.steps)]),
     ...contentLines(call),
   ]
+}
+
+/** The time until a person settled it says nothing about the tool. */
+function tookText({ took_ms: ms, journal }: RenderedDetails): string | null {
+  if (ms === null) return null
+  const isSettled = journal.some(({ events }) => events.some(({ type }) => type === 'call.settled'))
+  return isSettled ? `${durationText(ms)} until it was settled; its run time is unknown` : durationText(ms)
 }
 
 /** What the run of a call does not record: the journal does. */

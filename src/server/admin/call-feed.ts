@@ -20,6 +20,8 @@ export interface ChangedCall {
   /** What happened to it since readers were last told. */
   readonly events: readonly CallChange['type'][]
   readonly code: ErrorCode | undefined
+  /** How long the tool ran; absent when these events do not say. */
+  readonly ranMs?: number
   /** The operator who ran it under the principal's name; absent also where these events do not tell. */
   readonly by?: string
 }
@@ -144,7 +146,15 @@ export class CallFeed {
       const call = found.get(record)
       return call === undefined
         ? []
-        : [{ call, events: own.map(({ type }) => type), code: codeOf(call, own), ...operatorIn(own) }]
+        : [
+            {
+              call,
+              events: own.map(({ type }) => type),
+              code: codeOf(call, own),
+              ...runTimeIn(own),
+              ...operatorIn(own),
+            },
+          ]
     })
   }
 
@@ -345,6 +355,13 @@ function codeOf({ state }: CallGlance, events: readonly CallChange[]): ErrorCode
     if (event.type === 'call.settled') return 'tool_failed'
   }
   return undefined
+}
+
+function runTimeIn(events: readonly CallChange[]): Pick<ChangedCall, 'ranMs'> {
+  const ended = events.findLast((event) => 'durationMs' in event && event.type !== 'call.late')
+  return ended !== undefined && 'durationMs' in ended && ended.durationMs !== undefined
+    ? { ranMs: ended.durationMs }
+    : {}
 }
 
 /** More writers than these at once have no cursor: it has to fit into a header. */

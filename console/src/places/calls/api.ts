@@ -20,7 +20,12 @@ export interface CallRow {
   readonly parent: string | null
   readonly created_at: string
   readonly finished_at: string | null
+  /** From the request to the end, with the time it waited for people. */
   readonly took_ms: number | null
+  /** How long the tool ran; `null` for a call that a person settled, and once the result has expired. */
+  readonly ran_ms: number | null
+  /** Absent in the stream. */
+  readonly result_expired?: boolean
   readonly error_code: string | null
 }
 
@@ -51,7 +56,6 @@ export interface CallDetails extends ListedCall {
   readonly trace_id: string
   readonly protocol: string | null
   readonly user_id: string | null
-  readonly ran_ms: number | null
   readonly definition_hash: string
   readonly session_id: string | null
   readonly waits_for: string | null
@@ -194,6 +198,14 @@ export function contentsQuery(record: string) {
     retry: false,
   })
 }
+
+/** How long the tool ran, without the time the call waited for people. The time of an expired result is all that is left of it. */
+export function runTimeText({ ran_ms: ran, took_ms: took, result_expired: isExpired }: RunTime): string {
+  const ms = ran ?? (isExpired === true ? took : null)
+  return ms === null ? '—' : formatTook(ms)
+}
+
+type RunTime = Pick<CallRow, 'ran_ms' | 'took_ms' | 'result_expired'>
 
 /** Times of calls are whole milliseconds, and most calls take less than a few. */
 export function formatTook(ms: number): string {

@@ -15,7 +15,7 @@ import { countOf, formatClock } from '../../parts/format.ts'
 import { Note, StateMark, ToolName } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { type Column, Table, useListKeys } from '../../parts/table.tsx'
-import { type CallRow, callerText, formatTook } from './api.ts'
+import { type CallRow, callerText, runTimeText } from './api.ts'
 import type { LiveJournal } from './use-journal.ts'
 
 const COLUMNS: readonly Column[] = [
@@ -23,7 +23,7 @@ const COLUMNS: readonly Column[] = [
   { title: 'State', className: 'c-state' },
   { title: 'Tool' },
   { title: 'Principal', className: 'c-who' },
-  { title: 'Took', className: 'c-dur', isEnd: true },
+  { title: 'Run time', className: 'c-dur', isEnd: true },
 ]
 
 const ROW_PX = 32
@@ -186,7 +186,7 @@ const JournalRow = memo(
             {step === undefined ? callerText(row) : 'step'}
           </span>
         </td>
-        <td className="end num m-dur soft">{row.took_ms === null ? '—' : formatTook(row.took_ms)}</td>
+        <td className="end num m-dur soft">{runTimeText(row)}</td>
       </tr>
     )
   },

@@ -8,7 +8,7 @@ function row(
 ): CallRow & { readonly events: readonly string[] } {
   return {
     ...{ record, tenant: 'acme', principal: 'key:ann', tool: 'Mail.Send@1.0.0', safety_tier: 'write' },
-    ...{ state: 'succeeded', attempt: 1, parent: null, took_ms: 5, error_code: null, events: [] },
+    ...{ state: 'succeeded', attempt: 1, parent: null, took_ms: 5, ran_ms: 5, error_code: null, events: [] },
     created_at: `2026-01-01T00:00:00.${record.padStart(3, '0')}Z`,
     finished_at: '2026-01-01T00:00:01.000Z',
     ...changes,

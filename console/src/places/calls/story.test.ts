@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import type { CallDetails, StepCall } from './api.ts'
+import { type CallDetails, runTimeText, type StepCall } from './api.ts'
 import { stepNameOf, storyOf, timesOf } from './story.tsx'
 
 const STEP: StepCall = {
   ...{ record: 's1', call_id: 'order 7/Shop.Look', tenant: 'acme', principal: 'key:ann', attempt: 1 },
-  ...{ tool: 'Shop.Look@1.0.0', safety_tier: 'read', state: 'succeeded', parent: 'w', took_ms: 1 },
+  ...{ tool: 'Shop.Look@1.0.0', safety_tier: 'read', state: 'succeeded', parent: 'w', took_ms: 1, ran_ms: 1 },
   ...{ created_at: at(1), finished_at: at(2), error_code: null, timeline: [] },
 }
 const WAITED: StepCall = {
@@ -21,7 +21,7 @@ const WAITED: StepCall = {
 const WORKFLOW: CallDetails = {
   ...STEP,
   ...{ record: 'w', call_id: 'order 7', tool: 'Shop.Order@1.0.0', parent: null, created_at: at(0) },
-  ...{ run_id: 'r', trace_id: '', protocol: 'otc', user_id: null, ran_ms: 1, definition_hash: 'h' },
+  ...{ run_id: 'r', trace_id: '', protocol: 'otc', user_id: null, definition_hash: 'h' },
   ...{ session_id: null, waits_for: null, contents: 'unasked', journal: [], approval: null, steps: [] },
 }
 
@@ -38,6 +38,15 @@ it('the time until a person settled a call is not called its run time', () => {
   const call = { ...WORKFLOW, ran_ms: null, took_ms: 129_000, journal: [settled] }
   expect(timesOf(call)).toBe('settled after 2 m 9 s, run time unknown')
   expect(timesOf({ ...call, journal: [] })).toBe('2 m 9 s')
+})
+
+it('the run time of a call leaves out what it waited for people', () => {
+  const approved = { took_ms: 233_000, ran_ms: 0, result_expired: false }
+  expect(runTimeText(approved)).toBe('<1 ms')
+  expect(runTimeText({ ...approved, ran_ms: null })).toBe('—')
+  // The stream does not say whether a result has expired, and what it tells has just ended.
+  expect(runTimeText({ took_ms: 233_000, ran_ms: null })).toBe('—')
+  expect(runTimeText({ took_ms: 12, ran_ms: null, result_expired: true })).toBe('12 ms')
 })
 
 describe('the story of a workflow', () => {

@@ -5,7 +5,14 @@ import type { IconName } from '../../parts/icon.tsx'
 import { StateMark, ToolName } from '../../parts/meaning.tsx'
 import { Timeline, type TimelineEvent } from '../../parts/timeline.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type CallDetails, type CallRow, formatTook, type ListedCall, type StepCall } from './api.ts'
+import {
+  type CallDetails,
+  type CallRow,
+  formatTook,
+  type ListedCall,
+  runTimeText,
+  type StepCall,
+} from './api.ts'
 
 /** What happened to a call, in order and in words: what its run tells, what the journal adds, and the steps it made. */
 export function storyOf(call: CallDetails): readonly TimelineEvent[] {
@@ -266,7 +273,7 @@ function stepWords(step: StepCall, call: CallDetails): Omit<TimelineEvent, 'key'
           {name !== undefined && <span className="dim"> {visibleText(name)}</span>}
         </Link>
         <span className="num soft">
-          {step.took_ms === null ? <StateMark state={step.state} /> : formatTook(step.took_ms)}
+          {step.took_ms === null ? <StateMark state={step.state} /> : runTimeText(step)}
         </span>
       </span>
     ),
