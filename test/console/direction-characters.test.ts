@@ -58,6 +58,52 @@ const TURNED_TEXTS = String.raw`(() => {
 
 const turnedTexts = (page: Page): Promise<unknown> => page.evaluate(TURNED_TEXTS)
 
+/** Whether the name of a field stands left of its value, and each in one piece. */
+const NAME_BEFORE_VALUE = `(() => {
+  const pre = [...document.querySelectorAll('pre')].find(({ textContent }) => textContent.includes('שם'))
+  const places = ['שם', 'יוסף'].map((word) => {
+    const walker = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT)
+    for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+      const at = node.nodeValue.indexOf(word)
+      if (at === -1) continue
+      const range = document.createRange()
+      range.setStart(node, at)
+      range.setEnd(node, at + word.length)
+      return range.getBoundingClientRect()
+    }
+  })
+  return places[0].right < places[1].left
+})()`
+
+/** The direction of each place in which a text that begins from right to left is shown. */
+const DIRECTIONS = `(() => {
+  const places = [...document.querySelectorAll('main *')].filter(
+    ({ childElementCount, textContent }) => childElementCount === 0 && /^[\\u0590-\\u05ff]/.test(textContent),
+  )
+  const found = Object.groupBy(places, ({ textContent }) => textContent)
+  return Object.fromEntries(Object.entries(found).map(([text, all]) => [text, all.map((place) => getComputedStyle(place).direction)]))
+})()`
+
+describe('text from right to left', () => {
+  const collet = useConsole({
+    config: `export default { tools: [{
+      [Symbol.for('collet.tool')]: true, id: 'Mail.Send@1.0.0', description: 'שולח הודעה אל Slack.',
+      input: { type: 'object', properties: { to: { type: 'string', description: 'הנמען של ההודעה ב-Slack.' } } },
+      output: {}, policy: { safetyTier: 'read' }, run: () => ({ 'שם': 'יוסף' }),
+    }] }`,
+  })
+
+  it('is in its own order, and names in JSON stay before their values', async () => {
+    const page = await collet.page({ path: '/tools/Mail.Send', as: 'operator' })
+    await form(page)
+    const shown = await page.evaluate(DIRECTIONS)
+    expect(shown).toEqual({ 'שולח הודעה אל Slack.': ['rtl'], 'הנמען של ההודעה ב-Slack.': ['rtl', 'rtl'] })
+    await page.getByRole('button', { name: /^Run/ }).click()
+    await page.getByRole('region', { name: 'Result' }).getByText('יוסף').first().waitFor()
+    expect(await page.evaluate(NAME_BEFORE_VALUE)).toBe(true)
+  })
+})
+
 describe('direction characters', () => {
   const collet = useConsole({ config: CONFIG })
   const open = (path: string) => collet.page({ path, as: 'operator', mayComplain: [/40[04]/] })

@@ -67,18 +67,29 @@ export function rowAt(text: string, starts: readonly number[], index: number): s
 
 const TOKEN = /("(?:[^"\\]|\\.)*"?)(\s*:)?|[{}[\],:]/g
 
-/** JSON in two greys: names and signs step back, values are ink. No syntax colours. */
+/** Letters that are written from right to left. */
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u
+
+/**
+ * JSON in two greys: names and signs step back, values are ink. No syntax colours. A string from right to left is kept apart from
+ * what is around it: otherwise a name and its value would change places.
+ */
 export function Json({ text }: { readonly text: string }): ReactNode {
   const parts: ReactNode[] = []
   let from = 0
   for (const match of text.matchAll(TOKEN)) {
     const [whole, string, colon] = match
-    if (string !== undefined && colon === undefined) continue
+    const isTurned = string !== undefined && RIGHT_TO_LEFT.test(string)
+    if (string !== undefined && colon === undefined && !isTurned) continue
     parts.push(text.slice(from, match.index))
     from = match.index + whole.length
+    const shown = isTurned ? [<bdi key="string">{string}</bdi>, colon] : whole
     parts.push(
-      <span key={match.index} className={string === undefined ? 'j-p' : 'j-k'}>
-        {whole}
+      <span
+        key={match.index}
+        className={string === undefined ? 'j-p' : colon === undefined ? undefined : 'j-k'}
+      >
+        {shown}
       </span>,
     )
   }

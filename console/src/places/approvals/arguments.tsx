@@ -148,7 +148,13 @@ function Value({ argument: { text, words, isJson }, isOpen, onOpen }: ValueProps
   if (foldAt(text) !== undefined || (isJson && text.includes('\n')))
     return <Foldable text={text} isJson={isJson} isOpen={isOpen} onOpen={onOpen} />
   const isProse = !isJson && (text.length > MIN_PROSE || text.includes('\n'))
-  return isProse ? <span className="prose">{text}</span> : <code>{text}</code>
+  return isProse ? (
+    <span className="prose" dir="auto">
+      {text}
+    </span>
+  ) : (
+    <code dir="auto">{text}</code>
+  )
 }
 
 interface FoldableProps {
@@ -168,7 +174,9 @@ function Foldable({ text, isJson, isOpen, onOpen }: FoldableProps): ReactNode {
   return (
     <>
       {fold !== undefined && <p className="meta dim num">{countOf(text.length, 'character')}</p>}
-      <pre className="wrapped">{isJson && shown.length <= MAX_INKED ? <Json text={shown} /> : shown}</pre>
+      <pre className="wrapped" dir={isJson ? undefined : 'auto'}>
+        {isJson && shown.length <= MAX_INKED ? <Json text={shown} /> : shown}
+      </pre>
       {fold !== undefined && !isOpen && (
         <ShowButton onClick={onOpen}>
           {`Show the remaining ${countOf(text.length - fold, 'character')}`}

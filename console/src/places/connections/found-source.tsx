@@ -40,7 +40,9 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
               <b className="mono grow">{visibleText(name)}</b>
               {reads && <span className="meta dim">says it only reads</span>}
             </span>
-            <span className="meta soft clip">{visibleText(description)}</span>
+            <span className="meta soft clip" dir="auto">
+              {visibleText(description)}
+            </span>
           </li>
         ))}
         {found.tool_count > MOST_SHOWN && <li className="dim">and {found.tool_count - MOST_SHOWN} more</li>}

@@ -74,7 +74,12 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
     return (
       <p className="soft">
         {Object.keys(schema).length === 0 ? 'Nothing is said about it.' : visibleText(typeWords(schema))}
-        {typeof schema.description === 'string' && <> · {visibleText(schema.description)}</>}
+        {typeof schema.description === 'string' && (
+          <>
+            {' · '}
+            <bdi>{visibleText(schema.description)}</bdi>
+          </>
+        )}
       </p>
     )
   return (
@@ -87,7 +92,11 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
               <span className="dim">{visibleText(row.type)}</span>
               {row.isRequired && <span className="req">required</span>}
             </div>
-            {row.description !== undefined && <p className="soft">{visibleText(row.description)}</p>}
+            {row.description !== undefined && (
+              <p className="soft" dir="auto">
+                {visibleText(row.description)}
+              </p>
+            )}
             {row.choices.length > 0 && (
               <p className="soft">
                 One of <code>{visibleText(row.choices.join(', '))}</code>

@@ -43,7 +43,7 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
       )}
       <Extra {...props}>{children}</Extra>
       {rawDescription !== undefined && rawDescription !== '' && !isGroup && !isBranch && (
-        <span className="hint" id={hintId(id)}>
+        <span className="hint" dir="auto" id={hintId(id)}>
           {visibleText(rawDescription)}
         </span>
       )}
@@ -189,7 +189,11 @@ function Group({ name, schema, required, children }: GroupProps): ReactNode {
         <code>{name}</code>
         {required === true && !/^\d/.test(name) && <span className="dim"> required</span>}
       </legend>
-      {schema.description !== undefined && <p className="hint">{visibleText(schema.description)}</p>}
+      {schema.description !== undefined && (
+        <p className="hint" dir="auto">
+          {visibleText(schema.description)}
+        </p>
+      )}
       {children}
     </fieldset>
   )
