@@ -42,6 +42,14 @@ const ENDS_WITHIN = `(() => {
   })
 })()`
 
+/** Cells of the table whose text runs into the next one. */
+const BEYOND_CELL = `[...document.querySelectorAll('main td')].flatMap((cell) => {
+  const range = document.createRange()
+  range.selectNodeContents(cell)
+  const isCut = [...cell.children].some((part) => getComputedStyle(part).overflowX !== 'visible')
+  return !isCut && range.getBoundingClientRect().right > cell.getBoundingClientRect().right ? [cell.textContent] : []
+})`
+
 /** What is measured rather than seen: room, edges and lines, at the widths that people have. */
 describe('the pages of the console', () => {
   const collet = useConsole({
@@ -51,6 +59,7 @@ describe('the pages of the console', () => {
       description: 'Has a long name.',
       input: { type: 'object' },
       output: {},
+      policy: { safetyTier: 'read', egress: 'host-mediated' },
       run: (input) => input,
     }] }`,
   })
@@ -111,6 +120,12 @@ describe('the pages of the console', () => {
     await page.reload()
     await page.getByRole('link', { name: 'Catalog 1 tool' }).waitFor()
     expect(asked).not.toContain('/admin/tools')
+  })
+
+  it.each([1440, 1024])('keeps every text of the catalog in its column at %i px', async (width) => {
+    const page = await collet.page({ path: '/catalog', width })
+    await page.getByRole('link', { name: TOOL }).waitFor()
+    expect(await page.evaluate(BEYOND_CELL)).toEqual([])
   })
 
   it('cuts the name of a tool at its front, and has all of it under the pointer', async () => {

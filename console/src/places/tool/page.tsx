@@ -89,7 +89,7 @@ function Versions({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const [, setSearch] = useSearchState()
   const [latest] = tool.versions
   const label = (version: string): string => (version === latest?.version ? `${version} latest` : version)
-  if (tool.versions.length < 2) return <span className="mono">{label(tool.version)}</span>
+  if (tool.versions.length < 2) return <span className="mono nowrap">{label(tool.version)}</span>
   return (
     <Select
       isBare
