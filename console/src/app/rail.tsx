@@ -107,7 +107,7 @@ function useDue(session: Session | undefined): DueCounts {
     counts: ({ units = [] }) => isUsedUp({ units }),
   })
   return {
-    '/calls': { ...budgets, what: 'budgets used up' },
+    '/calls': { ...budgets, what: budgets.count === 1 ? 'budget used up' : 'budgets used up' },
     '/approvals': { ...approvals, what: 'waiting' },
     '/connections': { count: (pins.count ?? 0) + (sources.count ?? 0), what: 'need attention' },
   }

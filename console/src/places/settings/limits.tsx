@@ -143,6 +143,7 @@ const COLUMNS = [
   { title: 'Team' },
   { title: 'Calls', className: 'c-u', isEnd: true },
   { title: 'Errors', className: 'c-u', isEnd: true },
+  { title: 'Rejected', className: 'c-u', isEnd: true },
   { title: 'Ran for', className: 'c-u', isEnd: true },
   { title: 'Cost', className: 'c-u', isEnd: true },
 ] as const
@@ -199,7 +200,7 @@ function Teams({ span }: { readonly span: Span }): ReactNode {
 }
 
 function TeamRow({ team, span }: { readonly team: TeamUse; readonly span: Span }): ReactNode {
-  const { principal, tenant, calls, errors, seconds, cost } = team
+  const { principal, tenant, calls, errors, rejected, seconds, cost } = team
   return (
     <tr>
       <th scope="row" className="strong clip" title={principal}>
@@ -213,6 +214,15 @@ function TeamRow({ team, span }: { readonly team: TeamUse; readonly span: Span }
       </td>
       <td data-l="errors" className={errors === 0 ? 'num end soft' : 'num end is-failed'}>
         {formatCount(errors)}
+      </td>
+      <td data-l="rejected" className={rejected === 0 ? 'num end soft' : 'num end is-failed'}>
+        {rejected === 0 ? (
+          '0'
+        ) : (
+          <Link to="/calls" search={{ q: `principal:${principal} status:rejected since:${span}` }}>
+            {formatCount(rejected)}
+          </Link>
+        )}
       </td>
       <td data-l="ran for" className="num end soft">
         {formatDuration(seconds * 1000)}

@@ -84,6 +84,8 @@ interface UsedGroup {
   readonly principal: string
   readonly calls: number
   readonly errors: number
+  /** Requests that were turned down before a call was recorded. */
+  readonly rejected: number
   readonly seconds: number
   readonly cost: number
 }
@@ -114,13 +116,15 @@ export function usageQuery(span: Span) {
 
 function byTeam(usage: readonly UsedGroup[]): readonly TeamUse[] {
   const teams = new Map<string, TeamUse>()
-  for (const { tenant, principal, calls, errors, seconds, cost } of usage) {
+  for (const { tenant, principal, calls, errors, rejected, seconds, cost } of usage) {
     const key = JSON.stringify([tenant, principal])
-    const before = teams.get(key) ?? { key, tenant, principal, calls: 0, errors: 0, seconds: 0, cost: 0 }
+    const nothing = { calls: 0, errors: 0, rejected: 0, seconds: 0, cost: 0 }
+    const before = teams.get(key) ?? { key, tenant, principal, ...nothing }
     teams.set(key, {
       ...before,
       calls: before.calls + calls,
       errors: before.errors + errors,
+      rejected: before.rejected + rejected,
       seconds: before.seconds + seconds,
       cost: before.cost + cost,
     })
