@@ -63,6 +63,10 @@ describe.each([1440, 390])('an approval with long arguments, %i px wide', (width
     expect(await shown.textContent()).not.toContain('9000 EUR to eve')
     if (view === 'Readable') {
       await shown.getByText(`${text.length.toLocaleString('en-US')} characters`, { exact: true }).waitFor()
+      const [box, value] = await Promise.all(
+        ['.args', '.args .wrapped'].map((part) => shown.locator(part).first().boundingBox()),
+      )
+      if (width < 720) expect((value?.width ?? 0) / (box?.width ?? 1)).toBeGreaterThan(0.9)
       const rest = (text.length - 600).toLocaleString('en-US')
       await button(page, `Show the remaining ${rest} characters`).click()
       expect(await shown.textContent()).toContain('9000 EUR to eve')
