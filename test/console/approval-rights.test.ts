@@ -49,6 +49,11 @@ describe('what people may do with an approval', () => {
     return id
   }
 
+  it('names the lesser scope too where a credential may not see approvals', async () => {
+    const page = await console_.page({ path: '/approvals', as: { key: KEYS.agent } })
+    await page.getByText('This needs the scope approvals:read or approvals:respond').waitFor()
+  })
+
   it('shows an auditor who approved, when and why, without the arguments and without a way to decide', async () => {
     const input = { to: 'audited', note: 'not for auditors' }
     const id = await park('Bank.Pay', input, { call_id: 'audit-1' })

@@ -2,23 +2,29 @@ import type { ReactNode } from 'react'
 import { holdsScope, useSession } from '../api/session.ts'
 import { Empty } from '../parts/states.tsx'
 
+interface NeedsScopeProps {
+  readonly scope: string
+  /** A lesser scope that is enough to look. */
+  readonly or?: string
+}
+
 /**
- * In place of what somebody may not see: which scope it takes, and whom to ask. Whoever holds the scope and still may not is of one
- * tenant among several. It is no failure, and trying again changes nothing.
+ * Stands in place of what a credential may not see: which scope it takes, and which person to ask. A credential that holds the scope
+ * and still may not is of one tenant among several. It is no failure, and trying again changes nothing.
  */
-export function NeedsScope({ scope }: { readonly scope: string }): ReactNode {
+export function NeedsScope({ scope, or }: NeedsScopeProps): ReactNode {
   const principal = useSession()?.principal
   if (holdsScope(principal, scope))
     return (
       <Empty title="This is for the whole server">
-        Your credential is for the tenant {principal?.tenant}. Ask whoever runs the server.
+        Your credential is for the tenant {principal?.tenant}. Ask the operator of the server.
       </Empty>
     )
   return (
-    <Empty title={<>This needs the scope {scope}</>}>
+    <Empty title={<>This needs the scope {or === undefined ? scope : `${or} or ${scope}`}</>}>
       You are {principal?.name ?? principal?.id}, and hold{' '}
-      {principal?.scopes.length === 0 ? 'no scopes' : principal?.scopes.join(', ')}. Ask whoever manages keys
-      here for a key with the scope.
+      {principal?.scopes.length === 0 ? 'no scopes' : principal?.scopes.join(', ')}. Ask the person who
+      manages keys here for a key with the scope.
     </Empty>
   )
 }

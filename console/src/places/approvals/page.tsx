@@ -29,7 +29,7 @@ export function ApprovalsPage(): ReactNode {
   if (mayDecide || holdsScope(principal, 'approvals:read')) return <Approvals mayDecide={mayDecide} />
   return (
     <Page title="Approvals">
-      <NeedsScope scope="approvals:respond" />
+      <NeedsScope scope="approvals:respond" or="approvals:read" />
     </Page>
   )
 }
