@@ -134,7 +134,7 @@ describe('Approvals', () => {
       .toEqual(['kubectl', 'rollout', 'restart', 'deployment/checkout', '"5"', '""'])
     await first.getByText('2 people have to approve it; 0 have.').waitFor()
     await button(first, 'Approve once').click()
-    await first.getByText('You have approved it. 1 more of 2 people have to.').first().waitFor()
+    await first.getByText('You have approved it. 1 more approval is needed.').first().waitFor()
     expect(await button(first, 'Approve once').getAttribute('aria-disabled')).toBe('true')
     await second.getByText('2 people have to approve it; 1 has.').waitFor()
     await second
@@ -212,7 +212,7 @@ describe('Approvals', () => {
     await page.getByRole('button', { name: 'Mine to decide' }).click()
     await page.getByText(/others? under All waiting/).waitFor()
     const stranger = await console_.page({ path: '/approvals', as: { key: KEYS.nobody } })
-    await stranger.getByText(/scope approvals:respond/).waitFor()
+    await stranger.getByText(/scope approvals:read or approvals:respond/).waitFor()
   })
 
   it('says aloud that the time runs out, and closes the question when it has', async () => {

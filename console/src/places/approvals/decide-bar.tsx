@@ -3,7 +3,7 @@ import { quoted } from '../../app/commands.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Button } from '../../parts/button.tsx'
 import { Field, TextInput } from '../../parts/field.tsx'
-import { formatClock } from '../../parts/format.ts'
+import { countOf, formatClock } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
@@ -130,7 +130,7 @@ const HINDRANCES = {
     `Approving this needs a credential with the scope ${scope}, which yours has not. You may make no link for it either.`,
   own: () => 'This is your own call. Somebody else has to approve it; you may reject it.',
   approved_before: ({ quorum, decisions }: WholeApproval) =>
-    `You have approved it. ${quorum - decisions.length} more of ${quorum} people have to.`,
+    `You have approved it. ${countOf(quorum - decisions.length, 'more approval is', 'more approvals are')} needed.`,
 } as const
 
 /** What became of it, once there is nothing to decide any more. */
