@@ -43,11 +43,12 @@ const ENDS_WITHIN = `(() => {
 })()`
 
 /** Cells of the table whose text runs into the next one. */
-const BEYOND_CELL = `[...document.querySelectorAll('main td')].flatMap((cell) => {
+const BEYOND_CELL = `[...document.querySelectorAll('main th:not([scope=row]), main td')].flatMap((cell) => {
   const range = document.createRange()
   range.selectNodeContents(cell)
-  const isCut = [...cell.children].some((part) => getComputedStyle(part).overflowX !== 'visible')
-  return !isCut && range.getBoundingClientRect().right > cell.getBoundingClientRect().right ? [cell.textContent] : []
+  const edge = Number.parseFloat(getComputedStyle(cell).paddingRight) - 1
+  const isCut = [...cell.querySelectorAll('*')].some((part) => getComputedStyle(part).overflowX !== 'visible')
+  return !isCut && range.getBoundingClientRect().right > cell.getBoundingClientRect().right - edge ? [cell.textContent] : []
 })`
 
 /** What is measured rather than seen: room, edges and lines, at the widths that people have. */
@@ -125,6 +126,15 @@ describe('the pages of the console', () => {
   it.each([1440, 1024])('keeps every text of the catalog in its column at %i px', async (width) => {
     const page = await collet.page({ path: '/catalog', width })
     await page.getByRole('link', { name: TOOL }).waitFor()
+    expect(await page.evaluate(BEYOND_CELL)).toEqual([])
+  })
+
+  it('keeps the titles of the columns of Calls in their columns', async () => {
+    const body = JSON.stringify({ request: { tool_id: TOOL, input: {} } })
+    const headers = { 'content-type': 'application/json' }
+    await (await fetch(`${collet.url}/tools/call`, { method: 'POST', headers, body })).text()
+    const page = await collet.page({ path: '/calls', as: 'operator' })
+    await page.locator('tr[data-record]').first().waitFor()
     expect(await page.evaluate(BEYOND_CELL)).toEqual([])
   })
 
