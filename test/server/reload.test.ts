@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -7,11 +8,13 @@ import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { NO_LIMIT } from '#core/limits/budgets'
+import { NO_LIMITS, UNLIMITED } from '#core/limits/settings'
 import { Secret } from '#core/secret'
 import { requireTools } from '#core/tools/prepare-tools'
 import type { Reloaded } from '#server/reload'
 import { type RunningServer, startServer } from '#server/start-server'
 import { SOURCE_OPTIONS } from '#sources/source-types'
+import { sampleTool } from '#testing/samples'
 import { testSettings } from '../test-settings.ts'
 import { FakeIssuer } from './fake-issuer.ts'
 
@@ -29,6 +32,12 @@ const AUTH: Settings['auth'] = {
   ],
   jwt: undefined,
 }
+
+const KIT = [
+  sampleTool('Kit.Do@1.0.0', () => 'done'),
+  sampleTool('Kit.Large@1.0.0', () => 'x'.repeat(5_000)),
+  sampleTool('Kit.Ask@1.0.0', () => 'done', { policy: { safetyTier: 'write', approval: 'always' } }),
+]
 
 const running: { server: RunningServer; folder: string }[] = []
 afterEach(async () => {
@@ -264,5 +273,50 @@ describe('what a reload changes', () => {
     change({ approvals: { ...DEFAULT_APPROVAL_RULES, when: () => false } })
     expect((await post(server.url, '/admin/reload', ADMIN)).json.applied).toEqual(['approvals'])
     expect((await call(server.url, 'Pay.Out', `p${KEY}`)).json).toMatchObject({ result: { value: 'paid' } })
+  })
+
+  it('limits: a lower rate counts from the next call on', async () => {
+    const { server, change } = await start({ tools: KIT })
+    expect((await call(server.url, 'Kit.Do')).json.result.success).toBe(true)
+    change({
+      limits: { ...NO_LIMITS, perPrincipal: { ...UNLIMITED, rate: { perMs: 1 / 3_600_000, burst: 1 } } },
+    })
+    expect((await post(server.url, '/admin/reload', ADMIN)).json.applied).toEqual(['limits.perPrincipal'])
+    expect((await call(server.url, 'Kit.Do')).json.result.success).toBe(true)
+    expect((await call(server.url, 'Kit.Do')).code).toBe('rate_limited')
+  })
+
+  it('the size of results: a larger one is kept from the next call on', async () => {
+    const { calls } = testSettings()
+    const { server, change } = await start({ tools: KIT, calls: { ...calls, maxResultBytes: 1_000 } })
+    const large = async () => (await call(server.url, 'Kit.Large')).json.result
+    expect((await large()).value).toBeUndefined()
+    change({ calls: { ...calls, maxResultBytes: 10_000 } })
+    expect((await post(server.url, '/admin/reload', ADMIN)).json.applied).toEqual(['calls.maxResultBytes'])
+    expect((await large()).value).toBe('x'.repeat(5_000))
+  })
+
+  it('webhooks: one that was added is told of the next approval, also on this machine', async () => {
+    const told = Promise.withResolvers<string>()
+    const receiver = createServer((request, response) => {
+      request.setEncoding('utf8').on('data', (text: string) => told.resolve(text))
+      request.on('end', () => response.end())
+    }).listen(0, '127.0.0.1')
+    await once(receiver, 'listening')
+    const bound = receiver.address()
+    const url = `http://127.0.0.1:${typeof bound === 'object' ? bound?.port : 0}`
+    const { server, change } = await start({ tools: KIT })
+    change({
+      webhooks: [
+        {
+          ...{ name: 'team', url, secret: undefined, format: 'json', approver: undefined, target: url },
+          ...{ events: ['approval.requested'], kinds: new Set(['approval.requested']) },
+        },
+      ],
+    })
+    expect((await post(server.url, '/admin/reload', ADMIN)).json.applied).toEqual(['webhooks'])
+    expect((await call(server.url, 'Kit.Ask')).code).toBe('approval_required')
+    expect(await told.promise).toContain('Kit.Ask')
+    receiver.close()
   })
 })
