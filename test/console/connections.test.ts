@@ -170,6 +170,10 @@ describe('Connections', () => {
     await page.getByLabel('Name', { exact: false }).last().fill('Everything')
     await page.getByRole('dialog').getByRole('button', { name: 'Add source' }).click()
     await page.getByText('is added, and agents see its tools.').waitFor()
+    // What its tools say about their effects is believed only where a person ticked that.
+    expect(console_.sent(page, /\/sources$/).map(({ body }) => body)).toEqual([
+      { key: 'Everything', options: { type: 'mcp', command: 'node', args: [PROGRAM], cwd: console_.folder } },
+    ])
     await page.getByRole('link', { name: 'See its tools' }).click()
     await page.getByText('echo').first().waitFor()
     const again = await console_.page({ path: '/connections', as: 'operator' })

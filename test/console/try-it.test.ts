@@ -270,6 +270,10 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
     await page.getByRole('button', { name: 'Connect another' }).click()
     const link = page.getByRole('link', { name: 'Go to google' })
     expect(await link.getAttribute('href')).toContain(`${collet.url}/challenges/`)
+    // Not what other tools need of that provider.
+    expect(collet.sent(page, /\/connect$/)).toEqual([
+      { method: 'POST', path: '/admin/providers/google/connect', body: { scopes: ['mail.read'] } },
+    ])
     await checkAxe(page, 'an account to connect')
   })
 
