@@ -25,6 +25,7 @@ beforeAll(async () => {
           key('ann', ['*']),
           key('ben', ['*'], { tenant: 'beta' }),
           key('root', ['*'], { tenant: 'default' }),
+          key('caller', [], { tenant: 'default' }),
         ],
         jwt: undefined,
       },
@@ -46,6 +47,16 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
+/** What callers without a scope may ask for, and their answer: tools that they may call, and accounts of their own. */
+const FOR_CALLERS: readonly string[] = [
+  'GET /admin/providers 200',
+  'GET /admin/server 200',
+  'GET /admin/server/beginning 200',
+  'GET /admin/tool-count 200',
+  'GET /admin/tools 200',
+  'GET /admin/tools/:tool 404',
+  'POST /admin/providers/:id/connect 404',
+]
 const startToken = () => readFileSync(server.startTokenFile, 'utf8').trim()
 const pathOf = (path: string) => path.replaceAll(/:\w+/g, 'x')
 
@@ -67,6 +78,20 @@ describe('every route of operators', () => {
         expect(headers.etag === undefined || path === '/admin/tools').toBe(true)
       }
     }
+  })
+
+  it('refuses a key without scopes, except where callers learn about their own', async () => {
+    const answers = []
+    for (const { method, path } of routes) {
+      const given = path.endsWith('/link') ? { approver: 'key:caller', power: 'decide' } : {}
+      const body = method === 'POST' ? given : undefined
+      const { status } = await server.ask(pathOf(path), {
+        ...{ method, key: 'k-caller' },
+        ...(body === undefined ? {} : { body }),
+      })
+      if (status !== 403) answers.push(`${method} ${path} ${status}`)
+    }
+    expect(answers.toSorted()).toEqual(FOR_CALLERS.toSorted())
   })
 
   it('refuses NUL in any member of a body as a mistake of the sender, and never blames the store', async () => {
