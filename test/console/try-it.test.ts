@@ -300,6 +300,46 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
     expect(newest).toMatchObject({ calls: [{ principal: 'key:ann', by: 'operator' }] })
   })
 
+  it('the operator stops and withdraws a call as the caller in whose tenant it runs', async () => {
+    const make = async (principal: string): Promise<string> => {
+      const body = JSON.stringify({ principal, tenant: 'acme' })
+      const made = await collet.admin('/admin/keys', { method: 'POST', body })
+      return /"key_id":"([\w-]+)"/.exec(await made.text())?.[1] ?? ''
+    }
+    await make('ben')
+    await collet.admin(`/admin/keys/${await make('gone')}`, { method: 'DELETE' })
+    const page = await collet.page({ path: '/tools/Slow.Count', as: 'operator' })
+    const runAsBen = async (): Promise<void> => {
+      await page.getByLabel('Run as').selectOption({ label: 'key:ben (tenant acme)' })
+      await page.getByRole('button', { name: 'Run for real' }).click()
+    }
+    await runAsBen()
+    expect(await page.getByLabel('Run as').locator('option').allTextContents()).not.toContain(
+      'key:gone (tenant acme)',
+    )
+    await result(page)
+      .getByText(/^Counted/)
+      .waitFor()
+    await result(page).getByRole('button', { name: 'Stop' }).click()
+    await result(page).getByText('You stopped this call.').waitFor()
+    await page.goto(`${collet.url}/console/tools/Bank.Pay`)
+    await form(page)
+    await input(page).fill('{"amount": 5}')
+    await runAsBen()
+    await result(page).getByText('Waits for approval').waitFor()
+    await result(page).getByRole('button', { name: 'Withdraw call…' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Withdraw call' }).click()
+    await result(page).getByText('You withdrew the call.').waitFor()
+    const newest: unknown = await (await collet.admin('/admin/calls?limit=2')).json()
+    const common = { tenant: 'acme', principal: 'key:ben', by: 'operator' }
+    expect(newest).toMatchObject({
+      calls: [
+        { ...common, tool: 'Bank.Pay@1.0.0' },
+        { ...common, tool: 'Slow.Count@1.0.0' },
+      ],
+    })
+  })
+
   it('asks the operator for the caller before a tool runs, and lets them sign in with a key', async () => {
     const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: 'operator' })
     await form(page)
