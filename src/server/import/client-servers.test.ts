@@ -164,11 +164,31 @@ describe('an entry in the words of its client', () => {
       args: ['$SHELL', hole('A'), hole('workspaceFolder')],
       env: { API_KEY: 'k-canary', TOKEN: hole('B'), LEVEL: 'debug', PASSWORD: '$CDE' },
     })
-    expect(plan).toMatchObject({ variables: ['A', 'B', 'CDE'], clear: ['API_KEY'] })
+    expect(plan).toEqual({
+      ...{ target: `x $SHELL ${hole('A')} ${hole('workspaceFolder')}`, isProgram: true, inputs: [] },
+      ...{
+        variables: ['A', 'B', 'CDE'],
+        sets: ['API_KEY', 'TOKEN', 'LEVEL', 'PASSWORD'],
+        clear: ['API_KEY'],
+      },
+      ...{ envFile: undefined, cwd: undefined },
+    })
     expect(JSON.stringify(plan)).not.toContain('canary')
     expect(options({ command: 'x', env: { A: '{file:~/secret}' } })).toContain(
       '{file:~/secret} has no value here',
     )
+  })
+
+  it('says the same of an address by its headers, whatever else the entry holds', () => {
+    expect(
+      describeEntry({
+        ...{ url: `https://${hole('HOST')}/mcp`, env: { OTHER: hole('E') }, envFile: '.env', cwd: '/x' },
+        headers: { Authorization: 'Bearer k-canary', 'X-Key': hole('input:key') },
+      }),
+    ).toEqual({
+      ...{ target: `https://${hole('HOST')}/mcp`, isProgram: false, variables: ['HOST'], inputs: ['key'] },
+      ...{ sets: ['Authorization', 'X-Key'], clear: ['Authorization'], envFile: undefined, cwd: undefined },
+    })
   })
 })
 
