@@ -187,6 +187,15 @@ describe('the first page of people with few rights', () => {
     expect(await both.getByText('cannot add sources').count()).toBe(0)
   })
 
+  it('runs the first tool for the operator as the caller that was chosen', async () => {
+    const page = await collet.page({ path: '/', as: 'operator' })
+    await page.getByLabel('Run as').selectOption({ label: 'key:both' })
+    await page.getByRole('button', { name: 'Run', exact: true }).click()
+    await page.getByText('Succeeded').first().waitFor()
+    const newest: unknown = await (await collet.admin('/admin/calls?limit=1')).json()
+    expect(newest).toMatchObject({ calls: [{ principal: 'key:both', by: 'operator', state: 'succeeded' }] })
+  })
+
   it('says what a caller may and may not do, and not what it cannot know', async () => {
     await fetch(`${collet.url}/tools/call`, {
       method: 'POST',
