@@ -168,7 +168,12 @@ describe('an entry in the words of its client', () => {
       ...{ target: `x $SHELL ${hole('A')} ${hole('workspaceFolder')}`, isProgram: true, inputs: [] },
       ...{
         variables: ['A', 'B', 'CDE'],
-        sets: ['API_KEY', 'TOKEN', 'LEVEL', 'PASSWORD'],
+        sets: [
+          { name: 'API_KEY' },
+          { name: 'TOKEN' },
+          { name: 'LEVEL', value: 'debug' },
+          { name: 'PASSWORD' },
+        ],
         clear: ['API_KEY'],
       },
       ...{ envFile: undefined, cwd: undefined },
@@ -187,7 +192,12 @@ describe('an entry in the words of its client', () => {
       }),
     ).toEqual({
       ...{ target: `https://${hole('HOST')}/mcp`, isProgram: false, variables: ['HOST'], inputs: ['key'] },
-      ...{ sets: ['Authorization', 'X-Key'], clear: ['Authorization'], envFile: undefined, cwd: undefined },
+      ...{
+        sets: [{ name: 'Authorization' }, { name: 'X-Key' }],
+        clear: ['Authorization'],
+        envFile: undefined,
+        cwd: undefined,
+      },
     })
   })
 })
