@@ -4,6 +4,7 @@ import { toWebhooks } from '#config/webhooks'
 import { operatorNames } from '#core/ids'
 import { idleOverrides } from '#core/imports/overrides'
 import { functionNameOf } from '#core/imports/project'
+import type { PinnedSource } from '#core/ports/import-store'
 import type { Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import type { Tool } from '#core/tool'
@@ -85,14 +86,7 @@ async function checkSource(
   const options = sources[key]
   if (options === undefined) return []
   const { pins } = await store.pins.read(key)
-  const tools = pins.flatMap(({ nativeName, local, accepted, isServed }) => {
-    if (!isServed || accepted === undefined) return []
-    const naming = namingOfPin(key, options, { nativeName, local, accepted })
-    const { toolkit, local: ownName, version } = naming
-    const [base, name] = [`${toolkit}.${ownName}`, functionNameOf(toolkit, ownName)]
-    const id = `${base}@${version}`
-    return [{ id, names: [base, id, name, `${name}@${version}`] }]
-  })
+  const tools = servedTools(key, options, pins)
   const native = new Set(pins.flatMap(({ nativeName }) => operatorNames(nativeName)))
   // Catalog ids depend on what kind of source it is, which only a server works out.
   const overrides = overridesOf(key, options, {
@@ -108,11 +102,30 @@ async function checkSource(
         'See collet sources while the server runs.',
       ),
     ]
-  return idleOverrides(overrides, { native, tools, isRead: false }).map(({ text, guards }) =>
+  const others = new Map<string, ReadonlySet<string>>()
+  for (const other of new Set(overrides.flatMap(({ sharedWith = [] }) => sharedWith))) {
+    const { pins: theirs } = await store.pins.read(other)
+    const names = servedTools(other, sources[other] ?? options, theirs).flatMap((tool) => tool.names)
+    if (theirs.length > 0) others.set(other, new Set(names))
+  }
+  const known = { native, tools, isRead: false, namesOf: (other: string) => others.get(other) }
+  return idleOverrides(overrides, known).map(({ text, guards }) =>
     guards
       ? fail('source', `${key}: ${text}`, 'The server does not serve its tools until this is fixed.')
       : warn('source', `${key}: ${text}`, 'Correct the name, or remove it.'),
   )
+}
+
+/** Tools of the accepted definitions of a source, each with all its names. */
+function servedTools(key: string, options: ParsedConfig['sources'][string], pins: PinnedSource['pins']) {
+  return pins.flatMap(({ nativeName, local, accepted, isServed }) => {
+    if (!isServed || accepted === undefined) return []
+    const naming = namingOfPin(key, options, { nativeName, local, accepted })
+    const { toolkit, local: ownName, version } = naming
+    const [base, name] = [`${toolkit}.${ownName}`, functionNameOf(toolkit, ownName)]
+    const id = `${base}@${version}`
+    return [{ id, names: [base, id, name, `${name}@${version}`] }]
+  })
 }
 
 /** One thing the doctor looked at. */

@@ -222,8 +222,10 @@ function termsOverrides(
   // `Fs_2.read` begins with `Fs_` too: it is of the source with the longest name that fits.
   const others = [...sources].filter(([other]) => other !== key)
   const longer = others.map(([other]) => other).filter((other) => other.startsWith(key))
-  // Where this source alone keeps the ids of its upstream, a name that no other source can have is about its tools.
-  const isLeft = (name: string): boolean => keepsIds(options) && !isImported(name, others)
+  const [keeping, naming] = [others.filter(isKeeping), others.filter((other) => !isKeeping(other))]
+  // A name that no source with names of its own can have is about a tool of one of those that keep the ids of their upstream.
+  const isLeft = (name: string): boolean => keepsIds(options) && !isImported(name, naming)
+  const sharedWith = keepsIds(options) ? keeping.map(([other]) => other) : []
   return [...perTool.keys()]
     .filter((name) => !own.has(name) && (isLeft(name) || isOf(name, key)))
     .filter((name) => !longer.some((other) => isOf(name, other)))
@@ -234,7 +236,12 @@ function termsOverrides(
       of: 'tools',
       guards: true,
       isPredicate: whenPerTool.has(name),
+      sharedWith,
     }))
+}
+
+function isKeeping([, options]: readonly [string, SourceOptions]): boolean {
+  return keepsIds(options)
 }
 
 /** Commands are catalogued by their vendor, and two tables may have two. */

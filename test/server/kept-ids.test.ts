@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { connect } from '#client/index'
 import { tool } from '#core/tools/define'
@@ -80,20 +80,20 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-async function admin(path: string): Promise<unknown> {
-  const token = readFileSync(gateway.startTokenFile, 'utf8').trim()
+async function admin(path: string, server = gateway): Promise<unknown> {
+  const token = readFileSync(server.startTokenFile, 'utf8').trim()
   const headers = { authorization: `Bearer ${token}` }
-  return await (await fetch(`${gateway.url}/admin${path}`, { headers })).json()
+  return await (await fetch(`${server.url}/admin${path}`, { headers })).json()
 }
 
-async function sources(): Promise<unknown> {
-  return z.object({ sources: z.unknown() }).parse(await admin('/sources')).sources
+async function sources(server = gateway): Promise<unknown> {
+  return z.object({ sources: z.unknown() }).parse(await admin('/sources', server)).sources
 }
 
-async function listed(): Promise<readonly string[]> {
+async function listed(server = gateway): Promise<readonly string[]> {
   const { tools } = z
     .object({ tools: z.array(z.object({ id: z.string() })) })
-    .parse(await (await fetch(`${gateway.url}/tools`)).json())
+    .parse(await (await fetch(`${server.url}/tools`)).json())
   return tools.map(({ id }) => id).sort()
 }
 
@@ -160,6 +160,37 @@ describe('an OTC source that keeps its ids', () => {
       'SMS.Send',
     ])
   })
+
+  it.each([
+    ['a tool of either source', 'SMS.Send', ['ready', 'ready'], true],
+    ['a tool of the second source', 'Clock.Now@3.1.0', ['ready', 'ready'], true],
+    ['no tool of any source', 'SMS.Sned', ['degraded', 'degraded'], false],
+  ])('with an approval rule for %s: %s', async (_, rule, states, isServed) => {
+    const ruled = await serve(
+      {
+        ...shared,
+        egress: { allow: [first, second].map(({ url }) => new URL(url).host) },
+        approvals: { perTool: { [rule]: { quorum: 2 } } },
+        sources: {
+          First: { type: 'otc', url: first.url, ids: 'keep', exclude: ['Clock.Now'] },
+          Second: { type: 'otc', url: second.url, ids: 'keep' },
+        },
+      },
+      { folder: sub(rule) },
+    )
+    onTestFinished(() => ruled.close())
+    await vi.waitFor(
+      async () => expect(await sources(ruled)).toMatchObject(states.map((state) => ({ state }))),
+      {
+        timeout: 20_000,
+      },
+    )
+    expect((await listed(ruled)).includes('SMS.Send@0.2.0')).toBe(isServed)
+    expect((await listed(ruled)).includes('Clock.Now@3.1.0')).toBe(isServed)
+    const texts = JSON.stringify(await sources(ruled))
+    expect(texts.includes('The approval rule for \\"SMS.Sned\\"')).toBe(!isServed)
+  })
+
   it('counts an approval rule as about its tools where no other source can have them', () => {
     const keeping = SOURCE_OPTIONS.parse({ type: 'otc', url: first.url, ids: 'keep' })
     const plain = SOURCE_OPTIONS.parse({ type: 'otc', url: first.url })
@@ -172,6 +203,9 @@ describe('an OTC source that keeps its ids', () => {
     const named = (others: Record<string, SourceOptions>) =>
       overridesOf('First', keeping, governing(others)).map(({ name, guards }) => ({ name, guards }))
     expect(named({ Plain: plain })).toEqual([{ name: 'SMS.Sned', guards: true }])
-    expect(named({ Second: keeping })).toEqual([])
+    expect(named({ Second: keeping })).toEqual([
+      { name: 'SMS.Sned', guards: true },
+      { name: 'Plain.Send', guards: true },
+    ])
   })
 })

@@ -15,6 +15,8 @@ export interface SourceOverride {
   readonly rule?: string
   /** It has a predicate, which only a `conditional` tool asks. */
   readonly isPredicate?: boolean
+  /** Other sources that may have the tool: those that keep the ids of their upstream, too. */
+  readonly sharedWith?: readonly string[]
 }
 
 export interface IdleOverride {
@@ -25,6 +27,8 @@ export interface IdleOverride {
   /** ` Did you mean "write_file"?`, or nothing. */
   readonly meant: string
   readonly guards: boolean
+  /** Another source may have the tool, and nothing is known of that source yet. */
+  readonly isUndecided?: boolean
 }
 
 /** What is known of the names of a source. */
@@ -40,6 +44,8 @@ interface KnownNames {
   }[]
   /** Whether its upstream was read in this process: without that nobody knows what the filters left out. */
   readonly isRead: boolean
+  /** All names of the tools of another source; `undefined` while nothing is known of them. */
+  namesOf?(source: string): ReadonlySet<string> | undefined
 }
 
 /** Overrides that do nothing, each with what was probably meant. Nothing is said of a source nothing is known of. */
@@ -72,11 +78,17 @@ function isLeftOut({ where, name }: SourceOverride, overrides: readonly SourceOv
 }
 
 function idleTerms(
-  { where, name, guards, isPredicate }: SourceOverride,
-  { tools }: KnownNames,
+  { where, name, guards, isPredicate, sharedWith = [] }: SourceOverride,
+  { tools, namesOf }: KnownNames,
 ): readonly IdleOverride[] {
   const meant = tools.filter(({ names }) => names.includes(name))
   if (meant.length === 0) {
+    if (sharedWith.some((source) => namesOf?.(source)?.has(name))) return []
+    const unknown = sharedWith.find((source) => namesOf?.(source) === undefined)
+    if (unknown !== undefined) {
+      const text = `The approval rule for "${name}" in \`${where}\` matches no tool of this source, and the tools of "${unknown}" are not known yet.`
+      return [{ guards, name, isPattern: false, meant: '', text, isUndecided: true }]
+    }
     const meantBy = didYouMean(
       name,
       tools.flatMap(({ names }) => names),

@@ -264,8 +264,9 @@ export class Sources {
         for (const finding of findings)
           log.warn({ source: key, finding }, 'an imported tool cannot be served')
       }
-      await this.#judgeOverrides(key, open)
     }
+    // A rule may be about a tool of any of several sources, so the tools of all of them are there first.
+    for (const [key, open] of this.#open) await this.#judgeOverrides(key, open)
     const { tools, findings } = await joinTools(
       own.tools,
       [...this.#open].map(([key, open]) => ({ key, tools: isWithheld(open) ? [] : open.tools })),
@@ -288,9 +289,11 @@ export class Sources {
         approval: tool.policy.approval,
       })),
       isRead: open.read !== undefined,
+      namesOf: (other) => this.#namesOf(other),
     })
     if (open.idle.map(({ text }) => text).join('\n') === before) return
-    for (const { text, guards } of open.idle) {
+    for (const { text, guards, isUndecided } of open.idle) {
+      if (isUndecided) continue
       if (guards)
         log.error(
           { source: key, problem: text },
@@ -298,6 +301,13 @@ export class Sources {
         )
       else log.warn({ source: key, problem: text }, 'something said about a tool of a source does nothing')
     }
+  }
+
+  /** All names of the tools of a source; `undefined` while nothing is known of them. */
+  #namesOf(key: string): ReadonlySet<string> | undefined {
+    const open = this.#open.get(key)
+    if (open === undefined || (open.tools.length === 0 && open.read === undefined)) return undefined
+    return new Set(open.tools.flatMap(namesFor))
   }
 
   #toolkits(): ReadonlyMap<string, string> {
