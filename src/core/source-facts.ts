@@ -33,7 +33,20 @@ function programIn(command: string, args: readonly string[]): string | undefined
 /** The command and the package or script it starts, without any other argument. */
 export function shownCommand(command: string, args: readonly string[]): string {
   const program = programIn(command, args)
-  return program === undefined ? command : `${command} ${program}`
+  const shown = shownProgram(command)
+  return program === undefined ? shown : `${shown} ${program}`
+}
+
+/**
+ * The part of a command that can be the path of a program. People write arguments, assignments and addresses into it too:
+ * those become an ellipsis. Folders on the way to a program may have a space in their name.
+ */
+export function shownProgram(command: string): string {
+  const [path = ''] = /^[^\s=?]*(?: +(?!-)[^\s=?:@/\\]*[/\\][^\s=?:@]*)*/.exec(command) ?? []
+  if (path.includes('://')) return `${path.slice(0, path.indexOf('//'))}…`
+  if (path === command) return command
+  const next = command.charAt(path.length)
+  return `${path}${next}…`
 }
 
 /**
@@ -46,12 +59,14 @@ export function pinnedCommand(
   digest: (text: string) => string,
 ): JsonObject {
   const program = programIn(command, args)
-  const origins = args.flatMap(originsOf)
+  const shown = shownProgram(command)
+  const hidden = shown === command ? args : [command, ...args]
+  const origins = hidden.flatMap(originsOf)
   return {
-    ...{ transport: 'stdio', command },
+    ...{ transport: 'stdio', command: shown },
     ...(program === undefined ? {} : { program }),
     ...(origins.length === 0 ? {} : { origins: [...new Set(origins)] }),
-    arguments: args.length === 0 ? '' : digest(JSON.stringify(['arguments of a program', ...args])),
+    arguments: hidden.length === 0 ? '' : digest(JSON.stringify(['arguments of a program', ...hidden])),
   }
 }
 

@@ -241,3 +241,25 @@ describe('the key of an import', () => {
     expect(suggestKey(foundCommand(words, '/x'))).toBe(key)
   })
 })
+
+it('shows an address without user, password and query while it looks, and asks places below it with its query', async () => {
+  const asked: string[] = []
+  const url = await serve((request, response) => {
+    asked.push(request.url ?? '')
+    response.writeHead(404).end()
+  })
+  const secret = new URL('/files?key=canary-query', url)
+  const { found, seen, steps } = await detect(secret.href)
+  expect(found).toBeUndefined()
+  expect(JSON.stringify([seen, steps])).not.toContain('canary')
+  expect(steps).toContain(`Asking ${url}/files/mcp for MCP`)
+  expect(asked).toContain('/files/mcp?key=canary-query')
+  expect(asked).toContain('/files/openapi.json?key=canary-query')
+})
+
+it('shows no user and password of an address that it cannot ask', async () => {
+  const url = await serveTexts({})
+  const { seen, steps } = await detect(url.replace('//', '//ann:canary@'))
+  expect(seen.length).toBeGreaterThan(0)
+  expect(JSON.stringify([seen, steps])).not.toContain('canary')
+})

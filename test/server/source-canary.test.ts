@@ -13,7 +13,7 @@ import { startProxy } from '../store/postgres-proxy.ts'
 import { egressTo, sqliteSettings, testSettings } from '../test-settings.ts'
 
 /** Every place in the options of a source, or in what is looked at, where people put credentials. */
-const KINDS = ['argument', 'password', 'variable', 'header', 'query', 'path', 'word'] as const
+const KINDS = ['argument', 'password', 'variable', 'header', 'query', 'path', 'word', 'program'] as const
 const CANARY = Object.fromEntries(KINDS.map((kind) => [kind, `canary-${kind}-${'x'.repeat(6)}`])) as Record<
   (typeof KINDS)[number],
   string
@@ -62,6 +62,8 @@ async function live(server: RunningServer, service: string): Promise<void> {
   const sources = {
     Program: { ...program, args: [...args, ...secretArgs] },
     Broken: { ...program, command: '/nonexistent', args: secretArgs },
+    Worded: { ...program, command: `/nonexistent --token=${CANARY.program}` },
+    Assigned: { ...program, command: `TOKEN=${CANARY.program}` },
     Server: { type: 'mcp', url: address, headers: { authorization: `Bearer ${CANARY.header}` } },
     Api: { type: 'openapi', url: address, headers: { authorization: `Bearer ${CANARY.header}` } },
     Otc: { type: 'otc', url: `${service}/${CANARY.path}`, apiKey: CANARY.header },
@@ -86,6 +88,8 @@ async function live(server: RunningServer, service: string): Promise<void> {
     [command, ...args, ...secretArgs].join(' '),
     `/nonexistent ${secretArgs.join(' ')}`,
     `postgresql://app:${CANARY.password}@db/x`,
+    `'/nonexistent --token=${CANARY.program}'`,
+    `TOKEN=${CANARY.program} /nonexistent`,
   ])
     await ask(server, 'sources/probe', { target })
   for (const key of Object.keys(sources)) {

@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { isToolError } from '#core/errors'
+import { shownAddress } from '#core/source-facts'
 import {
+  addressBelow,
   type FoundSource,
   type ImportType,
   type Look,
@@ -121,7 +123,7 @@ export async function detectUrl(url: string, options: DetectUrlOptions): Promise
     // Whatever else could be asked for is at the same place.
     if (result === UNREACHABLE)
       return { found: undefined, seen: [`${new URL(url).host} cannot be reached.`], isAway: true }
-    if (typeof result === 'string') seen.push(`${text}: ${result}`)
+    if (typeof result === 'string') seen.push(`${text}: ${result.replaceAll(address, shownAddress(address))}`)
     else if (result.kind === 'unusable') seen.push(result.why)
     else if (result.kind === 'found' && (only ?? result.source.type) === result.source.type)
       return { found: result.source, seen }
@@ -154,20 +156,25 @@ function detailOf(error: Error): string {
     : error.message
 }
 
+/** Texts name addresses without user, password and query: they are shown and logged. */
 function stepsFor(url: string): readonly Step[] {
-  const bare = url.replace(/\/+$/, '')
   const { pathname } = new URL(url)
-  const document: Step = { finds: ['openapi', 'opentool'], text: `Reading ${url}`, url, look: probeDocument }
-  const mcp: Step = { finds: ['mcp'], text: `Asking ${url} for MCP`, url, look: probeMcp }
-  const otc: Step = { finds: ['otc'], text: `Asking ${url} for OTC`, url, look: probeOtc }
+  const below = addressBelow(url, '/mcp')
+  const shown = shownAddress(url)
+  const document: Step = {
+    ...{ finds: ['openapi', 'opentool'], text: `Reading ${shown}` },
+    ...{ url, look: probeDocument },
+  }
+  const mcp: Step = { finds: ['mcp'], text: `Asking ${shown} for MCP`, url, look: probeMcp }
+  const otc: Step = { finds: ['otc'], text: `Asking ${shown} for OTC`, url, look: probeOtc }
   const opentool: Step = {
-    ...{ finds: ['opentool'], text: `Asking ${url} for OpenTool` },
+    ...{ finds: ['opentool'], text: `Asking ${shown} for OpenTool` },
     ...{ url, look: probeOpenTool },
   }
   const rest: readonly Step[] = [
-    { finds: ['mcp'], text: `Asking ${bare}/mcp for MCP`, url: `${bare}/mcp`, look: probeMcp },
-    { ...document, text: `Looking for an OpenAPI document at ${bare}`, url: bare, look: probeUsualPlaces },
-    { finds: [], text: `Asking ${url} for openwop`, url, look: probeOpenwop },
+    { finds: ['mcp'], text: `Asking ${shownAddress(below)} for MCP`, url: below, look: probeMcp },
+    { ...document, text: `Looking for an OpenAPI document at ${shown}`, look: probeUsualPlaces },
+    { finds: [], text: `Asking ${shown} for openwop`, url, look: probeOpenwop },
   ]
   if (/\/(?:mcp|sse)\/?$/.test(pathname)) return [mcp, document, otc, opentool, ...rest]
   if (/\/opentool(?:\/|$)/.test(pathname)) return [opentool, document, mcp, otc, ...rest]

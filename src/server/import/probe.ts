@@ -8,6 +8,7 @@ import { isToolError } from '#core/errors'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
 import { type Discovery, type SourceServices, type UpstreamLack, UpstreamLacks } from '#core/ports/source'
 import { type Logger, SILENT_LOGGER } from '#core/runtime'
+import { shownAddress } from '#core/source-facts'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import { serverBaseUrl } from '#protocols/opentool/codec-document'
 import { VERSION } from '#server/version'
@@ -38,7 +39,10 @@ export async function probeOpenTool(url: string, probe: Probe): Promise<Look> {
   const { version } = await client.version({ signal: probe.signal })
   const document = await client.load({ signal: probe.signal })
   if (document === null) {
-    return { kind: 'unusable', why: `${base} is an OpenTool server that does not describe its functions.` }
+    return {
+      kind: 'unusable',
+      why: `${shownAddress(base)} is an OpenTool server that does not describe its functions.`,
+    }
   }
   return {
     kind: 'found',
@@ -61,7 +65,7 @@ export async function probeOpenwop(url: string, probe: Probe): Promise<Look> {
   const who = typeof name === 'string' ? `an openwop host (${name})` : 'an openwop host'
   return {
     kind: 'unusable',
-    why: `${url} is ${who}. openwop lists tools but has no operation to call them from outside: import its MCP, OTC, OpenTool or OpenAPI address.`,
+    why: `${shownAddress(url)} is ${who}. openwop lists tools but has no operation to call them from outside: import its MCP, OTC, OpenTool or OpenAPI address.`,
   }
 }
 
@@ -78,10 +82,17 @@ const USUAL_PLACES = ['/openapi.json', '/openapi.yaml', '/swagger.json', '/v3/ap
 /** Services put their description into one of a few places. */
 export async function probeUsualPlaces(url: string, probe: Probe): Promise<Look> {
   for (const where of USUAL_PLACES) {
-    const look = await probeDocument(`${url.replace(/\/+$/, '')}${where}`, probe).catch(() => OTHER)
+    const look = await probeDocument(addressBelow(url, where), probe).catch(() => OTHER)
     if (look.kind !== 'other') return look
   }
   return OTHER
+}
+
+/** The address of something below a path; the query of the path is kept, because keys are written into it. */
+export function addressBelow(url: string, path: string): string {
+  const address = new URL(url)
+  address.pathname = `${address.pathname.replace(/\/+$/, '')}${path}`
+  return address.href
 }
 
 async function getDocument(url: string, { send, signal, apiKey }: Probe): Promise<JsonObject | undefined> {
@@ -209,7 +220,7 @@ function lookAtOpenTool(
     source: {
       type: 'opentool',
       options: { type: 'opentool', ...(isNamed ? { url } : {}), document },
-      what: `an OpenTool ${String(opentool)} document of the server ${url}`,
+      what: `an OpenTool ${String(opentool)} document of the server ${shownAddress(url)}`,
       ...title,
       notes: [],
     },

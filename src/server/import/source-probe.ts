@@ -6,7 +6,7 @@ import { suspicionsOf } from '#core/imports/suspicions'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Discovery } from '#core/ports/source'
 import type { Clock } from '#core/runtime'
-import { hostOf, shownCommand } from '#core/source-facts'
+import { hostOf, shownAddress, shownCommand, shownProgram } from '#core/source-facts'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { badRequest } from '#server/admin/access'
 import { type Detection, detectFile, detectUrl, foundCommand, suggestKey } from './detect.ts'
@@ -63,6 +63,9 @@ function readAsked(body: JsonValue | undefined): Asked {
   const { target, api_key: apiKey } = isJsonObject(body) ? body : {}
   if (typeof target !== 'string' || target.trim() === '' || target.length > LONGEST_TARGET)
     throw badRequest('Send { "target": "https://… or a file or a command" }.')
+  const { username, password } = (isAddress(target) ? URL.parse(target.trim()) : null) ?? {}
+  if (username || password)
+    throw badRequest('Leave user and password out of the address. A key has a field of its own (`api_key`).')
   if (apiKey !== undefined && typeof apiKey !== 'string') throw badRequest('`api_key` is a text.')
   return { target: target.trim(), apiKey: apiKey === '' ? undefined : apiKey }
 }
@@ -104,7 +107,7 @@ async function look(
       return tell('failed', { message: `${seen.map(cleanText).join(' ')} ${advice}`, seen: [] })
     }
     if (found === undefined) {
-      const message = `${cleanText(target)} is not MCP, OpenAPI, OTC or OpenTool.`
+      const message = `${cleanText(isUrl ? shownAddress(target) : target)} is not MCP, OpenAPI, OTC or OpenTool.`
       return tell('failed', { message, seen: seen.map(cleanText) })
     }
     const { command } = found.options
@@ -122,7 +125,7 @@ async function look(
     })
     if (preview.kind !== 'seen') {
       const message = isProgram
-        ? programFailure(cleanText(command), preview)
+        ? programFailure(cleanText(shownProgram(command)), preview)
         : `It is ${found.what}, but its tools cannot be read: ${whyOf(preview)}`
       return tell('failed', { message: sentence(message), seen: [] })
     }

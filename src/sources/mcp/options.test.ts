@@ -66,6 +66,24 @@ describe('options of an MCP source', () => {
   })
 
   it.each([
+    ['/opt/acme/server --token=canary', '/opt/acme/server …'],
+    ['acme-server canary', 'acme-server …'],
+    ['acme-server -f /etc/canary', 'acme-server …'],
+    ['TOKEN=canary', 'TOKEN=…'],
+    ['https://ann:canary@a.example/x', 'https:…'],
+    ['C:\\Program Files\\acme\\server.exe', 'C:\\Program Files\\acme\\server.exe'],
+    ['/opt/My App/server', '/opt/My App/server'],
+  ])('of the command %s only what can be a path is shown and pinned', (command, shown) => {
+    expect(shownCommand(command, [])).toBe(shown)
+    const identity = (word: string) =>
+      JSON.stringify(
+        endpointJson(endpointOf(MCP_OPTIONS.parse({ type: 'mcp', command: word }), { folder: '/' })),
+      )
+    expect(identity(command)).not.toContain('canary')
+    expect(identity(`${command}2`)).not.toBe(identity(command))
+  })
+
+  it.each([
     ['/opt/acme/slack-server', 'xoxb-canary', '/opt/acme/slack-server'],
     ['C:\\tools\\acme.exe', 'canary', 'C:\\tools\\acme.exe'],
     ['/usr/bin/python3.12', 'server.py', '/usr/bin/python3.12 server.py'],

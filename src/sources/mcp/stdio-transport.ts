@@ -3,6 +3,7 @@ import { type JSONRPCMessage, SdkError, SdkErrorCode, type Transport } from '@mo
 import { checkLength, type LineCheck, LineReader } from '#core/bytes'
 import { JsonScan } from '#core/json'
 import type { Logger } from '#core/runtime'
+import { shownProgram } from '#core/source-facts'
 import { commandLine, signalGroup } from '#sources/common/process'
 import { CALL_BOUNDS, type MessageBounds, MOST_IN_A_BATCH, NoticeGate, PAGE_BOUNDS } from './answer-bounds.ts'
 import { isWireArray, isWireObject } from './connection.ts'
@@ -95,7 +96,7 @@ export class StdioTransport implements Transport {
         resolve()
       })
       child.once('error', (error) => {
-        this.#end(`it could not be started: ${error.message}`)
+        this.#end(`it could not be started: ${startFailure(error, this.#options.command).message}`)
         resolve()
       })
     })
@@ -106,7 +107,7 @@ export class StdioTransport implements Transport {
     child.stderr?.on('data', (chunk: Buffer) => this.#listen(chunk))
     await new Promise<void>((resolve, reject) => {
       child.once('spawn', resolve)
-      child.once('error', reject)
+      child.once('error', (error) => reject(startFailure(error, this.#options.command)))
     })
   }
 
@@ -282,6 +283,12 @@ function isId(value: unknown): value is string | number {
 function isMessage(value: unknown): value is JSONRPCMessage {
   if (!isWireObject(value) || value.jsonrpc !== '2.0') return false
   return typeof value.method === 'string' || 'result' in value || 'error' in value
+}
+
+/** The error of Node repeats the command and all arguments, and people write secrets into both. */
+function startFailure(error: Error, command: string): Error {
+  const shown = new Error(error.message.replaceAll(command, shownProgram(command)))
+  return 'code' in error ? Object.assign(shown, { code: error.code }) : shown
 }
 
 interface ChildCommand {
