@@ -52,6 +52,13 @@ describe('importFile', () => {
     )
   })
 
+  it('names the folder of this copy where the package itself is missing: npm does not have it', async () => {
+    const importer = file('own.ts', 'import "collet"')
+    await expect(importFile(importer, nativeImport())).rejects.toThrow(
+      `imports "collet", which is not installed. Run: npm install ${process.cwd()}`,
+    )
+  })
+
   it('explains an import without an extension', async () => {
     await expect(importFile(file('m.ts', 'import "./gone"'), nativeImport())).rejects.toThrow(
       'Node imports "./x.ts", not "./x"',

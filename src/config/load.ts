@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { z } from 'zod'
 import { placeOfThrown } from '#core/thrown'
 import { readJsonConfig } from './json-config.ts'
@@ -123,7 +123,8 @@ function issueText(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_value':
       return `expected one of ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`
     case 'invalid_key':
-      return 'a toolkit name has only letters, digits and "_".'
+      // Each kind of name has a rule of its own.
+      return issue.issues[0]?.message
     default:
       return undefined
   }
@@ -206,11 +207,19 @@ function importProblem(error: unknown): string {
     return `threw ${typeof error === 'string' ? error : 'something that is not an Error'} while loading.`
   const missing = missingPackage(error)
   if (missing !== undefined)
-    return `imports "${missing}", which is not installed. Run: npm install ${missing}`
+    return `imports "${missing}", which is not installed. Run: npm install ${missing === OWN_NAME ? quoted(ROOT) : missing}`
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
   const advice = EXPLAINED[code]
   const text = `${error.name}: ${error.message}`
   return advice === undefined ? `failed while loading: ${text}` : `${text}. ${advice}`
+}
+
+/** Collet itself is not on npm: what runs now, a checkout or an installed copy, is a folder that npm can install. */
+const OWN_NAME = 'collet'
+const ROOT = fileURLToPath(new URL('../../', import.meta.url)).replace(/[/\\]$/, '')
+
+function quoted(path: string): string {
+  return /\s/.test(path) ? `"${path}"` : path
 }
 
 /** The npm package that an import did not find: Node names it only in its message. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { parseStoreUrl } from '#store/stores'
+import { parseConfig } from './load.ts'
 import { locateStore } from './to-settings.ts'
 
 function problemOf(text: string): string {
@@ -70,5 +71,21 @@ describe('locateStore', () => {
 
   it('names the setting it came from', () => {
     expect(() => locateStore('x', '/app', '--store')).toThrow('--store: expected a store address')
+  })
+})
+
+describe('names that a config gives', () => {
+  const command = { type: 'command', commands: { word_count: { description: 'Counts.', argv: ['wc'] } } }
+  it.each([
+    ['a command', { sources: { Text: command } }, 'expected lower-case letters, digits and "-"'],
+    ['a source', { sources: { 'my-source': command } }, 'a source name has 1 to 64 letters, digits and "_".'],
+    [
+      'a toolkit',
+      { toolkits: { 'my-kit': { description: 'x' } } },
+      'a toolkit name has only letters, digits and "_".',
+    ],
+    ['a tool without one', { approvals: { perTool: { '': {} } } }, 'must not be empty.'],
+  ])('says the rule of %s', (_, config, text) => {
+    expect(() => parseConfig(config, 'c.ts')).toThrow(text)
   })
 })

@@ -22,7 +22,9 @@ import { approvalWebhooksSchema, webhooksSchema } from './schema-webhooks.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 
 /** The key is the toolkit of the source's tools. */
-const SOURCE_KEY = z.string().regex(/^[A-Za-z0-9_]{1,64}$/)
+const SOURCE_KEY = z
+  .string()
+  .regex(/^[A-Za-z0-9_]{1,64}$/, { error: 'a source name has 1 to 64 letters, digits and "_".' })
 
 const SOURCES = z.record(SOURCE_KEY, SOURCE_OPTIONS).default({})
 
@@ -285,7 +287,9 @@ function sectionsOf(table: Readonly<Record<string, { readonly settings: z.ZodRaw
 /** The sections of the protocols; parsing a config leaves nothing else of it. */
 export const PROTOCOL_SECTIONS = z.object(sectionsOf(PROTOCOLS))
 
-const TOOLKIT_NAME = z.string().regex(/^[A-Za-z0-9_]+$/)
+const TOOLKIT_NAME = z
+  .string()
+  .regex(/^[A-Za-z0-9_]+$/, { error: 'a toolkit name has only letters, digits and "_".' })
 
 /** The shape of a config, with every default. */
 export const CONFIG_SCHEMA = closed({
