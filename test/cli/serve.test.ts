@@ -104,6 +104,14 @@ describe('collet serve', () => {
     expect(stdout).toContain('Collet serves 6 tools (7 versions) on http://127.0.0.1:4200\n')
   })
 
+  it.each([
+    [1, '1 tool is hidden from all callers: it needs a scope that no key has.'],
+    [2, '2 tools are hidden from all callers: they need scopes that no key has.'],
+  ])('says on a line of its own that %s of its tools no caller can see', async (closed, line) => {
+    const { stdout } = await printed({ counts: () => ({ ...NO_SOURCES, tools: 15, versions: 17, closed }) })
+    expect(stdout).toContain(`Collet serves 15 tools (17 versions) on http://127.0.0.1:4200\n${line}\n\n`)
+  })
+
   it('says which source is still starting, and reports it when it was read', async () => {
     const view: SourceView = {
       ...{ key: 'Files', type: 'mcp', kind: 'mcp', sinceMs: 0, readAtMs: 1, waiting: 0, state: 'ready' },

@@ -59,7 +59,7 @@ afterEach(async () => {
 })
 
 async function run(...argv: string[]) {
-  const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
+  const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK, command: './collet' })
   return { code: await io.run(...argv), stdout: io.stdout, stderr: io.stderr }
 }
 
@@ -80,7 +80,7 @@ async function serveOnce(): Promise<void> {
 it('lists tools of the config, and those of sources once they were accepted, without a server', async () => {
   expect(await idsOf()).toEqual(['Mail.Send@2.0.0', 'Sms.Send@1.0.0'])
   expect((await run('tools')).stderr).toBe(
-    'Not listed: the tools of the source Shop, of which none is known yet. A server reads it: run "collet serve", and "collet sources" then says how it is.\n',
+    'Not listed: the tools of the source Shop, of which none is known yet. A server reads it: run "./collet serve", and "./collet sources" then says how it is.\n',
   )
   await serveOnce()
   await running?.close()
@@ -157,7 +157,7 @@ it('shows one tool, in words and whole', async () => {
   expect(stdout).toMatch(/versions 2\.0\.0, 1\.0\.0/)
   const whole = JSON.parse((await run('tools', 'show', 'Mail.Send', '--version', '1.0.0', '--json')).stdout)
   expect(whole).toMatchObject({ id: 'Mail.Send@1.0.0', input_schema: { properties: { to: {} } } })
-  expect((await run('tools', 'show', 'Sms.Send')).stdout).toMatch(/collet secrets set TWILIO$/m)
+  expect((await run('tools', 'show', 'Sms.Send')).stdout).toMatch(/^ +\.\/collet secrets set TWILIO$/m)
   const none = await run('tools', 'show', 'Mail.Snd')
   expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('Did you mean "Mail.Send"?')])
 })
@@ -166,7 +166,7 @@ it('needs no credential where callers need none, and sends the start token to th
   const settings = sqliteSettings({ tools: [] })
   running = await startServer(settings, { graceMs: 0 })
   const { code, stderr } = await run('tools', '--url', running.url)
-  expect([code, stderr]).toEqual([0, expect.stringMatching(/^There are no tools\. .*collet serve/)])
+  expect([code, stderr]).toEqual([0, expect.stringMatching(/^There are no tools\. .*\.\/collet serve/)])
   await running.close()
   rmSync(settings.dataFolder, { recursive: true })
   await serveOnce()

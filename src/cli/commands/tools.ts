@@ -240,7 +240,7 @@ const show = defineCommand<keyof typeof TOOL_OPTIONS | 'version'>({
     const [name = ''] = args.positionals
     const tool = await new ToolAsker(args, context).show(name, args.text('version'))
     if (json) output.json(tool)
-    else for (const line of toolLines(tool)) output.data(cleanText(line))
+    else for (const line of toolLines(tool)) output.sentence(cleanText(line))
     return EXIT.ok
   },
 })

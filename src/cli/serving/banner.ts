@@ -37,6 +37,7 @@ export function announce(
     output.data(
       `${output.style('bold', 'Collet')} serves ${countText(ready)} on ${output.style('cyan', url)}`,
     )
+    if (ready.closed !== undefined && ready.closed > 0) output.data(closedText(ready.closed))
     output.data('')
     for (const [label, text] of facts(ready, settings, context, { curl, workers }))
       output.data(`  ${label.padEnd(LABEL_WIDTH)}${text}`)
@@ -66,13 +67,18 @@ function openLine(
 }
 
 /** As `collet tools` and the console count: a tool with two versions is one tool. */
-function countText({ tools, versions, sources, closed = 0 }: WorkerReady): string {
+function countText({ tools, versions, sources }: WorkerReady): string {
   const parts = [
     ...(versions === tools ? [] : [counted(versions, 'version')]),
     ...(sources === 0 ? [] : [counted(sources, 'source')]),
   ]
-  const hidden = closed === 0 ? '' : `, ${closed} of them for callers with scopes that no key has`
-  return `${counted(tools, 'tool')}${parts.length === 0 ? '' : ` (${parts.join(', ')})`}${hidden}`
+  return `${counted(tools, 'tool')}${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`
+}
+
+function closedText(closed: number): string {
+  return closed === 1
+    ? '1 tool is hidden from all callers: it needs a scope that no key has.'
+    : `${closed} tools are hidden from all callers: they need scopes that no key has.`
 }
 
 function facts(
