@@ -30,7 +30,7 @@ const DEFAULT_LIMIT = 100
 const MILLISECONDS = { least: 0, most: Number.MAX_SAFE_INTEGER } as const
 
 const HEADINGS = [
-  ...['RECORD', 'STATE', 'TOOL', 'TENANT', 'PRINCIPAL', 'CREATED', 'TOOK', 'ERROR', 'CALL ID'],
+  ...['RECORD', 'STATE', 'TOOL', 'TENANT', 'PRINCIPAL', 'CREATED', 'RUN TIME', 'ERROR', 'CALL ID'],
 ] as const
 
 const FILTER_OPTIONS = {
@@ -51,7 +51,7 @@ type ListOption = keyof typeof FILTER_OPTIONS | 'state' | 'slow' | 'quick' | 'li
 
 export const calls = defineCommand<ListOption>({
   name: 'calls',
-  summary: 'Lists calls, newest first, with how long they took; or prints them as they change.',
+  summary: 'Lists calls, newest first, with how long their tools ran; or prints them as they change.',
   details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
   positionals: [],
   options: {
@@ -60,8 +60,14 @@ export const calls = defineCommand<ListOption>({
       value: 'S',
       help: `Only calls in this state, or in several with commas: ${CALL_STATES.join(', ')}; error is failed, released and ambiguous; rejected lists requests that were turned down before a call was recorded.`,
     },
-    slow: { value: 'MS', help: 'Only calls that took at least MS milliseconds, or run or wait for so long.' },
-    quick: { value: 'MS', help: 'Only calls that took less than MS milliseconds, or run or wait for less.' },
+    slow: {
+      value: 'MS',
+      help: 'Only calls whose tool ran for at least MS milliseconds, or has been running for so long.',
+    },
+    quick: {
+      value: 'MS',
+      help: 'Only calls whose tool ran for less than MS milliseconds, or has been running for less.',
+    },
     limit: { value: 'N', help: `List at most N. Default ${DEFAULT_LIMIT}.` },
     follow: { help: 'Print calls as they begin, wait, end and are settled, until Ctrl-C.' },
     ...adminOptions('admin:calls'),
@@ -236,8 +242,8 @@ function rowOf(call: RenderedCall) {
 }
 
 function cellsOf(row: ReturnType<typeof rowOf>): readonly string[] {
-  const { record, state, tool, tenant, principal, createdAt, tookMs, errorCode, callId } = row
-  return [record, state, tool, tenant, principal, createdAt, durationText(tookMs), errorCode ?? '', callId]
+  const { record, state, tool, tenant, principal, createdAt, ranMs, errorCode, callId } = row
+  return [record, state, tool, tenant, principal, createdAt, durationText(ranMs), errorCode ?? '', callId]
 }
 
 export function durationText(ms: number | null): string {
@@ -296,7 +302,7 @@ function changeRow(change: RenderedChange) {
 }
 
 function changeLine(change: RenderedChange): string {
-  const { created_at: at, state, tool, tenant, principal, took_ms: ms, error_code: code, record } = change
+  const { created_at: at, state, tool, tenant, principal, ran_ms: ms, error_code: code, record } = change
   const facts = [
     at,
     state.padEnd(LONGEST_STATE),

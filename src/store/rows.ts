@@ -48,6 +48,7 @@ export function* callFromRow(row: Row, sealed: SealedText): Steps<CallRecord> {
     writer: text(row, 'writer_id'),
     createdAtMs: integer(row, 'created_at'),
     finishedAtMs: optionalInteger(row, 'finished_at'),
+    ranMs: optionalInteger(row, 'ran_ms'),
     outcome:
       outcome === undefined ? undefined : outcomeFromText(ownText(record, yield* sealed('payload', outcome))),
     late: late === undefined ? undefined : outcomeFromText(ownText(record, yield* sealed('payload', late))),

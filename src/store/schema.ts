@@ -77,6 +77,7 @@ export const MIGRATIONS: readonly string[] = [
   // The rows themselves are rewritten by `upgradeRows`.
   'UPDATE pin_sources SET revision = revision + 1 WHERE revision > 0;',
   'ALTER TABLE writers ADD COLUMN place TEXT;',
+  'ALTER TABLE calls ADD COLUMN ran_ms INTEGER;',
 ]
 
 const SEALED_PINS = 4

@@ -67,11 +67,11 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const run = { ...attemptAt(sampleCall(), 1), run: parked.record }
     await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 4_000 })
     assert.equal((await mustFind(store)).state, 'succeeded')
-    // The time of the one who approved it at 2,000 is not counted as the tool's.
+    // Neither the time until it was approved at 2,000 nor the time until the caller came back is the tool's.
     const { rows } = await store.usage({})
     assert.deepEqual(
       rows.map(({ state, tookMs, isWithdrawn }) => [state, tookMs, isWithdrawn]),
-      [['succeeded', 2_000, false]],
+      [['succeeded', 2, false]],
     )
     assert.equal((await store.approvals.resume(parked, GRANT)).kind, 'found')
     assert.deepEqual(await gistOfRun(store, parked.record), [

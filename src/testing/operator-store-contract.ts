@@ -20,8 +20,11 @@ async function record(store: Store): Promise<void> {
     const call = sampleCall({ ...changes, atMs: day * DAY_MS })
     await store.claim(call)
     if (call.record === 'c1') continue
-    const atMs = call.atMs + (day + 1) * MINUTE_MS
-    await store.finish({ run: attemptAt(call, 1), state: 'succeeded', outcome: success('1'), atMs })
+    // People took an hour of each to decide; the tool ran for as many minutes as days have passed.
+    const durationMs = (day + 1) * MINUTE_MS
+    const outcome = { ...success('1'), durationMs }
+    const atMs = call.atMs + 60 * MINUTE_MS + durationMs
+    await store.finish({ run: attemptAt(call, 1), state: 'succeeded', outcome, atMs })
   }
 }
 

@@ -32,7 +32,12 @@ describe('looking at calls in a real store', () => {
       await store.claim(call)
       const run = attemptAt(call, 1)
       const atMs = call.atMs + 1_500
-      await store.finish({ run, state: 'succeeded', outcome: success('{"ok":"yes"}'), atMs })
+      await store.finish({
+        run,
+        state: 'succeeded',
+        outcome: { ...success('{"ok":"yes"}'), durationMs: 1_500 },
+        atMs,
+      })
     }
   })
   afterEach(async () => {
@@ -120,7 +125,12 @@ describe('looking at calls in a real store', () => {
         const record = `${call.record}-${n}`
         await store.claim({ ...call, record })
         const run = attemptAt({ ...call, record }, 1)
-        await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: call.atMs + 20 })
+        await store.finish({
+          run,
+          state: 'succeeded',
+          outcome: { ...success('1'), durationMs: 20 },
+          atMs: call.atMs + 60_000,
+        })
       }
       await new Promise((resolve) => setTimeout(resolve, 50))
     }

@@ -12,17 +12,24 @@ export function matchesCall(filter: FollowedCalls, call: CallGlance, nowMs: numb
 /** The same but for its state: it may have been meant a moment ago. */
 export function matchesButState(filter: FollowedCalls, call: CallGlance, nowMs: number): boolean {
   const { tenant, principal, tool, sinceMs, untilMs, took } = filter
-  const { createdAtMs, finishedAtMs = nowMs } = call
-  const tookMs = finishedAtMs - createdAtMs
+  const { createdAtMs } = call
   return (
     (tenant === undefined || call.tenant === tenant) &&
     (principal === undefined || call.principal === principal) &&
     (tool === undefined || meansTool(tool, call.tool)) &&
     createdAtMs >= (sinceMs ?? Number.NEGATIVE_INFINITY) &&
     createdAtMs < (untilMs ?? Number.POSITIVE_INFINITY) &&
-    tookMs >= (took?.leastMs ?? Number.NEGATIVE_INFINITY) &&
-    tookMs < (took?.belowMs ?? Number.POSITIVE_INFINITY)
+    (took === undefined || isWithin(took, call, nowMs))
   )
+}
+
+function isWithin(
+  { leastMs = 0, belowMs = Number.POSITIVE_INFINITY }: NonNullable<CallFilter['took']>,
+  { state, createdAtMs, ranMs }: CallGlance,
+  nowMs: number,
+): boolean {
+  const runMs = state === 'running' ? nowMs - createdAtMs : ranMs
+  return runMs !== undefined && runMs >= leastMs && runMs < belowMs
 }
 
 function isInState({ states }: FollowedCalls, { state }: CallGlance): boolean {

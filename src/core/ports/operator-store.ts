@@ -23,6 +23,7 @@ export interface CallFilter {
   readonly limit: number
 }
 
+/** By how long tools ran. Calls that run now count from the request on; calls that did not run, and those settled by a person, never match. */
 interface TookFilter {
   readonly leastMs?: number | undefined
   readonly belowMs?: number | undefined
@@ -61,6 +62,7 @@ export type CallGlance = Pick<
   | 'attempt'
   | 'createdAtMs'
   | 'finishedAtMs'
+  | 'ranMs'
   | 'parent'
 >
 
@@ -108,11 +110,7 @@ export interface UsageRow {
   readonly principal: string
   readonly tool: string
   readonly state: CallState
-  /**
-   * From being asked for to the end, or from being approved where somebody had to: a person's time says nothing of a tool.
-   * `undefined` of those that have not ended, of those that were not run, and of those that a person settled: how long
-   * they ran is not known.
-   */
+  /** How long the tool ran. `undefined` of calls that have not ended, that did not run, and that a person settled. */
   readonly tookMs: number | undefined
   /** It was taken back while it waited for approval. */
   readonly isWithdrawn: boolean

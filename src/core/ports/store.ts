@@ -90,6 +90,8 @@ export interface CallRecord extends CallAddress, CallLabel {
   readonly writer: string
   readonly createdAtMs: number
   readonly finishedAtMs: number | undefined
+  /** How long the tool ran in its last attempt; absent while it runs, if it did not run, and of a call that a person settled. */
+  readonly ranMs?: number | undefined
   /** `undefined` while not final, for `ambiguous`, and after retention removed it. */
   readonly outcome: Outcome | undefined
   /** Retention removed input and outcome; the key is still taken (rule 13). */

@@ -137,7 +137,7 @@ function idLine(id: string | undefined): string {
 /** A call that changed, as readers get it. */
 export type RenderedChange = ReturnType<typeof renderChange>
 
-function renderChange({ call, events, code, ranMs, by }: ChangedCall) {
+function renderChange({ call, events, code, by }: ChangedCall) {
   const { createdAtMs, finishedAtMs } = call
   return {
     record: call.record,
@@ -152,7 +152,7 @@ function renderChange({ call, events, code, ranMs, by }: ChangedCall) {
     created_at: new Date(createdAtMs).toISOString(),
     finished_at: momentOf(finishedAtMs),
     took_ms: finishedAtMs === undefined ? null : finishedAtMs - createdAtMs,
-    ran_ms: ranMs === undefined ? null : Math.round(ranMs),
+    ran_ms: call.ranMs ?? null,
     error_code: code ?? null,
     /** What happened to it, in order. */
     events,

@@ -20,8 +20,6 @@ export interface ChangedCall {
   /** What happened to it since readers were last told. */
   readonly events: readonly CallChange['type'][]
   readonly code: ErrorCode | undefined
-  /** How long the tool ran; absent when these events do not say. */
-  readonly ranMs?: number
   /** The operator who ran it under the principal's name; absent also where these events do not tell. */
   readonly by?: string
 }
@@ -151,7 +149,6 @@ export class CallFeed {
               call,
               events: own.map(({ type }) => type),
               code: codeOf(call, own),
-              ...runTimeIn(own),
               ...operatorIn(own),
             },
           ]
@@ -355,13 +352,6 @@ function codeOf({ state }: CallGlance, events: readonly CallChange[]): ErrorCode
     if (event.type === 'call.settled') return 'tool_failed'
   }
   return undefined
-}
-
-function runTimeIn(events: readonly CallChange[]): Pick<ChangedCall, 'ranMs'> {
-  const ended = events.findLast((event) => 'durationMs' in event && event.type !== 'call.late')
-  return ended !== undefined && 'durationMs' in ended && ended.durationMs !== undefined
-    ? { ranMs: ended.durationMs }
-    : {}
 }
 
 /** More writers than these at once have no cursor: it has to fit into a header. */

@@ -35,8 +35,8 @@ export function renderCall(call: CallRecord) {
     finished_at: momentOf(finishedAtMs),
     /** From being asked for to its end: with what it waited for approval. */
     took_ms: finishedAtMs === undefined ? null : finishedAtMs - createdAtMs,
-    /** How long the tool itself ran in its last attempt; `null` also for a call that was settled, and when its result has expired. */
-    ran_ms: outcome?.durationMs === undefined ? null : Math.round(outcome.durationMs),
+    /** How long the tool itself ran in its last attempt; `null` also for a call that was settled. */
+    ran_ms: call.ranMs ?? null,
     error_code: outcome === undefined || outcome.ok ? null : outcome.error.code,
     result_expired: call.expired,
     has_late_result: call.late !== undefined,

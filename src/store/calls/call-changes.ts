@@ -221,6 +221,7 @@ export function* finishCall(group: CommitGroup, finished: FinishedRun): Steps<Re
     slice.group,
     slice.at,
     slice.length,
+    ranMs(outcome),
     run.record,
     run.attempt,
     group.writer,
@@ -327,11 +328,18 @@ function* insertCall(
     call.step?.parent ?? null,
     call.step?.root ?? null,
     call.resumable === true ? 1 : 0,
+    ranMs(finished?.outcome),
   )
   if (inserted === 0) return undefined
   group.addReference()
   if (finished !== undefined) group.addReference()
   return caller
+}
+
+/** Tools that ended before they ran have no run time. */
+function ranMs(outcome: Outcome | undefined): number | null {
+  if (outcome?.durationMs === undefined || (!outcome.ok && outcome.neverStarted === true)) return null
+  return Math.round(outcome.durationMs)
 }
 
 /** Whether the call waits for its next attempt and nobody took it since it was read. */
@@ -380,22 +388,22 @@ export const APPROVALS_OF_CALL =
 export const queries = {
   insertCall: `INSERT INTO calls (record, tenant, principal, tool, definition, tier, replay, rerun_until, fingerprint,
       state, attempt, writer, created_at, finished_at, claim_group, caller_at, caller_length, input_at, input_length,
-      outcome_group, outcome_at, outcome_length, run, session, parent, root, resumable)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
+      outcome_group, outcome_at, outcome_length, run, session, parent, root, resumable, ran_ms)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
   reclaimCall: `UPDATE calls SET state = ?, attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
-      outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, run = coalesce(run, record), session = ?
+      outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, ran_ms = NULL, run = coalesce(run, record), session = ?
     WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
       AND state IN ('released', 'running') AND expired = 0`,
   /** Beside `reclaimCall`, in one transaction (rule 9). */
   correctCall: `UPDATE calls SET fingerprint = ?, claim_group = ?, caller_at = ?, caller_length = ?, input_at = ?,
       input_length = ? WHERE record = ?`,
-  finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
-    WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
+  finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?,
+      ran_ms = ? WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
   lateCall: `UPDATE calls SET late_group = ?, late_at = ?, late_length = ?
     WHERE record = ? AND attempt = ? AND late_group IS NULL AND expired = 0`,
   requestCancel:
     "UPDATE calls SET cancel_requested = 1 WHERE record = ? AND tenant = ? AND state = 'running' AND cancel_requested = 0",
-  settleCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+  settleCall: `UPDATE calls SET state = ?, ran_ms = NULL, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'ambiguous'`,
   deleteCall: `DELETE FROM calls WHERE record = ? RETURNING record, ${APPROVALS_OF_CALL}`,
   dropReference:

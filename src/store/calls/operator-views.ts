@@ -124,6 +124,7 @@ function* glanceAt(records: readonly string[]): Steps<readonly CallGlance[]> {
         state: word(row, 'state', CALL_STATES),
         createdAtMs: integer(row, 'created_at'),
         finishedAtMs: optionalInteger(row, 'finished_at'),
+        ranMs: optionalInteger(row, 'ran_ms'),
         parent: optionalText(row, 'parent'),
       })
   }
@@ -186,11 +187,14 @@ function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
     tool === undefined ? null : toolPattern(tool),
   ]
   const nowMs = took?.nowMs ?? 0
+  // Stands for a run time that is not known: below any that is asked for, and in reach where none is asked for.
+  const unknown = took === undefined ? 0 : -1
   return [
     ...[of, of, who, who],
     ...[pattern, pattern, pattern === null ? null : `${pattern}@%`],
     ...[sinceMs ?? Number.MIN_SAFE_INTEGER, untilMs ?? Number.MAX_SAFE_INTEGER],
-    ...[nowMs, took?.leastMs ?? Number.MIN_SAFE_INTEGER, nowMs, took?.belowMs ?? Number.MAX_SAFE_INTEGER],
+    ...[nowMs, unknown, took === undefined ? Number.MIN_SAFE_INTEGER : (took.leastMs ?? 0)],
+    ...[nowMs, unknown, took?.belowMs ?? Number.MAX_SAFE_INTEGER],
   ]
 }
 
@@ -298,11 +302,15 @@ const TOOL = "lower(replace(c.tool, '.', '_'))"
 /** Which part of the time from a moment on a call was asked for in. */
 const BUCKET = '(c.created_at - CAST(? AS BIGINT)) / CAST(? AS BIGINT) AS bucket'
 
-/** Tenant, principal, tool in any version, times, and how long it took. */
+/** How long a call has been running, or ran. */
+const RAN =
+  "coalesce(CASE WHEN c.state = 'running' THEN CAST(? AS BIGINT) - c.created_at ELSE c.ran_ms END, ?)"
+
+/** Tenant, principal, tool in any version, times, and how long it ran. */
 const MATCHES = `(CAST(? AS TEXT) IS NULL OR c.tenant = ?) AND (CAST(? AS TEXT) IS NULL OR c.principal = ?)
   AND (CAST(? AS TEXT) IS NULL OR ${TOOL} LIKE ? ESCAPE '!' OR ${TOOL} LIKE ? ESCAPE '!')
   AND c.created_at >= ? AND c.created_at < ?
-  AND coalesce(c.finished_at, ?) - c.created_at >= ? AND coalesce(c.finished_at, ?) - c.created_at < ?`
+  AND ${RAN} >= ? AND ${RAN} < ?`
 
 export const queries = {
   listCalls: `${CALLS} WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES}
@@ -313,22 +321,15 @@ export const queries = {
   listRunningCalls: `${CALLS} WHERE c.state = 'running' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
   tallyCalls: `SELECT c.state, ${BUCKET}, count(*) AS calls FROM calls c
     WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES} GROUP BY 1, 2`,
-  glanceAtCalls: `SELECT record, tenant, principal, tool, tier, state, attempt, created_at, finished_at, parent FROM calls
+  glanceAtCalls: `SELECT record, tenant, principal, tool, tier, state, attempt, created_at, finished_at, ran_ms, parent FROM calls
     WHERE record IN (${LIST})`,
   groupsById: `SELECT g.n, g.at, g.events, g.link, w.id AS writer_id FROM commit_groups g JOIN writers w ON w.no = g.writer
     WHERE g.id IN (${LIST})`,
   groupsOfRun: `SELECT DISTINCT e.caller_group FROM run_events e JOIN runs r ON r.no = e.run
     WHERE r.key = ? AND e.caller_group IS NOT NULL LIMIT ?`,
-  /**
-   * The time a call took begins when it was approved. A call that did not run has none, nor has one that a person settled:
-   * its end is when they did, in a commit of another writer than the one that ran it.
-   */
-  countCalls: `SELECT c.tenant, c.principal, c.tool, c.state,
-      CASE WHEN (a.state IS NULL OR a.state = 'used') AND (g.writer IS NULL OR g.writer = c.writer)
-        THEN c.finished_at - coalesce(a.decided_at, c.created_at) END AS took,
+  countCalls: `SELECT c.tenant, c.principal, c.tool, c.state, c.ran_ms AS took,
       CASE WHEN a.state = 'cancelled' THEN 1 ELSE 0 END AS withdrawn, ${BUCKET}, count(*) AS calls
     FROM calls c LEFT JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
-      LEFT JOIN commit_groups g ON g.id = c.outcome_group
     WHERE c.no < ? AND c.no >= ? AND ${MATCHES} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
   callFrom: 'SELECT no, created_at FROM calls WHERE no >= ? ORDER BY no LIMIT 1',
   callsByPrefix: `${CALLS} WHERE c.record >= ? AND c.record < ? ORDER BY c.record LIMIT ?`,

@@ -32,12 +32,12 @@ function callValues(record: string): SqlValue[] {
   const [group, at] = [FAR, 1_000]
   return [
     ...[record, 'default', 'key:a', 'tool', 'definition', 'write', 'never', at, 'fingerprint', 'running'],
-    ...[1, at, null, group, 0, 10, 0, 20, null, null, null, null, null, null, null, 0],
+    ...[1, at, null, group, 0, 10, 0, 20, null, null, null, null, null, null, null, 0, null],
   ]
 }
 
 function finishValues(record: string, attempt = 1): SqlValue[] {
-  return ['succeeded', 2_000, FAR, 5, 6, record, attempt, 1]
+  return ['succeeded', 2_000, FAR, 5, 6, 12, record, attempt, 1]
 }
 
 /** Each query with asks that succeed, that find nothing, and that are about the same row. */

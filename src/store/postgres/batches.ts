@@ -146,7 +146,7 @@ const CALL_COLUMNS = {
   ...{ created_at: 'bigint', finished_at: 'bigint', claim_group: 'bigint', caller_at: 'bigint' },
   ...{ caller_length: 'bigint', input_at: 'bigint', input_length: 'bigint', outcome_group: 'bigint' },
   ...{ outcome_at: 'bigint', outcome_length: 'bigint', run: 'text', session: 'text', parent: 'text' },
-  ...{ root: 'text', resumable: 'bigint' },
+  ...{ root: 'text', resumable: 'bigint', ran_ms: 'bigint' },
 }
 
 /** Many rows as arrays of their columns, `$1` onwards. */
@@ -157,8 +157,9 @@ function unnest(types: readonly string[]): string {
 const INSERT_CALLS = `INSERT INTO calls (${Object.keys(CALL_COLUMNS).join(', ')}, attempt)
   SELECT *, 1 FROM ${unnest(Object.values(CALL_COLUMNS))}`
 
-const FINISH_CALLS = `UPDATE calls SET state = u.s, finished_at = u.f, outcome_group = u.g, outcome_at = u.a, outcome_length = u.l
-  FROM ${unnest(['text', 'bigint', 'bigint', 'bigint', 'bigint', 'text', 'bigint', 'bigint'])} AS u(s, f, g, a, l, r, t, w)
+const FINISH_CALLS = `UPDATE calls SET state = u.s, finished_at = u.f, outcome_group = u.g, outcome_at = u.a, outcome_length = u.l,
+    ran_ms = u.d
+  FROM ${unnest(['text', 'bigint', 'bigint', 'bigint', 'bigint', 'bigint', 'text', 'bigint', 'bigint'])} AS u(s, f, g, a, l, d, r, t, w)
   WHERE calls.record = u.r AND calls.state = 'running' AND calls.attempt = u.t AND calls.writer = u.w
   RETURNING calls.record`
 
@@ -172,7 +173,7 @@ export const BATCHES: Partial<Record<QueryName, Batch>> = {
   finishCall: {
     text: FINISH_CALLS,
     values: columns,
-    split: splitChanges(5, 'record'),
+    split: splitChanges(6, 'record'),
   },
   callerOf: {
     text: 'SELECT record, claim_group, caller_at, caller_length FROM calls WHERE record = ANY($1::text[])',

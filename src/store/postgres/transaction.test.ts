@@ -32,13 +32,13 @@ function finished() {
 function insertCall(record: string, state = 'running'): Ask {
   const values: SqlValue[] = [
     ...[record, 'default', 'key:a', 'tool', 'definition', 'write', 'never', 1_000, 'fingerprint', state],
-    ...[1, 1_000, null, 1, 0, 10, 0, 20, null, null, null, null, null, null, null, 0],
+    ...[1, 1_000, null, 1, 0, 10, 0, 20, null, null, null, null, null, null, null, 0, null],
   ]
   return write('insertCall', ...values)
 }
 
 function finishCall(record: string): Ask {
-  return write('finishCall', 'succeeded', 2_000, 1, 5, 6, record, 1, 1)
+  return write('finishCall', 'succeeded', 2_000, 1, 5, 6, 12, record, 1, 1)
 }
 
 function begin(trust: Trust): Transaction {

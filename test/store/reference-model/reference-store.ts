@@ -37,6 +37,7 @@ import {
   ReferenceRunEvents,
   ReferenceRuns,
   ReferenceSessions,
+  runTimeOf,
 } from './runs-and-sessions.ts'
 
 /** What random histories do to a store. */
@@ -138,6 +139,7 @@ export class ReferenceStore implements ModelledStore {
     row.state = state
     row.outcome = outcome
     row.finishedAtMs = atMs
+    row.ranMs = runTimeOf(outcome)
     const ended = endedEvent(row, row.attempt, { state, outcome, atMs })
     this.#journal.append({ ...ended, ...this.#runEvents.end(row, outcome, atMs) })
     if (run.session?.isOwn === true) {

@@ -250,8 +250,15 @@ export function newRow(
     root: call.step?.root,
     resumable: call.resumable ?? false,
     waitsFor: undefined,
+    ranMs: runTimeOf(end.outcome),
     ...end,
   }
+}
+
+/** Whole milliseconds, and none of a tool that was not started. */
+export function runTimeOf(outcome: Outcome | undefined): number | undefined {
+  if (outcome?.durationMs === undefined || (!outcome.ok && outcome.neverStarted === true)) return undefined
+  return Math.round(outcome.durationMs)
 }
 
 export function beginAttempt(row: ReferenceRow, session: CallSession | undefined): void {
@@ -260,6 +267,7 @@ export function beginAttempt(row: ReferenceRow, session: CallSession | undefined
   row.attempt += 1
   row.outcome = undefined
   row.finishedAtMs = undefined
+  row.ranMs = undefined
   row.cancelRequested = false
 }
 

@@ -22,10 +22,8 @@ export interface CallRow {
   readonly finished_at: string | null
   /** From the request to the end, with the time it waited for people. */
   readonly took_ms: number | null
-  /** How long the tool ran; `null` for a call that a person settled, and once the result has expired. */
+  /** How long the tool ran; `null` for a call that did not run, or that a person settled. */
   readonly ran_ms: number | null
-  /** Absent in the stream. */
-  readonly result_expired?: boolean
   readonly error_code: string | null
 }
 
@@ -199,13 +197,10 @@ export function contentsQuery(record: string) {
   })
 }
 
-/** How long the tool ran, without the time the call waited for people. The time of an expired result is all that is left of it. */
-export function runTimeText({ ran_ms: ran, took_ms: took, result_expired: isExpired }: RunTime): string {
-  const ms = ran ?? (isExpired === true ? took : null)
-  return ms === null ? '—' : formatTook(ms)
+/** How long the tool ran, without the time the call waited for people. */
+export function runTimeText({ ran_ms: ran }: Pick<CallRow, 'ran_ms'>): string {
+  return ran === null ? '—' : formatTook(ran)
 }
-
-type RunTime = Pick<CallRow, 'ran_ms' | 'took_ms' | 'result_expired'>
 
 /** Times of calls are whole milliseconds, and most calls take less than a few. */
 export function formatTook(ms: number): string {

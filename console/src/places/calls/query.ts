@@ -79,7 +79,7 @@ const KEYS: ReadonlyMap<string, KeyReader> = new Map<string, KeyReader>([
   ['status', { example: 'error', about: 'How it stands', read: readStates }],
   ['tool', { example: 'Gmail.*', about: 'Name or pattern', read: anyText('tool') }],
   ['principal', { example: 'key:alice', about: 'Who called', read: anyText('principal') }],
-  ['duration', { example: '>500ms', about: 'How long it took', read: readDuration }],
+  ['duration', { example: '>500ms', about: 'How long the tool ran', read: readDuration }],
   ['since', { example: '30m', about: 'Asked for since', read: (value) => readTime('since', value) }],
   ['until', { example: '5m', about: 'Asked for before', read: (value) => readTime('until', value) }],
   ['tenant', { example: 'acme', about: 'Of which tenant', read: anyText('tenant') }],
