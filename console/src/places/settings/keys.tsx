@@ -151,7 +151,7 @@ function KeyRow({ apiKey, onRotate, onRevoke }: KeyRowProps): ReactNode {
   )
 }
 
-/** Read-only: it is changed in the config, and when it was last used is not recorded. */
+/** Read-only: it is changed in the config. Uses are recorded in the row of a stored key, and it has none. */
 function ConfiguredRow({ apiKey }: { readonly apiKey: ConfiguredKey }): ReactNode {
   const { principal, tenant, expires_at } = apiKey
   const isOperator = useSession()?.principal?.isOperator === true
@@ -165,7 +165,11 @@ function ConfiguredRow({ apiKey }: { readonly apiKey: ConfiguredKey }): ReactNod
       <td>
         <Rights apiKey={{ ...apiKey, toolsets: [] }} />
       </td>
-      <td data-l="used" className="num soft">
+      <td
+        data-l="used"
+        className="num soft"
+        title="Uses are recorded for keys that are kept in the store. This key is only in the config."
+      >
         not recorded
       </td>
       <td data-l="expires" className="num soft">
