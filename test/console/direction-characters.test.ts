@@ -142,5 +142,13 @@ describe('direction characters', () => {
     await page.getByRole('button', { name: /^Run/ }).click()
     await page.getByRole('region', { name: 'Result' }).getByText(SPELLED).first().waitFor()
     expect(await turnedTexts(page)).toEqual([])
+
+    // Why a request was rejected repeats names and values of the schema.
+    const body = { request: { tool_id: 'Turned.send', input: { choice: 'other', [`name ${TURNED}`]: 1 } } }
+    const headers = { 'content-type': 'application/json' }
+    await fetch(`${collet.url}/tools/call`, { method: 'POST', headers, body: JSON.stringify(body) })
+    const rejected = await open('/calls?q=status%3Arejected')
+    await rejected.getByText(SPELLED).first().waitFor()
+    expect(await turnedTexts(rejected)).toEqual([])
   })
 })

@@ -8,6 +8,10 @@ import { TOOLS } from './principals-server.ts'
 /** What callers name things is theirs: the log has the record, which leads to it for those who may see it. */
 const CALLS = {
   OTC: ['/tools/call', { request: { tool_id: 'Open.Say', call_id: 'canary-1', input: {} } }],
+  'OTC with a run': [
+    '/tools/call',
+    { request: { tool_id: 'Open.Say', call_id: 'canary-2', run_id: 'canary-run', input: {} } },
+  ],
   OpenTool: ['/opentool/call', { jsonrpc: '2.0', method: 'Open_Say', params: {}, id: 'canary-3' }],
 } as const
 
@@ -27,6 +31,7 @@ it.each(Object.entries(CALLS))(
     }).then((response) => response.text())
     const requests = lines.filter((line) => line.includes('"msg":"request"'))
     expect(requests).toHaveLength(1)
+    expect(JSON.parse(requests[0] ?? '{}')).toMatchObject({ outcome: 'ok', status: 200 })
     expect(lines.join('\n')).not.toContain('canary')
     const token = readFileSync(server.startTokenFile, 'utf8').trim()
     const listed = await fetch(`${server.url}/admin/calls`, { headers: { authorization: `Bearer ${token}` } })

@@ -6,6 +6,7 @@ import { Code, toJson } from '../../parts/code.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, type CallOutcome, contentsQuery, type JournalRow } from './api.ts'
 
 /** What went in and what came out: for those allowed, when they ask. */
@@ -58,7 +59,7 @@ function Outcome({ outcome, label }: { readonly outcome: CallOutcome; readonly l
   if (outcome.ok) return <Code label={label} text={toJson(outcome.value)} isJson />
   return (
     <>
-      <Note tone="failed">{outcome.error.message}</Note>
+      <Note tone="failed">{visibleText(outcome.error.message)}</Note>
       <Code label="Error" text={toJson(outcome.error)} isJson />
     </>
   )

@@ -4,6 +4,7 @@ import { formatClock, formatCount } from '../../parts/format.ts'
 import { ToolName } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { type RejectedRow, rejectedQuery } from './api.ts'
 import type { Filters } from './query.ts'
 
@@ -81,9 +82,9 @@ function Row({
         {tool === null ? <span className="dim">not visible to the caller</span> : <ToolName name={tool} />}
       </td>
       <td>
-        <code>{principal}</code>
+        <code>{visibleText(principal)}</code>
       </td>
-      <td dir="auto">{message}</td>
+      <td dir="auto">{visibleText(message)}</td>
     </tr>
   )
 }
