@@ -128,6 +128,3 @@ export const ANONYMOUS: Principal = { id: 'anonymous', tenant: DEFAULT_TENANT, s
 
 /** The same name for the person at this machine, who has a vault and may name users (rule 28). */
 export const LOCAL_CALLER: Principal = makePrincipal({ ...ANONYMOUS, isLocal: true })
-
-/** The user id of the person at this machine, in calls that name no user to a tool that needs one. */
-export const LOCAL_USER = 'local'

@@ -180,9 +180,7 @@ describe('what a caller can know before it calls', () => {
     const io = new FakeIo(services)
     expect([await io.run('tools', '--url', server.url), io.stderr]).toEqual([0, ''])
     const [head = '', ...rows] = io.stdout.trimEnd().split('\n')
-    expect(head.split(/ {2,}/)).toEqual([
-      ...['TOOL', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'CONDITION', 'DESCRIPTION'],
-    ])
+    expect(head.split(/ {2,}/)).toEqual([...['TOOL', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION']])
     expect(rows[3]?.split(/ {2,}/).slice(0, 5)).toEqual([
       ...['Mail.Send@2.0.0', 'node-pack'],
       ...['write', 'conditional', 'google, SMS_KEY, user id'],
@@ -190,6 +188,6 @@ describe('what a caller can know before it calls', () => {
     const narrow = new FakeIo(services)
     const stdout = { ...narrow.io.stdout, columns: 80, isTTY: true }
     expect(await new FakeIo(narrow.io.services, { stdout }).run('tools', '--url', server.url)).toBe(0)
-    expect(narrow.stdout).toMatch(/^TOOL +TIER +APPROVAL +CONDITION +DESCRIPTION\n/)
+    expect(narrow.stdout).toMatch(/^TOOL +TIER +APPROVAL +DESCRIPTION\n/)
   })
 })

@@ -16,7 +16,6 @@ import {
 import { type AuthorizationChallenge, fault, type MissingRequirements, type ToolError } from '#core/errors'
 import type { ChallengeNeed, Store } from '#core/ports/store'
 import type { VaultOwner } from '#core/ports/vault-store'
-import { LOCAL_USER } from '#core/principal'
 import type { ConsentEvents } from '#core/runs/notices'
 import type { Hooks, MaybePromise } from '#core/runtime'
 import type { Secret } from '#core/secret'
@@ -71,24 +70,14 @@ export function checkRequirements(
   if (request.tokens.size + request.secrets.size > MOST_SENT)
     throw fault('request_invalid', `A call takes at most ${MOST_SENT} tokens and secrets.`)
   const needsNothing = tool.requirements === undefined && !isGiven(request.userId)
-  return needsNothing ? call : meetRequirements(needs, forLocalUser(requiring))
-}
-
-/** The person at this machine is the user of a call that names none: MCP clients have no place to name one (rule 28). */
-function forLocalUser(requiring: Requiring): Requiring {
-  const { tool, call } = requiring
-  const { principal, request } = call
-  if (principal.isLocal !== true || isGiven(request.userId) || !needsUser(tool)) return requiring
-  return { ...requiring, call: { ...call, request: { ...request, userId: LOCAL_USER }, isUserProven: true } }
+  return needsNothing ? call : meetRequirements(needs, requiring)
 }
 
 async function meetRequirements(needs: RequirementNeeds, requiring: Requiring): Promise<IdentifiedCall> {
   const { tool } = requiring
   const { requirements } = tool
   const { request, principal } = requiring.call
-  const isUserProven =
-    requiring.call.isUserProven === true ||
-    (isGiven(request.userId) && (await proveUser(needs.hooks, principal, request.userId)))
+  const isUserProven = isGiven(request.userId) && (await proveUser(needs.hooks, principal, request.userId))
   const call = isUserProven ? { ...requiring.call, isUserProven } : requiring.call
   if (requirements === undefined) return call
   if (requirements.userId === true && isGiven(request.userId) && !isUserProven)

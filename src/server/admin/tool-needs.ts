@@ -2,7 +2,7 @@ import { explainObstacle } from '#core/credentials/consent-obstacles'
 import { canProveUsers, sharedBy, subjectOf, vaultOwner } from '#core/credentials/credentials'
 import type { Store } from '#core/ports/store'
 import type { VaultFacts } from '#core/ports/vault-store'
-import { ANONYMOUS, LOCAL_USER, type Principal } from '#core/principal'
+import { ANONYMOUS, type Principal } from '#core/principal'
 import type { TokenBroker } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import { needsOf } from '#core/tools/facts'
@@ -76,7 +76,7 @@ export class HeldCredentials {
       return new HeldCredentials(caller, all, all, canHold)
     }
     const owner = vaultOwner(store, caller, undefined)
-    const subject = caller.isLocal === true ? LOCAL_USER : subjectOf(caller.id)
+    const subject = subjectOf(caller.id)
     const user = subject === undefined ? undefined : vaultOwner(store, caller, subject)
     return new HeldCredentials(
       caller,
@@ -150,7 +150,7 @@ export function howToConnect(
     id,
     ...(kind === 'oauth' ? ['--token', ...scopes.map((scope) => `--scope ${scope}`)] : []),
     ...(caller.isLocal === true ? [] : [`--principal ${isOperator(caller) ? 'key:NAME' : caller.id}`]),
-    ...(ofUser ? [`--user ${caller.isLocal === true ? LOCAL_USER : 'ID'}`] : []),
+    ...(ofUser ? ['--user ID'] : []),
   ]
   return {
     how: 'vault',
@@ -162,8 +162,6 @@ export function howToConnect(
 }
 
 function howToName({ isProven }: ToolNeed, caller: Principal): string {
-  if (caller.isLocal === true)
-    return `Send the id of the user with the call. Without one it is "${LOCAL_USER}", the person at this machine.`
   if (!isProven || canProveUsers(caller)) return 'Send the id of the user with the call.'
   const otherwise =
     "Call with the user's own token, or name the user with a credential that has the scope users:assert."
