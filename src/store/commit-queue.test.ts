@@ -3,7 +3,6 @@ import { StoreError } from '#core/errors'
 import { CommitQueue } from './commit-queue.ts'
 import { answered, CommitGroup, drive, type PendingChange } from './engine.ts'
 import { KeyRing } from './key-ring.ts'
-import { Audience } from './notices.ts'
 
 const KEYS = KeyRing.fresh({ current: new Uint8Array(32) })
 
@@ -19,7 +18,7 @@ class Committer {
     if (next instanceof Error) throw next
     const group = new CommitGroup({
       ...{ id: this.committed.length, writer: 1, keys: KEYS },
-      audience: new Audience(),
+      notify: () => answered(undefined),
     })
     for (const change of changes) change.keep(drive(change.begin(group), () => undefined))
     this.committed.push(changes.map(({ key }) => key))

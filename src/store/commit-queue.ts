@@ -5,16 +5,17 @@ import type { MaybePromise } from '#core/runtime'
 import { generationOfTag, newDataKey, Sealer, tagOf } from './encryption.ts'
 import {
   all,
+  answered,
   CommitGroup,
   type Engine,
   get,
+  type Notify,
   type PendingChange,
   type Row,
   type Steps,
   write,
 } from './engine.ts'
 import type { Generation, KeyRing, Resealing } from './key-ring.ts'
-import { Audience } from './notices.ts'
 import { bytes, integer, text } from './rows.ts'
 
 const BUSY_RETRY_MS = 2
@@ -241,7 +242,8 @@ export interface ChainHead {
 /** This process as a writer: its data key and its chain (rules 14 and 15). When its steps are committed is the engine's part. */
 export class Chain {
   readonly keys: KeyRing
-  readonly audience = new Audience()
+  /** Stores notices for operators with a commit; the module that delivers them sets it. */
+  notify: Notify = () => answered(undefined)
   readonly #nowMs: () => number
   readonly #options: ChainOptions & { readonly ids: GroupIds }
   #id: string = randomUUID()
@@ -310,7 +312,7 @@ export class Chain {
 
   openGroup(): CommitGroup {
     const id = this.#options.ids.idOf(this.no, this.head.n + 1)
-    return new CommitGroup({ id, writer: this.no, keys: this.keys, audience: this.audience })
+    return new CommitGroup({ id, writer: this.no, keys: this.keys, notify: this.notify })
   }
 
   /** Seals and links the group; the head it gives is the chain's once it is committed. */
@@ -458,6 +460,7 @@ export const queries = {
   newHeads: `SELECT w.no, w.id AS writer, g.n, g.link FROM writers w CROSS JOIN commit_groups g
     WHERE g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
       AND (g.n <> w.recorded_n OR NOT EXISTS (SELECT 1 FROM commit_groups r WHERE r.writer = w.recorded_by AND r.n = 0))`,
+  insertWriterKeys: 'INSERT INTO writer_keys (writer, holds, knows, uses) VALUES (?, ?, ?, ?)',
   recordHead: 'UPDATE writers SET recorded_n = ?, recorded_by = ? WHERE no = ?',
 } as const
 
@@ -474,7 +477,15 @@ CREATE TABLE writers (
   data_key BLOB NOT NULL,
   lease_until INTEGER NOT NULL DEFAULT 0,
   recorded_n INTEGER NOT NULL DEFAULT -1,
-  recorded_by INTEGER NOT NULL DEFAULT 0
+  recorded_by INTEGER NOT NULL DEFAULT 0,
+  place TEXT
+) STRICT;
+
+CREATE TABLE writer_keys (
+  writer INTEGER PRIMARY KEY,
+  holds TEXT NOT NULL,
+  knows INTEGER NOT NULL,
+  uses INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE commit_groups (

@@ -11,10 +11,13 @@ import { askedConsentFacts, endedConsentFacts } from '#core/runs/events'
 import { isRunEnded } from '#core/runs/runs'
 import { Secret } from '#core/secret'
 import { appendFact, findRun, IN_CALLER_TEXT, openRun } from './calls/runs.ts'
-import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
 import type { KeyRing } from './key-ring.ts'
+import type { StoreModule } from './module.ts'
 import { boundText, callerToText, integer, text, word } from './rows.ts'
 import { checkVaultKey, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
+
+const { get, all, write } = statements<keyof typeof queries>()
 
 const STATUSES = ['pending', 'completed', 'failed'] as const
 
@@ -214,7 +217,7 @@ function* isRecorded(run: string, record: string): Steps<boolean> {
   return run === record && (yield* get('callerOf', record)) !== undefined
 }
 
-export const queries = {
+const queries = {
   expireChallenge:
     "UPDATE challenges SET status = 'failed' WHERE need = ? AND status = 'pending' AND expires_at <= ?",
   openChallenge: "SELECT * FROM challenges WHERE need = ? AND status = 'pending'",
@@ -242,7 +245,7 @@ export const queries = {
 } as const
 
 /** A row of `consent_runs` goes when its run has heard the end. */
-export const tables = `
+const tables = `
 CREATE TABLE challenges (
   id TEXT PRIMARY KEY,
   need TEXT NOT NULL,
@@ -290,3 +293,12 @@ CREATE TABLE consent_runs (
 CREATE INDEX consent_runs_need ON consent_runs (need);
 CREATE INDEX consent_runs_expiry ON consent_runs (expires_at);
 `
+
+export const consentModule: StoreModule = {
+  name: 'consents',
+  ...{ tables, queries },
+  *forget({ nowMs, policy, limit }) {
+    yield* write('deleteConsents', nowMs)
+    return yield* write('deleteChallenges', nowMs - policy.resultsMs, limit)
+  },
+}

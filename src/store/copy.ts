@@ -1,10 +1,12 @@
 import { hash } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '#core/errors'
+import { DEFINITION } from './collet-store.ts'
 import type { Row, SqlValue, Steps } from './engine.ts'
 import type { KeyRing } from './key-ring.ts'
-import { integer, RowGuard, text } from './rows.ts'
-import { COPY_MARK, MIGRATIONS } from './schema.ts'
+import { RowGuard } from './row-mac.ts'
+import { integer, text } from './rows.ts'
+import { COPY_MARK } from './schema.ts'
 import { verifyJournal } from './verify.ts'
 
 /** The tables of a store as such, below everything that gives them a meaning. */
@@ -97,7 +99,7 @@ function resultOf(kind: CopyResult['kind'], { counts, heads }: Content): CopyRes
 function tablesOfToday(): readonly TableShape[] {
   const database = new DatabaseSync(':memory:')
   try {
-    for (const step of MIGRATIONS) database.exec(step)
+    for (const step of DEFINITION.migrations) database.exec(step)
     const names = database
       .prepare(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
@@ -188,11 +190,12 @@ async function begin(
   const fresh: Mark = { origin: originOf(content), done: [], after: null, rows: 0 }
   const version = await target.version()
   if (version === 0) await target.makeTables()
-  else if (version !== MIGRATIONS.length) {
-    const advice = version < MIGRATIONS.length ? 'Run: collet migrate' : 'Use the Collet that wrote it'
+  else if (version !== DEFINITION.migrations.length) {
+    const advice =
+      version < DEFINITION.migrations.length ? 'Run: collet migrate' : 'Use the Collet that wrote it'
     throw new StoreError(
       'unreadable',
-      `the schema of the target is ${version}, not ${MIGRATIONS.length}. ${advice}`,
+      `the schema of the target is ${version}, not ${DEFINITION.migrations.length}. ${advice}`,
     )
   }
   const mark = await readMark(target)
@@ -340,7 +343,9 @@ async function verifyCopy(
       `the copy has ${counts.get(name)} rows in ${name}, and the source ${rows}`,
     )
   }
-  const verified = await target.run(verifyJournal({ keys, guard: new RowGuard(keys) }, undefined))
+  const verified = await target.run(
+    verifyJournal({ keys, guard: new RowGuard(keys, DEFINITION.guarded) }, undefined),
+  )
   const linked = new Set(verified.heads.map(({ writer, group, link }) => headText(writer, group, link)))
   if (verified.ok && heads.join() === expected.heads.join() && heads.every((head) => linked.has(head))) return
   throw new StoreError(

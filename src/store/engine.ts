@@ -1,10 +1,13 @@
 import type { JournalEvent } from '#core/journal/events'
+import type { NoticeSubject } from '#core/ports/notice-store'
 import type { StoreWatcher, TellChange } from '#core/ports/store'
 import type { MaybePromise } from '#core/runtime'
+import type { Chain } from './commit-queue.ts'
+import type { QueryName } from './kernel-modules.ts'
 import type { KeyRing } from './key-ring.ts'
-import type { Audience } from './notices.ts'
-import type { RowGuard, SealedText, Slice } from './rows.ts'
-import type { QueryName } from './schema.ts'
+import type { StoreDefinition } from './module.ts'
+import type { RowGuard } from './row-mac.ts'
+import type { SealedText, Slice } from './rows.ts'
 
 /**
  * What a database must offer. Everything else about the store is written once, as steps, in the modules of this folder.
@@ -68,6 +71,9 @@ export interface PendingChange<Result = unknown> {
 
 /** How a part of the store turns steps into the methods of its port. */
 export interface StoreContext {
+  readonly definition: StoreDefinition
+  readonly engine: Engine
+  readonly chain: Chain
   readonly keys: KeyRing
   readonly sealed: SealedText
   readonly guard: RowGuard
@@ -91,24 +97,39 @@ export interface StoreContext {
   ): (...args: Args) => MaybePromise<Result>
 }
 
+/** When something happened, and what identifies it: of the same kind and `about`, one notice is stored. */
+export interface Occasion {
+  readonly about: string
+  readonly atMs: number
+  /** Until then the same may happen again. */
+  readonly untilMs?: number
+}
+
+/** Stores notices for operators as part of a change; set by the module that delivers them. */
+export type Notify = (subject: NoticeSubject, occasion: Occasion) => Steps<void>
+
 /** The commit being put together: its events, and the texts that are sealed as one (rule 14). */
 export class CommitGroup {
   readonly id: number
   /** The number of the writer whose commit it is. */
   readonly writer: number
   readonly keys: KeyRing
-  /** Who is told of what is done in it. */
-  readonly audience: Audience
+  readonly #notify: Notify
   readonly #events: string[] = []
   readonly #callers = new Segment()
   readonly #payload = new Segment()
   #live = 0
 
-  constructor({ id, writer, keys, audience }: Pick<CommitGroup, 'id' | 'writer' | 'keys' | 'audience'>) {
-    this.id = id
-    this.writer = writer
-    this.keys = keys
-    this.audience = audience
+  constructor(parts: Pick<CommitGroup, 'id' | 'writer' | 'keys'> & { readonly notify: Notify }) {
+    this.id = parts.id
+    this.writer = parts.writer
+    this.keys = parts.keys
+    this.#notify = parts.notify
+  }
+
+  /** Stores a notice for operators with this commit, for each webhook that wants it. */
+  notify(subject: NoticeSubject, occasion: Occasion): Steps<void> {
+    return this.#notify(subject, occasion)
   }
 
   get isEmpty(): boolean {
@@ -199,6 +220,22 @@ export function write(query: QueryName, ...values: SqlValue[]): Write {
   return new Write(query, values)
 }
 
+const ANY = {
+  get: (query: string, ...values: SqlValue[]) => new Get(query, values),
+  all: (query: string, ...values: SqlValue[]) => new All(query, values),
+  write: (query: string, ...values: SqlValue[]) => new Write(query, values),
+}
+
+/** `get`, `all` and `write` for a module outside of the kernel, with the names of its statements checked by the compiler. */
+export function statements<Name extends string>(): {
+  readonly [Way in keyof typeof ANY]: (
+    query: Name | QueryName,
+    ...values: SqlValue[]
+  ) => ReturnType<(typeof ANY)[Way]>
+} {
+  return ANY
+}
+
 const LIST_LENGTH = 50
 
 /**
@@ -239,11 +276,11 @@ export function drive<Result>(steps: Steps<Result>, answer: (ask: Ask) => void):
  */
 abstract class Statement<Answer> {
   abstract answer: Answer
-  readonly query: QueryName
+  readonly query: string
   readonly values: SqlValue[]
   #isAsked = false
 
-  constructor(query: QueryName, values: SqlValue[]) {
+  constructor(query: string, values: SqlValue[]) {
     this.query = query
     this.values = values
   }

@@ -1,5 +1,4 @@
 import { StoreError } from '#core/errors'
-import { pinHash } from '#core/imports/definition-diff'
 import { sourceProbedEvent, sourcePutEvent, sourceRemovedEvent } from '#core/journal/append'
 import type { SourceChanged } from '#core/journal/events'
 import { canonicalJson, isJsonObject, isRecord, type JsonObject, type JsonValue } from '#core/json'
@@ -18,21 +17,13 @@ import {
   type WaitingChange,
 } from '#core/ports/import-store'
 import { Breather } from '#core/runtime'
-import { pinnedCommand } from '#core/source-facts'
-import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
 import type { KeyRing, Resealing } from './key-ring.ts'
-import { tell } from './notices.ts'
-import {
-  bytes,
-  integer,
-  optionalText,
-  RowGuard,
-  readEpoch,
-  refuseForeignTriggers,
-  resealingOf,
-  rowMac,
-  text,
-} from './rows.ts'
+import type { GuardedTable, StoreModule } from './module.ts'
+import { refuseForeignTriggers, resealingOf, rowMac } from './row-mac.ts'
+import { bytes, integer, optionalText, readEpoch, text } from './rows.ts'
+
+const { get, all, write } = statements<keyof typeof queries>()
 
 /** Stored sources; each change and its epoch are one transaction with the journal. */
 export function sqlSources({ careful, read, keys }: StoreContext): SourceStore {
@@ -78,7 +69,7 @@ function* tellOfSource(group: CommitGroup, event: SourceChanged): Steps<void> {
   const { type, at, by, source, sourceType = null, target = null, changes = {} } = event
   const replaced = type === 'source.replaced'
   const subject = { kind: 'source.added', source, sourceType, target, replaced, changes, by } as const
-  yield* tell(group, subject, { about: JSON.stringify([source, at, event.options]), atMs: at })
+  yield* group.notify(subject, { about: JSON.stringify([source, at, event.options]), atMs: at })
 }
 
 function* removeSource(group: CommitGroup, removal: SourceRemoval): Steps<boolean> {
@@ -132,7 +123,7 @@ export function sqlPins({ careful, read, guard, keys }: StoreContext): PinStore 
       after = String(rows.at(-1)?.native_name ?? after)
       for (const row of rows) {
         // A pin that is not ours is none: its tool waits to be let in again.
-        if (guard.isOwn('pins', row)) pins.push(pinFromRow(row, keys))
+        if (guard.isOwn(PINS, row)) pins.push(pinFromRow(row, keys))
         if (breather.isDue) await breather.breathe()
       }
       if (rows.length < PAGE_ROWS) return pins
@@ -185,8 +176,7 @@ function* tellOfHeld(group: CommitGroup, change: PinWrite): Steps<void> {
   const tools = held.slice(0, MOST_TOLD).map(({ tool = '', class: found = 'breaking', hash = '' }) => ({
     ...{ tool, class: found, hash },
   }))
-  yield* tell(
-    group,
+  yield* group.notify(
     { kind: 'pin.held', source, count: held.length, tools },
     { about: JSON.stringify([source, nextRevision(change)]), atMs: first.at },
   )
@@ -202,7 +192,7 @@ function* writePin(group: Pick<CommitGroup, 'keys'>, source: string, pin: PinRec
     accepted: sealDefinition(group, accepted, { ...place, column: 'accepted' }),
     waiting: sealDefinition(group, waiting, { ...place, column: 'waiting' }),
   }
-  yield* write('writePin', ...Object.values(row), rowMac(group.keys.current, 'pins', row))
+  yield* write('writePin', ...Object.values(row), rowMac(group.keys.current, PINS, row))
 }
 
 function* pinSources(): Steps<readonly string[]> {
@@ -237,65 +227,13 @@ function pinFromRow(row: Row, keys: KeyRing): PinRecord {
     if (sealed === undefined) return undefined
     return keys.openText('pins', sealed, definitionContext({ ...place, column }))
   }
-  return pinOf(row, { accepted: opened('accepted'), waiting: opened('waiting') })
-}
-
-function pinOf(
-  row: Row,
-  { accepted, waiting }: { readonly accepted: string | undefined; readonly waiting: string | undefined },
-): PinRecord {
   return {
     nativeName: text(row, 'native_name'),
     local: text(row, 'local'),
-    accepted: definition(accepted, isAccepted),
+    accepted: definition(opened('accepted'), isAccepted),
     isServed: integer(row, 'served') === 1,
-    waiting: definition(waiting, isWaiting),
+    waiting: definition(opened('waiting'), isWaiting),
   }
-}
-
-/**
- * Schema 4: definitions lay in the clear until then, with the arguments of programs in them. A row that is not ours is
- * left as it is: its tool waits to be accepted again, and is written anew by then.
- */
-export function* sealPlainPins(keys: KeyRing): Steps<void> {
-  const guard = new RowGuard(keys)
-  let [source, name] = ['', '']
-  for (;;) {
-    const rows = yield* all('allPinsAfter', source, name, PAGE_ROWS)
-    for (const row of rows) {
-      source = text(row, 'source')
-      name = text(row, 'native_name')
-      if (!guard.isOwn('pins', row)) continue
-      const plain = { accepted: optionalText(row, 'accepted'), waiting: optionalText(row, 'waiting') }
-      yield* writePin({ keys }, source, withoutArguments(pinOf(row, plain), keys))
-    }
-    if (rows.length < PAGE_ROWS) return
-  }
-}
-
-function withoutArguments({ accepted, waiting, ...pin }: PinRecord, keys: KeyRing): PinRecord {
-  const definition = waiting?.definition
-  return {
-    ...pin,
-    accepted: accepted === undefined ? undefined : digestArguments(accepted, keys),
-    waiting:
-      waiting === undefined || definition === undefined
-        ? waiting
-        : { ...waiting, definition: digestArguments(definition, keys) },
-  }
-}
-
-/** The hash is of what is pinned, so it is made anew; the upstream offers the same under it from now on. */
-function digestArguments<Kept extends KeptDefinition>(kept: Kept, keys: KeyRing): Kept {
-  const { endpoint } = kept.offered.binding
-  if (!isJsonObject(endpoint) || endpoint.transport !== 'stdio' || !Array.isArray(endpoint.args)) return kept
-  const { command, args } = endpoint
-  const words = args.map(String)
-  const pinned = pinnedCommand(String(command), words, (plain) => keys.digest(plain))
-  const { server = null } = kept.identity
-  const identity = { ...pinned, server }
-  const offered = { ...kept.offered, binding: { ...kept.offered.binding, endpoint: pinned } }
-  return { ...kept, identity, offered, hash: pinHash(identity, offered) }
 }
 
 /** What was not written by us is damage, never a definition. */
@@ -326,9 +264,18 @@ function isKept(value: unknown): value is KeptDefinition {
   return 'nativeName' in offered && 'inputSchema' in offered && 'binding' in offered && 'policy' in offered
 }
 
-export const resealing: readonly Resealing[] = [
+/** Pins are read in pages, where they are checked. */
+const PINS: GuardedTable = {
+  table: 'pins',
+  columns: ['source', 'native_name', 'local', 'served', 'accepted', 'waiting'],
+  names: ['source', 'native_name'],
+  queries: { read: 'pinRow', seal: 'sealPin', all: 'allPins' },
+  checkedReads: [],
+}
+
+const resealing: readonly Resealing[] = [
   {
-    ...resealingOf('pins', {
+    ...resealingOf(PINS, {
       ...{ what: 'pins', page: 'allPinsAfter', start: ['', ''] },
       after: (row) => [text(row, 'source'), text(row, 'native_name')],
     }),
@@ -350,7 +297,7 @@ export const resealing: readonly Resealing[] = [
   },
 ]
 
-export const queries = {
+const queries = {
   pinRevision: 'SELECT revision FROM pin_sources WHERE source = ?',
   insertPinSource: 'INSERT INTO pin_sources (source, revision) VALUES (?, ?) ON CONFLICT (source) DO NOTHING',
   raisePinRevision: 'UPDATE pin_sources SET revision = ? WHERE source = ? AND revision = ?',
@@ -378,7 +325,7 @@ export const queries = {
 } as const
 
 /** Rows of pins are never deleted, so a name in an id is never given twice. */
-export const tables = `
+const tables = `
 CREATE TABLE pin_sources (
   source TEXT PRIMARY KEY,
   revision INTEGER NOT NULL
@@ -403,3 +350,5 @@ CREATE TABLE sources (
   added_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 `
+
+export const importModule: StoreModule = { name: 'imports', tables, queries, resealing, guarded: [PINS] }

@@ -145,6 +145,7 @@ export function groupFromRow(row: Row, writer: string, keys: KeyRing): JournalGr
 }
 
 export const queries = {
+  linkAt: 'SELECT link FROM commit_groups WHERE writer = ? AND n = ?',
   chains: `SELECT w.no, w.id, w.started_at, w.ended_at, (SELECT max(n) FROM commit_groups WHERE writer = w.no) AS last
     FROM writers w ORDER BY w.no`,
   groupsOf: 'SELECT n, at, events, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',

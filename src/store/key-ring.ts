@@ -3,7 +3,6 @@ import { StoreError } from '#core/errors'
 import { sealOnce, unseal } from './encryption.ts'
 import { all, type CommitGroup, get, type Row, type SqlValue, type Steps, write } from './engine.ts'
 import { bytes, integer, text, word } from './rows.ts'
-import type { QueryName } from './schema.ts'
 
 /** What `COLLET_KEY` and `COLLET_KEY_OLD` say. The old one is there while the key is being changed, and only opens. */
 interface MasterKeys {
@@ -16,7 +15,8 @@ export interface Resealing {
   /** In the words of an operator. */
   readonly what: string
   /** Takes where the page before ended, and how many rows. */
-  readonly page: QueryName
+  /** Name of a statement. */
+  readonly page: string
   readonly start: readonly SqlValue[]
   after(row: Row): readonly SqlValue[]
   /** Whether it is under an earlier generation. What is not ours, or damaged, stays as it is. */

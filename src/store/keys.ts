@@ -16,18 +16,13 @@ import {
   type RecordedDenial,
   type StoredKey,
 } from '#core/ports/key-store'
-import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
 import type { Resealing } from './key-ring.ts'
-import {
-  integer,
-  optionalInteger,
-  optionalText,
-  readEpoch,
-  resealingOf,
-  sealRow,
-  text,
-  word,
-} from './rows.ts'
+import type { GuardedTable, StoreModule } from './module.ts'
+import { resealingOf, sealRow } from './row-mac.ts'
+import { integer, optionalInteger, optionalText, readEpoch, text, word } from './rows.ts'
+
+const { get, all, write } = statements<keyof typeof queries>()
 
 /** API keys; each change and its epoch are one transaction with the journal. */
 export function sqlKeys({ careful, read }: StoreContext): KeyStore {
@@ -50,7 +45,7 @@ function* createKey(group: CommitGroup, key: NewKey): Steps<'created' | 'exists'
   const owner = yield* get('findKeyOwner', tenant, name)
   if (owner !== undefined) return owner.ended_at === null ? 'exists' : 'ended'
   yield* write('insertKeyOwner', tenant, name, atMs)
-  yield* sealRow(group.keys, 'key_owners', tenant, name)
+  yield* sealRow(group.keys, OWNERS, tenant, name)
   yield* insertKey(group, key)
   group.append(keyEvent('key.created', key))
   return 'created'
@@ -66,7 +61,7 @@ function* rotateKey(group: CommitGroup, rotation: KeyRotation): Steps<'rotated' 
   if (model === undefined) return 'not_found'
   if (oldEndAtMs !== undefined) {
     yield* write('shortenKeys', oldEndAtMs, oldEndAtMs, tenant, name)
-    for (const { keyId } of mine) yield* sealRow(group.keys, 'api_keys', keyId)
+    for (const { keyId } of mine) yield* sealRow(group.keys, API_KEYS, keyId)
   }
   yield* insertKey(group, { ...rotation, scopes: model.scopes, roles: model.roles, tools: model.tools })
   group.append(keyEvent('key.rotated', rotation))
@@ -79,7 +74,7 @@ function* revokeKey(
 ): Steps<boolean> {
   const row = yield* get('revokeKey', key.atMs, key.keyId, key.tenant)
   if (row === undefined) return false
-  yield* sealRow(group.keys, 'api_keys', key.keyId)
+  yield* sealRow(group.keys, API_KEYS, key.keyId)
   yield* write('raiseKeyEpoch')
   group.append(keyEvent('key.revoked', { ...key, name: text(row, 'name') }))
   return true
@@ -88,7 +83,7 @@ function* revokeKey(
 function* endPrincipal(group: CommitGroup, owner: KeyOwner & KeyChange): Steps<boolean> {
   const { tenant, name, by, atMs } = owner
   if ((yield* write('endKeyOwner', atMs, tenant, name)) === 0) return false
-  yield* sealRow(group.keys, 'key_owners', tenant, name)
+  yield* sealRow(group.keys, OWNERS, tenant, name)
   for (const row of yield* all('keysOf', tenant, name)) {
     yield* revokeKey(group, { tenant, keyId: text(row, 'id'), by, atMs })
   }
@@ -112,7 +107,7 @@ function* insertKey(group: CommitGroup, key: NewKey): Steps<void> {
     atMs,
     expiresAtMs ?? null,
   )
-  yield* sealRow(group.keys, 'api_keys', keyId)
+  yield* sealRow(group.keys, API_KEYS, keyId)
   yield* write('raiseKeyEpoch')
 }
 
@@ -213,18 +208,46 @@ function denialFromRow(row: Row): RecordedDenial {
   }
 }
 
-export const resealing: readonly Resealing[] = [
-  resealingOf('key_owners', {
+const OWNERS: GuardedTable = {
+  table: 'key_owners',
+  columns: ['tenant', 'name', 'created_at', 'ended_at'],
+  names: ['tenant', 'name'],
+  queries: { read: 'ownerRow', seal: 'sealOwner', all: 'allOwners' },
+  checkedReads: ['findKeyOwner'],
+  endOf: (row) => (row.ended_at === null ? undefined : 'ended'),
+  endedBy: ({ type, tenant = '', principal = '' }) =>
+    type === 'principal.ended'
+      ? { row: { tenant, name: principal.replace(/^key:/, '') }, state: 'ended' }
+      : undefined,
+}
+
+/** The time of a key's last use decides nothing, so the MAC does not cover it. */
+export const API_KEYS: GuardedTable = {
+  table: 'api_keys',
+  columns: [
+    ...['id', 'digest', 'tenant', 'name', 'label', 'scopes', 'roles', 'tools', 'created_at', 'expires_at'],
+    'revoked_at',
+  ],
+  names: ['id'],
+  queries: { read: 'keyRow', seal: 'sealKey', all: 'allKeys' },
+  checkedReads: ['findKey', 'keysOf', 'listKeys'],
+  endOf: (row) => (row.revoked_at === null ? undefined : 'revoked'),
+  endedBy: ({ type, key = '' }) =>
+    type === 'key.revoked' ? { row: { id: key }, state: 'revoked' } : undefined,
+}
+
+const resealing: readonly Resealing[] = [
+  resealingOf(OWNERS, {
     ...{ what: 'owners of keys', page: 'ownersAfter', start: ['', ''] },
     after: (row) => [text(row, 'tenant'), text(row, 'name')],
   }),
-  resealingOf('api_keys', {
+  resealingOf(API_KEYS, {
     ...{ what: 'API keys', page: 'keysAfter', start: [0] },
     after: (row) => [integer(row, 'no')],
   }),
 ]
 
-export const queries = {
+const queries = {
   insertKeyOwner: 'INSERT INTO key_owners (tenant, name, created_at) VALUES (?, ?, ?)',
   findKeyOwner: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
   endKeyOwner: 'UPDATE key_owners SET ended_at = ? WHERE tenant = ? AND name = ? AND ended_at IS NULL',
@@ -259,7 +282,7 @@ export const queries = {
 } as const
 
 /** Principals that own keys, their keys, and the audit stream. Rows of the first two are never deleted (rule 3). */
-export const tables = `
+const tables = `
 CREATE TABLE key_owners (
   tenant TEXT NOT NULL,
   name TEXT NOT NULL,
@@ -302,3 +325,9 @@ CREATE TABLE denials (
 CREATE INDEX denials_at ON denials (at);
 CREATE INDEX denials_tenant ON denials (tenant, no);
 `
+
+export const keyModule: StoreModule = {
+  name: 'keys',
+  ...{ tables, queries, resealing, guarded: [OWNERS, API_KEYS] },
+  forget: ({ nowMs, policy, limit }) => write('deleteDenials', nowMs - policy.journalMs, limit),
+}

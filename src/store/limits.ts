@@ -9,9 +9,11 @@ import type {
   Spending,
   TakenTokens,
 } from '#core/ports/protocol-store'
-import { all, type CommitGroup, get, type Steps, type StoreContext, write } from './engine.ts'
-import { tell } from './notices.ts'
+import { type CommitGroup, type Steps, type StoreContext, statements } from './engine.ts'
+import type { StoreModule } from './module.ts'
 import { integer, text } from './rows.ts'
+
+const { get, all, write } = statements<keyof typeof queries>()
 
 /** Budgets: each lease is one step of a transaction, with no journal event. */
 export function sqlBudgets({ careful, read }: StoreContext): BudgetStore {
@@ -51,8 +53,7 @@ function* tellOfUse(
   for (const mark of BUDGET_MARKS) {
     const unit = UNITS.find((each) => limit[each] < NO_LIMIT && used[each] * 100 >= limit[each] * mark)
     if (unit === undefined) return
-    yield* tell(
-      group,
+    yield* group.notify(
       { kind: `budget.${mark}`, window, unit, used: used[unit], limit: limit[unit] },
       { about: JSON.stringify(windowColumns(window)), atMs, untilMs: window.startMs + window.lengthMs },
     )
@@ -101,10 +102,10 @@ function* addToBudget(window: BudgetWindow, { calls, milliseconds, cost }: Spend
 }
 
 /** Shared rates: one row a bucket, with the time when it will be full again. Keys are digests, for they name principals. */
-export function sqlRates({ lane }: StoreContext, digest: (plain: string) => string): RateStore {
+export function sqlRates({ lane, keys }: StoreContext): RateStore {
   const itself = (bucket: string) => bucket
   const take = lane(itself, itself, takeTokens)
-  return { take: (bucket, wanted, rate) => take(digest(`rate ${bucket}`), wanted, rate) }
+  return { take: (bucket, wanted, rate) => take(keys.digest(`rate ${bucket}`), wanted, rate) }
 }
 
 const MICROSECONDS = 1_000
@@ -136,7 +137,7 @@ function* takeIfThere(bucket: string, now: number, cost: number, emptyAt: number
 const FULL_KEPT_MS = 60_000
 
 /** A bucket that is full is worth as much as none. */
-export function* forgetFullBuckets(nowMs: number, most: number): Steps<number> {
+function* forgetFullBuckets(nowMs: number, most: number): Steps<number> {
   return yield* write('deleteRates', (nowMs - FULL_KEPT_MS) * MICROSECONDS, most)
 }
 
@@ -154,7 +155,7 @@ function windowColumns(window: BudgetWindow): readonly [string, string, number, 
 
 const WINDOW = 'tenant = ? AND principal = ? AND length_ms = ? AND ends_at = ?'
 
-export const queries = {
+const queries = {
   openBudget: `INSERT INTO budgets (tenant, principal, length_ms, ends_at, calls, milliseconds, cost)
     VALUES (?, ?, ?, ?, 0, 0, 0) ON CONFLICT DO NOTHING`,
   findBudget: `SELECT calls, milliseconds, cost FROM budgets WHERE ${WINDOW}`,
@@ -171,7 +172,7 @@ export const queries = {
 } as const
 
 /** Budgets: `principal` is empty for the tenant as a whole. Rates: times in microseconds. */
-export const tables = `
+const tables = `
 CREATE TABLE budgets (
   tenant TEXT NOT NULL,
   principal TEXT NOT NULL,
@@ -192,3 +193,12 @@ CREATE TABLE rates (
 
 CREATE INDEX rates_full ON rates (full_at);
 `
+
+export const limitModule: StoreModule = {
+  name: 'limits',
+  ...{ tables, queries },
+  *forget({ nowMs, limit }) {
+    const budgets = yield* write('deleteBudgets', nowMs - BUDGETS_KEPT_MS, limit)
+    return Math.max(budgets, yield* forgetFullBuckets(nowMs, limit))
+  },
+}

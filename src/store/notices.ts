@@ -10,11 +10,25 @@ import {
   type NoticeStore,
   type NoticeSubject,
 } from '#core/ports/notice-store'
-import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import {
+  type CommitGroup,
+  type Occasion,
+  type Row,
+  type Steps,
+  type StoreContext,
+  statements,
+} from './engine.ts'
+import type { StoreModule } from './module.ts'
 import { integer, optionalInteger, optionalText, text } from './rows.ts'
 
-/** Notices: written by the changes they tell of (`tell`), taken and settled here. */
-export function sqlNotices({ careful, lane, read }: StoreContext, audience: Audience): NoticeStore {
+const { get, all, write } = statements<keyof typeof queries>()
+
+/** Notices to webhooks: stored with the changes they are about (`CommitGroup.notify`), delivered and settled here. */
+export function sqlNotices({ careful, lane, read, chain }: StoreContext): NoticeStore {
+  const audience = new Audience()
+  chain.notify = function* (subject, occasion) {
+    yield* insertNotices(audience.targetsOf(subject.kind), subject, occasion)
+  }
   const order = (target: string) => `notices ${target}`
   const idOf = ({ id }: { readonly id: string }) => id
   return {
@@ -26,8 +40,8 @@ export function sqlNotices({ careful, lane, read }: StoreContext, audience: Audi
   }
 }
 
-/** Who is told of what; each store has one, which every commit group knows. */
-export class Audience {
+/** Which webhooks want which kinds of notices. */
+class Audience {
   #targets: ReadonlyMap<NoticeKind, readonly string[]> = new Map()
 
   change(listeners: readonly NoticeListener[]): void {
@@ -44,25 +58,18 @@ export class Audience {
   }
 }
 
-/** When something happened, and what makes it one thing: of the same kind and name nobody is told twice. */
-interface Occasion {
-  readonly about: string
-  readonly atMs: number
-  /** Until then the same may happen again. */
-  readonly untilMs?: number
-}
-
 const DAY_MS = 86_400_000
 /** How long a notice is remembered, delivered or not. */
 const KEPT_MS = 7 * DAY_MS
 const ID_CHARACTERS = 32
 
-/** Part of the change that makes it so: it is told if that is committed, and only then. */
-export function* tell(group: CommitGroup, subject: NoticeSubject, occasion: Occasion): Steps<void> {
-  const { about, atMs, untilMs = atMs } = occasion
-  const { kind } = subject
-  for (const target of group.audience.targetsOf(kind)) {
-    const name = hash('sha256', JSON.stringify([target, kind, about]), 'base64url')
+function* insertNotices(
+  targets: readonly string[],
+  subject: NoticeSubject,
+  { about, atMs, untilMs = atMs }: Occasion,
+): Steps<void> {
+  for (const target of targets) {
+    const name = hash('sha256', JSON.stringify([target, subject.kind, about]), 'base64url')
     const keptUntilMs = Math.max(untilMs, atMs) + KEPT_MS
     const id = `msg_${name.slice(0, ID_CHARACTERS)}`
     yield* write('insertNotice', id, target, JSON.stringify(subject), atMs, keptUntilMs, atMs)
@@ -140,19 +147,7 @@ function* listenerStates(): Steps<readonly ListenerState[]> {
   return states
 }
 
-/**
- * Those that are old enough go, delivered or not. Servers of schema 1, which may still be running beside this one, write
- * their messages into a table of their own; what they leave there is taken over, with its id.
- */
-export function* forgetNotices(nowMs: number, most: number): Steps<number> {
-  if ((yield* get('earlierNotice')) !== undefined) {
-    yield* write('adoptNotices', nowMs, nowMs + KEPT_MS)
-    yield* write('dropAdopted')
-  }
-  return yield* write('deleteNotices', nowMs, most)
-}
-
-export const queries = {
+const queries = {
   insertNotice: `INSERT INTO notices (id, target, subject, created_at, kept_until, tries, next_at) VALUES (?, ?, ?, ?, ?, 0, ?)
     ON CONFLICT (id) DO NOTHING`,
   dueTargets: 'SELECT DISTINCT target FROM notices WHERE next_at <= ? AND next_at IS NOT NULL',
@@ -167,15 +162,10 @@ export const queries = {
     FROM notices GROUP BY target ORDER BY target`,
   failureOfNotices: 'SELECT failure FROM notices WHERE target = ? AND failed_at = ? LIMIT 1',
   deleteNotices: `DELETE FROM notices WHERE id IN (SELECT id FROM notices WHERE kept_until < ? ORDER BY kept_until LIMIT ?)`,
-  earlierNotice: 'SELECT 1 AS n FROM approval_notices LIMIT 1',
-  adoptNotices: `INSERT INTO notices (id, target, subject, created_at, kept_until, tries, next_at)
-    SELECT id, target, '{"kind":"approval.requested","approval":"' || approval || '"}', ?, ?, tries, next_at FROM approval_notices
-    WHERE TRUE ON CONFLICT (id) DO NOTHING`,
-  dropAdopted: 'DELETE FROM approval_notices',
 } as const
 
 /** What is to be told to whom. Without `next_at` it is over, in the way that `ended` says. */
-export const tables = `
+const tables = `
 CREATE TABLE notices (
   id TEXT PRIMARY KEY,
   target TEXT NOT NULL,
@@ -194,3 +184,9 @@ CREATE INDEX notices_due ON notices (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX notices_of ON notices (target, failed_at);
 CREATE INDEX notices_kept ON notices (kept_until);
 `
+
+export const noticeModule: StoreModule = {
+  name: 'notices',
+  ...{ tables, queries },
+  forget: ({ nowMs, limit }) => write('deleteNotices', nowMs, limit),
+}

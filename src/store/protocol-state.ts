@@ -14,34 +14,35 @@ import type {
   RequestAddress,
   SessionRoom,
 } from '#core/ports/protocol-store'
-import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/protocol-store'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
 import type { KeyRing, Resealing } from './key-ring.ts'
+import type { StoreModule } from './module.ts'
 import { bytes, integer, text } from './rows.ts'
 import { checkVaultKey, openSealed, sealBeside, sealUnder, vaultKeyOf } from './vault.ts'
+
+const { get, all, write } = statements<keyof typeof queries>()
 
 type Begun =
   | Exclude<BegunRequest, { readonly kind: 'answered' }>
   | { readonly kind: 'answered'; readonly sealed: Uint8Array }
 
-/** Requests by the key of their caller; `writer` is who begins them. */
-export function sqlIdempotentRequests(
-  { careful, keys }: StoreContext,
-  writer: () => string,
-): IdempotentRequestStore {
+/** Requests by the key of their caller, each begun by one writer. */
+export function sqlIdempotentRequests({ careful, keys, chain }: StoreContext): IdempotentRequestStore {
   const order = ({ id }: RequestAddress) => `requests ${id}`
   const begin = careful(order, beginRequest)
   const answer = careful(order, answerRequest)
   const release = careful(order, releaseRequest)
   return {
     async begin(request) {
-      const begun = await begin(request, writer())
+      const begun = await begin(request, chain.id)
       // An unreadable answer is the trouble of who asks for it, not of all who are committed together.
       return begun.kind === 'answered'
         ? { kind: 'answered', reply: openReply(keys, begun.sealed, request) }
         : begun
     },
-    answer: (to, reply, expiresAtMs) => answer(to, { reply, expiresAtMs, writer: writer() }),
-    release: (address) => release(address, writer()),
+    answer: (to, reply, expiresAtMs) => answer(to, { reply, expiresAtMs, writer: chain.id }),
+    release: (address) => release(address, chain.id),
   }
 }
 
@@ -87,11 +88,8 @@ function replyContext({ tenant, id }: RequestAddress): string {
   return JSON.stringify(['request', tenant, id])
 }
 
-/** What callers with several requests for one exchange leave behind. `digest` is keyed: call ids are callers' text (rule 15). */
-export function sqlProtocolSessions(
-  { careful, read, keys }: StoreContext,
-  digest: (plain: string) => string,
-): ProtocolSessionStore {
+/** What callers with several requests for one exchange leave behind. Digests are keyed: call ids are callers' text (rule 15). */
+export function sqlProtocolSessions({ careful, read, keys }: StoreContext): ProtocolSessionStore {
   const none = () => ''
   const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
   const ask = careful(none, askQuestion)
@@ -100,7 +98,7 @@ export function sqlProtocolSessions(
   const end = careful(none, endCallerRequest)
   const find = read(isCancelled)
   const open = read(openQuestions)
-  const digested = (request: CallerRequest) => ({ ...request, requestId: digest(request.requestId) })
+  const digested = (request: CallerRequest) => ({ ...request, requestId: keys.digest(request.requestId) })
   return {
     openSession: careful(none, openCallerSession),
     findSession: read(findCallerSession),
@@ -112,11 +110,12 @@ export function sqlProtocolSessions(
     endRequest: (request) => end(digested(request)),
     async ask(question) {
       await checkKey(question.tenant)
-      await ask({ ...question, callId: digest(question.callId) })
+      await ask({ ...question, callId: keys.digest(question.callId) })
     },
     answer: careful(none, answerQuestion),
     findAnswer: read((to: QuestionAddress) => findAnswer(keys, to)),
-    openQuestions: (tenant, principal, callId) => open(keys, { tenant, principal, call: digest(callId) }),
+    openQuestions: (tenant, principal, callId) =>
+      open(keys, { tenant, principal, call: keys.digest(callId) }),
     endQuestion: careful(none, endQuestion),
     spend: careful(none, spendMark),
     isSpent: read(isMarkSpent),
@@ -250,7 +249,7 @@ const REQUEST = 'tenant = ? AND session = ? AND request = ?'
 
 const OWN = 'tenant = ? AND id = ? AND writer = ? AND reply IS NULL'
 
-export const resealing: readonly Resealing[] = [
+const resealing: readonly Resealing[] = [
   {
     ...{ what: 'answers to requests', page: 'answeredAfter', start: ['', ''] },
     after: (row) => [text(row, 'tenant'), text(row, 'id')],
@@ -267,7 +266,7 @@ function addressOf(row: Row): RequestAddress {
   return { tenant: text(row, 'tenant'), id: text(row, 'id') }
 }
 
-export const queries = {
+const queries = {
   answeredAfter: `SELECT tenant, id, reply FROM keyed_requests WHERE (tenant, id) > (?, ?) AND reply IS NOT NULL
     ORDER BY tenant, id LIMIT ?`,
   resealReply: 'UPDATE keyed_requests SET reply = ? WHERE tenant = ? AND id = ?',
@@ -307,7 +306,7 @@ export const queries = {
 } as const
 
 /** What people are asked and say is sealed under their tenant's key, replies under a key of their own. */
-export const tables = `
+const tables = `
 CREATE TABLE caller_sessions (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -368,3 +367,16 @@ CREATE TABLE keyed_requests (
 
 CREATE INDEX keyed_requests_end ON keyed_requests (expires_at);
 `
+
+export const protocolModule: StoreModule = {
+  name: 'protocol state',
+  ...{ tables, queries, resealing },
+  *forget({ nowMs }) {
+    yield* write('deleteCallerSessions', nowMs - CALLER_SESSION_IDLE_MS)
+    yield* write('deleteCallerRequests', nowMs - CALLER_REQUEST_KEPT_MS)
+    yield* write('deleteQuestions', nowMs)
+    yield* write('deleteMarks', nowMs)
+    yield* write('deleteRequests', nowMs)
+    return 0
+  },
+}

@@ -1,26 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JournalHead } from '#core/journal/events'
 import type { KeyChange, KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#core/ports/key-change'
-import { resealing as approvalResealing } from './calls/approvals.ts'
-import { resealing as rejectionResealing } from './calls/rejections.ts'
-import { type Chain, resealing as chainResealing } from './commit-queue.ts'
 import { generationOfTag } from './encryption.ts'
-import {
-  all,
-  type CommitGroup,
-  type Engine,
-  get,
-  type Row,
-  type Steps,
-  type StoreContext,
-  write,
-} from './engine.ts'
-import { resealing as importResealing } from './imports.ts'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
 import type { KeyRing, Resealing } from './key-ring.ts'
-import { resealing as keyResealing } from './keys.ts'
-import { resealing as protocolResealing } from './protocol-state.ts'
+import type { StoreModule } from './module.ts'
 import { bytes, integer, optionalBytes, optionalInteger, optionalText, text } from './rows.ts'
-import { resealing as vaultResealing } from './vault.ts'
+
+const { get, all, write } = statements<keyof typeof queries>()
+const { all: allOf } = statements<string>()
 
 /** Longer than any process takes to look for new keys; those that only read do not say what they know. */
 const SETTLE_MS = 3_000
@@ -28,15 +16,8 @@ const LOOK_EVERY_MS = 100
 /** Small enough that a page never holds up calls that wait for their commit. */
 const PAGE = 100
 
-/** What is under a generation of keys and can be put under the next. */
-const RESEALINGS: readonly Resealing[] = [
-  ...vaultResealing,
-  ...chainResealing,
-  ...importResealing,
-  ...protocolResealing,
-  ...rejectionResealing,
-  ...approvalResealing,
-  ...keyResealing,
+/** Rows of this module that a change of the key seals again. */
+const resealing: readonly Resealing[] = [
   {
     ...{ what: 'ends of earlier keys', page: 'closingsAfter', start: [0] },
     after: (row) => [integer(row, 'no')],
@@ -55,16 +36,12 @@ type Place = Resealing['start']
  * The change of `COLLET_KEY`, in steps that each are one transaction, so that it goes on wherever it was cut: the next
  * generation is announced, used once every writer can read it, and is the only one once nothing is left under the others.
  */
-export function sqlKeyChange(
-  { keys, careful, read }: StoreContext,
-  engine: Pick<Engine, 'isAlive'>,
-  chain: Chain,
-): KeyChange {
+export function sqlKeyChange({ keys, careful, read, engine, chain, definition }: StoreContext): KeyChange {
   const look = read(() => keys.load())
   const ownRow = read(() => get('writerKeysOf', chain.no))
   const unended = read(() => all('unendedWriters'))
   const newestRow = read(() => get('newestGeneration'))
-  const readPage = read((of: Resealing, after: Place) => all(of.page, ...after, PAGE))
+  const readPage = read((of: Resealing, after: Place) => allOf(of.page, ...after, PAGE))
   const acknowledge = careful(() => '', acknowledgeKeys)
   const begin = careful(() => '', beginChange)
   const activate = careful(() => '', activateNewest)
@@ -116,7 +93,7 @@ export function sqlKeyChange(
 
   /** Page by page, as far as there are rows. */
   const walk = async (visit: (of: Resealing, rows: readonly Row[], after: Place) => Promise<void> | void) => {
-    for (const of of RESEALINGS) {
+    for (const of of definition.resealing) {
       for (let after: Place | undefined = of.start; after !== undefined; ) {
         const rows: readonly Row[] = await readPage(of, after)
         await visit(of, rows, after)
@@ -221,7 +198,7 @@ function* activateNewest(group: CommitGroup, by: string, atMs: number): Steps<vo
 
 function* resealPage(group: CommitGroup, of: Resealing, after: Place, atMs: number): Steps<number> {
   let resealed = 0
-  for (const row of yield* all(of.page, ...after, PAGE)) {
+  for (const row of yield* allOf(of.page, ...after, PAGE)) {
     if (!of.isDue(row, group.keys)) continue
     yield* of.reseal(group, row, atMs)
     resealed += 1
@@ -306,8 +283,7 @@ function closingContext(generation: number): string {
   return JSON.stringify(['closing', generation])
 }
 
-export const queries = {
-  insertWriterKeys: 'INSERT INTO writer_keys (writer, holds, knows, uses) VALUES (?, ?, ?, ?)',
+const queries = {
   writerKeysOf: 'SELECT knows, uses FROM writer_keys WHERE writer = ?',
   acknowledgeKeys: 'UPDATE writer_keys SET knows = ?, uses = ? WHERE writer = ?',
   unendedWriters: `SELECT w.id, w.place, w.started_at, k.holds, k.knows, k.uses FROM writers w JOIN writer_keys k ON k.writer = w.no
@@ -318,12 +294,4 @@ export const queries = {
   closeGeneration: 'UPDATE key_generations SET closing = ? WHERE generation = ?',
 } as const
 
-/** Which master keys each writer holds (by name), the newest generation it can read, and the one it writes under. */
-export const tables = `
-CREATE TABLE writer_keys (
-  writer INTEGER PRIMARY KEY,
-  holds TEXT NOT NULL,
-  knows INTEGER NOT NULL,
-  uses INTEGER NOT NULL
-) STRICT;
-`
+export const rotationModule: StoreModule = { name: 'key change', queries, resealing }

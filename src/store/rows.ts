@@ -1,12 +1,9 @@
 import { CALL_PROTOCOLS, type Failure, type Outcome } from '#core/call'
 import { StoreError } from '#core/errors'
-import { isSameSecret } from '#core/hash'
 import type { CallRecord, NewCall, RefusedCall, ReloadStore } from '#core/ports/store'
 import type { AskedConsent } from '#core/ports/vault-store'
 import type { CallLabel } from '#core/runs/events'
-import { generationOfTag, tagOf } from './encryption.ts'
-import { type Ask, all, answered, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
-import type { Generation, KeyRing, Resealing } from './key-ring.ts'
+import { answered, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 
 const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
@@ -172,12 +169,9 @@ function sliceOf(row: Row, name: 'outcome' | 'late'): Slice | undefined {
 }
 
 /**
- * An outcome as it is stored. A value keeps the bytes it is answered with: `+<duration>\n<value>`, without a duration that nobody knows; one that was also
- * shown is `*<json>`, a failure `-<json>`.
- */
-/**
- * A value stands in it as it is, after its length: where a text lies in its group is written in the open, and a shorter or a longer piece
- * of it must not pass for another value.
+ * An outcome as it is stored: a value as `+<duration>,<length>\n<value>`, a value with shown content as `*<json>`, a failure
+ * as `-<json>`. The length matters: offsets into the group are not encrypted, and a shorter or longer piece must not be taken
+ * for another value.
  */
 export function outcomeToText(outcome: Outcome): string {
   if (!outcome.ok) return `-${JSON.stringify(outcome)}`
@@ -190,9 +184,8 @@ function outcomeFromText(text: string): Outcome {
   if (text.startsWith('+')) {
     const end = text.indexOf('\n')
     const valueJson = text.slice(end + 1)
-    // The first stores wrote no length.
     const [duration = '', length] = text.slice(1, end).split(',')
-    if (length !== undefined && Number(length) !== valueJson.length)
+    if (Number(length) !== valueJson.length)
       throw new StoreError('unreadable', 'a stored value has another length than it was written with')
     return duration === '' ? { ok: true, valueJson } : { ok: true, valueJson, durationMs: Number(duration) }
   }
@@ -265,7 +258,6 @@ function damaged(column: string): StoreError {
 }
 
 export const queries = {
-  triggers: "SELECT name FROM sqlite_schema WHERE type = 'trigger'",
   raiseEpoch: `INSERT INTO meta (name, value) VALUES (?, '1')
     ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
   readMeta: 'SELECT value FROM meta WHERE name = ?',
@@ -279,164 +271,3 @@ CREATE TABLE meta (
   value TEXT NOT NULL
 ) STRICT;
 `
-
-/**
- * Tables whose rows decide something: who may do what, and what was said yes to. Each row carries a MAC over these
- * columns, so that a writer of the file without the key cannot change a decision. When a key was last used decides
- * nothing and is left out.
- */
-const DECIDING = {
-  approvals: [
-    ...['id', 'tenant', 'record', 'attempt', 'principal', 'tool', 'tool_id', 'tier', 'definition', 'run'],
-    ...[
-      'own_session',
-      'binding',
-      'subject_group',
-      'subject_at',
-      'subject_length',
-      'quorum',
-      'required_scope',
-    ],
-    ...['self_approval', 'bypass', 'state', 'created_at', 'expires_at', 'decided_at'],
-  ],
-  approval_decisions: ['approval', 'principal', 'action', 'reason', 'at', 'n'],
-  key_owners: ['tenant', 'name', 'created_at', 'ended_at'],
-  api_keys: [
-    ...['id', 'digest', 'tenant', 'name', 'label', 'scopes', 'roles', 'tools', 'created_at', 'expires_at'],
-    'revoked_at',
-  ],
-  pins: ['source', 'native_name', 'local', 'served', 'accepted', 'waiting'],
-} as const satisfies Readonly<Record<string, readonly string[]>>
-
-export type DecidingTable = keyof typeof DECIDING
-
-/** Lengths before texts, so that no two rows have one text. */
-export function rowMac({ no, rows }: Generation, table: DecidingTable, row: Row): string {
-  const parts = DECIDING[table].flatMap((column) => {
-    const value = row[column]
-    const written = value === null || value === undefined ? '' : String(value)
-    return [`\n${column} ${value === null ? 'null' : typeof value} ${Buffer.byteLength(written)} `, written]
-  })
-  return tagOf(no, rows, table, ...parts)
-}
-
-/** One of a generation that is past is not ours any more: everything of ours was given a new one. */
-function hasOwnMac(keys: KeyRing, table: DecidingTable, row: Row): boolean {
-  if (typeof row.mac !== 'string') return false
-  const generation = keys.find(generationOfTag(row.mac))
-  if (generation === undefined || generation.no < keys.current.floor) return false
-  return isSameSecret(row.mac, rowMac(generation, table, row))
-}
-
-/** What a row is, for the operator: by what names it, never by what it says. */
-export function nameOfRow(table: DecidingTable, row: Row): string {
-  const names = {
-    approvals: ['id'],
-    approval_decisions: ['approval', 'principal'],
-    key_owners: ['tenant', 'name'],
-    api_keys: ['id'],
-    pins: ['source', 'native_name'],
-  } as const satisfies Record<DecidingTable, readonly string[]>
-  return `${table} ${names[table].map((column) => String(row[column])).join(' ')}`
-}
-
-/** Checks the rows that decide on their way in; a store has one. */
-export class RowGuard {
-  readonly #keys: KeyRing
-  readonly #reported = new Set<string>()
-  readonly #onForeign: (row: string, table: DecidingTable) => void
-
-  constructor(keys: KeyRing, onForeign: (row: string, table: DecidingTable) => void = () => undefined) {
-    this.#keys = keys
-    this.#onForeign = onForeign
-  }
-
-  /**
-   * Called by the engine with every answer. A row that is asked for and not ours is an error for the operator, never "not
-   * found" (rule 14); from a list it is left out and reported, because it must not hold up the others.
-   */
-  check(ask: Ask): void {
-    if (ask.way === 'write') return
-    const table = CHECKED_READS[ask.query]
-    if (table === undefined) return
-    if (ask.way === 'all') {
-      ask.answer = ask.answer.filter((row) => this.isOwn(table, row))
-    } else if (ask.answer !== undefined && !this.isOwn(table, ask.answer)) {
-      throw new StoreError(
-        'unreadable',
-        `${nameOfRow(table, ask.answer)} was changed by someone without the key, so it is refused: collet journal verify`,
-      )
-    }
-  }
-
-  /** Reports a row that is not ours once. */
-  isOwn(table: DecidingTable, row: Row): boolean {
-    if (hasOwnMac(this.#keys, table, row)) return true
-    const name = nameOfRow(table, row)
-    if (!this.#reported.has(name)) {
-      this.#reported.add(name)
-      this.#onForeign(name, table)
-    }
-    return false
-  }
-}
-
-/** Gives a row that was just changed its new MAC; its writer has read it, and so checked it, before. */
-export function* sealRow(keys: KeyRing, table: keyof typeof SEALS, ...names: readonly string[]): Steps<void> {
-  yield* refuseForeignTriggers()
-  const row = yield* get(SEALS[table].read, ...names)
-  if (row !== undefined) yield* write(SEALS[table].seal, rowMac(keys.current, table, row), ...names)
-}
-
-/** Rows that decide get the MAC of the next generation; one that is not ours gets none. */
-export function resealingOf(
-  table: keyof typeof SEALS,
-  { what, page, start, after }: Pick<Resealing, 'what' | 'page' | 'start' | 'after'>,
-): Resealing {
-  return {
-    ...{ what, page, start, after },
-    isDue: (row, keys) => generationOfTag(String(row.mac)) !== keys.current.no && hasOwnMac(keys, table, row),
-    *reseal({ keys }, row) {
-      yield* sealRow(keys, table, ...SEALS[table].names.map((column) => text(row, column)))
-    },
-  }
-}
-
-const SEALS = {
-  approvals: { read: 'approvalRow', seal: 'sealApproval', names: ['id'] },
-  approval_decisions: { read: 'decisionRow', seal: 'sealDecision', names: ['approval', 'principal'] },
-  key_owners: { read: 'ownerRow', seal: 'sealOwner', names: ['tenant', 'name'] },
-  api_keys: { read: 'keyRow', seal: 'sealKey', names: ['id'] },
-  pins: { read: 'pinRow', seal: 'sealPin', names: ['source', 'native_name'] },
-} as const
-
-/** What would change rows behind our back: Collet has no trigger of its own. */
-export function* foreignTriggers(): Steps<readonly string[]> {
-  return (yield* all('triggers')).map((row) => text(row, 'name'))
-}
-
-/** Asked while nobody else can write: what is signed is what we wrote. */
-export function* refuseForeignTriggers(): Steps<void> {
-  const [name] = yield* foreignTriggers()
-  if (name === undefined) return
-  throw new StoreError(
-    'unreadable',
-    `someone added a trigger to the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
-  )
-}
-
-/** What a statement reads; every row that decides is checked on its way in. Pins come in pages and are checked there. */
-const CHECKED_READS: Readonly<Record<string, DecidingTable>> = {
-  findApproval: 'approvals',
-  newestApproval: 'approvals',
-  expiredApprovals: 'approvals',
-  parkedApprovalOf: 'approvals',
-  parkedApprovalsInRun: 'approvals',
-  parkedApprovalsInSession: 'approvals',
-  listApprovals: 'approvals',
-  decisionsOf: 'approval_decisions',
-  findKeyOwner: 'key_owners',
-  findKey: 'api_keys',
-  keysOf: 'api_keys',
-  listKeys: 'api_keys',
-}

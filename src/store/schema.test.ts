@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
-import { MIGRATIONS, QUERIES } from './schema.ts'
+import { DEFINITION } from './collet-store.ts'
 
 /** Statements that may look at every row, each with its reason. */
 const SCANS: Readonly<Record<string, string>> = {
@@ -27,16 +27,14 @@ const SCANS: Readonly<Record<string, string>> = {
   unendedWriters: 'one row per process that ever wrote',
   triggers: 'some ten rows that describe the tables',
   listenersOfNotices: 'for operators, over what was told in a week',
-  earlierNotice: 'the first row of a table that is nearly always empty',
-  dropAdopted: 'all rows of a table that is nearly always empty',
   listSources: 'one row per source, and all of them are wanted',
 }
 
 describe('the queries', () => {
   it('look nothing up by walking a table', () => {
     const database = new DatabaseSync(':memory:')
-    for (const step of MIGRATIONS) database.exec(step)
-    const scanning = Object.entries(QUERIES)
+    for (const step of DEFINITION.migrations) database.exec(step)
+    const scanning = Object.entries(DEFINITION.queries)
       .filter(([, sql]) => !sql.startsWith('INSERT'))
       .filter(([, sql]) => {
         const values = Array.from(sql.matchAll(/\?/g), () => null)

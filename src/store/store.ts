@@ -1,29 +1,19 @@
 import { StoreError } from '#core/errors'
-import type { JournalHead, JournalPosition } from '#core/journal/events'
-import type { SessionAddress, SessionStore, Store } from '#core/ports/store'
+import type { JournalPosition } from '#core/journal/events'
+import type { KernelStore, SessionAddress, SessionStore } from '#core/ports/store'
 import type { SessionOutcome } from '#core/runs/events'
 import { beginSessionClose, closeSession, findSession, holdsSession, openSession } from '#store/calls/runs'
 import { endParkedIn } from './calls/approval-changes.ts'
 import { sqlApprovals } from './calls/approvals.ts'
 import { sqlCalls } from './calls/calls.ts'
-import { sqlOperatorViews } from './calls/operator-views.ts'
 import { sqlRecovery } from './calls/recovery.ts'
-import { sqlRejections } from './calls/rejections.ts'
 import { sqlRuns } from './calls/runs.ts'
-import { sqlWorkflows } from './calls/workflows.ts'
 import { type Chain, CommitQueue } from './commit-queue.ts'
-import { sqlChallenges, sqlConsents } from './consents.ts'
 import { type CommitGroup, type Engine, NUL_REFUSED, type Steps, type StoreContext, write } from './engine.ts'
-import { sqlPins, sqlSources } from './imports.ts'
 import { journalChains, openGroups, readJournal } from './journal.ts'
-import { sqlAudit, sqlKeys } from './keys.ts'
-import { sqlBudgets, sqlRates } from './limits.ts'
-import { sqlNotices } from './notices.ts'
-import { sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
-import { sqlKeyChange } from './rotation.ts'
-import { type RowGuard, sqlReloads } from './rows.ts'
-import { sqlVault } from './vault.ts'
-import { verifyJournal } from './verify.ts'
+import type { StoreDefinition } from './module.ts'
+import type { RowGuard } from './row-mac.ts'
+import { sqlReloads } from './rows.ts'
 
 /** Sorts behind every record: a writer's last change comes after all others of its group. */
 const LAST_KEY = '~'
@@ -32,7 +22,8 @@ const CLOSE_KEY = '|'
 /** How long a look waits for another process that is writing. */
 const LONGEST_LOCK_MS = 5_000
 
-interface SqlStoreParts {
+export interface StoreParts {
+  readonly definition: StoreDefinition
   readonly engine: Engine
   readonly chain: Chain
   readonly guard: RowGuard
@@ -41,12 +32,20 @@ interface SqlStoreParts {
   readonly isShared: boolean
 }
 
-/** Calls and journal in a database: every change durable before it is acknowledged, many in one commit. */
-export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreParts): Store {
+/**
+ * Calls and journal in a database: every change is durable before it is acknowledged, and many share one commit.
+ * `openModules` adds the methods of the modules outside of the kernel.
+ */
+export function createStore<Modules extends object>(
+  parts: StoreParts,
+  openModules: (context: StoreContext) => Modules,
+): KernelStore & Modules {
+  const { definition, engine, chain, guard, nowMs, isShared } = parts
   const { keys } = chain
   const queue = new CommitQueue(engine)
   const sealed = openGroups(keys)
   const context: StoreContext = {
+    ...{ definition, engine, chain },
     keys,
     sealed,
     guard,
@@ -70,9 +69,8 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
         engine.snapshot(steps(...args)),
   }
   const { snapshot } = context
-  const digest = (plain: string) => keys.digest(plain)
   let closing: Promise<void> | undefined
-  return {
+  const kernel: KernelStore = {
     get pendingWrites() {
       return queue.size + engine.waitingReads
     },
@@ -80,35 +78,16 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
     get writer() {
       return chain.id
     },
-    digest,
-    ...sqlCalls(context, () => chain.no),
-    ...sqlOperatorViews(context),
+    digest: (plain) => keys.digest(plain),
+    ...sqlCalls(context),
     ...sqlRuns(context),
     ...sqlSessions(context),
-    ...sqlChallenges(context),
-    ...sqlRecovery(context, engine, chain),
-    keys: sqlKeys(context),
-    keyChange: sqlKeyChange(context, engine, chain),
-    audit: sqlAudit(context),
-    rejections: sqlRejections(context),
-    budgets: sqlBudgets(context),
-    rates: sqlRates(context, digest),
-    vault: sqlVault(context),
-    consents: sqlConsents(context),
-    callers: sqlProtocolSessions(context, digest),
+    ...sqlRecovery(context),
     approvals: sqlApprovals(context),
-    notices: sqlNotices(context, chain.audience),
-    pins: sqlPins(context),
-    sources: sqlSources(context),
-    workflows: sqlWorkflows(context),
-    requests: sqlIdempotentRequests(context, () => chain.id),
     readJournal: snapshot((after: readonly JournalPosition[], limit: number) =>
       readJournal(keys, after, limit),
     ),
     journalChains: snapshot(journalChains),
-    verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
-    verifyInPieces: ({ signal, onGroups }) =>
-      engine.walk(verifyJournal(context, undefined, onGroups), signal),
     reloads: sqlReloads(context),
     takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),
     watch: (tell) => engine.watch(tell),
@@ -124,6 +103,7 @@ export function createStore({ engine, chain, guard, nowMs, isShared }: SqlStoreP
       return closing
     },
   }
+  return Object.assign(kernel, openModules(context))
 }
 
 /**

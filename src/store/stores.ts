@@ -97,7 +97,9 @@ const STORE_TYPES: readonly StoreType[] = [
       const { migrateDatabase } = await import('./sqlite/database.ts')
       const keys =
         masterKey === undefined ? readKeyFile(join(dataFolder, KEY_FILE)) : { masterKey, oldMasterKey }
-      return migrateDatabase(path, new KeyRing({ current: keys.masterKey, old: keys.oldMasterKey }), mode)
+      const { DEFINITION: definition } = await import('./collet-store.ts')
+      const ring = new KeyRing({ current: keys.masterKey, old: keys.oldMasterKey })
+      return migrateDatabase(path, ring, { definition, mode })
     },
     async tables(path) {
       const { openSqliteTables } = await import('./sqlite/tables.ts')

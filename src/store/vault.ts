@@ -12,9 +12,14 @@ import type {
 } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import { newDataKey, sealOnce, unseal } from './encryption.ts'
-import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
 import type { KeyRing, Resealing } from './key-ring.ts'
+import type { StoreModule } from './module.ts'
 import { bytes, integer, optionalBytes, optionalInteger, text, word } from './rows.ts'
+
+const { get, all, write } = statements<
+  keyof typeof queries | 'deleteConsentsOfTenant' | 'deleteQuestionsOfTenant'
+>()
 
 const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
 
@@ -153,7 +158,7 @@ function* rotateTenant(group: CommitGroup, tenant: string, atMs: number): Steps<
 }
 
 /** A tenant's values get a new data key, because whoever had the old master key may have the old ones. */
-export const resealing: readonly Resealing[] = [
+const resealing: readonly Resealing[] = [
   {
     ...{ what: 'vaults', page: 'vaultsAfter', start: [''] },
     after: (row) => [text(row, 'tenant')],
@@ -284,7 +289,7 @@ function keyContext(tenant: string): string {
 
 const AT = 'tenant = ? AND principal = ? AND user_id = ? AND provider = ? AND kind = ?'
 
-export const queries = {
+const queries = {
   insertVaultKey: 'INSERT INTO vault_keys (tenant, wrapped, created_at) VALUES (?, ?, ?) RETURNING no',
   newestVaultKey: 'SELECT no, wrapped FROM vault_keys WHERE tenant = ? ORDER BY no DESC LIMIT 1',
   vaultTenants: 'SELECT DISTINCT tenant FROM vault_keys',
@@ -315,7 +320,7 @@ export const queries = {
 } as const
 
 /** A row names the data key of its tenant, so that a rotation by another process is never a guess. */
-export const tables = `
+const tables = `
 CREATE TABLE vault_keys (
   no INTEGER PRIMARY KEY,
   tenant TEXT NOT NULL,
@@ -344,3 +349,5 @@ CREATE TABLE vault (
   UNIQUE (tenant, principal, user_id, provider, kind)
 ) STRICT;
 `
+
+export const vaultModule: StoreModule = { name: 'vault', tables, queries, resealing }

@@ -1,23 +1,28 @@
 import type { JournalHead } from '#core/journal/events'
-import type { BadGroup, BadRow, JournalVerification } from '#core/ports/store'
+import type { BadGroup, BadRow, JournalVerification, Store } from '#core/ports/store'
 import { CHAIN_START, checkpointSignature, linkOf } from './commit-queue.ts'
 import { generationOfTag } from './encryption.ts'
-import { all, get, type Row, type Steps, type StoreContext } from './engine.ts'
+import { type Row, type Steps, type StoreContext, statements } from './engine.ts'
 import type { KeyRing } from './key-ring.ts'
+import type { EventFacts, GuardedTable, StoreModule } from './module.ts'
 import { type Closing, readClosings } from './rotation.ts'
-import {
-  type DecidingTable,
-  foreignTriggers,
-  integer,
-  nameOfRow,
-  optionalBytes,
-  type RowGuard,
-  text,
-} from './rows.ts'
-import type { QueryName } from './schema.ts'
+import { foreignTriggers, nameOfRow, type RowGuard } from './row-mac.ts'
+import { integer, optionalBytes, text } from './rows.ts'
+
+const { get, all } = statements<keyof typeof queries>()
+const { all: allOf } = statements<string>()
 
 /** A few milliseconds of work: beside calls, this is how long it keeps the thread. */
 const PAGE = 250
+
+/** `collet journal verify`: checks the whole journal and the guarded rows against the key. */
+export function sqlVerification(context: StoreContext): Pick<Store, 'verify' | 'verifyInPieces'> {
+  return {
+    verify: context.snapshot((head?: JournalHead) => verifyJournal(context, head)),
+    verifyInPieces: ({ signal, onGroups }) =>
+      context.engine.walk(verifyJournal(context, undefined, onGroups), signal),
+  }
+}
 
 /** Walks every chain from its start, or from its signed checkpoint, to its head (rule 15). */
 export function* verifyJournal(
@@ -30,7 +35,7 @@ export function* verifyJournal(
   const walks: ChainWalk[] = []
   for (const row of yield* all('allWriters')) {
     const before = walks.reduce((sum, walk) => sum + walk.groups, 0)
-    const walk = new ChainWalk(keys, row)
+    const walk = new ChainWalk(keys, guard.tables, row)
     yield* walk.toHead((groups) => onGroups(before + groups))
     walks.push(walk)
   }
@@ -73,14 +78,14 @@ function* verifyRows(
     reason: 'was added by someone without the key',
   }))
   let rows = 0
-  for (const [table, query] of READS) {
-    for (const row of yield* all(query)) {
+  for (const table of guard.tables) {
+    for (const row of yield* allOf(table.queries.all)) {
       rows += 1
       const name = nameOfRow(table, row)
       const end = ends.get(name)
       if (!guard.isOwn(table, row)) {
         badRows.push({ row: name, reason: 'was changed by someone without the key' })
-      } else if (end !== undefined && end !== endOf(table, row)) {
+      } else if (end !== undefined && end !== table.endOf?.(row)) {
         badRows.push({ row: name, reason: `was set back: the journal says that it is ${end}` })
       }
     }
@@ -88,39 +93,13 @@ function* verifyRows(
   return { rows, badRows }
 }
 
-const READS = [
-  ['approvals', 'allApprovals'],
-  ['approval_decisions', 'allDecisions'],
-  ['key_owners', 'allOwners'],
-  ['api_keys', 'allKeys'],
-  ['pins', 'allPins'],
-] as const satisfies readonly (readonly [DecidingTable, QueryName])[]
-
-/** What a row says about its own end, in the words of the journal. */
-function endOf(table: DecidingTable, row: Row): string | undefined {
-  if (table === 'approvals') return text(row, 'state')
-  if (table === 'api_keys') return row.revoked_at === null ? undefined : 'revoked'
-  return table === 'key_owners' && row.ended_at !== null ? 'ended' : undefined
-}
-
-/** What an event ends for good, by the name of its row. */
-function endedBy(event: EventFacts): readonly [string, string] | undefined {
-  const { type, approval = '', key = '', tenant = '', principal = '' } = event
-  const state = /^approval\.(used|rejected|expired|cancelled)$/.exec(type)?.[1]
-  if (state !== undefined) return [nameOfRow('approvals', { id: approval }), state]
-  if (type === 'key.revoked') return [nameOfRow('api_keys', { id: key }), 'revoked']
-  if (type !== 'principal.ended') return undefined
-  return [nameOfRow('key_owners', { tenant, name: principal.replace(/^key:/, '') }), 'ended']
-}
-
-/** What of an event is looked at here. */
-interface EventFacts {
-  readonly type: string
-  readonly heads?: readonly JournalHead[]
-  readonly approval?: string
-  readonly key?: string
-  readonly tenant?: string
-  readonly principal?: string
+/** The row that an event ended for good, by its name, and the state it must have since. */
+function endedBy(tables: readonly GuardedTable[], event: EventFacts): readonly [string, string] | undefined {
+  for (const table of tables) {
+    const ended = table.endedBy?.(event)
+    if (ended !== undefined) return [nameOfRow(table, ended.row), ended.state]
+  }
+  return undefined
 }
 
 /** A writer's row says who recorded its head; if that one did not, it was kept from being recorded. */
@@ -166,7 +145,13 @@ function* firstBroken(
   return undefined
 }
 
+/** The first event of a writer names the heads of the other chains. */
+interface Started {
+  readonly heads?: readonly JournalHead[]
+}
+
 class ChainWalk {
+  readonly #tables: readonly GuardedTable[]
   readonly writer: string
   bad: BadGroup | undefined
   head: JournalHead | undefined
@@ -184,8 +169,9 @@ class ChainWalk {
   readonly #keys: KeyRing
   #checkpoint = -1
 
-  constructor(keys: KeyRing, row: Row) {
+  constructor(keys: KeyRing, tables: readonly GuardedTable[], row: Row) {
     this.#keys = keys
+    this.#tables = tables
     this.no = integer(row, 'no')
     this.recorded = { n: integer(row, 'recorded_n'), by: integer(row, 'recorded_by') }
     this.writer = text(row, 'id')
@@ -269,11 +255,11 @@ class ChainWalk {
   }
 
   #readEvents(eventsJson: string): void {
-    const events: readonly EventFacts[] = JSON.parse(eventsJson)
+    const events: readonly (EventFacts & Started)[] = JSON.parse(eventsJson)
     this.events += events.length
     for (const event of events) {
       if (event.type === 'writer.started') this.promises.push(...(event.heads ?? []))
-      const ended = endedBy(event)
+      const ended = endedBy(this.#tables, event)
       if (ended !== undefined) this.ends.set(...ended)
     }
   }
@@ -288,10 +274,11 @@ class ChainWalk {
   }
 }
 
-export const queries = {
+const queries = {
   allWriters: 'SELECT no, id, recorded_n, recorded_by FROM writers',
   chainAfter:
     'SELECT id, n, at, events, callers, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
-  linkAt: 'SELECT link FROM commit_groups WHERE writer = ? AND n = ?',
   checkpointOf: 'SELECT n, link, signature FROM checkpoints WHERE writer = ?',
 } as const
+
+export const verifyModule: StoreModule = { name: 'verification', queries }

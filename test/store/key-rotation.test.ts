@@ -8,10 +8,12 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { KeyChangeEnd, KeyProgress } from '#core/ports/key-change'
 import type { Store } from '#core/ports/store'
 import { Secret } from '#core/secret'
+import { DEFINITION } from '#store/collet-store'
 import { linkOf } from '#store/commit-queue'
 import { drive } from '#store/engine'
 import { KeyRing } from '#store/key-ring'
-import { rowMac } from '#store/rows'
+import { API_KEYS } from '#store/keys'
+import { rowMac } from '#store/row-mac'
 import { openDatabase } from '#store/sqlite/database'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { openStore } from '#store/stores'
@@ -139,7 +141,7 @@ function stolenKeys(): KeyRing {
   const copy = join(folder, 'stolen.db')
   copyFileSync(path, copy)
   const keys = new KeyRing({ current: OLD })
-  openDatabase(copy, keys).close()
+  openDatabase(copy, keys, { definition: DEFINITION }).close()
   return keys
 }
 
@@ -247,7 +249,7 @@ describe('the change of the key', () => {
     const forged = { ...row, scopes: '["everything:*"]' }
     const operator = open(NEW, OLD)
     expect(await rotate(operator)).toMatchObject({ kind: 'done' })
-    const mac = rowMac(stolen.current, 'api_keys', forged)
+    const mac = rowMac(stolen.current, API_KEYS, forged)
     change('UPDATE api_keys SET scopes = ?, mac = ?', forged.scopes, mac)
     expect(() => operator.keys.findKey(KEY.keyId)).toThrow('changed by someone without the key')
 
@@ -275,7 +277,7 @@ describe('the change of the key', () => {
     await rotate(open(NEW, OLD))
     change("UPDATE key_generations SET floor = 1, state = 'current'")
     const keys = new KeyRing({ current: NEW })
-    expect(() => openDatabase(path, keys)).toThrow('the key does not fit')
+    expect(() => openDatabase(path, keys, { definition: DEFINITION })).toThrow('the key does not fit')
     expect(() => drive(keys.load(), () => undefined)).toThrow()
   })
 })

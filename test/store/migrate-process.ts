@@ -1,7 +1,9 @@
 import { createInterface } from 'node:readline'
+import { DEFINITION } from '#store/collet-store'
 import { KeyRing } from '#store/key-ring'
 import { prepareDatabase } from '#store/postgres/open'
-import { MIGRATIONS } from '#store/schema'
+
+const { migrations: MIGRATIONS } = DEFINITION
 
 /** Migrates each database that it reads, by its URL, and says from which version to which it did. */
 const [, , key = '', next = ''] = process.argv

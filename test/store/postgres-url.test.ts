@@ -7,9 +7,9 @@ import type { MaybePromise, Store } from '#core/ports/store'
 import type { NewCredential } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
+import { DEFINITION } from '#store/collet-store'
 import { KeyRing } from '#store/key-ring'
 import { openPostgresStore, prepareDatabase } from '#store/postgres/open'
-import { MIGRATIONS } from '#store/schema'
 import { examineStore, migrateStore, openStore } from '#store/stores'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { sampleCall, sampleTool } from '#testing/samples'
@@ -17,6 +17,8 @@ import { sized } from '../size.ts'
 import { testSettings } from '../test-settings.ts'
 import { createDatabase, elsewhere, query } from './databases.ts'
 import { openStoreFolder } from './store-folder.ts'
+
+const { migrations: MIGRATIONS } = DEFINITION
 
 describe('a server on postgres://', () => {
   const pay = () => {

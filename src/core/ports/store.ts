@@ -202,45 +202,20 @@ interface RecoveryReport {
 }
 
 /**
- * Where calls and their journal live. Every method that changes something resolves only after the change
- * **and** its journal events are durable, and rejects with a `StoreError` otherwise.
+ * Where calls and their journal live: the part of a store that every gateway needs. Every method that changes something
+ * resolves only after the change **and** its journal events are durable, and rejects with a `StoreError` otherwise.
  */
-export interface Store extends RunStore, SessionStore, OperatorStore {
+export interface KernelStore extends RunStore, SessionStore {
   /** This process's writer, named in every claim (rule 17). */
   readonly writer: string
-  readonly keys: KeyStore
-  readonly audit: AuditStore
-  /** Requests that were rejected before a call was recorded. */
-  readonly rejections: RejectionStore
   /** Whether processes that serve together have it: they then share rates, and pass on what belongs to another. */
   readonly isShared: boolean
-  /** Tokens that processes share. */
-  readonly rates: RateStore
-  /** What budgets have handed out. */
-  readonly budgets: BudgetStore
   /** Changes that wait for their commit, and reads of a database that is far away. */
   readonly pendingWrites: number
-  readonly vault: VaultStore
-  readonly consents: ConsentStore
-  /** What callers with several requests for one exchange leave behind. */
-  readonly callers: ProtocolSessionStore
   /** Calls that wait for approval (rules 20 to 23). */
   readonly approvals: ApprovalStore
-  /** What operators are to be told of. */
-  readonly notices: NoticeStore
-  /** Imported definitions that were let in, and those that wait (rule 32). */
-  readonly pins: PinStore
-  /** Sources beside those of the configuration. */
-  readonly sources: SourceStore
-  /** Workflows that are suspended while a step waits (rule 31). */
-  readonly workflows: WorkflowStore
-  /** Requests that have a key of their caller's own, and are no calls. */
-  readonly requests: IdempotentRequestStore
-  /** The change of `COLLET_KEY`. */
-  readonly keyChange: KeyChange
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
-
   find(address: CallAddress): MaybePromise<CallRecord | undefined>
   /** Inserts a `running` call if the key is free. */
   claim(call: NewCall): MaybePromise<ClaimResult>
@@ -261,7 +236,6 @@ export interface Store extends RunStore, SessionStore, OperatorStore {
   /** Our own running calls that a caller asked to stop. */
   cancelRequests(): MaybePromise<readonly CallAddress[]>
   settle(settlement: Settlement): MaybePromise<SettleResult>
-
   /**
    * Turns running calls of dead writers into `ambiguous`, unless they may run again (rule 8) or were lost with
    * their session, and closes the sessions such writers held (rule 30).
@@ -270,24 +244,15 @@ export interface Store extends RunStore, SessionStore, OperatorStore {
   isWriterAlive(writer: string): MaybePromise<boolean>
   /** Whether another process has written here and still lives. */
   hasOtherWriters(): Promise<boolean>
-
-  /** Gives the open challenge of the same need, or stores this one. */
-  openChallenge(challenge: NewChallenge): MaybePromise<ChallengeRecord>
-  findChallenge(id: string): MaybePromise<ChallengeRecord | undefined>
-  /** Ends the open challenge of this need, if there is one: its token has arrived, or was refused (OTC-78). */
-  endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): MaybePromise<void>
-
   /**
    * A principal's own calls, newest first, without steps of workflows. Looks at so many calls of everybody and no more, so
    * that nobody with few calls holds up a store with many.
    */
   listOwn(query: OwnCallsQuery): MaybePromise<CallPage>
-
   /** Groups in commit order after the given position of each chain. */
   readJournal(after: readonly JournalPosition[], limit: number): MaybePromise<readonly JournalGroup[]>
   /** Every chain, and where it ends now. */
   journalChains(): MaybePromise<readonly JournalChain[]>
-
   /** One small step of forgetting (rule 13); `true` while there is more to do. */
   purge(nowMs: number, policy: RetentionPolicy): MaybePromise<boolean>
   /** Whether it is this process's turn at work that one of all processes is to do, once in so long. */
@@ -304,11 +269,44 @@ export interface Store extends RunStore, SessionStore, OperatorStore {
   probe(): MaybePromise<void>
   /** Throws when a change could not be written; unlike `probe` it writes nothing, not even to the journal. */
   checkWritable(waitMs?: number): MaybePromise<void>
+  close(): MaybePromise<void>
+}
+
+/** The store of the product: the kernel's part and the methods of all other modules. */
+export interface Store extends KernelStore, OperatorStore {
+  readonly keys: KeyStore
+  readonly audit: AuditStore
+  /** Requests that were rejected before a call was recorded. */
+  readonly rejections: RejectionStore
+  /** Tokens that processes share. */
+  readonly rates: RateStore
+  /** What budgets have handed out. */
+  readonly budgets: BudgetStore
+  readonly vault: VaultStore
+  readonly consents: ConsentStore
+  /** What callers with several requests for one exchange leave behind. */
+  readonly callers: ProtocolSessionStore
+  /** What operators are to be told of. */
+  readonly notices: NoticeStore
+  /** Imported definitions that were let in, and those that wait (rule 32). */
+  readonly pins: PinStore
+  /** Sources beside those of the configuration. */
+  readonly sources: SourceStore
+  /** Workflows that are suspended while a step waits (rule 31). */
+  readonly workflows: WorkflowStore
+  /** Requests that have a key of their caller's own, and are no calls. */
+  readonly requests: IdempotentRequestStore
+  /** The change of `COLLET_KEY`. */
+  readonly keyChange: KeyChange
+  /** Gives the open challenge of the same need, or stores this one. */
+  openChallenge(challenge: NewChallenge): MaybePromise<ChallengeRecord>
+  findChallenge(id: string): MaybePromise<ChallengeRecord | undefined>
+  /** Ends the open challenge of this need, if there is one: its token has arrived, or was refused (OTC-78). */
+  endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): MaybePromise<void>
   /** Checks the whole journal and the rows that decide against the key; `head` is one kept elsewhere (rule 15). */
   verify(head?: JournalHead): MaybePromise<JournalVerification>
   /** The same beside calls, which have their turn all the while. */
   verifyInPieces(watch: VerificationWatch): Promise<JournalVerification>
-  close(): MaybePromise<void>
 }
 
 /** Called with the runs and calls that another process changed; without names when those may be any. */

@@ -29,7 +29,8 @@ import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from 
 import { labelOf, type RunFact } from '#core/runs/events'
 import { all, type CommitGroup, get, type Row, type Steps, write } from '#store/engine'
 import { sealReason } from '#store/key-ring'
-import { tell } from '#store/notices'
+import type { GuardedTable } from '#store/module'
+import { sealRow } from '#store/row-mac'
 import {
   boundText,
   integer,
@@ -39,7 +40,6 @@ import {
   ownText,
   type SealedText,
   type Slice,
-  sealRow,
   TIERS,
   text,
   word,
@@ -54,6 +54,36 @@ import {
   TAKEN,
 } from './call-changes.ts'
 import { appendFact, endAttempt, endOwnSession } from './runs.ts'
+
+/** Rows that decide whether a call may run: the requests and the answers of approvers. */
+export const GUARDED = {
+  approvals: {
+    table: 'approvals',
+    columns: [
+      ...['id', 'tenant', 'record', 'attempt', 'principal', 'tool', 'tool_id', 'tier', 'definition', 'run'],
+      ...['own_session', 'binding', 'subject_group', 'subject_at', 'subject_length', 'quorum'],
+      ...['required_scope', 'self_approval', 'bypass', 'state', 'created_at', 'expires_at', 'decided_at'],
+    ],
+    names: ['id'],
+    queries: { read: 'approvalRow', seal: 'sealApproval', all: 'allApprovals' },
+    checkedReads: [
+      ...['findApproval', 'newestApproval', 'expiredApprovals', 'parkedApprovalOf', 'parkedApprovalsInRun'],
+      ...['parkedApprovalsInSession', 'listApprovals'],
+    ],
+    endOf: (row) => text(row, 'state'),
+    endedBy({ type, approval = '' }) {
+      const state = /^approval\.(used|rejected|expired|cancelled)$/.exec(type)?.[1]
+      return state === undefined ? undefined : { row: { id: approval }, state }
+    },
+  },
+  decisions: {
+    table: 'approval_decisions',
+    columns: ['approval', 'principal', 'action', 'reason', 'at', 'n'],
+    names: ['approval', 'principal'],
+    queries: { read: 'decisionRow', seal: 'sealDecision', all: 'allDecisions' },
+    checkedReads: ['decisionsOf'],
+  },
+} as const satisfies Readonly<Record<string, GuardedTable>>
 
 /** Nobody: a waiting call belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0
@@ -110,7 +140,7 @@ export function* resume(
   if (!(yield* keepsSession(group, session))) return SESSION_ENDED
   if ((yield* write('resumeCall', writer, rerunUntilMs, record, attempt)) === 0) return TAKEN
   yield* write('changeApproval', 'used', atMs, approval.expiresAtMs, approvalId, 'granted')
-  yield* sealRow(group.keys, 'approvals', approvalId)
+  yield* sealRow(group.keys, GUARDED.approvals, approvalId)
   if (ownSession !== undefined) yield* write('setSessionWriter', writer, ownSession)
   group.append(approvalEvent(approval, { type: 'approval.used', at: atMs, by: previous.principal }))
   group.append(claimedEvent(previous, attempt, { atMs, parent: previous.parent }))
@@ -134,7 +164,7 @@ export function* decide(
   if (judged.kind === 'repeated') return 'repeated'
   const sealed = reason === undefined ? undefined : sealReason(group.keys, id, reason)
   yield* write('saveDecision', id, by, action, sealed ?? null, atMs, decisions.length)
-  yield* sealRow(group.keys, 'approval_decisions', id, by)
+  yield* sealRow(group.keys, GUARDED.decisions, id, by)
   const { granted } = judged
   yield* appendAbout(row, decidedFact(approval, { action, opaque, reason: sealed, granted }), atMs)
   group.append(approvalEvent(approval, { ...journaled(action, sealed), at: atMs, by }))
@@ -147,7 +177,7 @@ export function* decide(
     yield* endParked(group, row, { why: 'rejected', atMs, by, reason })
   } else {
     yield* write('changeApproval', 'granted', atMs, judged.expiresAtMs, id, 'pending')
-    yield* sealRow(group.keys, 'approvals', id)
+    yield* sealRow(group.keys, GUARDED.approvals, id)
   }
   return 'decided'
 }
@@ -234,7 +264,7 @@ function* insertApproval(
     atMs,
     approval.expiresAtMs,
   )
-  yield* sealRow(group.keys, 'approvals', approval.id)
+  yield* sealRow(group.keys, GUARDED.approvals, approval.id)
 }
 
 function* appendAbout(row: Row, fact: RunFact, atMs: number): Steps<void> {
@@ -298,7 +328,7 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   if ((yield* write('refuseCall', atMs, ...columns, record, attempt)) === 0) return undefined
   group.addReference()
   yield* write('changeApproval', ENDS[why].state, atMs, expiresAtMs, id, state)
-  yield* sealRow(group.keys, 'approvals', id)
+  yield* sealRow(group.keys, GUARDED.approvals, id)
   const run = text(row, 'run')
   if (state === 'pending' && why !== 'rejected') {
     const action = why === 'expired' ? ('reject' as const) : ('cancel' as const)
@@ -328,7 +358,7 @@ function* tellOf(
   subject: Extract<NoticeSubject, { readonly approval: string }>,
   atMs: number,
 ): Steps<void> {
-  yield* tell(group, subject, { about: subject.approval, atMs })
+  yield* group.notify(subject, { about: subject.approval, atMs })
 }
 
 function* sessionOf(record: string, ownSession: string | undefined): Steps<CallSession | undefined> {

@@ -24,12 +24,14 @@ import {
   write,
 } from '#store/engine'
 import { openReason, type Resealing, resealReason } from '#store/key-ring'
-import { integer, resealingOf, text } from '#store/rows'
+import { resealingOf } from '#store/row-mac'
+import { integer, text } from '#store/rows'
 import {
   approvalFromRow,
   decide,
   endParked,
   endParkedIn,
+  GUARDED,
   type Parkings,
   park,
   parkAgain,
@@ -192,13 +194,13 @@ function* cancelParked(
   return yield* endParkedIn(group, scope, { why: 'cancelled', by, atMs })
 }
 
-const DECISIONS = resealingOf('approval_decisions', {
+const DECISIONS = resealingOf(GUARDED.decisions, {
   ...{ what: 'decisions', page: 'decisionsAfter', start: ['', ''] },
   after: (row) => [text(row, 'approval'), text(row, 'principal')],
 })
 
 export const resealing: readonly Resealing[] = [
-  resealingOf('approvals', {
+  resealingOf(GUARDED.approvals, {
     ...{ what: 'approvals', page: 'approvalsAfter', start: [0] },
     after: (row) => [integer(row, 'no')],
   }),
@@ -260,7 +262,7 @@ export const queries = {
 
 /**
  * Requests for approval, one per attempt of a call, with the words of their approvers. They live as long as the row of their
- * call: a tombstone keeps who said what (rule 13). `approval_notices` is the outbox of schema 1, for servers that still use it.
+ * call: a tombstone keeps who said what (rule 13).
  */
 export const tables = `
 CREATE TABLE approvals (
@@ -304,15 +306,4 @@ CREATE TABLE approval_decisions (
   mac TEXT,
   PRIMARY KEY (approval, principal)
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE approval_notices (
-  id TEXT PRIMARY KEY,
-  approval TEXT NOT NULL,
-  target TEXT NOT NULL,
-  tries INTEGER NOT NULL,
-  next_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX approval_notices_due ON approval_notices (next_at);
-CREATE INDEX approval_notices_of ON approval_notices (approval);
 `

@@ -1,8 +1,8 @@
 import { StoreError } from '#core/errors'
 import type { CallPage } from '#core/ports/operator-store'
 import type { CallAddress, CallRecord, OwnCallsQuery, Store } from '#core/ports/store'
-import { all, get, type Steps, type StoreContext } from '#store/engine'
-import { callFromRow, integer, type SealedText, text } from '#store/rows'
+import { all, get, type Row, type Steps, type StoreContext } from '#store/engine'
+import { callFromRow, integer, type SealedText, text, unreadableText } from '#store/rows'
 import {
   claimCall,
   findUnsettled,
@@ -14,7 +14,6 @@ import {
   settleCall,
   TAKEN,
 } from './call-changes.ts'
-import { showCalls } from './operator-views.ts'
 import { runOf } from './runs.ts'
 
 type CallPort = Pick<
@@ -31,9 +30,8 @@ type CallPort = Pick<
   | 'listOwn'
 >
 
-/** Calls; `writerNo` is our own number, 0 before our first change. */
-export function sqlCalls(context: StoreContext, writerNo: () => number): CallPort {
-  const { careful, lane, read, snapshot, sealed } = context
+export function sqlCalls(context: StoreContext): CallPort {
+  const { careful, lane, read, snapshot, sealed, chain } = context
   const holder = holderOf(context)
   const recordOf = ({ record }: { readonly record: string }) => record
   const changes = {
@@ -68,7 +66,7 @@ export function sqlCalls(context: StoreContext, writerNo: () => number): CallPor
     },
     recordLate: lane(recordOf, recordOf, recordLate),
     requestCancel: careful(recordOf, requestCancel),
-    cancelRequests: read(() => cancelRequests(writerNo())),
+    cancelRequests: read(() => cancelRequests(chain.no)),
     /** Looks before it writes: a refusal begins no writer and leaves no trace. */
     async settle(settlement) {
       const found = await unsettled(settlement.record)
@@ -105,6 +103,23 @@ function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<CallPage
   const next = last === undefined ? from : integer(last, 'no')
   const calls = yield* showCalls(rows, sealed)
   return next > first ? { calls, next } : { calls }
+}
+
+/** A record whose contents cannot be read is shown without them, not hidden with all others. */
+export function* showCall(row: Row, sealed: SealedText): Steps<CallRecord> {
+  try {
+    return yield* callFromRow(row, sealed)
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'unreadable')
+      return yield* callFromRow(row, unreadableText(row))
+    throw error
+  }
+}
+
+export function* showCalls(rows: readonly Row[], sealed: SealedText): Steps<readonly CallRecord[]> {
+  const calls: CallRecord[] = []
+  for (const row of rows) calls.push(yield* showCall(row, sealed))
+  return calls
 }
 
 export function* findCall(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
@@ -180,7 +195,8 @@ CREATE TABLE calls (
   parent TEXT,
   root TEXT,
   resumable INTEGER NOT NULL DEFAULT 0,
-  waits_for TEXT
+  waits_for TEXT,
+  ran_ms INTEGER
 ) STRICT;
 
 CREATE INDEX calls_running ON calls (writer) WHERE state = 'running';

@@ -17,21 +17,20 @@ import type {
 } from '#core/ports/operator-store'
 import type { CallRecord } from '#core/ports/store'
 import {
-  all,
   type CommitGroup,
-  get,
   LIST,
   listsOf,
   type Row,
   type SqlValue,
   type Steps,
   type StoreContext,
+  statements,
 } from '#store/engine'
 import { groupFromRow } from '#store/journal'
 import type { KeyRing } from '#store/key-ring'
 import { openBudgets } from '#store/limits'
+import type { StoreModule } from '#store/module'
 import {
-  callFromRow,
   integer,
   optionalInteger,
   optionalText,
@@ -40,9 +39,11 @@ import {
   subjectFromRow,
   TIERS,
   text,
-  unreadableText,
   word,
 } from '#store/rows'
+import { showCall, showCalls } from './calls.ts'
+
+const { get, all } = statements<keyof typeof queries>()
 
 /** What operators see of calls. None of it costs a call anything: there is no index that only these need. */
 export function sqlOperatorViews({ careful, read, snapshot, sealed, keys }: StoreContext): OperatorStore {
@@ -277,23 +278,6 @@ function* inputOf(sealed: SealedText, record: string): Steps<CallInput> {
   }
 }
 
-/** A record whose contents cannot be read is shown without them, not hidden with all others. */
-function* showCall(row: Row, sealed: SealedText): Steps<CallRecord> {
-  try {
-    return yield* callFromRow(row, sealed)
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'unreadable')
-      return yield* callFromRow(row, unreadableText(row))
-    throw error
-  }
-}
-
-export function* showCalls(rows: readonly Row[], sealed: SealedText): Steps<readonly CallRecord[]> {
-  const calls: CallRecord[] = []
-  for (const row of rows) calls.push(yield* showCall(row, sealed))
-  return calls
-}
-
 const CALLS = 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer'
 
 const STATES = `c.state IN (${CALL_STATES.map(() => '?').join(', ')})`
@@ -312,7 +296,7 @@ const MATCHES = `(CAST(? AS TEXT) IS NULL OR c.tenant = ?) AND (CAST(? AS TEXT) 
   AND c.created_at >= ? AND c.created_at < ?
   AND ${RAN} >= ? AND ${RAN} < ?`
 
-export const queries = {
+const queries = {
   listCalls: `${CALLS} WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES}
     ORDER BY c.no DESC LIMIT ?`,
   listAmbiguousCalls: `${CALLS} WHERE c.state = 'ambiguous' AND c.no < ? AND ${MATCHES} ORDER BY c.no DESC LIMIT ?`,
@@ -335,3 +319,5 @@ export const queries = {
   callsByPrefix: `${CALLS} WHERE c.record >= ? AND c.record < ? ORDER BY c.record LIMIT ?`,
   stepsOfCall: `${CALLS} WHERE c.parent = ? ORDER BY c.no LIMIT ?`,
 } as const
+
+export const operatorModule: StoreModule = { name: 'operator views', queries }

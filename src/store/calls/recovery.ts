@@ -2,14 +2,12 @@ import type { CallError, Failure } from '#core/call'
 import { lastFailure, MOST_ATTEMPTS } from '#core/calls/look-up'
 import { ambiguousEvent, endedEvent } from '#core/journal/append'
 import type { AmbiguousCall } from '#core/ports/notice-store'
-import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/protocol-store'
 import type { RetentionPolicy, Store } from '#core/ports/store'
 import { sessionLostError } from '#core/runs/sessions'
-import { type Chain, checkpointSignature } from '#store/commit-queue'
+import { checkpointSignature } from '#store/commit-queue'
 import {
   all,
   type CommitGroup,
-  type Engine,
   get,
   LIST,
   listsOf,
@@ -19,23 +17,28 @@ import {
   write,
 } from '#store/engine'
 import type { Generation } from '#store/key-ring'
-import { BUDGETS_KEPT_MS, forgetFullBuckets } from '#store/limits'
-import { forgetNotices, tell } from '#store/notices'
+import type { Forgetting, StoreDefinition } from '#store/module'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { endParkedIn } from './approval-changes.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, dropReferences } from './call-changes.ts'
 import { closeSession, cutAttempt, forgetWhole, keepInRun, labelledByRow, removeRuns } from './runs.ts'
 
 /** Recovery and retention: what is left over, and what is forgotten. */
-export function sqlRecovery(
-  { careful, read }: StoreContext,
-  engine: Engine,
-  chain: Chain,
-): Pick<Store, 'recover' | 'isWriterAlive' | 'hasOtherWriters' | 'purge'> {
+export function sqlRecovery({
+  careful,
+  read,
+  engine,
+  chain,
+  definition,
+}: StoreContext): Pick<Store, 'recover' | 'isWriterAlive' | 'hasOtherWriters' | 'purge'> {
   const openWriters = read(findOpenWriters)
   const hasEnded = read(writerHasEnded)
   const recoverSome = careful(() => '', recoverWriter)
-  const purgeSome = careful(() => '', purgeStep)
+  const purgeSome = careful(
+    () => '',
+    (group, nowMs: number, policy: RetentionPolicy, dropped: number) =>
+      purgeStep(definition, { group, nowMs, policy, limit: STEP }, dropped),
+  )
   return {
     async recover(nowMs) {
       await engine.isAlive(chain.id)
@@ -68,38 +71,23 @@ export function sqlRecovery(
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200
 
-/** One step of rule 13; `true` while there may be more. So many groups of the journal went already, with their parts. */
+/** One step of rule 13; `true` while there may be more. `dropped` groups of the journal were deleted with their parts. */
 function* purgeStep(
-  group: CommitGroup,
-  nowMs: number,
-  policy: RetentionPolicy,
+  { forgetting }: Pick<StoreDefinition, 'forgetting'>,
+  step: Forgetting,
   dropped: number,
 ): Steps<boolean> {
+  const { group, nowMs, policy, limit } = step
+  const journalMs = nowMs - policy.journalMs
   const calls = yield* forgetResults(nowMs - policy.resultsMs)
-  const runs = yield* forgetRuns(nowMs - policy.journalMs)
-  const tombstones = yield* forgetTombstones(nowMs - policy.journalMs)
-  const groups = yield* forgetJournal(nowMs - policy.journalMs, group.keys.current)
-  const challenges = yield* write('deleteChallenges', nowMs - policy.resultsMs, STEP)
-  const denials = yield* write('deleteDenials', nowMs - policy.journalMs, STEP)
-  const rejections = yield* write('deleteRejections', nowMs - policy.journalMs, STEP)
-  const budgets = yield* write('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
-  const rates = yield* forgetFullBuckets(nowMs, STEP)
-  const notices = yield* forgetNotices(nowMs, STEP)
-  yield* write('deleteConsents', nowMs)
-  yield* forgetCallers(nowMs)
+  const runs = yield* forgetRuns(journalMs)
+  const tombstones = yield* forgetTombstones(journalMs)
+  const groups = yield* forgetJournal(journalMs, group.keys.current)
+  const removed = [calls, runs, tombstones, groups]
+  for (const forget of forgetting) removed.push(yield* forget(step))
   if (calls + groups + dropped > 0)
     group.append({ type: 'retention.purged', at: nowMs, calls, groups: groups + dropped })
-  return [calls, tombstones, challenges, budgets, rates, notices, groups, runs, denials, rejections].some(
-    (removed) => removed >= STEP,
-  )
-}
-
-function* forgetCallers(nowMs: number): Steps<void> {
-  yield* write('deleteCallerSessions', nowMs - CALLER_SESSION_IDLE_MS)
-  yield* write('deleteCallerRequests', nowMs - CALLER_REQUEST_KEPT_MS)
-  yield* write('deleteQuestions', nowMs)
-  yield* write('deleteMarks', nowMs)
-  yield* write('deleteRequests', nowMs)
+  return removed.some((rows) => rows >= limit)
 }
 
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */
@@ -220,7 +208,7 @@ function* tellOfAmbiguous(
     const calls = ambiguous.slice(at, at + MOST_TOLD)
     // An attempt becomes ambiguous once, and so the first of them names them all.
     const about = JSON.stringify([calls[0]?.record, calls[0]?.attempt])
-    yield* tell(group, { kind: 'call.ambiguous', calls }, { about, atMs })
+    yield* group.notify({ kind: 'call.ambiguous', calls }, { about, atMs })
   }
 }
 

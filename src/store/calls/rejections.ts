@@ -3,6 +3,7 @@
  * The server adds its counts once a second, so a process that dies loses the counts of its last second. Messages can
  * repeat text of callers and are sealed; rows live as long as the journal.
  */
+
 import { REFUSAL_CODES, StoreError } from '#core/errors'
 import type {
   RejectedRequests,
@@ -11,17 +12,19 @@ import type {
   StoredRejection,
 } from '#core/ports/rejection-store'
 import {
-  all,
   type CommitGroup,
   type Row,
   type SqlValue,
   type Steps,
   type StoreContext,
-  write,
+  statements,
 } from '#store/engine'
 import type { KeyRing, Resealing } from '#store/key-ring'
+import type { StoreModule } from '#store/module'
 import { bytes, integer, text, word } from '#store/rows'
 import { toolPattern } from './operator-views.ts'
+
+const { all, write } = statements<keyof typeof queries>()
 
 export function sqlRejections({ careful, snapshot, keys }: StoreContext): RejectionStore {
   return {
@@ -109,7 +112,7 @@ function matchedBy({ tenant, principal, tool, code, sinceMs, untilMs }: Rejectio
   ]
 }
 
-export const resealing: readonly Resealing[] = [
+const resealing: readonly Resealing[] = [
   {
     ...{ what: 'messages of rejected requests', page: 'rejectionsAfter', start: [0] },
     after: (row) => [integer(row, 'no')],
@@ -127,7 +130,7 @@ const MATCHES = `(CAST(? AS TEXT) IS NULL OR tenant = ?) AND (CAST(? AS TEXT) IS
   AND (CAST(? AS TEXT) IS NULL OR ${TOOL} LIKE ? ESCAPE '!' OR ${TOOL} LIKE ? ESCAPE '!')
   AND last_at >= ? AND last_at < ?`
 
-export const queries = {
+const queries = {
   addRejections: `INSERT INTO rejections (tenant, principal, tool, code, minute, requests, last_at, message)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, principal, tool, code, minute)
     DO UPDATE SET requests = rejections.requests + excluded.requests, last_at = excluded.last_at, message = excluded.message`,
@@ -141,7 +144,7 @@ export const queries = {
     'DELETE FROM rejections WHERE no IN (SELECT no FROM rejections WHERE last_at < ? LIMIT ?)',
 } as const
 
-export const tables = `
+const tables = `
 CREATE TABLE rejections (
   no INTEGER PRIMARY KEY AUTOINCREMENT,
   tenant TEXT NOT NULL,
@@ -157,3 +160,9 @@ CREATE TABLE rejections (
 
 CREATE INDEX rejections_at ON rejections (last_at);
 `
+
+export const rejectionModule: StoreModule = {
+  name: 'rejections',
+  ...{ tables, queries, resealing },
+  forget: ({ nowMs, policy, limit }) => write('deleteRejections', nowMs - policy.journalMs, limit),
+}

@@ -2,10 +2,13 @@ import { endedEvent, resumedEvent, suspendedEvent } from '#core/journal/append'
 import type { EndedParked } from '#core/ports/approval-store'
 import type { Attempt, CallAddress, CallRecord, Suspending, WorkflowStore } from '#core/ports/store'
 import { endSuspended } from '#core/workflow/suspend'
-import { all, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from '#store/engine'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#store/engine'
+import type { StoreModule } from '#store/module'
 import { boundText, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { holderOf } from './calls.ts'
 import { endAttempt } from './runs.ts'
+
+const { get, all, write } = statements<keyof typeof queries>()
 
 const STEP = 100
 
@@ -94,7 +97,7 @@ function* openSteps({ record, tenant }: CallAddress): Steps<readonly CallAddress
     .filter((step) => step.tenant === tenant)
 }
 
-export const queries = {
+const queries = {
   suspendCall: `UPDATE calls SET state = 'parked', waits_for = ?
     WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ? AND resumable = 1`,
   resumeSuspended: `UPDATE calls SET state = 'running', waits_for = NULL, writer = ?, cancel_requested = 0, rerun_until = ?
@@ -108,3 +111,5 @@ export const queries = {
   openSteps:
     "SELECT tenant, record FROM calls WHERE parent = ? AND state IN ('running', 'parked') LIMIT 10000",
 } as const
+
+export const workflowModule: StoreModule = { name: 'workflows', queries }

@@ -1,6 +1,7 @@
 import { StoreError } from '#core/errors'
+import { queries as recoveryQueries } from '#store/calls/recovery'
+import { DEFINITION } from '#store/collet-store'
 import { type Ask, NUL_REFUSED, type Row, type SqlValue } from '#store/engine'
-import { QUERIES, type QueryName } from '#store/schema'
 import type { Connection, Result, Statement } from './connection.ts'
 import { NOW_MS } from './lease.ts'
 
@@ -164,7 +165,7 @@ const FINISH_CALLS = `UPDATE calls SET state = u.s, finished_at = u.f, outcome_g
   RETURNING calls.record`
 
 /** Only for what every call needs: a form for many says the same as its query, a second time. */
-export const BATCHES: Partial<Record<QueryName, Batch>> = {
+export const BATCHES: Partial<Record<string, Batch>> = {
   insertCall: {
     text: `${INSERT_CALLS} ON CONFLICT (record) DO NOTHING RETURNING record`,
     values: columns,
@@ -223,7 +224,7 @@ export const BATCHES: Partial<Record<QueryName, Batch>> = {
  * What nearly always changes its row, in a form that fails when it does not: a key that is taken is an error without its
  * `ON CONFLICT`, and a division by zero is how a statement says that it changed fewer rows than it was asked for.
  */
-const CERTAIN: Partial<Record<QueryName, string>> = {
+const CERTAIN: Partial<Record<string, string>> = {
   insertCall: INSERT_CALLS,
   finishCall: `WITH finished AS (${FINISH_CALLS})
     SELECT 1 / CAST(count(*) = cardinality($1::text[]) AS INTEGER) FROM finished`,
@@ -240,39 +241,39 @@ export function numbered(sql: string): string {
 }
 
 /** The few statements that ask a database about itself, or about its clock. */
-const OWN_TEXTS: Partial<Record<QueryName, string>> = {
+const OWN_TEXTS: Partial<Record<string, string>> = {
   insertWriter: `INSERT INTO writers (id, started_at, data_key, lease_until, place) VALUES (?, ?, ?, ${NOW_MS} + ?, ?) RETURNING no`,
   /** Rule 18: nothing is committed by a writer whose lease has run out (see `isFenced`). */
   insertGroup: `INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link)
     VALUES (?, (SELECT no FROM writers WHERE no = ? AND lease_until > ${NOW_MS}), ?, ?, ?, ?, ?, ?, ?)`,
   // What is in a part goes with the whole part.
-  oldChains: QUERIES.oldChains.replace('commit_groups', 'commit_groups_rest'),
-  oldestGroups: QUERIES.oldestGroups.replace(
+  oldChains: recoveryQueries.oldChains.replace('commit_groups', 'commit_groups_rest'),
+  oldestGroups: recoveryQueries.oldestGroups.replace(
     ' at,',
     ` CASE WHEN tableoid = to_regclass('commit_groups_rest') THEN at ELSE ${Number.MAX_SAFE_INTEGER} END AS at,`,
   ),
   triggers: 'SELECT tgname AS name FROM pg_trigger WHERE NOT tgisinternal',
 }
 
-const texts = new Map<QueryName, string>()
+const texts = new Map<string, string>()
 
-export function postgresText(query: QueryName): string {
+export function postgresText(query: string): string {
   const known = texts.get(query)
   if (known !== undefined) return known
-  const text = numbered(OWN_TEXTS[query] ?? QUERIES[query])
+  const text = numbered(OWN_TEXTS[query] ?? DEFINITION.queries[query] ?? '')
   texts.set(query, text)
   return text
 }
 
 /** What a change reads in order to decide by it, and must find unchanged when it commits. SQLite has one writer anyway. */
-const LOCKS: Partial<Record<QueryName, string>> = {
+const LOCKS: Partial<Record<string, string>> = {
   findRun: 'FOR NO KEY UPDATE',
   findRuns: 'FOR NO KEY UPDATE',
   expiredResults: 'FOR UPDATE',
 }
 
 /** The same statement inside a change, where it differs. */
-function lockingText(query: QueryName): string | undefined {
+function lockingText(query: string): string | undefined {
   const lock = LOCKS[query]
   return lock === undefined ? undefined : `${postgresText(query)} ${lock}`
 }

@@ -2,7 +2,8 @@ import { StoreError } from '#core/errors'
 import type { StoreWatcher, TellChange } from '#core/ports/store'
 import type { Chain, ChainHead } from '#store/commit-queue'
 import { type Ask, type CommitGroup, type Engine, type PendingChange, type Steps, write } from '#store/engine'
-import { integer, type RowGuard } from '#store/rows'
+import type { RowGuard } from '#store/row-mac'
+import { integer } from '#store/rows'
 import { answerAll, type Purpose, statementOf } from './batches.ts'
 import {
   Connection,

@@ -1,6 +1,6 @@
+import { DEFINITION } from '#store/collet-store'
 import type { Row } from '#store/engine'
 import { integer, text } from '#store/rows'
-import { MIGRATIONS } from '#store/schema'
 import { unencryptedWarning } from './address.ts'
 import { Connection } from './connection.ts'
 import { readSchemaVersion } from './open.ts'
@@ -145,7 +145,7 @@ function checkClocks(offsetMs: number): Finding {
 
 async function checkTables(connection: Connection): Promise<Finding> {
   const version = await readSchemaVersion(connection)
-  if (version > MIGRATIONS.length)
+  if (version > DEFINITION.migrations.length)
     return fail(
       'schema',
       `Schema ${version} is of a newer Collet`,
@@ -170,8 +170,9 @@ async function checkTables(connection: Connection): Promise<Finding> {
       'This user may not read and change the tables',
       'As their owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO that user.',
     )
-  if (version === MIGRATIONS.length) return { level: 'ok', subject: 'schema', message: `Schema ${version}` }
-  const outdated = `Schema ${version}, and this Collet needs ${MIGRATIONS.length}`
+  if (version === DEFINITION.migrations.length)
+    return { level: 'ok', subject: 'schema', message: `Schema ${version}` }
+  const outdated = `Schema ${version}, and this Collet needs ${DEFINITION.migrations.length}`
   return {
     ...warn('schema', outdated, 'Make a backup, then run: collet migrate'),
     isUnprepared: true,

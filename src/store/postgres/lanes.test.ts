@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { CommitGroup, get, type PendingChange, type Steps } from '#store/engine'
+import { answered, CommitGroup, get, type PendingChange, type Steps } from '#store/engine'
 import { KeyRing } from '#store/key-ring'
-import { Audience } from '#store/notices'
 import { driveLanes } from './lanes.ts'
 
 const keys = KeyRing.fresh({ current: randomBytes(32) })
@@ -24,7 +23,7 @@ function change(name: string, lane: string, asks: number, gave: Map<string, unkn
 }
 
 async function drive(changes: readonly PendingChange[]) {
-  const group = new CommitGroup({ id: 1, writer: 1, keys, audience: new Audience() })
+  const group = new CommitGroup({ id: 1, writer: 1, keys, notify: () => answered(undefined) })
   const trips: string[][] = []
   await driveLanes(group, changes, async (asks) => {
     trips.push(asks.map(({ values }) => String(values[0])))

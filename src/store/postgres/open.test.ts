@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { DEFINITION } from '#store/collet-store'
 import { KeyRing } from '#store/key-ring'
-import { MIGRATIONS } from '#store/schema'
 import { createDatabase } from '../../../test/store/databases.ts'
 import { Connection } from './connection.ts'
 import { prepareDatabase } from './open.ts'
+
+const { migrations: MIGRATIONS } = DEFINITION
 
 const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
   CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;`

@@ -1,18 +1,11 @@
 import type { Store } from '#core/ports/store'
+import { createColletStore, DEFINITION } from '#store/collet-store'
 import { Chain } from '#store/commit-queue'
 import { get, type Steps, write } from '#store/engine'
 import { KeyRing } from '#store/key-ring'
-import { type DecidingTable, RowGuard, text } from '#store/rows'
-import {
-  leavesRemains,
-  MIGRATIONS,
-  type Migration,
-  missingSteps,
-  refuseOutdated,
-  type SchemaMode,
-  upgradeRows,
-} from '#store/schema'
-import { createStore } from '#store/store'
+import { RowGuard } from '#store/row-mac'
+import { text } from '#store/rows'
+import { type Migration, missingSteps, refuseOutdated, type SchemaMode } from '#store/schema'
 import { leaseOfAddress } from './address.ts'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
 import { Connection, storeErrorOf } from './connection.ts'
@@ -41,7 +34,7 @@ interface PostgresStoreOptions {
   /** The clock of this machine, which is compared with that of the database. */
   readonly wallMs?: () => number
   /** Called with a row that decides something and was not written with the key. */
-  readonly onForeign?: ((row: string, table: DecidingTable) => void) | undefined
+  readonly onForeign?: ((row: string, table: string) => void) | undefined
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
@@ -53,9 +46,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   await prepareDatabase(direct ?? url, keys, { mode: schema })
   const volumes = new Volumes(nowMs)
   const chain = new Chain(keys, nowMs, { ids: volumes, leaseMs, place })
-  const guard = new RowGuard(keys, onForeign)
+  const guard = new RowGuard(keys, DEFINITION.guarded, onForeign)
   const engine = new PostgresEngine({ url, direct, chain, volumes, guard, leaseMs, wallMs, onCommit })
-  return createStore({ engine, chain, guard, nowMs, isShared: true })
+  return createColletStore({ definition: DEFINITION, engine, chain, guard, nowMs, isShared: true })
 }
 
 /** Held by the process that makes or changes the tables. */
@@ -73,7 +66,7 @@ interface Preparation {
 export async function prepareDatabase(
   url: string,
   keys: KeyRing,
-  { mode = 'migrate', migrations = MIGRATIONS }: Preparation = {},
+  { mode = 'migrate', migrations = DEFINITION.migrations }: Preparation = {},
 ): Promise<Migration> {
   let connection: Connection | undefined
   try {
@@ -83,7 +76,6 @@ export async function prepareDatabase(
     if (mode === 'migrate') await connection.send(WAIT_FOR_OTHERS)
     const migration = await migrate(connection, keys, { mode, migrations })
     await connection.one({ text: 'COMMIT' })
-    if (mode === 'migrate' && leavesRemains(migration)) await rewritePins(connection)
     return migration
   } catch (error) {
     throw storeErrorOf(error, 'cannot open the database')
@@ -91,11 +83,6 @@ export async function prepareDatabase(
     // Ends the transaction too, if it is still open.
     await connection?.close()
   }
-}
-
-/** Dead rows still hold what was taken out. Where another session keeps the table busy, `VACUUM FULL pins` is left to the operator. */
-async function rewritePins(connection: Connection): Promise<void> {
-  await connection.one({ text: 'VACUUM FULL pins' }).catch(() => undefined)
 }
 
 const BEGIN = { text: 'BEGIN' }
@@ -120,7 +107,6 @@ async function migrate(
   if (mode !== 'migrate') return migration
   if (steps.length > 0) await takeSteps(connection, steps, migration)
   if (version === 0) await driveEach(keys.create(Date.now()), answer)
-  await driveEach(upgradeRows(migration, keys), answer)
   return migration
 }
 

@@ -1,8 +1,8 @@
 import { StoreError } from '#core/errors'
+import { DEFINITION } from '#store/collet-store'
 import { type StoreTables, sqlValue, type TableShape } from '#store/copy'
 import type { Row, SqlValue } from '#store/engine'
 import { integer, optionalInteger, text } from '#store/rows'
-import { MIGRATIONS } from '#store/schema'
 import { answerAll, numbered } from './batches.ts'
 import { Connection, storeErrorOf } from './connection.ts'
 import { driveEach } from './lanes.ts'
@@ -25,7 +25,8 @@ export async function openPostgresTables(url: string): Promise<StoreTables> {
   }
   return {
     version: () => readSchemaVersion(connection),
-    makeTables: () => takeSteps(connection, MIGRATIONS, { from: 0, to: MIGRATIONS.length }),
+    makeTables: () =>
+      takeSteps(connection, DEFINITION.migrations, { from: 0, to: DEFINITION.migrations.length }),
     async livingWriters() {
       const rows = await query(
         `SELECT COALESCE(place, id) AS place FROM writers WHERE ended_at IS NULL AND lease_until > ${NOW_MS}`,

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Ask, get, type SqlValue, write } from '#store/engine'
 import { KeyRing } from '#store/key-ring'
-import { RowGuard } from '#store/rows'
+import { RowGuard } from '#store/row-mac'
 import { sampleCall, success } from '#testing/samples'
 import { createDatabase } from '../../../test/store/databases.ts'
 import { Connection } from './connection.ts'
@@ -42,7 +42,7 @@ function finishCall(record: string): Ask {
 }
 
 function begin(trust: Trust): Transaction {
-  const guard = new RowGuard(KeyRing.fresh({ current: masterKey }))
+  const guard = new RowGuard(KeyRing.fresh({ current: masterKey }), [])
   return new Transaction(connection, guard, connection.begin(), trust)
 }
 

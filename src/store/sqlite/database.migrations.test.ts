@@ -3,9 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { DEFINITION } from '#store/collet-store'
 import { KeyRing } from '#store/key-ring'
-import { MIGRATIONS } from '#store/schema'
 import { openDatabase } from './database.ts'
+
+const { migrations: MIGRATIONS } = DEFINITION
 
 const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
   CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;`
@@ -21,7 +23,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 function open(migrations: readonly string[] = MIGRATIONS, openedWith = keys) {
-  return openDatabase(path, openedWith, { migrations })
+  return openDatabase(path, openedWith, { definition: { ...DEFINITION, migrations } })
 }
 
 /** What a database of some version holds, seen without opening it as one. */

@@ -4,17 +4,8 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
 import { type Ask, drive, type Row, type SqlValue } from '#store/engine'
 import type { KeyRing } from '#store/key-ring'
-import {
-  leavesRemains,
-  MIGRATIONS,
-  type Migration,
-  missingSteps,
-  QUERIES,
-  type QueryName,
-  refuseOutdated,
-  type SchemaMode,
-  upgradeRows,
-} from '#store/schema'
+import type { StoreDefinition } from '#store/module'
+import { type Migration, missingSteps, refuseOutdated, type SchemaMode } from '#store/schema'
 
 /**
  * One consistent copy of a database that may be in use, with what is still only in its write-ahead log. The target is
@@ -65,13 +56,15 @@ const OPEN_WAIT_MS = 5_000
 export class Database {
   readonly path: string
   readonly #connection: DatabaseSync
-  readonly #statements = new Map<QueryName, StatementSync>()
+  readonly #queries: StoreDefinition['queries']
+  readonly #statements = new Map<string, StatementSync>()
   readonly #begin: StatementSync
   readonly #commit: StatementSync
   readonly #rollback: StatementSync
 
-  constructor(path: string, connection: DatabaseSync) {
+  constructor(path: string, connection: DatabaseSync, queries: StoreDefinition['queries']) {
     this.path = path
+    this.#queries = queries
     this.#connection = connection
     this.#begin = connection.prepare('BEGIN IMMEDIATE')
     this.#commit = connection.prepare('COMMIT')
@@ -86,11 +79,11 @@ export class Database {
     else ask.answer = statement.all(...ask.values)
   }
 
-  run(name: QueryName, ...values: SqlValue[]): number {
+  run(name: string, ...values: SqlValue[]): number {
     return Number(this.#statement(name).run(...values).changes)
   }
 
-  get(name: QueryName, ...values: SqlValue[]): Row | undefined {
+  get(name: string, ...values: SqlValue[]): Row | undefined {
     return this.#statement(name).get(...values)
   }
 
@@ -145,27 +138,31 @@ export class Database {
     this.#connection.close()
   }
 
-  #statement(name: QueryName): StatementSync {
+  #statement(name: string): StatementSync {
     const known = this.#statements.get(name)
     if (known !== undefined) return known
-    const prepared = this.#connection.prepare(QUERIES[name])
+    const prepared = this.#connection.prepare(this.#queries[name] ?? unknownStatement(name))
     this.#statements.set(name, prepared)
     return prepared
   }
 }
 
+function unknownStatement(name: string): never {
+  throw new StoreError('unreadable', `no module of this store has the statement ${name}`)
+}
+
 interface Preparation {
+  readonly definition: Pick<StoreDefinition, 'queries' | 'migrations'>
   /** Default `migrate`. */
   readonly mode?: SchemaMode | undefined
-  readonly migrations?: readonly string[]
 }
 
 /** From which version to which the file was brought, or would be. */
-export function migrateDatabase(path: string, keys: KeyRing, mode: SchemaMode): Migration {
+export function migrateDatabase(path: string, keys: KeyRing, preparation: Preparation): Migration {
   let database: Database | undefined
   try {
-    database = connect(path)
-    return migrate(database, keys, { mode, migrations: MIGRATIONS })
+    database = connect(path, preparation.definition)
+    return migrate(database, keys, preparation)
   } catch (error) {
     throw storeErrorOf(error, `cannot open ${path}`)
   } finally {
@@ -174,19 +171,15 @@ export function migrateDatabase(path: string, keys: KeyRing, mode: SchemaMode): 
 }
 
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
-export function openDatabase(
-  path: string,
-  keys: KeyRing,
-  { mode = 'migrate', migrations = MIGRATIONS }: Preparation = {},
-): Database {
+export function openDatabase(path: string, keys: KeyRing, preparation: Preparation): Database {
   if (path !== IN_MEMORY) {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     closeSync(openSync(path, 'a', 0o600))
   }
   let database: Database | undefined
   try {
-    database = connect(path)
-    migrate(database, keys, { mode, migrations })
+    database = connect(path, preparation.definition)
+    migrate(database, keys, preparation)
     // From here on a lock is never waited for on this thread: the group queue tries again later.
     database.exec('PRAGMA busy_timeout = 0')
     return database
@@ -196,7 +189,7 @@ export function openDatabase(
   }
 }
 
-function connect(path: string): Database {
+function connect(path: string, { queries }: Pick<StoreDefinition, 'queries'>): Database {
   const connection = new DatabaseSync(path, { timeout: OPEN_WAIT_MS })
   connection.exec(`
     PRAGMA journal_mode = WAL;
@@ -205,13 +198,13 @@ function connect(path: string): Database {
     PRAGMA cache_size = -65536;
     PRAGMA temp_store = MEMORY;
   `)
-  return new Database(path, connection)
+  return new Database(path, connection, queries)
 }
 
 function migrate(
   database: Database,
   keys: KeyRing,
-  { mode, migrations }: { readonly mode: SchemaMode; readonly migrations: readonly string[] },
+  { mode = 'migrate', definition: { migrations } }: Preparation,
 ): Migration {
   database.begin()
   try {
@@ -225,21 +218,13 @@ function migrate(
     }
     for (const step of steps) database.exec(step)
     if (version === 0) drive(keys.create(Date.now()), (ask) => database.answer(ask))
-    drive(upgradeRows(migration, keys), (ask) => database.answer(ask))
     if (version < migrations.length) database.exec(`PRAGMA user_version = ${migrations.length}`)
     database.commit()
-    if (leavesRemains(migration)) rewriteFile(database)
     return migration
   } catch (error) {
     database.rollback()
     throw error
   }
-}
-
-/** Freed pages and the log still hold what rows were; another process that has the file open keeps its log. */
-function rewriteFile(database: Database): void {
-  database.exec('VACUUM')
-  database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
 }
 
 const BUSY = 5

@@ -31,7 +31,7 @@ describe('Checkpointer', () => {
     const connection = new DatabaseSync(path)
     connection.exec('PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (x)')
     connection.exec('INSERT INTO t VALUES (zeroblob(20000000))')
-    const database = new FullDatabase(path, connection)
+    const database = new FullDatabase(path, connection, {})
     const checkpointer = new Checkpointer(database)
     for (let commit = 0; commit < COMMITS; commit += 1) checkpointer.noteCommit()
     expect(await database.tried.promise).toContain('wal_checkpoint')

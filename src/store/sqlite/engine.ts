@@ -7,17 +7,20 @@ import type { StoreWatcher, TellChange } from '#core/ports/store'
 import { Breather } from '#core/runtime'
 import type { Chain, ChainHead } from '#store/commit-queue'
 import { type Ask, drive, type Engine, type PendingChange, type Steps } from '#store/engine'
-import { integer, type RowGuard } from '#store/rows'
+import type { StoreDefinition } from '#store/module'
+import type { RowGuard } from '#store/row-mac'
+import { integer } from '#store/rows'
 import type { SchemaMode } from '#store/schema'
 import { Database, IN_MEMORY, isBusy, isFull, isStoreWide, openDatabase, storeErrorOf } from './database.ts'
 
 interface SqliteEngineOptions {
+  readonly definition: StoreDefinition
   readonly path: string
   readonly chain: Chain
   readonly guard: RowGuard
   readonly schema?: SchemaMode | undefined
   /** How large the database may become. */
-  readonly mostBytes?: number | undefined
+  readonly maxBytes?: number | undefined
   /** Called after each commit: how many changes, how long. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
@@ -42,8 +45,11 @@ export class SqliteEngine implements Engine {
 
   constructor(options: SqliteEngineOptions) {
     this.#options = options
-    this.#database = openDatabase(options.path, options.chain.keys, { mode: options.schema })
-    if (options.mostBytes !== undefined) this.#database.limitTo(options.mostBytes)
+    this.#database = openDatabase(options.path, options.chain.keys, {
+      definition: options.definition,
+      mode: options.schema,
+    })
+    if (options.maxBytes !== undefined) this.#database.limitTo(options.maxBytes)
     if (options.path === IN_MEMORY) return
     this.#checkpointer = new Checkpointer(this.#database)
     this.#lockFolder = lockFolderOf(options.path)
@@ -68,9 +74,9 @@ export class SqliteEngine implements Engine {
 
   /** On a connection of its own: one that is inside of a snapshot could not commit. Nobody else reaches a database in memory. */
   async walk<T>(steps: Steps<T>, signal: AbortSignal): Promise<T> {
-    const { path } = this.#options
+    const { path, definition } = this.#options
     if (path === IN_MEMORY) return this.snapshot(steps)
-    const database = new Database(path, new DatabaseSync(path, { readOnly: true }))
+    const database = new Database(path, new DatabaseSync(path, { readOnly: true }), definition.queries)
     try {
       database.exec('BEGIN')
       return await driveInPieces(steps, (ask) => {

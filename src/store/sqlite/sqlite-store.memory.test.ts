@@ -35,7 +35,7 @@ describe('the store in memory', () => {
   })
 
   it('rule 13: refuses new calls and sessions when full, and evicts nothing', async () => {
-    const store = openMemoryStore({ mostBytes: SMALL_BYTES })
+    const store = openMemoryStore({ maxBytes: SMALL_BYTES })
     const { taken, error } = await fill(store)
     expect(taken).toBeGreaterThan(10)
     expect(error).toMatchObject({ code: 'full', message: expect.stringContaining('takes no more') })
@@ -49,7 +49,7 @@ describe('the store in memory', () => {
   })
 
   it('rule 13: has room again when calls and sessions are forgotten', async () => {
-    const store = openMemoryStore({ mostBytes: SMALL_BYTES })
+    const store = openMemoryStore({ maxBytes: SMALL_BYTES })
     await store.openSession(sampleSession('ses_1'))
     expect(await store.closeSession(sampleSession('ses_1'), 'completed', 2_000)).toBe(true)
     const atMs = 3_000

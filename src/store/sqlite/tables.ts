@@ -1,10 +1,10 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { DEFINITION } from '#store/collet-store'
 import { type StoreTables, sqlValue, type TableShape } from '#store/copy'
 import { drive } from '#store/engine'
 import { integer, optionalInteger, optionalText, text } from '#store/rows'
-import { MIGRATIONS } from '#store/schema'
 import { Database } from './database.ts'
 import { isLocked } from './engine.ts'
 
@@ -14,14 +14,14 @@ export function openSqliteTables(path: string): StoreTables {
   closeSync(openSync(path, 'a', 0o600))
   const connection = new DatabaseSync(path, { timeout: 5_000 })
   connection.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
-  const database = new Database(path, connection)
+  const database = new Database(path, connection, DEFINITION.queries)
   const numbers = (table: TableShape) =>
     connection.prepare('SELECT seq FROM sqlite_sequence WHERE name = ?').get(table.name)
   return {
     version: async () => integer(database.pragma('user_version') ?? {}, 'user_version'),
     async makeTables() {
-      for (const step of MIGRATIONS) connection.exec(step)
-      connection.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
+      for (const step of DEFINITION.migrations) connection.exec(step)
+      connection.exec(`PRAGMA user_version = ${DEFINITION.migrations.length}`)
     },
     livingWriters: async () =>
       connection
