@@ -2,6 +2,7 @@ export type { ColletConfig } from '#config/config'
 export { defineConfig } from '#config/config'
 export type { ApprovalFacts } from '#core/approvals/approvals'
 export type { CallError, Failure, Outcome, Success } from '#core/call'
+export type { OpenedSession } from '#core/calls/stages'
 export type { ErrorCode, ToolErrorOptions } from '#core/errors'
 export { DefinitionError, ToolError } from '#core/errors'
 export type { JsonObject, JsonValue } from '#core/json'
@@ -17,7 +18,6 @@ export type {
 export type { Principal } from '#core/principal'
 export type { RunEvent } from '#core/runs/events'
 export type { RunPage } from '#core/runs/runs'
-export type { OpenedSession } from '#core/runs/sessions'
 export { Secret } from '#core/secret'
 export type {
   PolicyDefinition,

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Settings } from '#config/settings'
 import type { Hop } from '#core/calls/forward'
-import { openGateway, type RunningGateway } from '#core/calls/gateway'
 import { newCallId } from '#core/ids'
 import type { LimitName } from '#core/limits/settings'
 import type { MaybePromise, RetentionPolicy, Store } from '#core/ports/store'
@@ -15,6 +14,7 @@ import type { Listener } from '#egress/policy'
 import { OAuthBroker } from '#oauth/broker'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
 import { RejectionLog } from '#server/telemetry/rejections'
+import { openGateway, type RunningGateway } from '#stages/open-gateway'
 import { openStore } from '#store/stores'
 import { isSame } from './reload.ts'
 import { canBindConsents, isOwnMachine } from './safety.ts'
@@ -181,7 +181,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
       }
       live = next
       store.notices.listen(next.webhooks ?? [])
-      gateway.govern({ approvalRules: approvals, limits, budgets, maxResultBytes: calls.maxResultBytes })
+      gateway.updateRules({ approvalRules: approvals, limits, budgets, maxResultBytes: calls.maxResultBytes })
       if (!isSame(next.toolsets, registry.toolsets)) registry.regroup(next.toolsets ?? NO_TOOLSETS)
       await sources
         .govern(next)

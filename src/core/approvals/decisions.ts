@@ -15,7 +15,7 @@ import type {
   InterruptResolved,
   NodeSuspended,
 } from '#core/runs/events'
-import { sessionLostError } from '#core/runs/sessions'
+import { sessionLostError } from '#core/runs/session-ends'
 import type { SafetyTier, Tool } from '#core/tool'
 
 /** What a link lets its holder do: `inspect` shows only. */

@@ -1,14 +1,12 @@
 import { approvalRequired } from '#core/approvals/approvals'
 import { type CallReply, type CallRequest, hasLeft } from '#core/call'
+import type { StepOrigin } from '#core/calls/step-origin'
 import { fault, isToolError } from '#core/errors'
 import { runIdOf } from '#core/ids'
-import { type Budgets, type Reservation, UNBUDGETED } from '#core/limits/budgets'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { CallRecord, MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
-import type { RefusalEvents } from '#core/runs/notices'
 import { hasUntrustedOutput, type Tool } from '#core/tool'
-import type { StepOrigin } from '#core/workflow/step'
 import { type Blocked, type BlockedNeeds, isStillBlocked } from '#core/workflow/suspend'
 import { type ApprovalNeeds, checkApproval, type Grant } from './approval.ts'
 import { refusalOutcome } from './execute.ts'
@@ -22,7 +20,6 @@ import {
   lookUp,
   type StartingCalls,
 } from './look-up.ts'
-import { checkRequirements, type RequirementNeeds } from './requirements.ts'
 import {
   type CheckedCall,
   checkExactInput,
@@ -33,17 +30,16 @@ import {
   validateInput,
 } from './resolve.ts'
 import { type RunNeeds, type RunResult, runCall } from './run.ts'
+import { type CallStages, type Reservation, UNRESERVED } from './stages.ts'
 
 /** What the story takes: what its stages need, each of which says so itself, and what it uses between them. */
 export type CallNeeds = LookUpNeeds &
   ScopeNeeds &
-  RequirementNeeds &
   ApprovalNeeds &
   BlockedNeeds &
-  RunNeeds & {
+  RunNeeds &
+  CallStages & {
     readonly starting: StartingCalls
-    readonly budgets: Budgets
-    readonly refusals: RefusalEvents
     /** UUID v4 (OTC/T-24). */
     newCallId(): string
   }
@@ -172,12 +168,15 @@ async function startCall(
     const adapted = adaptInput(needs.store, call, tool)
     const validating = validateInput(tool, adapted.input)
     const input = validating instanceof Promise ? await validating : validating
-    const checking = checkRequirements(needs, { tool, call: adapted, scope })
+    const checking = needs.credentials.check({ tool, call: adapted, scope })
     const withCredentials = checking instanceof Promise ? await checking : checking
     return await runIfApproved(needs, { call: withCredentials, tool, scope, input, previous })
   } catch (error) {
     if (previous === undefined && isFirst && call.step === undefined)
-      await needs.refusals.add({ ...unstarted(call, tool, scope), sessionId: scope.live?.sessionId }, error)
+      await needs.limits.noteRefusal(
+        { ...unstarted(call, tool, scope), sessionId: scope.live?.sessionId },
+        error,
+      )
     throw error
   }
 }
@@ -212,8 +211,8 @@ async function runIfGranted(needs: CallNeeds, checked: CheckedCall): Promise<Sta
 function runWithinBudget(needs: CallNeeds, checked: CheckedCall, grant?: Grant): Promise<RunResult> {
   const { call, tool } = checked
   const isWorkflow = tool.workflow !== undefined
-  const reserved = isWorkflow ? UNBUDGETED : needs.budgets.reserve(call.principal, tool)
-  if (reserved === UNBUDGETED) return runCall(needs, checked, { grant, reservation: UNBUDGETED })
+  const reserved = isWorkflow ? UNRESERVED : needs.limits.reserve(call.principal, tool)
+  if (reserved === UNRESERVED) return runCall(needs, checked, { grant, reservation: UNRESERVED })
   return runReserved(needs, checked, grant, reserved)
 }
 

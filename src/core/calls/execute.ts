@@ -10,13 +10,13 @@ import {
   type ToolError,
 } from '#core/errors'
 import type { JsonValue } from '#core/json'
-import { closeState } from '#core/runs/sessions'
-import type { Logger, MaybePromise } from '#core/runtime'
+import { closeState } from '#core/runs/session-ends'
+import type { Clock, Logger, MaybePromise } from '#core/runtime'
 import { hasEffects, hasUntrustedOutput, ShownValue, type Tool, writeShown } from '#core/tool'
-import { type WorkflowNeeds, WorkflowRun } from '#core/workflow/run'
 import { blockedBy, Suspension } from '#core/workflow/suspend'
 import { redactOutput, redactSecrets, redactShown, redactText, redactThrown } from './redact.ts'
 import { type ContextNeeds, type Interruption, RunContext, type RunningCall } from './running.ts'
+import type { CallStages } from './stages.ts'
 import type { StoreHealth } from './store-health.ts'
 
 const INTERRUPTED = Symbol('interrupted')
@@ -24,7 +24,12 @@ const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 
 /** What running a tool takes. */
 export type ExecuteNeeds = ContextNeeds &
-  WorkflowNeeds & { readonly maxResultBytes: number; readonly explainThrown?: ExplainThrown | undefined }
+  Pick<CallStages, 'workflows'> & {
+    readonly log: Logger
+    readonly clock: Clock
+    readonly maxResultBytes: number
+    readonly explainThrown?: ExplainThrown | undefined
+  }
 
 /** What callers hear of an exception, besides that there was one. */
 export type ExplainThrown = (thrown: unknown) => string
@@ -318,7 +323,7 @@ function runTool(
   { input, context }: { readonly input: unknown; readonly context: RunContext },
 ): unknown {
   const { tool, scope } = running
-  if (tool.workflow !== undefined) return new WorkflowRun(needs, running, context).run(input)
+  if (tool.workflow !== undefined) return needs.workflows.run(running, context, input)
   const isStateOwn = scope.session?.isOwn === true && tool.session?.isOptional !== true
   if (isStateOwn) return runInOwnSession(tool, input, context)
   context.session = scope.live?.state

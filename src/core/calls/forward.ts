@@ -2,8 +2,9 @@ import type { CallReply, CallRequest, Outcome } from '#core/call'
 import { BY_CALL_ID } from '#core/errors'
 import { inexactIntegersIn } from '#core/json'
 import type { Principal } from '#core/principal'
-import { heldElsewhere, placeOfSession, type SessionHolder, type Sessions } from '#core/runs/sessions'
-import { type CallNeeds, callTool } from './call-tool.ts'
+import { heldElsewhere } from '#core/runs/session-ends'
+import { placeOfSession, type SessionHolder, type Sessions } from '#core/runs/sessions'
+import type { StageContext } from './stages.ts'
 
 /** The way to the process that holds a session. */
 export interface Hop {
@@ -26,7 +27,7 @@ export class HopError extends Error {
   }
 }
 
-export type ForwardNeeds = CallNeeds & {
+interface ForwardNeeds extends Pick<StageContext, 'store' | 'log' | 'registry' | 'newCallId' | 'callTool'> {
   readonly sessions: Pick<Sessions, 'holds' | 'close'>
   readonly hop: Hop | undefined
 }
@@ -43,9 +44,9 @@ export function callWhereHeld(
   const { sessionId } = request
   const isRefused = inexactIntegersIn(request.input).length > 0
   if (sessionId === undefined || needs.sessions.holds(sessionId) || isRefused)
-    return callTool(needs, principal, request)
+    return needs.callTool(principal, request)
   const hop = openHop(needs)
-  if (hop === undefined) return callTool(needs, principal, request)
+  if (hop === undefined) return needs.callTool(principal, request)
   return callInSession(needs, { hop, principal, request, sessionId })
 }
 
@@ -83,7 +84,7 @@ async function callInSession(needs: ForwardNeeds, call: SessionCall): Promise<Ca
   const { hop, principal, request, sessionId } = call
   const place = await placeOfSession(needs.store, principal, sessionId)
   // What is over or lost this process can tell, and what was recorded it can answer.
-  if (place.kind !== 'held') return await callTool(needs, principal, request)
+  if (place.kind !== 'held') return await needs.callTool(principal, request)
   const named = { ...request, freshId: request.freshId ?? needs.newCallId() }
   try {
     return await hop.call(place.holder, principal, adapted(needs, principal, named))
@@ -92,7 +93,7 @@ async function callInSession(needs: ForwardNeeds, call: SessionCall): Promise<Ca
     needs.log.warn({ err: error, session: sessionId }, 'a call could not be passed on')
     return error.mayHaveArrived
       ? await findOut(needs, principal, named)
-      : await callTool(needs, principal, request)
+      : await needs.callTool(principal, request)
   }
 }
 
@@ -114,7 +115,7 @@ async function findOut(
   request: CallRequest & { readonly freshId: string },
 ): Promise<CallReply> {
   const callId = request.key ?? request.freshId
-  const reply = await callTool(needs, principal, { ...request, key: callId })
+  const reply = await needs.callTool(principal, { ...request, key: callId })
   return reply.replayed ? reply : { callId, outcome: OUTCOME_UNKNOWN, replayed: false }
 }
 

@@ -1,35 +1,31 @@
 import { type ApprovalRules, Approvals, type ApprovalsOptions } from '#core/approvals/approvals'
 import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from '#core/call'
-import { TokenRefresher } from '#core/credentials/credentials'
-import { type BudgetRule, Budgets } from '#core/limits/budgets'
-import { CallLimits, type Release } from '#core/limits/limits'
-import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
 import type { ChallengeRecord, MaybePromise, Store, TellChange } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#core/runs/feed'
-import { ConsentEvents, RefusalEvents } from '#core/runs/notices'
 import { endOwnRun, type RunPage, type RunQuery, readOwnRun } from '#core/runs/runs'
-import { type OpenedSession, type SessionRequest, Sessions } from '#core/runs/sessions'
-import { type Clock, type Hooks, type Logger, NO_BROKER, type TokenBroker } from '#core/runtime'
+import type { Clock, Hooks, Logger } from '#core/runtime'
 import { type Catalog, CatalogChanges, type ToolSet } from '#core/tools/catalog'
-import { callTool } from './call-tool.ts'
+import { type CallNeeds, callTool } from './call-tool.ts'
 import type { ExplainThrown } from './execute.ts'
-import { callWhereHeld, closeWhereHeld, type ForwardNeeds, type Hop } from './forward.ts'
 import { StartingCalls } from './look-up.ts'
 import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
 import { RunningCalls } from './running.ts'
+import {
+  NO_STAGES,
+  type OpenedSession,
+  type OpenStages,
+  type Release,
+  type SessionRequest,
+} from './stages.ts'
 import { type Hindrance, StoreHealth } from './store-health.ts'
 
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
-/** A change of the key waits for every process to have looked. */
-const KEYS_POLL_MS = 1_000
 const EXPIRY_POLL_MS = 1_000
 const CANCEL_WAIT_MS = 5_000
 
-const BUDGET_TIDY_MS = 5_000
-
-export interface RunningGatewayOptions {
+export interface KernelOptions {
   readonly registry: ToolSet
   readonly store: Store
   readonly clock: Clock
@@ -40,29 +36,18 @@ export interface RunningGatewayOptions {
   readonly maxResultBytes: number
   /** UUID v4 (OTC/T-24). */
   newCallId(): string
-  /** Unguessable, URL-safe. */
+  /** Ids of approvals and challenges: unguessable, URL-safe. */
   newChallengeId(): string
-  /** Unguessable, URL-safe; also for the runs of sessions that name none. */
-  newSessionId(): string
   /** Base of the URLs we hand out, never taken from a request (OTC/T-16). */
   publicUrl(): string
   /** The same for approvals, where their pages are served elsewhere. */
   approvalsUrl?(): MaybePromise<string>
-  /** Renews the tokens of the vault, and can ask people for more. */
-  readonly broker?: TokenBroker
   /** Where changes of tools are announced; default one without announcements. */
   readonly catalogChanges?: CatalogChanges
-  /** The way to processes that hold sessions; default none. */
-  readonly hop?: Hop | undefined
-  /** Default none. */
-  readonly limits?: LimitSettings
-  readonly budgets?: readonly BudgetRule[]
+  /** Stages outside of the kernel; default none. */
+  readonly openStages?: OpenStages
   /** Where only the author of the tools calls them: what they throw is explained to callers. Default: it stays in the log. */
   readonly explainThrown?: ExplainThrown | undefined
-  /** How late the event loop has been for some time, if that is measured. */
-  readonly delayMs?: () => number
-  /** Called for every call that a limit refused. */
-  readonly onLimitRefused?: (name: LimitName) => void
   /** So many calls were found cut, and nobody knows whether they took effect. */
   readonly onAmbiguous?: (calls: number) => void
   /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
@@ -72,17 +57,15 @@ export interface RunningGatewayOptions {
 }
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
-export interface RunningGateway extends Gateway {
+export interface KernelGateway extends Gateway {
   /** Decides what dead servers left running, and tells who waits for it. */
   recover(): Promise<void>
   readonly store: Store
   readonly running: RunningCalls
   /** What others pass on to this process: the same, and never passed on again. */
   readonly here: Pick<Gateway, 'call' | 'closeSession'>
-  /** For consents that end outside of calls. */
-  readonly consents: Pick<ConsentEvents, 'resolve'>
-  /** Other rules from now on. What a call has passed is not asked of it again. */
-  govern(rules: Governing): void
+  /** Applies other rules from now on. A call is not checked again against what it has passed. */
+  updateRules(rules: LiveRules): void
   /** Reports itself as not ready, for load balancers to see, and goes on taking calls until `drain`. */
   announceStop(): void
   /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
@@ -90,57 +73,49 @@ export interface RunningGateway extends Gateway {
 }
 
 /** The rules that may change while calls run. */
-type Governing = Pick<RunningGatewayOptions, 'approvalRules' | 'maxResultBytes' | 'limits' | 'budgets'>
+type LiveRules = Pick<KernelOptions, 'approvalRules' | 'maxResultBytes'>
 
-export function openGateway(options: RunningGatewayOptions): RunningGateway {
+export function openKernel(options: KernelOptions): KernelGateway {
   const { store, clock, log, registry } = options
   const running = new RunningCalls()
   const health = new StoreHealth({ store, log })
   const changes = new StoreChanges(store)
   const feed = new RunFeed(changes)
-  const onRefused = options.onLimitRefused ?? (() => undefined)
-  const limits = new CallLimits({
-    settings: options.limits ?? NO_LIMITS,
-    clock,
-    signs: {
-      runs: () => running.slots,
-      pendingWrites: () => store.pendingWrites,
-      delayMs: options.delayMs ?? (() => 0),
-    },
-    sharedRates: store.isShared ? store.rates : undefined,
-    onRefused,
-  })
-  const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
-  const refusals = new RefusalEvents({ store, clock, log, feed })
-  const consents = new ConsentEvents({ store, clock, log, feed })
-  const { newSessionId, hooks } = options
-  const { unsaved } = health
-  const { hop } = options
-  const address = () => hop?.address()
-  const parts = { store, clock, log, registry, hooks, feed, unsaved, limits, address, newSessionId }
-  const sessions = new Sessions(parts)
-  const { broker = NO_BROKER } = options
-  const refresher = new TokenRefresher({ store, clock, log, broker })
+  const timers = new Set<NodeJS.Timeout>()
+
+  function every(ms: number, what: string, act: () => Promise<void>): void {
+    const timer = setInterval(() => {
+      act().catch((error: unknown) => log.error({ err: error }, `${what} failed`))
+    }, ms)
+    timers.add(timer.unref())
+  }
+
+  let drained: Promise<void> | undefined
   const waits = new ApprovalWaits(changes)
-  let governing: Governing = options
-  const needs: ForwardNeeds = {
-    ...{ registry, store, clock, log, hooks, broker, hop },
+  const { hooks } = options
+  const { unsaved } = health
+  let live: LiveRules = options
+  const newCallId = () => options.newCallId()
+  const stages = (options.openStages ?? NO_STAGES)({
+    ...{ store, clock, log, registry, hooks, feed, waits, running, unsaved, newCallId, every },
+    callTool: (principal, request, step) => callTool(needs, principal, request, step),
+  })
+  const { limits, sessions, credentials, workflows } = stages
+  const needs: CallNeeds = {
+    ...{ registry, store, clock, log, hooks, newCallId },
+    ...{ running, health, changes, feed, waits, limits, sessions, credentials, workflows },
     fetch: options.fetch,
     explainThrown: options.explainThrown,
     get approvalRules() {
-      return governing.approvalRules
+      return live.approvalRules
     },
     get maxResultBytes() {
-      return governing.maxResultBytes
+      return live.maxResultBytes
     },
-    newCallId: () => options.newCallId(),
     newChallengeId: () => options.newChallengeId(),
-    publicUrl: () => options.publicUrl(),
     approvalsUrl: () => options.approvalsUrl?.() ?? options.publicUrl(),
-    ...{ running, health, changes, sessions, feed, waits, limits, budgets, refusals, consents, refresher },
     starting: new StartingCalls(),
     recover,
-    callStep: (principal, request, step) => callTool(needs, principal, request, step),
   }
   const approvals = new Approvals({
     store,
@@ -158,54 +133,45 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     options.onAmbiguous?.(ambiguous)
   }
 
-  const timers = new Set<NodeJS.Timeout>()
-  let drained: Promise<void> | undefined
-
-  function every(ms: number, what: string, act: () => Promise<void>): void {
-    const timer = setInterval(() => {
-      act().catch((error: unknown) => log.error({ err: error }, `${what} failed`))
-    }, ms)
-    timers.add(timer.unref())
-  }
-
-  async function heedCancels(): Promise<void> {
+  async function pollCancellations(): Promise<void> {
     if (running.size === 0) return
     for (const { record } of await store.cancelRequests()) running.get(record)?.interrupt('cancel')
   }
 
-  every(CANCEL_POLL_MS, 'looking for cancel requests', heedCancels)
+  every(CANCEL_POLL_MS, 'looking for cancel requests', pollCancellations)
   // Rare changes of other replicas are told without a name.
   const onChange: TellChange = (names) => {
     if (names !== undefined) return
-    heedCancels().catch((error: unknown) => log.error({ err: error }, 'looking for cancel requests failed'))
+    pollCancellations().catch((error: unknown) =>
+      log.error({ err: error }, 'looking for cancel requests failed'),
+    )
   }
   if (store.isShared) changes.listen(onChange)
-  every(CANCEL_POLL_MS, 'looking for ended runs', () => sessions.closeEnded())
   every(RECOVERY_POLL_MS, 'recovery', async () => {
     if (!(await store.takeTurn('recovery', RECOVERY_POLL_MS / 2))) return
     await recover()
   })
-  every(KEYS_POLL_MS, 'looking for new keys', () => store.keyChange.follow())
-  every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
   every(EXPIRY_POLL_MS, 'ending what was not given in time', async () => {
     if (!(await store.takeTurn('expiry', EXPIRY_POLL_MS / 2))) return
-    await consents.expire()
+    await credentials.expire()
     noteEnded(needs, await store.approvals.expire(clock.nowMs()))
-    noteEnded(needs, await store.workflows.expire(clock.nowMs()))
+    noteEnded(needs, await workflows.store.expire(clock.nowMs()))
   })
 
   return {
     store,
     running,
-    consents,
     approvals,
     catalogChanges: options.catalogChanges ?? new CatalogChanges(),
     toolkits: () => registry.toolkits,
     catalogFor: (principal) => registry.catalogFor(principal),
-    call: (principal, request) => callWhereHeld(needs, principal, request),
+    call: (principal, request) =>
+      request.sessionId === undefined
+        ? callTool(needs, principal, request)
+        : sessions.call(principal, request),
     here: {
       call: (principal, request) => callTool(needs, principal, request),
-      closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
+      closeSession: (principal, sessionId) => sessions.close(principal, sessionId, 'here'),
     },
     listCalls: (principal, query) => listOwnCalls(needs, principal, query),
     readCall: (principal, callId) => readOwnCall(needs, principal, callId),
@@ -214,21 +180,19 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
       readOwnRun(needs, principal, { ...query, waitMs: limits.shortenWait(query.waitMs) }),
     admit: (principal) => limits.checkCaller(principal),
     enterWaiting: (principal) => limits.enterWaiting(principal),
-    endRun: (principal, runId) => endOwnRun({ ...needs, sessions }, principal, runId),
+    endRun: (principal, runId) => endOwnRun(needs, principal, runId),
     openSession: async (principal, request) => {
       health.checkReady()
       await limits.checkCaller(principal)
       return await sessions.open(principal, request)
     },
-    closeSession: (principal, sessionId) => closeWhereHeld(needs, principal, sessionId),
-    findChallenge: async (id) => await store.findChallenge(id),
+    closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
+    findChallenge: (id) => credentials.findChallenge(id),
     isReady: () => health.isReady(),
     hindrance: () => health.hindrance(),
     recover,
-    govern(rules) {
-      governing = rules
-      limits.change(rules.limits ?? NO_LIMITS)
-      budgets.change(rules.budgets ?? [])
+    updateRules(rules) {
+      live = rules
     },
     announceStop: () => health.announceStop(),
     drain(graceMs) {
@@ -248,7 +212,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     await sessions.closeAll()
     feed.close()
     await health.close()
-    await budgets
+    await limits
       .close()
       .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
     for (const timer of timers) clearInterval(timer)

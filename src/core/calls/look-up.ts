@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { CallRequest, Failure, Outcome } from '#core/call'
-import { isRunAs } from '#core/credentials/credentials'
+import { type StepOrigin, stepRecord, workflowDiverged } from '#core/calls/step-origin'
 import { fault, type ToolError } from '#core/errors'
 import {
   inTimeOrder,
@@ -19,7 +19,7 @@ import type { StoreChanges } from '#core/runs/feed'
 import type { Clock } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import type { ToolSet } from '#core/tools/catalog'
-import { type StepOrigin, stepRecord, workflowDiverged } from '#core/workflow/step'
+import { isRunAs } from '#core/users'
 import { redactText } from './redact.ts'
 import { LOST, type RunningCall, type RunningCalls } from './running.ts'
 

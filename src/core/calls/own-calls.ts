@@ -4,18 +4,21 @@ import { fault } from '#core/errors'
 import { ownRunId, runIdOf } from '#core/ids'
 import type { CallRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
-import { noteEnded } from '#core/runs/feed'
+import { type Followers, noteEnded } from '#core/runs/feed'
+import type { Clock } from '#core/runtime'
 import { hasUntrustedOutput } from '#core/tool'
 import type { ToolSet } from '#core/tools/catalog'
-import { type EndStepsNeeds, endSteps } from '#core/workflow/step'
 import { answerRecorded, isHidden, recordOf } from './look-up.ts'
 import type { RunningCalls } from './running.ts'
+import type { CallStages } from './stages.ts'
 
 /** A cancelled run is recorded at once; only a store that is down makes this matter. */
 const LONGEST_WAIT_MS = 2_000
 
 /** What showing and cancelling calls takes. */
-interface OwnCallsNeeds extends EndStepsNeeds {
+interface OwnCallsNeeds extends Followers, Pick<CallStages, 'workflows'> {
+  readonly store: Store
+  readonly clock: Clock
   readonly registry: ToolSet
   readonly running: RunningCalls
 }
@@ -112,10 +115,10 @@ export async function cancelOwnCall(
     // Nobody runs a call that waits for approval: it simply ends.
     const parked = await needs.store.approvals.cancel(address, principal.id, nowMs)
     const ended =
-      parked.length > 0 ? parked : await needs.store.workflows.cancel(address, principal.id, nowMs)
+      parked.length > 0 ? parked : await needs.workflows.store.cancel(address, principal.id, nowMs)
     noteEnded(needs, ended)
     if (ended.length === 0) await needs.store.requestCancel(address, principal.id, nowMs)
-    else await endSteps(needs, address, { by: principal.id, why: 'cancel' })
+    else await needs.workflows.endSteps(address, { by: principal.id, why: 'cancel' })
   }
   return await readOwnCall(needs, principal, callId)
 }

@@ -6,9 +6,6 @@ import {
   credentialsNotUsed,
   findSecret,
   findToken,
-  isRunAs,
-  proveUser,
-  subjectOf,
   unprovenUser,
   userDigest,
   vaultOwner,
@@ -20,8 +17,10 @@ import type { ConsentEvents } from '#core/runs/notices'
 import type { Hooks, MaybePromise } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
+import { isRunAs, proveUser, subjectOf } from '#core/users'
 import type { IdentifiedCall } from './look-up.ts'
-import { type CallScope, unstarted } from './resolve.ts'
+import { unstarted } from './resolve.ts'
+import type { RequiringCall } from './stages.ts'
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
 /** Each is looked for in every text of the call, so nobody may send thousands. */
@@ -38,14 +37,7 @@ export interface RequirementNeeds extends CredentialNeeds {
   publicUrl(): string
 }
 
-/** A call, the tool it is for, and where it belongs. */
-interface Requiring {
-  readonly tool: Tool
-  readonly call: IdentifiedCall
-  readonly scope: CallScope
-}
-
-interface Wanted extends Requiring {
+interface Wanted extends RequiringCall {
   /** Whose part of the vault it may use. */
   readonly owner: VaultOwner | undefined
   /** Whose credentials count; `undefined` = the caller's own. */
@@ -63,7 +55,7 @@ interface Unmet {
  */
 export function checkRequirements(
   needs: RequirementNeeds,
-  requiring: Requiring,
+  requiring: RequiringCall,
 ): MaybePromise<IdentifiedCall> {
   const { tool, call } = requiring
   const { request } = call
@@ -73,7 +65,7 @@ export function checkRequirements(
   return needsNothing ? call : meetRequirements(needs, requiring)
 }
 
-async function meetRequirements(needs: RequirementNeeds, requiring: Requiring): Promise<IdentifiedCall> {
+async function meetRequirements(needs: RequirementNeeds, requiring: RequiringCall): Promise<IdentifiedCall> {
   const { tool } = requiring
   const { requirements } = tool
   const { request, principal } = requiring.call
@@ -128,7 +120,7 @@ async function meetRequirements(needs: RequirementNeeds, requiring: Requiring): 
 }
 
 /** Whose credentials count: the user that the call names, or of a tool that is for users the subject of the caller's token. */
-function vaultUser({ tool, call: { request, principal } }: Requiring): string | undefined {
+function vaultUser({ tool, call: { request, principal } }: RequiringCall): string | undefined {
   return isGiven(request.userId) || !needsUser(tool) ? request.userId : subjectOf(principal.id)
 }
 

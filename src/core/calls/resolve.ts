@@ -3,21 +3,13 @@ import { ownRunId, type ToolRef, writeToolRef } from '#core/ids'
 import { inexactIntegersIn, isJsonObject, type JsonValue } from '#core/json'
 import { nearestName } from '#core/nearest-name'
 import type { CallRecord, CallSession, NewCall, RunScope, Store } from '#core/ports/store'
-import type { NamedCall, UnstartedCall } from '#core/runs/notices'
 import { implicitRun, namedRun, namedScope } from '#core/runs/runs'
-import {
-  heldElsewhere,
-  type LiveSession,
-  placeOfSession,
-  type Sessions,
-  sessionEnded,
-  sessionLost,
-} from '#core/runs/sessions'
 import type { Clock, MaybePromise } from '#core/runtime'
 import { hasEffects, type ParsedInput, type Tool, transportOf } from '#core/tool'
 import type { Catalog, ToolSet } from '#core/tools/catalog'
 import { sharedNameHint } from '#core/tools/shared-names'
 import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './look-up.ts'
+import type { CallStages, LiveSession, NamedCall, UnstartedCall } from './stages.ts'
 
 /** What was found out about a call: everything that running it takes. */
 export interface CheckedCall {
@@ -162,9 +154,8 @@ export interface CallScope {
 }
 
 /** What finding the run and the session of a call takes. */
-export interface ScopeNeeds {
+export interface ScopeNeeds extends Pick<CallStages, 'sessions'> {
   readonly store: Store
-  readonly sessions: Pick<Sessions, 'find' | 'newId'>
 }
 
 const ALONE: CallScope = { run: undefined, session: undefined, live: undefined }
@@ -221,7 +212,7 @@ async function scopeInSession(
   const { call, tool, sessionId } = asked
   const { runId, userId } = call.request
   const live = needs.sessions.find(call.principal, userId, sessionId)
-  if (live === undefined) throw await sessionNotFound(needs, call, sessionId)
+  if (live === undefined) throw await needs.sessions.notFound(call.principal, sessionId)
   if (live.tool.id !== tool.id) {
     throw fault('request_invalid', `This session is one of ${live.tool.id}; ${tool.id} cannot use it.`)
   }
@@ -229,17 +220,6 @@ async function scopeInSession(
     throw fault('request_invalid', `This session belongs to run '${live.run.runId}', not '${runId}'.`)
   }
   return { run: live.run, session: { sessionId, isOwn: false }, live }
-}
-
-/** Others' sessions, closed ones and such as never were look the same; one that another process holds may come back. */
-async function sessionNotFound(
-  { store }: ScopeNeeds,
-  { principal }: IdentifiedCall,
-  sessionId: string,
-): Promise<ToolError> {
-  const { kind } = await placeOfSession(store, principal, sessionId)
-  if (kind === 'held') return heldElsewhere()
-  return kind === 'lost' ? sessionLost() : sessionEnded()
 }
 
 /** A call stays in the run it was first recorded in, whatever its next attempt names. */

@@ -1,11 +1,10 @@
 import { hasLeft, type Outcome } from '#core/call'
 import { BY_CALL_ID, fault } from '#core/errors'
 import { runIdOf } from '#core/ids'
-import type { Reservation } from '#core/limits/budgets'
-import type { CallLimits, Slot } from '#core/limits/limits'
 import type { Attempt, CallRecord, ClaimResult, FinishedRun, FinishResult, NewCall } from '#core/ports/store'
+import type { RunFeed } from '#core/runs/feed'
 import { runEnded } from '#core/runs/runs'
-import { sessionEnded } from '#core/runs/sessions'
+import { sessionEnded } from '#core/runs/session-ends'
 import { hasEffects } from '#core/tool'
 import { type Blocked, blockedBy, type Suspension } from '#core/workflow/suspend'
 import type { Grant } from './approval.ts'
@@ -22,9 +21,13 @@ import {
 } from './look-up.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
 import { attemptOf, LOST, type RunningCall } from './running.ts'
+import type { CallStages, Reservation, Slot } from './stages.ts'
 
 /** What claiming, running and recording takes. */
-export type RunNeeds = LookUpNeeds & ExecuteNeeds & RefusalNeeds & { readonly limits: CallLimits }
+export type RunNeeds = LookUpNeeds &
+  ExecuteNeeds &
+  RefusalNeeds &
+  Pick<CallStages, 'limits' | 'workflows'> & { readonly feed: RunFeed }
 
 /** What a checked call may do: what an approver said, unless nobody had to be asked, and what is set aside for it. */
 interface Means {
@@ -162,7 +165,8 @@ async function takeAttempt(needs: RunNeeds, { newCall, checked, grant }: Claimin
   const { call, previous } = checked
   if (previous === undefined) return await store.claim(newCall)
   const { session, atMs, rerunUntilMs } = newCall
-  if (previous.waitsFor !== undefined) return await store.workflows.resume(previous, { atMs, rerunUntilMs })
+  if (previous.waitsFor !== undefined)
+    return await needs.workflows.store.resume(previous, { atMs, rerunUntilMs })
   if (grant === undefined) {
     return await store.reclaim(previous, {
       session,
@@ -276,9 +280,9 @@ async function suspend(
     suspension,
   }: { readonly running: RunningCall; readonly attempt: number; readonly suspension: Suspension },
 ): Promise<Blocked> {
-  const { store, clock } = needs
+  const { workflows, clock } = needs
   const { error, waitsFor } = suspension
-  const write = () => store.workflows.suspend(attemptOf(running, attempt), { waitsFor, atMs: clock.nowMs() })
+  const write = () => workflows.store.suspend(attemptOf(running, attempt), { waitsFor, atMs: clock.nowMs() })
   try {
     await write()
     needs.running.end(running)

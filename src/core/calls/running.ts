@@ -1,5 +1,4 @@
 import type { CallRequest, Outcome, Progress } from '#core/call'
-import { userOf } from '#core/credentials/credentials'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Attempt, Store } from '#core/ports/store'
@@ -13,6 +12,7 @@ import {
   type Tool,
   type ToolContext,
 } from '#core/tool'
+import { userOf } from '#core/users'
 import type { IdentifiedCall } from './look-up.ts'
 import { redactLogged, redactText } from './redact.ts'
 import type { CallScope } from './resolve.ts'

@@ -1,10 +1,11 @@
 import { fault, StoreError, type ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { VaultEntry, VaultOwner } from '#core/ports/vault-store'
-import { ANONYMOUS, coversScope, type Principal, WHOLE_TENANT } from '#core/principal'
-import type { Clock, Hooks, Logger, TokenBroker } from '#core/runtime'
+import { ANONYMOUS, type Principal, WHOLE_TENANT } from '#core/principal'
+import type { Clock, Logger, TokenBroker } from '#core/runtime'
 import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
+import { ASSERT_USERS_SCOPE, isRunAs, mayNameUser } from '#core/users'
 
 /** A token that ends sooner than this is renewed first: clocks differ, and the tool needs time to use it. */
 const EXPIRY_SKEW_MS = 60_000
@@ -105,9 +106,6 @@ function credentialUnavailable(provider: string): ToolError {
   )
 }
 
-/** Acting for users other than the credential's own subject. */
-const ASSERT_USERS_SCOPE = 'users:assert'
-
 /**
  * Whose part of the vault a call may reach; `undefined` = none. Callers without a credential share one principal, which has
  * a vault only where it is the person at this machine (rules 3 and 28). A user id counts only if it is the credential's own
@@ -125,51 +123,6 @@ export function vaultOwner(
   return mayNameUser(principal, userId)
     ? { tenant, principal: id, user: userDigest(store, userId) }
     : undefined
-}
-
-/** Whether the operator runs this caller's calls: their credentials were given to the caller, not to the operator (rule 24). */
-export function isRunAs({ isLocal, operatedBy }: Principal): boolean {
-  return operatedBy !== undefined && isLocal !== true
-}
-
-/** Whether a call with this credential can name a user that counts as proven; a hook may say more (OTC/T-27). */
-export function canProveUsers(principal: Principal): boolean {
-  return subjectOf(principal.id) !== undefined || mayAssertUsers(principal)
-}
-
-/** Whether the credential itself proves the user: its own subject, or it may assert users (OTC/T-27). */
-function mayNameUser(principal: Principal, userId: string): boolean {
-  return subjectOf(principal.id) === userId || mayAssertUsers(principal)
-}
-
-function mayAssertUsers({ isLocal, scopes }: Principal): boolean {
-  return isLocal === true || coversScope(scopes, ASSERT_USERS_SCOPE)
-}
-
-/** The user of a call: the one it names, if that one is proven; else the subject of the caller's own token (OTC/T-27). */
-export function userOf(call: {
-  readonly principal: Principal
-  readonly request: { readonly userId?: string | undefined }
-  readonly isUserProven?: boolean | undefined
-}): string | undefined {
-  const { userId } = call.request
-  if (userId === undefined || userId === '') return subjectOf(call.principal.id)
-  return call.isUserProven === true ? userId : undefined
-}
-
-/**
- * OTC/T-27: whether the user a caller names is proven: the subject of its own token, or named by a credential that may assert
- * users, or vouched for by the operator's hook. The hook's `false` refuses; without a hook the rest is the caller's word.
- */
-export async function proveUser(
-  { bindUser }: Hooks,
-  principal: Principal,
-  userId: string | undefined,
-): Promise<boolean> {
-  if (userId === undefined || userId === '') return false
-  if (bindUser === undefined) return mayNameUser(principal, userId)
-  if (await bindUser(principal, userId)) return true
-  throw fault('not_authorized', 'This credential may not act for that user id.')
 }
 
 /** The answer to a call that names a user without proof, from a tool that needs one: nothing it could add would help. */
@@ -195,13 +148,6 @@ export function credentialsNotUsed({ id }: Principal, needed: readonly string[])
 /** A user id is kept as a digest only. */
 export function userDigest(store: Pick<Store, 'digest'>, userId: string | undefined): string {
   return userId === undefined || userId === '' ? '' : store.digest(`user:${userId}`)
-}
-
-/** The subject of `jwt:<issuer>#<sub>`; an issuer's own `#` is escaped, so the first one ends it. */
-export function subjectOf(principalId: string): string | undefined {
-  if (!principalId.startsWith('jwt:')) return undefined
-  const at = principalId.indexOf('#')
-  return at === -1 ? undefined : principalId.slice(at + 1)
 }
 
 /** Longer than a provider is ever waited for, so that a lease ends only under a process that died. */

@@ -1,11 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { Reservation } from '#core/calls/stages'
 import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/protocol-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, FakeClock } from '#testing/test-gateway'
 import { ReferenceBudgets } from '../../../test/store/reference-model/parts.ts'
 import type { BudgetRule } from './budgets.ts'
-import { Budgets, NOTHING, perUnit, type Reservation, UNITS } from './budgets.ts'
+import { Budgets, NOTHING, perUnit, UNITS } from './budgets.ts'
 
 const WINDOW_MS = 60_000
 const LIMIT: Spending = { calls: 12, milliseconds: 2_500, cost: 14_000 }

@@ -1,3 +1,4 @@
+import { type Reservation, UNRESERVED } from '#core/calls/stages'
 import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
 import type { Clock, MaybePromise } from '#core/runtime'
@@ -214,8 +215,8 @@ interface BudgetsOptions {
   onRefused(name: LimitName): void
 }
 
-/** What one run may spend, set aside before it begins. */
-export class Reservation {
+/** What one run may spend, reserved before it begins. */
+class BudgetReservation implements Reservation {
   readonly #accounts: readonly BudgetAccount[]
   readonly #need: Spending
   #isOpen = true
@@ -240,9 +241,6 @@ export class Reservation {
     for (const account of this.#accounts) account.cancel(this.#need)
   }
 }
-
-/** For calls that no budget counts. */
-export const UNBUDGETED = new Reservation([], NOTHING)
 
 /** A budget that counts for a principal, and the account it was last spent from. */
 interface Purse {
@@ -282,9 +280,9 @@ export class Budgets {
 
   /** Throws `budget_exceeded`, or rejects with it after asking the store. */
   reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> {
-    if (this.#rules.length === 0) return UNBUDGETED
+    if (this.#rules.length === 0) return UNRESERVED
     const purses = this.#pursesOf(principal)
-    if (purses.length === 0) return UNBUDGETED
+    if (purses.length === 0) return UNRESERVED
     const need = needOf(tool)
     return this.#take(principal, purses, need) ?? this.#leaseAndTake(principal, purses, need)
   }
@@ -313,7 +311,7 @@ export class Budgets {
     const accounts = purses.map((purse) => this.#accountOf(principal, purse))
     for (const account of accounts) if (!account.covers(need)) return undefined
     for (const account of accounts) account.take(need)
-    return new Reservation(accounts, need)
+    return new BudgetReservation(accounts, need)
   }
 
   /** Each round either takes, or fetches, or learns that there is nothing left, so it ends with the budget. */

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
-import type { RunningGatewayOptions } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
+import type { RunningGatewayOptions } from '#stages/open-gateway'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'

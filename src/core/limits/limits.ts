@@ -1,3 +1,4 @@
+import type { Release, Slot } from '#core/calls/stages'
 import type { RateStore } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
 import type { Clock, MaybePromise } from '#core/runtime'
@@ -116,7 +117,7 @@ export class CallLimits {
     const { base } = tool.parts
     const ofPair = perPrincipal.concurrent
     if (ofPrincipal === undefined && ofTool === undefined && ofPair === undefined)
-      return new Slot(undefined, NO_KEYS)
+      return new CountedSlot(undefined, NO_KEYS)
     const keys = {
       principal: ofPrincipal === undefined ? undefined : subjectKey(principal),
       tool: ofTool === undefined ? undefined : base,
@@ -127,7 +128,7 @@ export class CallLimits {
     this.#checkConcurrency('tool_concurrency', tools.count(keys.tool), ofTool)
     this.#checkConcurrency('tool_concurrency', pairs.count(keys.pair), ofPair)
     this.#running.add(keys, 1)
-    return new Slot(this.#running, keys)
+    return new CountedSlot(this.#running, keys)
   }
 
   /** For a request that is held open, which costs a connection: a reader of a run, or a caller that waits for a decision. */
@@ -242,8 +243,8 @@ class RunCounters {
   }
 }
 
-/** What one run takes of the limits on runs at once. */
-export class Slot {
+/** What one run takes of the limits on concurrent runs. */
+class CountedSlot implements Slot {
   readonly #counters: RunCounters | undefined
   readonly #keys: RunKeys
   #isExtended = false
@@ -297,9 +298,6 @@ function namesOf(principal: Principal): Names {
   known.set(principal, made)
   return made
 }
-
-/** Gives back what was taken; again does nothing. */
-export type Release = () => void
 
 /** Counts by key what is in use. A key at zero is forgotten, so the counter is as small as what is in use. */
 export class KeyedCounter {

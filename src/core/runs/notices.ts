@@ -1,30 +1,15 @@
+import type { UnstartedCall } from '#core/calls/stages'
 import { type ErrorCode, isToolError } from '#core/errors'
 import { subjectKey } from '#core/limits/limits'
 import { TokenBuckets } from '#core/limits/rates'
-import type { ChallengeNeed, ChallengeRecord, RefusedCall, RunScope, Store } from '#core/ports/store'
+import type { ChallengeNeed, ChallengeRecord, RunScope, Store } from '#core/ports/store'
 import type { ConsentEnd } from '#core/ports/vault-store'
 import type { Principal } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
-import type { Tool } from '#core/tool'
-import type { CallLabel } from './events.ts'
 import type { RunFeed } from './feed.ts'
 import { implicitRun } from './runs.ts'
 
 const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
-
-/** A call as runs name it. */
-export type NamedCall = CallLabel & Pick<RefusedCall, 'tenant' | 'record' | 'principal' | 'userId'>
-
-/** A call that did not begin. */
-export interface UnstartedCall {
-  readonly principal: Principal
-  readonly record: string
-  readonly tool: Tool
-  /** The run it named. */
-  readonly run: RunScope | undefined
-  /** Worked out for the few calls whose run tells of them. */
-  name(): NamedCall
-}
 
 interface NoticeServices {
   readonly store: Store

@@ -43,6 +43,7 @@ interface EndRunNeeds extends Followers {
   readonly store: Store
   readonly clock: Clock
   readonly sessions: { closeRun(run: string): Promise<void> }
+  readonly workflows: { readonly store: Pick<Store['workflows'], 'cancel'> }
 }
 
 /** A principal reads its own runs, and every other is as unknown as one that never was (rule 2, OWP-49). */
@@ -65,7 +66,7 @@ export async function endOwnRun(needs: EndRunNeeds, principal: Principal, runId:
   await needs.store.endRun({ tenant, run }, needs.clock.nowMs())
   noteEnded(needs, await needs.store.approvals.cancel({ tenant, run }, id, needs.clock.nowMs()))
   // The run of a workflow's call ends with it, also while it is suspended.
-  noteEnded(needs, await needs.store.workflows.cancel({ tenant, record: run }, id, needs.clock.nowMs()))
+  noteEnded(needs, await needs.workflows.store.cancel({ tenant, record: run }, id, needs.clock.nowMs()))
   await needs.sessions.closeRun(run)
   needs.feed.notify(run)
   return true

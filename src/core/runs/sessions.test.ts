@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { RunningGateway } from '#core/calls/gateway'
 import { isToolError } from '#core/errors'
 import type { Tool } from '#core/tool'
+import type { RunningGateway } from '#stages/open-gateway'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, FakeClock, gist, openTestGateway } from '#testing/test-gateway'

@@ -1,5 +1,9 @@
-import type { CallError } from '#core/call'
-import { proveUser, userOf } from '#core/credentials/credentials'
+import type {
+  LiveSession as LiveSessionPort,
+  OpenedSession,
+  SessionRequest,
+  UnsavedEnds,
+} from '#core/calls/stages'
 import { fault, isToolError, StoreError, type ToolError } from '#core/errors'
 import type { CallLimits } from '#core/limits/limits'
 import type { RunScope, Store } from '#core/ports/store'
@@ -7,9 +11,11 @@ import type { Principal } from '#core/principal'
 import { boundLogger, type Clock, type Hooks, type Logger, withDeadline } from '#core/runtime'
 import type { SessionContext, Tool } from '#core/tool'
 import type { ToolSet } from '#core/tools/catalog'
+import { proveUser, userOf } from '#core/users'
 import type { SessionOutcome } from './events.ts'
 import type { RunFeed } from './feed.ts'
 import { isRunEnded, namedRun, namedScope, runEnded } from './runs.ts'
+import { closeState, heldElsewhere, sessionEnded, sessionLost } from './session-ends.ts'
 
 /** Rule 30: no session is older than this, whatever happens in it. */
 const LONGEST_MS = 24 * 3_600_000
@@ -17,12 +23,6 @@ const MOST_PER_PRINCIPAL = 100
 
 /** Why a session is closed. */
 type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened' | 'lost'
-
-interface UnsavedEnds {
-  /** Writes what is kept; gives how many are left. */
-  flush(): Promise<number>
-  keep(write: () => Promise<void>): void
-}
 
 interface SessionsOptions {
   readonly store: Store
@@ -125,6 +125,13 @@ export class Sessions {
     }
     await this.#close(session, 'asked')
     return true
+  }
+
+  /** Sessions that are closed, unknown or someone else's get one error; one held by another process may come back. */
+  async notFound(principal: Principal, sessionId: string): Promise<ToolError> {
+    const { kind } = await placeOfSession(this.#options.store, principal, sessionId)
+    if (kind === 'held') return heldElsewhere()
+    return kind === 'lost' ? sessionLost() : sessionEnded()
   }
 
   /** Another process may have ended the run of a session that this one holds, or have taken this one for dead. */
@@ -297,29 +304,6 @@ function notOpened(tool: Tool): ToolError {
   return fault('tool_failed', `The state of ${tool.name} could not be opened.`)
 }
 
-/** Asks for state to be kept across calls of one tool. */
-export interface SessionRequest {
-  /** The tool by any of its names. */
-  readonly toolId: string
-  /** The run to belong to, already checked by `checkRunId`; absent = a new one. */
-  readonly runId?: string
-  /** Calls must come for the same user. */
-  readonly userId?: string
-}
-
-export interface OpenedSession {
-  readonly sessionId: string
-  readonly runId: string
-}
-
-/** The same for others' sessions, closed ones and such as never were (rule 30). */
-export function sessionEnded(): ToolError {
-  return fault(
-    'session_not_found',
-    'There is no such session, or it has ended. Open another: POST /v1/sessions.',
-  )
-}
-
 /** A call that runs in a session, as far as the session can end it. */
 interface SessionCall {
   readonly done: Promise<unknown>
@@ -327,7 +311,7 @@ interface SessionCall {
 }
 
 /** A session whose state this process holds. */
-export class LiveSession implements SessionContext {
+export class LiveSession implements LiveSessionPort, SessionContext {
   readonly sessionId: string
   /** As whom this process opened it. */
   readonly writer: string
@@ -427,48 +411,4 @@ export async function placeOfSession(
   if (state === 'closed') return { kind: outcome === 'failed' ? 'lost' : 'none' }
   if (!(await store.isWriterAlive(writer))) return { kind: 'lost' }
   return state === 'open' ? { kind: 'held', holder: { writer, address } } : { kind: 'none' }
-}
-
-/** The same code as for one that never was; but its principal may know that it is not to blame. */
-export function sessionLost(): ToolError {
-  return fault(
-    'session_not_found',
-    'This session has failed: the server that held its state is gone, and the state with it. Open another: POST /v1/sessions.',
-  )
-}
-
-export function heldElsewhere(): ToolError {
-  return fault(
-    'not_ready',
-    'Another replica of this server holds this session and cannot be reached. Try again shortly.',
-    {
-      retryAfterMs: 1_000,
-    },
-  )
-}
-
-const CLOSE_LIMIT_MS = 10_000
-
-/** Lets state go. What goes wrong is the author's to know: nothing that was done on the state is undone by it. */
-export async function closeState(tool: Tool, state: unknown, context: SessionContext): Promise<void> {
-  try {
-    await withDeadline(CLOSE_LIMIT_MS, () => tool.session?.close(state, context))
-  } catch (error) {
-    context.log.error({ err: error }, 'the state of a session could not be closed')
-  }
-}
-
-/** Rule 30: a call cut inside a session is never run again, because what it stood on is gone. */
-export function sessionLostError(tool: string, hasEffects: boolean): CallError {
-  const error = {
-    code: 'session_lost',
-    message: `The server stopped while ${tool} was running, and its session was lost with it. Open another session and start again.`,
-    canRetry: false,
-  } as const
-  if (!hasEffects) return error
-  return {
-    ...error,
-    message: `${error.message} The call may have taken effect: check before repeating it.`,
-    effect: 'unknown',
-  }
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Approver } from '#core/approvals/approvals'
-import type { RunningGatewayOptions } from '#core/calls/gateway'
+import { stepRecord } from '#core/calls/step-origin'
 import { ToolError } from '#core/errors'
 import { NO_LIMIT } from '#core/limits/budgets'
 import { type CallLimit, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
@@ -10,11 +10,12 @@ import { ApprovalWaits, RunFeed, StoreChanges } from '#core/runs/feed'
 import { LiveRegistry } from '#core/tools/catalog'
 import { type DefinedTool, tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
+import type { RunningGatewayOptions } from '#stages/open-gateway'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { attemptAt, sampleCall, success } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { noting, PLAIN } from '../../../test/samples/workflows.ts'
-import { findStep, makeStep, stepRecord } from './step.ts'
+import { findStep, makeStep } from './step.ts'
 
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 

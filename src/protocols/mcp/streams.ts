@@ -1,5 +1,6 @@
+import type { Release } from '#core/calls/stages'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { type KeyedCounter, type Release, subjectKey } from '#core/limits/limits'
+import { type KeyedCounter, subjectKey } from '#core/limits/limits'
 import type { Principal } from '#core/principal'
 import type { CatalogChanges } from '#core/tools/catalog'
 import { FrameQueue } from '#protocols/frame-queue'

@@ -1,9 +1,9 @@
+import type { SessionRequest } from '#core/calls/stages'
 import { type ErrorCode, fault, type ToolError } from '#core/errors'
 import { checkRunId } from '#core/ids'
 import { hasControlCharacter, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { ApprovalDecided, InterruptResolved, RunEvent, ToolReturned } from '#core/runs/events'
 import type { RunPage } from '#core/runs/runs'
-import type { SessionRequest } from '#core/runs/sessions'
 import { encodeInterrupt, interruptKey } from './codec-interrupt.ts'
 import type { WireRunEvent } from './wire.ts'
 

@@ -1,6 +1,6 @@
 import type { RequestHeaders } from '#auth/authenticator'
+import type { Release } from '#core/calls/stages'
 import { fault, isToolError, type ToolError } from '#core/errors'
-import type { Release } from '#core/limits/limits'
 import type { Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'

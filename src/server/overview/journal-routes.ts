@@ -1,4 +1,4 @@
-import type { Release } from '#core/limits/limits'
+import type { Release } from '#core/calls/stages'
 import type { JournalVerification, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'

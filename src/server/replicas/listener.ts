@@ -2,10 +2,10 @@ import type { KeyObject } from 'node:crypto'
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { networkInterfaces } from 'node:os'
-import type { RunningGateway } from '#core/calls/gateway'
 import { isToolError } from '#core/errors'
 import type { Clock, Elicit, ElicitationAnswer, Logger } from '#core/runtime'
 import { createServer } from '#server/http/node-http'
+import type { RunningGateway } from '#stages/open-gateway'
 import { FrameReader, FrameWriter, readTicket, type Ticket } from './frames.ts'
 import {
   type FromHolder,

@@ -3,7 +3,7 @@ import { lastFailure, MOST_ATTEMPTS } from '#core/calls/look-up'
 import { ambiguousEvent, endedEvent } from '#core/journal/append'
 import type { AmbiguousCall } from '#core/ports/notice-store'
 import type { RetentionPolicy, Store } from '#core/ports/store'
-import { sessionLostError } from '#core/runs/sessions'
+import { sessionLostError } from '#core/runs/session-ends'
 import { checkpointSignature } from '#store/commit-queue'
 import {
   all,

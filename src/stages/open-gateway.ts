@@ -1,0 +1,160 @@
+import { callWhereHeld, closeWhereHeld, type Hop } from '#core/calls/forward'
+import { type KernelGateway, type KernelOptions, openKernel } from '#core/calls/gateway'
+import { checkRequirements } from '#core/calls/requirements'
+import type { CallStages, StageContext } from '#core/calls/stages'
+import { TokenRefresher } from '#core/credentials/credentials'
+import { type BudgetRule, Budgets } from '#core/limits/budgets'
+import { CallLimits } from '#core/limits/limits'
+import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
+import { ConsentEvents, RefusalEvents } from '#core/runs/notices'
+import { Sessions } from '#core/runs/sessions'
+import { NO_BROKER, type TokenBroker } from '#core/runtime'
+import { WorkflowRun } from '#core/workflow/run'
+import { endSteps } from '#core/workflow/step'
+
+/**
+ * The gateway of the product: the kernel with limits, sessions, credentials and workflows in their places. The server, the
+ * embedded gateway and tests open this one.
+ */
+export interface RunningGatewayOptions extends Omit<KernelOptions, 'openStages'> {
+  /** Unguessable, URL-safe; also for the runs of sessions that name none. */
+  newSessionId(): string
+  /** Renews the tokens of the vault, and can ask people for more. */
+  readonly broker?: TokenBroker
+  /** The way to processes that hold sessions; default none. */
+  readonly hop?: Hop | undefined
+  /** Default none. */
+  readonly limits?: LimitSettings
+  readonly budgets?: readonly BudgetRule[]
+  /** How late the event loop has been for some time, if that is measured. */
+  readonly delayMs?: () => number
+  /** Called for every call that a limit refused. */
+  readonly onLimitRefused?: (name: LimitName) => void
+}
+
+/** Rules that may change while calls run. */
+type LiveRules = Pick<RunningGatewayOptions, 'approvalRules' | 'maxResultBytes' | 'limits' | 'budgets'>
+
+export interface RunningGateway extends Omit<KernelGateway, 'updateRules'> {
+  /** Records in runs how consents ended that were given outside of calls. */
+  readonly consents: Pick<ConsentEvents, 'resolve'>
+  /** Applies other rules from now on. A call is not checked again against what it has passed. */
+  updateRules(rules: LiveRules): void
+}
+
+const KEYS_POLL_MS = 1_000
+const BUDGET_TIDY_MS = 5_000
+const ENDED_RUNS_POLL_MS = 1_000
+
+export function openGateway(options: RunningGatewayOptions): RunningGateway {
+  const { store, clock, onLimitRefused } = options
+  const onRefused = (name: LimitName) => onLimitRefused?.(name)
+  const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
+  let limits: CallLimits | undefined
+  let consents: ConsentEvents | undefined
+  const kernel = openKernel({
+    ...options,
+    openStages(context) {
+      limits = openLimits(options, context, onRefused)
+      consents = new ConsentEvents(context)
+      return {
+        limits: limitStage(limits, budgets, context),
+        sessions: sessionStage(options, limits, context),
+        credentials: credentialStage(options, consents, context),
+        workflows: workflowStage(context),
+      }
+    },
+  })
+  return {
+    ...kernel,
+    consents: { resolve: async (need, end) => await consents?.resolve(need, end) },
+    updateRules(rules) {
+      kernel.updateRules(rules)
+      limits?.change(rules.limits ?? NO_LIMITS)
+      budgets.change(rules.budgets ?? [])
+    },
+  }
+}
+
+function openLimits(
+  options: RunningGatewayOptions,
+  { store, clock, running }: StageContext,
+  onRefused: (name: LimitName) => void,
+): CallLimits {
+  return new CallLimits({
+    settings: options.limits ?? NO_LIMITS,
+    clock,
+    signs: {
+      runs: () => running.slots,
+      pendingWrites: () => store.pendingWrites,
+      delayMs: options.delayMs ?? (() => 0),
+    },
+    sharedRates: store.isShared ? store.rates : undefined,
+    onRefused,
+  })
+}
+
+function limitStage(limits: CallLimits, budgets: Budgets, context: StageContext): CallStages['limits'] {
+  const refusals = new RefusalEvents(context)
+  context.every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
+  return {
+    checkCaller: (principal) => limits.checkCaller(principal),
+    checkTool: (principal, tool) => limits.checkTool(principal, tool),
+    enter: (principal, tool, isStep) => limits.enter(principal, tool, isStep),
+    reserve: (principal, tool) => budgets.reserve(principal, tool),
+    enterWaiting: (principal) => limits.enterWaiting(principal),
+    tryEnterWaiting: (principal) => limits.tryEnterWaiting(principal),
+    shortenWait: (waitMs) => limits.shortenWait(waitMs),
+    noteRefusal: (refused, error) => refusals.add(refused, error),
+    close: () => budgets.close(),
+  }
+}
+
+function sessionStage(
+  { hop, newSessionId }: RunningGatewayOptions,
+  limits: CallLimits,
+  context: StageContext,
+): CallStages['sessions'] {
+  const sessions = new Sessions({ ...context, limits, newSessionId, address: () => hop?.address() })
+  const forwarding = { ...context, sessions, hop }
+  context.every(ENDED_RUNS_POLL_MS, 'looking for ended runs', () => sessions.closeEnded())
+  return {
+    newId: () => sessions.newId(),
+    find: (principal, userId, sessionId) => sessions.find(principal, userId, sessionId),
+    notFound: (principal, sessionId) => sessions.notFound(principal, sessionId),
+    call: (principal, request) => callWhereHeld(forwarding, principal, request),
+    open: (principal, request) => sessions.open(principal, request),
+    close: (principal, sessionId, where) =>
+      where === 'here'
+        ? sessions.close(principal, sessionId)
+        : closeWhereHeld(forwarding, principal, sessionId),
+    closeRun: (run) => sessions.closeRun(run),
+    closeAll: () => sessions.closeAll(),
+  }
+}
+
+function credentialStage(
+  { broker = NO_BROKER, newChallengeId, publicUrl }: RunningGatewayOptions,
+  consents: ConsentEvents,
+  context: StageContext,
+): CallStages['credentials'] {
+  const { store, every } = context
+  const refresher = new TokenRefresher({ ...context, broker })
+  const needs = { ...context, broker, refresher, consents, newChallengeId, publicUrl }
+  // A change of the master key waits until every process has read the new keys.
+  every(KEYS_POLL_MS, 'reading new keys', () => store.keyChange.follow())
+  return {
+    check: (requiring) => checkRequirements(needs, requiring),
+    expire: () => consents.expire(),
+    findChallenge: async (id) => await store.findChallenge(id),
+  }
+}
+
+function workflowStage(context: StageContext): CallStages['workflows'] {
+  const needs = { ...context, callStep: context.callTool }
+  return {
+    run: (running, runContext, input) => new WorkflowRun(needs, running, runContext).run(input),
+    endSteps: (parent, ended) => endSteps(needs, parent, ended),
+    store: context.store.workflows,
+  }
+}
