@@ -24,7 +24,7 @@ const ENTRIES = [
   'sources/openapi/reading-worker',
   'sources/pack/child',
   'store/postgres/lease-worker',
-  'store/sqlite/checkpoint-worker',
+  'kernel/store/sqlite/checkpoint-worker',
 ]
 
 /** What `collet serve` and `collet mcp` load on SQLite, one after the other: together they are few files instead of many. */

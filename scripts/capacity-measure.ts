@@ -1,10 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { Client } from 'pg'
-import type { Store } from '#core/ports/store'
+import type { Store } from '#store/ports/store'
 import { openPostgresStore } from '#store/postgres/open'
-import { attemptAt, sampleCall, success } from '#testing/samples'
 import { createDatabase, stopDatabase } from '../bench/database.ts'
+import { attemptAt, sampleCall, success } from '../test/contracts/samples.ts'
 import type { Figures } from './capacity.ts'
 
 /** Of the calls that are measured: what a caller sends, and what a tool gives. */

@@ -6,13 +6,15 @@ import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const target = join(root, 'dist/console')
-/** The console imports nothing of the server but src/core. */
+/** The console imports pure modules of the server from these folders. */
 const SOURCES = [
   'console/src',
   'console/public',
   'console/index.html',
   'console/vite.config.ts',
-  'src/core',
+  'src/kernel',
+  'src/sources/kit',
+  'src/stages/credentials',
   'package-lock.json',
 ]
 

@@ -6,10 +6,11 @@ import { pathToFileURL } from 'node:url'
 
 const ROOT = join(import.meta.dirname, '..')
 const MOST_WORDS = 15
-/** Roots of paths as pages write them: `core/errors.ts` is `src/core/errors.ts`. */
-const ROOMS = 'core|protocols|sources|store|oauth|egress|auth|config|server|client|cli|testing'
+/** Folders of `src/` as pages write them: `kernel/base/errors.ts` is `src/kernel/base/errors.ts`. */
+const FOLDERS =
+  'kernel|stages|schema|protocols|sources|store|oauth|egress|auth|config|server|client|cli|testing'
 const NAMED_FILE = new RegExp(
-  `\`((?:(?:src|test|bench|scripts|vectors|examples)/|(?:${ROOMS})/)[\\w./-]+\\.(?:ts|mjs|jsonl|json))\``,
+  `\`((?:(?:src|test|bench|scripts|vectors|examples)/|(?:${FOLDERS})/)[\\w./-]+\\.(?:ts|mjs|jsonl|json))\``,
   'g',
 )
 const LINK = /\[[^\]\n]*\]\(([^)\s]+)\)/g

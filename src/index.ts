@@ -1,33 +1,16 @@
 export type { ColletConfig } from '#config/config'
 export { defineConfig } from '#config/config'
-export type { ApprovalFacts } from '#core/approvals/approvals'
-export type { CallError, Failure, Outcome, Success } from '#core/call'
-export type { OpenedSession } from '#core/calls/stages'
-export type { ErrorCode, ToolErrorOptions } from '#core/errors'
-export { DefinitionError, ToolError } from '#core/errors'
-export type { JsonObject, JsonValue } from '#core/json'
-export type { ApprovalState, ApproverDecision } from '#core/ports/approval-store'
-export type {
-  Discovery,
-  Invocation,
-  OfferedTool,
-  Source,
-  SourceHealth,
-  SourceServices,
-} from '#core/ports/source'
-export type { Principal } from '#core/principal'
-export type { RunEvent } from '#core/runs/events'
-export type { RunPage } from '#core/runs/runs'
-export { Secret } from '#core/secret'
-export type {
-  PolicyDefinition,
-  SessionContext,
-  StatefulContext,
-  Tool,
-  ToolContext,
-  ToolPolicy,
-  ToolRequirements,
-} from '#core/tool'
+export type { ApprovalFacts } from '#kernel/approval/approvals'
+export type { ErrorCode, ToolErrorOptions } from '#kernel/base/errors'
+export { DefinitionError, ToolError } from '#kernel/base/errors'
+export type { JsonObject, JsonValue } from '#kernel/base/json'
+export type { Principal } from '#kernel/base/principal'
+export { Secret } from '#kernel/base/secret'
+export type { CallError, Failure, Outcome, Success } from '#kernel/call/call'
+export type { OpenedSession } from '#kernel/call/stages'
+export type { ApprovalState, ApproverDecision } from '#kernel/ports/approval-store'
+export type { RunEvent } from '#kernel/run/events'
+export type { RunPage } from '#kernel/run/runs'
 export type {
   CallStep,
   ContentBlock,
@@ -37,8 +20,17 @@ export type {
   ToolDefinition,
   WorkflowContext,
   WorkflowDefinition,
-} from '#core/tools/define'
-export { content, tool, workflow } from '#core/tools/define'
+} from '#kernel/tool/define'
+export { content, tool, workflow } from '#kernel/tool/define'
+export type {
+  PolicyDefinition,
+  SessionContext,
+  StatefulContext,
+  Tool,
+  ToolContext,
+  ToolPolicy,
+  ToolRequirements,
+} from '#kernel/tool/tool'
 export type {
   Gateway,
   GatewayCallOptions,
@@ -56,3 +48,11 @@ export type {
   GatewayDecision,
 } from '#server/gateway-approvals'
 export type { RunningServer } from '#server/start-server'
+export type {
+  Discovery,
+  Invocation,
+  OfferedTool,
+  Source,
+  SourceHealth,
+  SourceServices,
+} from '#sources/kit/source'

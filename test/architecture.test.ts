@@ -1,122 +1,123 @@
 import { describe, expect, it } from 'vitest'
 import { findUntruths, readPages } from '../scripts/docs.ts'
-import { findFaults, readHouse } from '../scripts/house.ts'
+import { closureOf, findFaults, KERNEL_ENTRIES, readModules } from '../scripts/structure.ts'
 import { importsOf, readSourceFiles, resolveImport, runtimeImports, type SourceFile } from './source-files.ts'
 
-/** Who may import whom, as ARCHITECTURE.md says. A zone always may import itself. */
+/** Which folder may import which, as ARCHITECTURE.md says. A folder may always import itself. */
 const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly may: readonly string[] }[] = [
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
-  { zone: 'index', files: /^src\/index\.ts$/, may: ['core', 'config', 'server'] },
-  { zone: 'core', files: /^src\/core\//, may: [] },
+  {
+    zone: 'index',
+    files: /^src\/index\.ts$/,
+    may: ['base', 'kernel', 'ports', 'config', 'server', 'stages', 'source-kit'],
+  },
+  { zone: 'base', files: /^src\/kernel\/(base\/|call\/call\.ts$|tool\/tool\.ts$)/, may: [] },
+  // Records of subjects outside of the kernel, which journal events and notices name. Types, and constants beside them.
+  { zone: 'ports', files: /^src\/(store\/ports\/|sources\/kit\/source\.ts$)/, may: ['base', 'kernel'] },
+  { zone: 'schema', files: /^src\/schema\//, may: ['base', 'kernel', 'ports'] },
+  { zone: 'kernel', files: /^src\/kernel\//, may: ['base', 'schema', 'ports'] },
+  { zone: 'stages', files: /^src\/stages\//, may: ['base', 'kernel', 'ports'] },
   {
     zone: 'http-exchange',
-    files: /^src\/protocols\/(http-exchange|html-page|frame-queue)\.ts$/,
-    may: ['core'],
+    files: /^src\/protocols\/(http-exchange|html-page|frame-queue|prepared)\.ts$/,
+    may: ['base', 'kernel', 'ports'],
   },
-  { zone: 'prepared', files: /^src\/protocols\/prepared\.ts$/, may: ['core', 'http-exchange'] },
   {
     zone: 'codec',
     files: /^src\/protocols\/((json-rpc|call-wire)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
-    may: ['core', 'http-exchange'],
-  },
-  {
-    zone: 'protocol-list',
-    files: /^src\/protocols\/(list|protocol|[^/]+\/protocol)\.ts$/,
-    may: ['core', 'codec', 'http-exchange', 'protocols'],
+    may: ['base', 'kernel', 'ports', 'schema', 'stages', 'http-exchange'],
   },
   {
     zone: 'protocols',
-    files: /^src\/protocols\/[^/]+\//,
-    may: ['core', 'codec', 'http-exchange', 'prepared', 'protocol-list'],
+    files: /^src\/protocols\//,
+    may: ['base', 'kernel', 'ports', 'schema', 'stages', 'source-kit', 'codec', 'http-exchange'],
   },
-  { zone: 'stores', files: /^src\/store\/stores\.ts$/, may: ['core', 'store'] },
-  { zone: 'store', files: /^src\/store\//, may: ['core'] },
-  { zone: 'egress', files: /^src\/egress\//, may: ['core'] },
-  { zone: 'source-options', files: /^src\/sources\/([^/]+\/options|common\/[^/]+)\.ts$/, may: ['core'] },
   {
-    zone: 'source-types',
-    files: /^src\/sources\/source-types\.ts$/,
-    may: ['core', 'source-options', 'sources'],
+    zone: 'store',
+    files: /^src\/store\//,
+    may: ['base', 'kernel', 'ports', 'schema', 'stages', 'source-kit'],
   },
-  { zone: 'sources', files: /^src\/sources\//, may: ['core', 'codec', 'source-options', 'client'] },
+  { zone: 'egress', files: /^src\/egress\//, may: ['base', 'kernel', 'ports'] },
+  { zone: 'source-kit', files: /^src\/sources\/kit\//, may: ['base', 'kernel', 'ports', 'schema', 'stages'] },
+  {
+    zone: 'sources',
+    files: /^src\/sources\//,
+    may: ['base', 'kernel', 'ports', 'schema', 'stages', 'source-kit', 'codec', 'client'],
+  },
   {
     zone: 'config',
     files: /^src\/config\//,
-    may: ['stores', 'core', 'egress', 'source-types', 'protocol-list'],
+    may: [
+      'base',
+      'kernel',
+      'ports',
+      'schema',
+      'stages',
+      'source-kit',
+      'store',
+      'egress',
+      'sources',
+      'protocols',
+    ],
   },
-  { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config', 'http-exchange'] },
-  { zone: 'oauth', files: /^src\/oauth\//, may: ['core', 'config', 'http-exchange'] },
-  { zone: 'client', files: /^src\/client\//, may: ['core', 'codec'] },
+  {
+    zone: 'auth',
+    files: /^src\/(auth|oauth)\//,
+    may: ['base', 'kernel', 'ports', 'stages', 'config', 'http-exchange'],
+  },
+  {
+    zone: 'client',
+    files: /^src\/client\//,
+    may: ['base', 'kernel', 'ports', 'schema', 'codec'],
+  },
   {
     zone: 'server',
     files: /^src\/server\//,
     may: [
-      'core',
-      'codec',
-      'http-exchange',
-      'prepared',
-      'protocols',
-      'protocol-list',
-      'store',
-      'stores',
-      'config',
-      'auth',
-      'oauth',
-      'client',
-      'egress',
-      'sources',
-      'source-types',
-      'source-options',
+      ...['base', 'kernel', 'ports', 'schema', 'stages', 'source-kit', 'codec', 'http-exchange', 'protocols'],
+      ...['store', 'config', 'auth', 'client', 'egress', 'sources'],
     ],
   },
   {
     zone: 'cli',
     files: /^src\/cli\//,
-    may: ['stores', 'core', 'config', 'client', 'server', 'codec'],
+    may: [
+      'base',
+      'kernel',
+      'ports',
+      'schema',
+      'stages',
+      'source-kit',
+      'store',
+      'config',
+      'client',
+      'server',
+      'codec',
+    ],
   },
-  { zone: 'testing', files: /^src\/testing\//, may: ['core', 'store'] },
+  { zone: 'testing', files: /^src\/testing\//, may: ['base', 'kernel', 'ports', 'stages', 'store'] },
 ]
 
-/**
- * The rooms of core, from the ground up; types count too. A call stands on everything, and nothing of core knows of calls: a
- * workflow makes its steps through a port, sessions end what runs in them through another.
- */
-const CORE: typeof ZONES = [
+/** The order inside the kernel, types included: a call uses everything, and nothing below knows of calls. */
+const KERNEL: typeof ZONES = [
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
-  { zone: 'base', files: /^src\/core\/[^/]+\.ts$/, may: [] },
-  { zone: 'schema', files: /^src\/core\/schema\//, may: ['base'] },
-  { zone: 'tools', files: /^src\/core\/tools\//, may: ['base', 'schema'] },
-  // What is recorded, and who keeps it: pure data.
-  { zone: 'records', files: /^src\/core\/(ports\/|journal\/|runs\/events\.ts$)/, may: ['base', 'tools'] },
-  { zone: 'limits', files: /^src\/core\/limits\//, may: ['base', 'records'] },
-  { zone: 'credentials', files: /^src\/core\/credentials\//, may: ['base', 'records'] },
+  { zone: 'base', files: /^src\/kernel\/(base\/|call\/call\.ts$|tool\/tool\.ts$)/, may: [] },
+  { zone: 'tool', files: /^src\/kernel\/tool\//, may: ['base'] },
+  { zone: 'records', files: /^src\/kernel\/(ports\/|journal\/|run\/events\.ts$)/, may: ['base', 'tool'] },
+  { zone: 'run', files: /^src\/kernel\/run\//, may: ['base', 'tool', 'records'] },
+  { zone: 'approval', files: /^src\/kernel\/approval\//, may: ['base', 'tool', 'records', 'run'] },
+  { zone: 'call', files: /^src\/kernel\/call\//, may: ['base', 'tool', 'records', 'run', 'approval'] },
   {
-    zone: 'runs',
-    files: /^src\/core\/runs\//,
-    may: ['base', 'records', 'tools', 'limits', 'credentials'],
-  },
-  { zone: 'approvals', files: /^src\/core\/approvals\//, may: ['base', 'records', 'runs'] },
-  {
-    zone: 'workflow',
-    files: /^src\/core\/workflow\//,
-    may: ['base', 'records', 'tools', 'runs', 'approvals'],
-  },
-  {
-    zone: 'imports',
-    files: /^src\/core\/imports\//,
-    may: ['base', 'schema', 'records', 'tools', 'approvals'],
-  },
-  {
-    zone: 'calls',
-    files: /^src\/core\/calls\//,
-    may: ['base', 'records', 'tools', 'limits', 'credentials', 'runs', 'approvals', 'workflow'],
+    zone: 'store',
+    files: /^src\/kernel\/store\//,
+    may: ['base', 'tool', 'records', 'run', 'approval', 'call'],
   },
 ]
 
 /** The console: places stand on the frame and on parts, and know nothing of each other. Of the server's sources it shares what is pure. */
 const CONSOLE: typeof ZONES = [
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
-  { zone: 'shared', files: /^src\/core\//, may: [] },
+  { zone: 'shared', files: /^src\/(kernel|sources\/kit|stages)\//, may: [] },
   { zone: 'base', files: /^console\/src\/(store|keyboard)\.ts$/, may: [] },
   { zone: 'api', files: /^console\/src\/api\//, may: ['base', 'shared'] },
   { zone: 'parts', files: /^console\/src\/parts\//, may: ['base', 'api'] },
@@ -129,14 +130,14 @@ const CONSOLE: typeof ZONES = [
   })),
 ]
 
-const SIBLINGS = /^src\/(protocols|sources|store)\/([^/]+)\//
-const SHARED_ROOMS = new Set(['common'])
+const SIBLINGS = /^src\/(protocols|sources|stages)\/([^/]+)\//
+const SHARED_FOLDERS = new Set(['common', 'kit', 'limits'])
 const LONGEST_TEST = 400
 
 function zoneOf(path: string, zones = ZONES) {
   const found = zones.find(({ files }) => files.test(path))
   if (found === undefined)
-    throw new Error(`${path} is in no zone: add its room to ARCHITECTURE.md and to this test`)
+    throw new Error(`${path} is in no zone: add its folder to ARCHITECTURE.md and to this test`)
   return found
 }
 
@@ -145,7 +146,7 @@ function findViolations(file: SourceFile): readonly string[] {
   const from = zoneOf(file.path)
   if (from.zone === 'tests') return []
   return file.imports.flatMap((specifier) => {
-    if (specifier.startsWith('../')) return [`${file.path}: '${specifier}' climbs; write #room/file`]
+    if (specifier.startsWith('../')) return [`${file.path}: '${specifier}' climbs; write #folder/file`]
     const target = resolveImport(file.path, specifier)
     if (target === undefined)
       return from.zone === 'client' && specifier !== ''
@@ -177,33 +178,39 @@ function areSiblings(from: string, to: string): boolean {
   const [, leftRoom, left] = SIBLINGS.exec(from) ?? []
   const [, rightRoom, right] = SIBLINGS.exec(to) ?? []
   if (left === undefined || right === undefined || leftRoom !== rightRoom || left === right) return false
-  return !SHARED_ROOMS.has(right)
+  return !SHARED_FOLDERS.has(right)
 }
 
 const files = readSourceFiles('src/**/*.ts')
 const pages = readSourceFiles('console/src/**/*.{ts,tsx}')
-const IN_CORE = /^src\/core\//
+const IN_KERNEL = /^src\/kernel\//
 const IN_CONSOLE = /^(?:console\/)?src\/.*\.tsx?$/
 
-describe('the house', () => {
+describe('the structure', () => {
   it('has files to look at', () => {
     expect(files.length).toBeGreaterThan(50)
   })
 
-  it('keeps its doors: every import is allowed by the table', () => {
+  it('every import is allowed by the table', () => {
     expect(files.flatMap(findViolations)).toEqual([])
   })
 
-  it('keeps the rooms of core in order: what stands below knows nothing of what stands on it', () => {
-    const core = files.filter(({ path }) => path.startsWith('src/core/'))
-    expect(core.flatMap((file) => findViolationsIn(file, CORE, IN_CORE))).toEqual([])
+  it('keeps the order inside the kernel', () => {
+    const kernel = files.filter(({ path }) => path.startsWith('src/kernel/'))
+    expect(kernel.flatMap((file) => findViolationsIn(file, KERNEL, IN_KERNEL))).toEqual([])
   })
 
-  it('notices a look upwards in core, also at a type', () => {
-    const text = "import type { Gateway } from '#core/calls/gateway'\nimport { fault } from '#core/errors'\n"
-    const file = { path: 'src/core/runs/feed.ts', text, imports: importsOf(text) }
-    const found = findViolationsIn(file, CORE, IN_CORE)
-    expect(found).toEqual(['src/core/runs/feed.ts (runs) may not import src/core/calls/gateway.ts (calls)'])
+  it('lets the kernel run without the rest: at run time it imports only itself and the schema checks', () => {
+    const loaded = closureOf(files, KERNEL_ENTRIES)
+    expect(loaded.filter((path) => !/^src\/(kernel|schema)\//.test(path))).toEqual([])
+  })
+
+  it('notices an import upwards in the kernel, also of a type', () => {
+    const text =
+      "import type { Gateway } from '#kernel/call/gateway'\nimport { fault } from '#kernel/base/errors'\n"
+    const file = { path: 'src/kernel/run/feed.ts', text, imports: importsOf(text) }
+    const found = findViolationsIn(file, KERNEL, IN_KERNEL)
+    expect(found).toEqual(['src/kernel/run/feed.ts (run) may not import src/kernel/call/gateway.ts (call)'])
   })
 
   it('keeps the places of the console apart', () => {
@@ -215,17 +222,17 @@ describe('the house', () => {
     ])
   })
 
-  it('notices a forbidden door', () => {
+  it('notices a forbidden import', () => {
     const text = "import { createHttpApp } from '#server/http/app'\nimport x from '../up.ts'\n"
-    const found = findViolations({ path: 'src/core/tool.ts', text, imports: importsOf(text) })
+    const found = findViolations({ path: 'src/kernel/call/run.ts', text, imports: importsOf(text) })
     expect(found).toEqual([
-      'src/core/tool.ts (core) may not import src/server/http/app.ts (server)',
-      "src/core/tool.ts: '../up.ts' climbs; write #room/file",
+      'src/kernel/call/run.ts (kernel) may not import src/server/http/app.ts (server)',
+      "src/kernel/call/run.ts: '../up.ts' climbs; write #folder/file",
     ])
   })
 
   it('is cut into concepts: no crowded folder, no endless module, no scrap of another module, no needless export', () => {
-    expect(findFaults(readHouse())).toEqual([])
+    expect(findFaults(readModules())).toEqual([])
   })
 
   it('notices a crowded folder, an endless module, a scrap and a needless export', () => {
@@ -234,7 +241,7 @@ describe('the house', () => {
     const endless = { ...plain, path: 'src/b/long.ts', lines: 501 }
     const scrap = { ...plain, path: 'src/b/scrap.ts', lines: 59, importers: ['src/b/long.ts'] }
     const shown = { ...plain, path: 'src/b/shown.ts', needless: ['inside'] }
-    const found = findFaults([...readHouse(), ...shelf, endless, scrap, shown])
+    const found = findFaults([...readModules(), ...shelf, endless, scrap, shown])
     expect(found).toEqual([
       'src/a has 21 source files; the most is 20',
       'src/b/long.ts has 501 lines; split it where it is two concepts',
@@ -248,11 +255,11 @@ describe('the house', () => {
   })
 
   it('notices a link, a heading and a file that are not there', () => {
-    const text = '[a](no.md) [b](README.md#no) `core/no.ts` [c](README.md)'
+    const text = '[a](no.md) [b](README.md#no) `kernel/no.ts` [c](README.md)'
     expect(findUntruths([...readPages(), { path: 'NEW.md', text }])).toEqual([
       'NEW.md links to no.md, which is not there',
       'NEW.md links to README.md#no, a heading that is not there',
-      'NEW.md names core/no.ts, which is not there',
+      'NEW.md names kernel/no.ts, which is not there',
     ])
   })
 
@@ -301,7 +308,7 @@ describe('the house', () => {
     "const { createServer, request } = process.getBuiltinModule('node:http')",
     'new WebSocket(url)',
   ])('notices another way out: %s', (text) => {
-    expect(reachesOut({ path: 'src/core/tool.ts', text, imports: importsOf(text) })).toBe(true)
+    expect(reachesOut({ path: 'src/kernel/call/run.ts', text, imports: importsOf(text) })).toBe(true)
   })
 
   it.each([
@@ -315,7 +322,7 @@ describe('the house', () => {
     "const { createServer } = process.getBuiltinModule('node:http')",
     "const { createServer: createSecureServer } = process.getBuiltinModule('node:https')",
   ])('takes %s for none', (text) => {
-    expect(reachesOut({ path: 'src/core/tool.ts', text, imports: importsOf(text) })).toBe(false)
+    expect(reachesOut({ path: 'src/kernel/call/run.ts', text, imports: importsOf(text) })).toBe(false)
   })
 
   it('has no wildcard re-exports and no files named for nothing', () => {

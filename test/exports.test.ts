@@ -43,15 +43,11 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
   'collet/testing': [
     'ALICE',
     'FakeClock',
-    'SOURCE_CONTRACT',
-    'STORE_CONTRACT',
     'callRequest',
-    'contextFor',
     'errorOf',
     'faultyStore',
     'gist',
     'openTestGateway',
-    'sampleTool',
     'testTool',
   ],
 }

@@ -2,8 +2,8 @@ import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from '#config/settings'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
-import { NO_LIMITS } from '#core/limits/settings'
+import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
+import { NO_LIMITS } from '#stages/limits/settings'
 
 /** Settings of a server on a free loopback port with a data folder of its own; the caller removes the folder. */
 export function testSettings(changes: Partial<Settings> = {}): Settings {

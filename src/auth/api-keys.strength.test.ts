@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { findWeakCredentials } from './api-keys.ts'
 
 const strong = randomBytes(32).toString('base64')

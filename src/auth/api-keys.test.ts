@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { ApiKeys } from './api-keys.ts'
 
 const entry = (id: string, key: string) => ({ id, key: new Secret(key), tenant: 'acme', scopes: ['mail:*'] })

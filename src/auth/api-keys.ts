@@ -1,14 +1,14 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { ApiKeySettings, JwtSettings } from '#config/settings'
-import { BoundedMap } from '#core/bounded-map'
-import { fault, type ToolError } from '#core/errors'
-import { isSameSecret } from '#core/hash'
-import { principalIdOf } from '#core/journal/append'
-import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#core/ports/key-store'
-import type { MaybePromise } from '#core/ports/store'
-import { granted, makePrincipal, NO_ROLES, type Principal, type RoleTable } from '#core/principal'
-import type { Clock, Logger } from '#core/runtime'
-import { Secret } from '#core/secret'
+import { BoundedMap } from '#kernel/base/bounded-map'
+import { fault, type ToolError } from '#kernel/base/errors'
+import { isSameSecret } from '#kernel/base/hash'
+import { granted, makePrincipal, NO_ROLES, type Principal, type RoleTable } from '#kernel/base/principal'
+import type { Clock, Logger } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
+import { principalIdOf } from '#kernel/journal/append'
+import type { MaybePromise } from '#kernel/ports/store'
+import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#store/ports/key-store'
 
 const FEWEST_CHARACTERS = 32
 const FEWEST_DISTINCT = 12

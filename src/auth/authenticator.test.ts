@@ -1,8 +1,8 @@
 import { SignJWT } from 'jose'
 import { describe, expect, it } from 'vitest'
-import { ANONYMOUS } from '#core/principal'
-import { SYSTEM_CLOCK } from '#core/runtime'
-import { Secret } from '#core/secret'
+import { ANONYMOUS } from '#kernel/base/principal'
+import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
 import { createAuthenticator } from './authenticator.ts'
 
 const apiKeys = ['alice', 'bob'].map((id) => ({ id, key: new Secret(`k-${id}`), tenant: 'acme', scopes: [] }))

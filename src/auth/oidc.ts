@@ -1,11 +1,11 @@
 import { createPublicKey } from 'node:crypto'
 import type { CryptoKey, createLocalJWKSet, JWK, JWTHeaderParameters, JWTPayload } from 'jose'
 import { ISSUER_ALGORITHMS, type IssuerSettings } from '#config/settings'
-import { readStart } from '#core/bytes'
-import { fault, type ToolError } from '#core/errors'
-import { isRecord } from '#core/json'
-import { DEFAULT_TENANT, granted, type Principal, type RoleTable } from '#core/principal'
-import type { Clock, Logger } from '#core/runtime'
+import { readStart } from '#kernel/base/bytes'
+import { fault, type ToolError } from '#kernel/base/errors'
+import { isRecord } from '#kernel/base/json'
+import { DEFAULT_TENANT, granted, type Principal, type RoleTable } from '#kernel/base/principal'
+import type { Clock, Logger } from '#kernel/base/runtime'
 import {
   claimAt,
   principalOfToken,

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { isSameSecret } from '#core/hash'
-import { Secret } from '#core/secret'
+import { isSameSecret } from '#kernel/base/hash'
+import { Secret } from '#kernel/base/secret'
 
 /**
  * The credential of any user who can read the data folder: what settling and other decisions need even on

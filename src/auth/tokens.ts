@@ -1,12 +1,12 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
 import type { JWTPayload } from 'jose'
 import type { JwtSettings } from '#config/settings'
-import { BoundedMap } from '#core/bounded-map'
-import { fault, type ToolError } from '#core/errors'
-import { hasControlCharacter } from '#core/json'
-import type { MaybePromise } from '#core/ports/store'
-import { ANONYMOUS, makePrincipal, type Principal } from '#core/principal'
-import type { Clock } from '#core/runtime'
+import { BoundedMap } from '#kernel/base/bounded-map'
+import { fault, type ToolError } from '#kernel/base/errors'
+import { hasControlCharacter } from '#kernel/base/json'
+import { ANONYMOUS, makePrincipal, type Principal } from '#kernel/base/principal'
+import type { Clock } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/ports/store'
 import type { OidcIssuer } from './oidc.ts'
 
 /** Longer ones are refused before anything of them is read. */

@@ -2,11 +2,9 @@ import { readFile } from 'node:fs/promises'
 import { EventParser, type StreamEvent } from '#client/event-stream'
 import { ConfigError } from '#config/load'
 import { pagesTokenFileIn, startTokenFileIn } from '#config/to-settings'
-import { isToolError } from '#core/errors'
-import { cleanText, type JsonObject, type JsonValue } from '#core/json'
-import type { Denial, DenialFacts } from '#core/ports/key-store'
-import type { Store } from '#core/ports/store'
-import { opaquePrincipal } from '#core/principal'
+import { isToolError } from '#kernel/base/errors'
+import { cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { opaquePrincipal } from '#kernel/base/principal'
 import {
   type AdminRequest,
   callInProcess,
@@ -16,6 +14,8 @@ import {
 } from '#server/admin/access'
 import type { ServerRoute } from '#server/http/router'
 import { isLoopback } from '#server/safety'
+import type { Denial, DenialFacts } from '#store/ports/key-store'
+import type { Store } from '#store/ports/store'
 import { type Arguments, type CommandContext, CommandFailure, EXIT, type OptionSpecs } from './command.ts'
 import {
   fetchFrom,

@@ -1,6 +1,6 @@
 import type { Webhook } from '#config/webhooks'
-import type { Store } from '#core/ports/store'
 import { listWebhooks, type RenderedWebhooks } from '#server/webhooks/routes'
+import type { Store } from '#store/ports/store'
 import { type Check, ok, warn } from './check-names.ts'
 
 /** What a store holds that decides how a server behaves, or that waits for somebody. */

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { didYouMean } from '#core/nearest-name'
+import { didYouMean } from '#kernel/base/nearest-name'
 import type { CliIo } from './io.ts'
 import type { Output } from './output.ts'
 

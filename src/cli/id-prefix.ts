@@ -1,4 +1,4 @@
-import { cleanText } from '#core/json'
+import { cleanText } from '#kernel/base/json'
 import { CommandFailure, EXIT } from './command.ts'
 import { renderTable } from './output.ts'
 

@@ -1,4 +1,4 @@
-import { readStart } from '#core/bytes'
+import { readStart } from '#kernel/base/bytes'
 import { type CommandContext, UsageError } from './command.ts'
 import type { CliIo } from './io.ts'
 

@@ -1,5 +1,5 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
-import { cleanJson, cleanText } from '#core/json'
+import { cleanJson, cleanText } from '#kernel/base/json'
 
 const GAP = '  '
 const LEAST_LAST_WIDTH = 20

@@ -1,7 +1,7 @@
 import { ConfigError } from '#config/load'
-import { StoreError } from '#core/errors'
-import { cleanText } from '#core/json'
-import { didYouMean } from '#core/nearest-name'
+import { StoreError } from '#kernel/base/errors'
+import { cleanText } from '#kernel/base/json'
+import { didYouMean } from '#kernel/base/nearest-name'
 import { StartRefused } from '#server/safety'
 import { KEPT_STORE_FORMS } from '#store/stores'
 import {

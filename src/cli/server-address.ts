@@ -4,7 +4,7 @@ import { EVENT_STREAM, PatientWait, readEvents, type StreamEvent } from '#client
 import type { LoadedConfig } from '#config/load'
 import type { Settings } from '#config/settings'
 import { locateStore, startTokenFileIn, tlsFiles } from '#config/to-settings'
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import { ACTING_AS } from '#server/admin/access'
 import { READ_LIMIT_MS } from '#server/reload'
 import { isLoopback } from '#server/safety'

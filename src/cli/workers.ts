@@ -1,5 +1,5 @@
 import cluster, { type Worker } from 'node:cluster'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import type { ShownMetrics } from '#server/telemetry/metrics'
 import { EXIT } from './command.ts'
 import type { StopRequester, WorkerBegin, WorkerProcess, WorkerReady, WorkerSide } from './io.ts'

@@ -1,5 +1,5 @@
-import { checkCallKey, LATEST, parseToolId, parseToolName } from '#core/ids'
-import type { JsonObject, JsonValue } from '#core/json'
+import { checkCallKey, LATEST, parseToolId, parseToolName } from '#kernel/base/ids'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { callScopeHeaders, runOf } from '#protocols/call-wire'
 import {
   type ApiKeyHeader,

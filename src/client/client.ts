@@ -1,4 +1,4 @@
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import type { RemoteTool } from '#protocols/otc/codec-client'
 import { type CallOptions, type CallResult, type CallSession, runCall } from './call.ts'
 import { CallFailure } from './failure.ts'

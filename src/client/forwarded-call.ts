@@ -1,4 +1,4 @@
-import { type ErrorCode, fault, isToolError, type ToolError } from '#core/errors'
+import { type ErrorCode, fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { FailureClass, RemoteMissing } from '#protocols/otc/codec-client-reply'
 import { CallFailure } from './failure.ts'
 import type { Fetch } from './http.ts'

@@ -1,4 +1,4 @@
-import { type JsonValue, parseJson, TooMuchJson } from '#core/json'
+import { type JsonValue, parseJson, TooMuchJson } from '#kernel/base/json'
 import { CallFailure } from './failure.ts'
 
 /** Remembers the last answer to each `GET` that had an `ETag`, and asks only whether it still holds. */

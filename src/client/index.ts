@@ -2,8 +2,8 @@ import { ColletClient } from './client.ts'
 import * as opentool from './opentool.ts'
 import { type ClientOptions, readOptions } from './options.ts'
 
-export type { JsonArray, JsonObject, JsonValue } from '#core/json'
-export type { ToolFacts } from '#core/tools/facts'
+export type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
+export type { ToolFacts } from '#kernel/tool/facts'
 export type {
   ClientDialect,
   RemoteAuthorization,

@@ -1,5 +1,5 @@
-import { FAILURE_CODES, REFUSAL_CODES } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { FAILURE_CODES, REFUSAL_CODES } from '#kernel/base/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import {
   CALL_ID_HEADER,
   callScopeHeaders,

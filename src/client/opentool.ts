@@ -1,6 +1,6 @@
-import { LATEST, parseToolId, parseToolName } from '#core/ids'
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
-import { readFacts, readNeeds } from '#core/tools/facts'
+import { LATEST, parseToolId, parseToolName } from '#kernel/base/ids'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
+import { readFacts, readNeeds } from '#kernel/tool/facts'
 import {
   callException,
   type ReadAnswer,

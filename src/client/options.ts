@@ -1,4 +1,4 @@
-import { newCallId } from '#core/ids'
+import { newCallId } from '#kernel/base/ids'
 import { TOOLSET_HEADER } from '#protocols/call-wire'
 import {
   CLIENT_DIALECTS,

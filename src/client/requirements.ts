@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { RemoteTool, WireContext } from '#protocols/otc/codec-client'
 import type { RemoteChallenge } from '#protocols/otc/codec-client-reply'
 import { CallFailure } from './failure.ts'

@@ -1,4 +1,4 @@
-import { isJsonObject } from '#core/json'
+import { isJsonObject } from '#kernel/base/json'
 import { CallFailure, type CallFailureOptions } from './failure.ts'
 import { exchange, type HttpAnswer, type HttpSending, NoAnswer, untilAborted } from './http.ts'
 import type { ClientSettings } from './options.ts'

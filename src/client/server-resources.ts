@@ -1,7 +1,7 @@
 // Projects that name no newer library, such as browsers', still know what `await using` needs.
 /// <reference lib="esnext.disposable" preserve="true" />
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
-import type { SourceKind } from '#core/tool'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
+import type { SourceKind } from '#kernel/tool/tool'
 import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-wire'
 import type { WireRunEvent, WireToolDescriptor } from '#protocols/openwop/wire'
 import { readCallReply, readRefusal } from '#protocols/otc/codec-client-reply'

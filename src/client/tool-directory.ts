@@ -1,4 +1,4 @@
-import { compareVersions, isToolVersion, LATEST, parseToolName, plainVersion } from '#core/ids'
+import { compareVersions, isToolVersion, LATEST, parseToolName, plainVersion } from '#kernel/base/ids'
 import {
   API_KEY_HEADERS,
   type ApiKeyHeader,

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { decodeMasterKey, decodeMasterKeys, readEnvironment } from './environment.ts'
 
 describe('readEnvironment', () => {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { ConfigError } from './load.ts'
 
 /** What the process's environment says. */

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { tool } from '#core/tools/define'
+import { tool } from '#kernel/tool/define'
 import { describeProblem, loadConfig, parseConfig } from './load.ts'
 import { loadTools } from './load-tools.ts'
 

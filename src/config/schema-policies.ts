@@ -1,8 +1,12 @@
 import { z } from 'zod'
-import { type ApprovalPredicate, type ApprovalRules, DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
-import { NO_LIMIT } from '#core/limits/budgets'
-import { didYouMean } from '#core/nearest-name'
-import { Secret } from '#core/secret'
+import {
+  type ApprovalPredicate,
+  type ApprovalRules,
+  DEFAULT_APPROVAL_RULES,
+} from '#kernel/approval/approvals'
+import { didYouMean } from '#kernel/base/nearest-name'
+import { Secret } from '#kernel/base/secret'
+import { NO_LIMIT } from '#stages/limits/budgets'
 
 const TEXT = z.string().min(1)
 /** Where plain http goes no further than this machine. */

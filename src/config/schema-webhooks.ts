@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { closed, LOOPBACK } from './schema-policies.ts'
 
 /** How a receiver wants its messages: signed JSON as Standard Webhooks has it, or as a chat shows them. */

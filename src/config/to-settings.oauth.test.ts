@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { tool } from '#core/tools/define'
-import { requireTools } from '#core/tools/prepare-tools'
+import { tool } from '#kernel/tool/define'
+import { requireTools } from '#kernel/tool/prepare-tools'
 import { ConfigError, parseConfig } from './load.ts'
 import { toOAuthSettings } from './to-settings.ts'
 

@@ -1,6 +1,6 @@
-import { shortHash } from '#core/hash'
-import { didYouMean } from '#core/nearest-name'
-import { NOTICE_KINDS, type NoticeKind, type NoticeListener } from '#core/ports/notice-store'
+import { shortHash } from '#kernel/base/hash'
+import { didYouMean } from '#kernel/base/nearest-name'
+import { NOTICE_KINDS, type NoticeKind, type NoticeListener } from '#kernel/ports/notice-store'
 import { ConfigError } from './load.ts'
 import type { ParsedConfig } from './schema.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isToolError } from '#core/errors'
+import { isToolError } from '#kernel/base/errors'
 import { headersForOtherOrigin, incomingHeaders, outgoingHeaders } from './bodies.ts'
 
 function faultOf(make: () => unknown) {

@@ -1,6 +1,6 @@
 import { pipeline, type Readable, Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
-import { fault, NOT_SHOWN_ADVICE, type ToolError } from '#core/errors'
+import { fault, NOT_SHOWN_ADVICE, type ToolError } from '#kernel/base/errors'
 import { denied, upstreamFailed } from './policy.ts'
 
 const MOST_ENCODINGS = 3

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
-import { isToolError } from '#core/errors'
-import type { PlainAnswer, SendRequest } from '#core/ports/source'
+import { isToolError } from '#kernel/base/errors'
+import type { PlainAnswer, SendRequest } from '#sources/kit/source'
 import type { EgressAgent } from './agent.ts'
 import {
   headersForOtherOrigin,

@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { networkInterfaces } from 'node:os'
-import { fault, type ToolError } from '#core/errors'
+import { fault, type ToolError } from '#kernel/base/errors'
 import {
   type AddressRange,
   type IpAddress,

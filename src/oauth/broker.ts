@@ -1,5 +1,5 @@
 import type { OAuthClientSettings, OAuthProviderSettings, OAuthSettings } from '#config/settings'
-import type { BrokerObstacle, Clock, Logger, TokenBroker } from '#core/runtime'
+import type { BrokerObstacle, Clock, Logger, TokenBroker } from '#kernel/base/runtime'
 import { boundedFetch, OAuthClient } from './client.ts'
 
 const BOUNDS = { timeoutMs: 10_000, mostBytes: 256 * 1_024 }

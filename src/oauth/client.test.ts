@@ -1,7 +1,7 @@
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { describe, expect, it } from 'vitest'
-import { SYSTEM_CLOCK } from '#core/runtime'
-import { Secret } from '#core/secret'
+import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
 import { OAuthClient, type Return } from './client.ts'
 
 const ISSUER = 'https://accounts.example.com'

@@ -24,9 +24,9 @@ import {
   validateAuthResponse,
 } from 'oauth4webapi'
 import type { OAuthClientSettings } from '#config/settings'
-import { readStart } from '#core/bytes'
-import type { Clock, RefreshAnswer, TokenSet } from '#core/runtime'
-import { Secret } from '#core/secret'
+import { readStart } from '#kernel/base/bytes'
+import type { Clock, RefreshAnswer, TokenSet } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
 
 interface FetchBounds {
   readonly timeoutMs: number

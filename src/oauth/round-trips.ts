@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { isSameSecret } from '#core/hash'
-import type { Store } from '#core/ports/store'
-import type { Consent } from '#core/ports/vault-store'
-import type { Clock } from '#core/runtime'
-import { Secret } from '#core/secret'
+import { isSameSecret } from '#kernel/base/hash'
+import type { Clock } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
 import { PAGE_HEADERS } from '#protocols/html-page'
 import { type HttpReply, type HttpRequest, readCookie } from '#protocols/http-exchange'
+import type { Store } from '#store/ports/store'
+import type { Consent } from '#store/ports/vault-store'
 import type { Departure, OAuthClient, Return } from './client.ts'
 
 const LIFETIME_MS = 10 * 60_000

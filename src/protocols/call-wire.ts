@@ -1,4 +1,3 @@
-import { type CallReply, type CallRequest, NO_SECRETS } from '#core/call'
 import {
   type Challenge,
   describeIssue,
@@ -7,9 +6,10 @@ import {
   type InputIssue,
   type MissingRequirements,
   ToolError,
-} from '#core/errors'
-import { checkCallKey, checkRunId, newCallId } from '#core/ids'
-import { Secret } from '#core/secret'
+} from '#kernel/base/errors'
+import { checkCallKey, checkRunId, newCallId } from '#kernel/base/ids'
+import { Secret } from '#kernel/base/secret'
+import { type CallReply, type CallRequest, NO_SECRETS } from '#kernel/call/call'
 
 /**
  * What a call needs beyond its arguments, where a protocol has no field for it. The first two repeat, each with

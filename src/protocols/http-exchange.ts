@@ -1,6 +1,6 @@
-import type { ToolError } from '#core/errors'
-import type { JsonValue } from '#core/json'
-import type { Principal } from '#core/principal'
+import type { ToolError } from '#kernel/base/errors'
+import type { JsonValue } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
 
 /**
  * Where the server looks for an API key besides `Authorization`, on every protocol: OXP 1.0, OTC 1.0 and the

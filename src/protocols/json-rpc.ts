@@ -1,4 +1,4 @@
-import type { JsonValue } from '#core/json'
+import type { JsonValue } from '#kernel/base/json'
 
 /** The codes of JSON-RPC 2.0 §5.1. */
 export const JSON_RPC_CODES = {

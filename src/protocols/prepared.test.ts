@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { Catalog, ToolIndex } from '#core/tools/catalog'
+import { Catalog, ToolIndex } from '#kernel/tool/catalog'
 import { PreparedViews } from './prepared.ts'
 
 const MOST = 8

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { BoundedMap } from '#core/bounded-map'
-import { fault } from '#core/errors'
-import type { Catalog } from '#core/tools/catalog'
+import { BoundedMap } from '#kernel/base/bounded-map'
+import { fault } from '#kernel/base/errors'
+import type { Catalog } from '#kernel/tool/catalog'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 
 /**

@@ -1,10 +1,11 @@
 import type { z } from 'zod'
-import type { Gateway } from '#core/calls/gateway'
-import type { ConsentObstacle } from '#core/credentials/consent-obstacles'
-import type { ChallengeRecord, Store } from '#core/ports/store'
-import type { Principal } from '#core/principal'
-import type { Clock, Logger } from '#core/runtime'
+import type { Principal } from '#kernel/base/principal'
+import type { Clock, Logger } from '#kernel/base/runtime'
+import type { Gateway } from '#kernel/call/gateway'
+import type { ChallengeRecord } from '#kernel/ports/store'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
+import type { ConsentObstacle } from '#stages/credentials/consent-obstacles'
+import type { Store } from '#store/ports/store'
 import type { HttpReply, HttpRequest, HttpRoute } from './http-exchange.ts'
 
 /**

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { tool } from '#core/tools/define'
+import { tool } from '#kernel/tool/define'
 import { createGateway, type Gateway, serve } from './create-gateway.ts'
 
 const seen: unknown[] = []

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ANONYMOUS, type Principal } from '#core/principal'
-import { tool } from '#core/tools/define'
+import { ANONYMOUS, type Principal } from '#kernel/base/principal'
+import { tool } from '#kernel/tool/define'
 import { createGateway, type Gateway } from './create-gateway.ts'
 
 const ran: unknown[] = []

@@ -1,8 +1,8 @@
-import type { Approvals } from '#core/approvals/approvals'
-import type { ApprovalView } from '#core/approvals/decisions'
-import { fault } from '#core/errors'
-import type { ApprovalState } from '#core/ports/approval-store'
-import type { Principal } from '#core/principal'
+import type { Approvals } from '#kernel/approval/approvals'
+import type { ApprovalView } from '#kernel/approval/decisions'
+import { fault } from '#kernel/base/errors'
+import type { Principal } from '#kernel/base/principal'
+import type { ApprovalState } from '#kernel/ports/approval-store'
 import { checkApprover, checkFilter, decided, readDecision } from '#server/admin/approvals'
 
 const DEFAULT_LIMIT = 100

@@ -1,13 +1,11 @@
 import type { Settings } from '#config/settings'
 import { isImported } from '#config/to-settings'
 import { idleEvents, type Webhook } from '#config/webhooks'
-import type { BudgetRule } from '#core/limits/budgets'
-import { didYouMean } from '#core/nearest-name'
-import type { KeyOwner, KeyRecord } from '#core/ports/key-store'
-import { DEFAULT_TENANT, NO_ROLES, type RoleTable } from '#core/principal'
-import type { Clock, Logger } from '#core/runtime'
-import { sharedNameNotes } from '#core/tools/shared-names'
-import { findIdle, readSelector, type Toolsets } from '#core/tools/toolsets'
+import { didYouMean } from '#kernel/base/nearest-name'
+import { DEFAULT_TENANT, NO_ROLES, type RoleTable } from '#kernel/base/principal'
+import type { Clock, Logger } from '#kernel/base/runtime'
+import { sharedNameNotes } from '#kernel/tool/shared-names'
+import { findIdle, readSelector, type Toolsets } from '#kernel/tool/toolsets'
 import {
   approverScopes,
   closedEntries,
@@ -15,6 +13,8 @@ import {
   selectedBy,
   unaskedScope,
 } from '#server/admin/key-grants'
+import type { BudgetRule } from '#stages/limits/budgets'
+import type { KeyOwner, KeyRecord } from '#store/ports/key-store'
 import type { KnownTool } from './known-tools.ts'
 import type { Services } from './services.ts'
 

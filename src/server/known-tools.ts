@@ -1,7 +1,11 @@
 import type { ParsedConfig } from '#config/schema'
 import type { Settings } from '#config/settings'
-import { fault } from '#core/errors'
-import { Pins } from '#core/imports/pins'
+import { fault } from '#kernel/base/errors'
+import { type Clock, SILENT_LOGGER } from '#kernel/base/runtime'
+import type { SafetyTier, Tool, ToolPolicy } from '#kernel/tool/tool'
+import type { Selected } from '#kernel/tool/toolsets'
+import { saidOf } from '#sources/common/options'
+import { Pins } from '#sources/kit/pins'
 import {
   catalogIdOf,
   catalogNames,
@@ -11,16 +15,12 @@ import {
   namingOf,
   projectTools,
   tagsOf,
-} from '#core/imports/project'
-import { FailedSource } from '#core/imports/sources'
-import type { AcceptedDefinition } from '#core/ports/import-store'
-import type { Source } from '#core/ports/source'
-import type { Store } from '#core/ports/store'
-import { type Clock, SILENT_LOGGER } from '#core/runtime'
-import type { SafetyTier, Tool, ToolPolicy } from '#core/tool'
-import type { Selected } from '#core/tools/toolsets'
-import { saidOf } from '#sources/common/options'
+} from '#sources/kit/project'
+import type { Source } from '#sources/kit/source'
+import { FailedSource } from '#sources/kit/sources'
 import { keptIdOf, openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
+import type { AcceptedDefinition } from '#store/ports/import-store'
+import type { Store } from '#store/ports/store'
 
 /** What is known of a tool without opening its source: enough to say what names, patterns and scopes are about. */
 export interface KnownTool extends Selected {

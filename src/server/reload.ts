@@ -1,8 +1,8 @@
 import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
-import type { Store } from '#core/ports/store'
-import type { Logger } from '#core/runtime'
-import { Secret } from '#core/secret'
+import type { Logger } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
+import type { Store } from '#store/ports/store'
 import { StartRefused } from './safety.ts'
 
 /** What a server did with a config that was read again. */

@@ -1,6 +1,6 @@
 import type { Settings } from '#config/settings'
-import type { KeyStore } from '#core/ports/key-store'
-import { coversScope, grantedScopes, NO_ROLES } from '#core/principal'
+import { coversScope, grantedScopes, NO_ROLES } from '#kernel/base/principal'
+import type { KeyStore } from '#store/ports/key-store'
 
 const MAX_KEYS = 1_000
 

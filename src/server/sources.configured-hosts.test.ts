@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { configuredHosts } from './sources.ts'
 
 it('rule 33: names the hosts the operator wrote down, with their ports, and no other', () => {

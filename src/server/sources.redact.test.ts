@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { fault } from '#core/errors'
-import type { JsonValue } from '#core/json'
+import { fault } from '#kernel/base/errors'
+import type { JsonValue } from '#kernel/base/json'
 import { MCP_OPTIONS } from '#sources/mcp/options'
 import { OTC_OPTIONS } from '#sources/otc/options'
-import { contextFor } from '#testing/source-contract'
+import { contextFor } from '../../test/contracts/source-contract.ts'
 import { sampleSource } from '../../test/samples/sources.ts'
 import { redactSource } from './sources.ts'
 

@@ -1,7 +1,7 @@
-import { didYouMean } from '#core/nearest-name'
-import { DEFAULT_TENANT, type Principal, withinToolset } from '#core/principal'
-import type { LiveRegistry } from '#core/tools/catalog'
-import { TOOLSET_PREFIX } from '#core/tools/toolsets'
+import { didYouMean } from '#kernel/base/nearest-name'
+import { DEFAULT_TENANT, type Principal, withinToolset } from '#kernel/base/principal'
+import type { LiveRegistry } from '#kernel/tool/catalog'
+import { TOOLSET_PREFIX } from '#kernel/tool/toolsets'
 import { httpFault } from '#server/http/exchange'
 
 /** The caller within a toolset. One that is not open to it is as unknown as one that is not there (rule 2). */

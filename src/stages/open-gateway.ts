@@ -1,22 +1,24 @@
-import { callWhereHeld, closeWhereHeld, type Hop } from '#core/calls/forward'
-import { type KernelGateway, type KernelOptions, openKernel } from '#core/calls/gateway'
-import { checkRequirements } from '#core/calls/requirements'
-import type { CallStages, StageContext } from '#core/calls/stages'
-import { TokenRefresher } from '#core/credentials/credentials'
-import { type BudgetRule, Budgets } from '#core/limits/budgets'
-import { CallLimits } from '#core/limits/limits'
-import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
-import { ConsentEvents, RefusalEvents } from '#core/runs/notices'
-import { Sessions } from '#core/runs/sessions'
-import { NO_BROKER, type TokenBroker } from '#core/runtime'
-import { WorkflowRun } from '#core/workflow/run'
-import { endSteps } from '#core/workflow/step'
+import { NO_BROKER, type TokenBroker } from '#kernel/base/runtime'
+import { type KernelGateway, type KernelOptions, openKernel } from '#kernel/call/gateway'
+import type { CallStages, StageContext } from '#kernel/call/stages'
+import { TokenRefresher } from '#stages/credentials/credentials'
+import { checkRequirements } from '#stages/credentials/requirements'
+import { type BudgetRule, Budgets } from '#stages/limits/budgets'
+import { CallLimits } from '#stages/limits/limits'
+import { type LimitName, type LimitSettings, NO_LIMITS } from '#stages/limits/settings'
+import { callWhereHeld, closeWhereHeld, type Hop } from '#stages/sessions/forward'
+import { Sessions } from '#stages/sessions/sessions'
+import { WorkflowRun } from '#stages/workflow/run'
+import { endSteps } from '#stages/workflow/step'
+import type { Store } from '#store/ports/store'
+import { ConsentEvents, RefusalEvents } from './unstarted-events.ts'
 
 /**
  * The gateway of the product: the kernel with limits, sessions, credentials and workflows in their places. The server, the
  * embedded gateway and tests open this one.
  */
-export interface RunningGatewayOptions extends Omit<KernelOptions, 'openStages'> {
+export interface RunningGatewayOptions extends Omit<KernelOptions, 'openStages' | 'store'> {
+  readonly store: Store
   /** Unguessable, URL-safe; also for the runs of sessions that name none. */
   newSessionId(): string
   /** Renews the tokens of the vault, and can ask people for more. */
@@ -35,12 +37,16 @@ export interface RunningGatewayOptions extends Omit<KernelOptions, 'openStages'>
 /** Rules that may change while calls run. */
 type LiveRules = Pick<RunningGatewayOptions, 'approvalRules' | 'maxResultBytes' | 'limits' | 'budgets'>
 
-export interface RunningGateway extends Omit<KernelGateway, 'updateRules'> {
+export interface RunningGateway extends Omit<KernelGateway, 'updateRules' | 'store'> {
+  readonly store: Store
   /** Records in runs how consents ended that were given outside of calls. */
   readonly consents: Pick<ConsentEvents, 'resolve'>
   /** Applies other rules from now on. A call is not checked again against what it has passed. */
   updateRules(rules: LiveRules): void
 }
+
+/** What the stages of the product get: the kernel's context with the whole store. */
+type Context = StageContext & { readonly store: Store }
 
 const KEYS_POLL_MS = 1_000
 const BUDGET_TIDY_MS = 5_000
@@ -54,7 +60,8 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   let consents: ConsentEvents | undefined
   const kernel = openKernel({
     ...options,
-    openStages(context) {
+    openStages(kernelContext) {
+      const context: Context = { ...kernelContext, store }
       limits = openLimits(options, context, onRefused)
       consents = new ConsentEvents(context)
       return {
@@ -67,6 +74,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   })
   return {
     ...kernel,
+    store,
     consents: { resolve: async (need, end) => await consents?.resolve(need, end) },
     updateRules(rules) {
       kernel.updateRules(rules)
@@ -78,7 +86,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
 
 function openLimits(
   options: RunningGatewayOptions,
-  { store, clock, running }: StageContext,
+  { store, clock, running }: Context,
   onRefused: (name: LimitName) => void,
 ): CallLimits {
   return new CallLimits({
@@ -94,7 +102,7 @@ function openLimits(
   })
 }
 
-function limitStage(limits: CallLimits, budgets: Budgets, context: StageContext): CallStages['limits'] {
+function limitStage(limits: CallLimits, budgets: Budgets, context: Context): CallStages['limits'] {
   const refusals = new RefusalEvents(context)
   context.every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
   return {
@@ -113,7 +121,7 @@ function limitStage(limits: CallLimits, budgets: Budgets, context: StageContext)
 function sessionStage(
   { hop, newSessionId }: RunningGatewayOptions,
   limits: CallLimits,
-  context: StageContext,
+  context: Context,
 ): CallStages['sessions'] {
   const sessions = new Sessions({ ...context, limits, newSessionId, address: () => hop?.address() })
   const forwarding = { ...context, sessions, hop }
@@ -136,7 +144,7 @@ function sessionStage(
 function credentialStage(
   { broker = NO_BROKER, newChallengeId, publicUrl }: RunningGatewayOptions,
   consents: ConsentEvents,
-  context: StageContext,
+  context: Context,
 ): CallStages['credentials'] {
   const { store, every } = context
   const refresher = new TokenRefresher({ ...context, broker })
@@ -150,7 +158,7 @@ function credentialStage(
   }
 }
 
-function workflowStage(context: StageContext): CallStages['workflows'] {
+function workflowStage(context: Context): CallStages['workflows'] {
   const needs = { ...context, callStep: context.callTool }
   return {
     run: (running, runContext, input) => new WorkflowRun(needs, running, runContext).run(input),

@@ -1,4 +1,13 @@
-import type { ChallengeNeed, ChallengeRecord, NewChallenge, Store } from '#core/ports/store'
+import { Secret } from '#kernel/base/secret'
+import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#kernel/ports/store'
+import { askedConsentFacts, endedConsentFacts } from '#kernel/run/events'
+import { isRunEnded } from '#kernel/run/runs'
+import { appendFact, findRun, IN_CALLER_TEXT, openRun } from '#kernel/store/calls/runs'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
+import type { KeyRing } from '#kernel/store/key-ring'
+import type { StoreModule } from '#kernel/store/module'
+import { boundText, callerToText, integer, text, word } from '#kernel/store/rows'
+import type { Store } from '#store/ports/store'
 import {
   type AskedConsent,
   CONSENT_STAGES,
@@ -6,15 +15,7 @@ import {
   type ConsentEnd,
   type ConsentRunStore,
   type ConsentStore,
-} from '#core/ports/vault-store'
-import { askedConsentFacts, endedConsentFacts } from '#core/runs/events'
-import { isRunEnded } from '#core/runs/runs'
-import { Secret } from '#core/secret'
-import { appendFact, findRun, IN_CALLER_TEXT, openRun } from './calls/runs.ts'
-import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
-import type { KeyRing } from './key-ring.ts'
-import type { StoreModule } from './module.ts'
-import { boundText, callerToText, integer, text, word } from './rows.ts'
+} from '#store/ports/vault-store'
 import { checkVaultKey, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
 
 const { get, all, write } = statements<keyof typeof queries>()

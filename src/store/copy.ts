@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
-import { StoreError } from '#core/errors'
+import { StoreError } from '#kernel/base/errors'
+import type { Row, SqlValue, Steps } from '#kernel/store/engine'
+import type { KeyRing } from '#kernel/store/key-ring'
+import { RowGuard } from '#kernel/store/row-mac'
+import { integer, text } from '#kernel/store/rows'
+import { COPY_MARK } from '#kernel/store/schema'
 import { DEFINITION } from './collet-store.ts'
-import type { Row, SqlValue, Steps } from './engine.ts'
-import type { KeyRing } from './key-ring.ts'
-import { RowGuard } from './row-mac.ts'
-import { integer, text } from './rows.ts'
-import { COPY_MARK } from './schema.ts'
 import { verifyJournal } from './verify.ts'
 
 /** The tables of a store as such, below everything that gives them a meaning. */

@@ -1,7 +1,13 @@
-import { StoreError } from '#core/errors'
-import { sourceProbedEvent, sourcePutEvent, sourceRemovedEvent } from '#core/journal/append'
-import type { SourceChanged } from '#core/journal/events'
-import { canonicalJson, isJsonObject, isRecord, type JsonObject, type JsonValue } from '#core/json'
+import { StoreError } from '#kernel/base/errors'
+import { canonicalJson, isJsonObject, isRecord, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { Breather } from '#kernel/base/runtime'
+import type { SourceChanged, SourceProbed } from '#kernel/journal/events'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
+import type { KeyRing, Resealing } from '#kernel/store/key-ring'
+import type { GuardedTable, StoreModule } from '#kernel/store/module'
+import { refuseForeignTriggers, resealingOf, rowMac } from '#kernel/store/row-mac'
+import { bytes, integer, optionalText, readEpoch, text } from '#kernel/store/rows'
+import { changedRules, targetOf } from '#sources/kit/source-facts'
 import {
   type AcceptedDefinition,
   type KeptDefinition,
@@ -15,13 +21,7 @@ import {
   type SourceStore,
   type StoredSource,
   type WaitingChange,
-} from '#core/ports/import-store'
-import { Breather } from '#core/runtime'
-import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
-import type { KeyRing, Resealing } from './key-ring.ts'
-import type { GuardedTable, StoreModule } from './module.ts'
-import { refuseForeignTriggers, resealingOf, rowMac } from './row-mac.ts'
-import { bytes, integer, optionalText, readEpoch, text } from './rows.ts'
+} from '#store/ports/import-store'
 
 const { get, all, write } = statements<keyof typeof queries>()
 
@@ -262,6 +262,34 @@ function isKept(value: unknown): value is KeptDefinition {
   if (!('offered' in value) || !isRecord(value.offered)) return false
   const { offered } = value
   return 'nativeName' in offered && 'inputSchema' in offered && 'binding' in offered && 'policy' in offered
+}
+
+function sourcePutEvent(
+  { key, options, addedBy, addedMs }: NewSource,
+  /** The options that it replaces, and a keyed digest of the new ones. */
+  { before, digest }: { readonly before: JsonObject | undefined; readonly digest: string },
+): SourceChanged {
+  const { type: kind } = options
+  const target = targetOf(options)
+  const changes = changedRules(before ?? {}, options)
+  return {
+    type: before === undefined ? 'source.added' : 'source.replaced',
+    at: addedMs,
+    source: key,
+    ...(typeof kind === 'string' ? { sourceType: kind } : {}),
+    ...(target === undefined ? {} : { target }),
+    options: digest,
+    ...(Object.keys(changes).length === 0 ? {} : { changes }),
+    by: addedBy,
+  }
+}
+
+function sourceRemovedEvent({ key, by, atMs }: SourceRemoval): SourceChanged {
+  return { type: 'source.removed', at: atMs, source: key, by }
+}
+
+function sourceProbedEvent({ target, by, atMs }: SourceLook): SourceProbed {
+  return { type: 'source.probed', at: atMs, target, by }
 }
 
 /** Pins are read in pages, where they are checked. */

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Store } from '#core/ports/store'
+import type { Store } from '#store/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 
 const masterKey = Buffer.alloc(32, 9)

@@ -1,5 +1,10 @@
-import { StoreError } from '#core/errors'
-import { denialEvent, keyEvent, principalEndedEvent } from '#core/journal/append'
+import { StoreError } from '#kernel/base/errors'
+import { denialEvent, keyEvent, principalEndedEvent } from '#kernel/journal/append'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
+import type { Resealing } from '#kernel/store/key-ring'
+import type { GuardedTable, StoreModule } from '#kernel/store/module'
+import { resealingOf, sealRow } from '#kernel/store/row-mac'
+import { integer, optionalInteger, optionalText, readEpoch, text, word } from '#kernel/store/rows'
 import {
   type AuditStore,
   DENIAL_REASONS,
@@ -15,12 +20,7 @@ import {
   type NewKey,
   type RecordedDenial,
   type StoredKey,
-} from '#core/ports/key-store'
-import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
-import type { Resealing } from './key-ring.ts'
-import type { GuardedTable, StoreModule } from './module.ts'
-import { resealingOf, sealRow } from './row-mac.ts'
-import { integer, optionalInteger, optionalText, readEpoch, text, word } from './rows.ts'
+} from '#store/ports/key-store'
 
 const { get, all, write } = statements<keyof typeof queries>()
 

@@ -1,6 +1,9 @@
-import { grantOf, isNothing, NO_LIMIT, NOTHING, perUnit, UNITS } from '#core/limits/budgets'
-import { BUDGET_MARKS } from '#core/ports/notice-store'
-import type { OpenBudget } from '#core/ports/operator-store'
+import { BUDGET_MARKS } from '#kernel/ports/notice-store'
+import { type CommitGroup, type Steps, type StoreContext, statements } from '#kernel/store/engine'
+import type { StoreModule } from '#kernel/store/module'
+import { integer, text } from '#kernel/store/rows'
+import { grantOf, isNothing, NO_LIMIT, NOTHING, perUnit, UNITS } from '#stages/limits/budgets'
+import type { OpenBudget } from '#store/ports/operator-store'
 import type {
   BudgetStore,
   BudgetWindow,
@@ -8,10 +11,7 @@ import type {
   SharedRate,
   Spending,
   TakenTokens,
-} from '#core/ports/protocol-store'
-import { type CommitGroup, type Steps, type StoreContext, statements } from './engine.ts'
-import type { StoreModule } from './module.ts'
-import { integer, text } from './rows.ts'
+} from '#store/ports/protocol-store'
 
 const { get, all, write } = statements<keyof typeof queries>()
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { isRecord } from '#core/json'
+import { isRecord } from '#kernel/base/json'
 import {
   type DueNotice,
   type ListenerState,
@@ -9,7 +9,7 @@ import {
   type NoticeResult,
   type NoticeStore,
   type NoticeSubject,
-} from '#core/ports/notice-store'
+} from '#kernel/ports/notice-store'
 import {
   type CommitGroup,
   type Occasion,
@@ -17,9 +17,9 @@ import {
   type Steps,
   type StoreContext,
   statements,
-} from './engine.ts'
-import type { StoreModule } from './module.ts'
-import { integer, optionalInteger, optionalText, text } from './rows.ts'
+} from '#kernel/store/engine'
+import type { StoreModule } from '#kernel/store/module'
+import { integer, optionalInteger, optionalText, text } from '#kernel/store/rows'
 
 const { get, all, write } = statements<keyof typeof queries>()
 

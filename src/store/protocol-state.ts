@@ -1,5 +1,9 @@
-import { StoreError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { StoreError } from '#kernel/base/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
+import type { KeyRing, Resealing } from '#kernel/store/key-ring'
+import type { StoreModule } from '#kernel/store/module'
+import { bytes, integer, text } from '#kernel/store/rows'
 import type {
   BegunRequest,
   CallerRequest,
@@ -13,12 +17,8 @@ import type {
   QuestionAddress,
   RequestAddress,
   SessionRoom,
-} from '#core/ports/protocol-store'
-import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/protocol-store'
-import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
-import type { KeyRing, Resealing } from './key-ring.ts'
-import type { StoreModule } from './module.ts'
-import { bytes, integer, text } from './rows.ts'
+} from '#store/ports/protocol-store'
+import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#store/ports/protocol-store'
 import { checkVaultKey, openSealed, sealBeside, sealUnder, vaultKeyOf } from './vault.ts'
 
 const { get, all, write } = statements<keyof typeof queries>()

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { JournalHead } from '#core/journal/events'
-import type { KeyChange, KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#core/ports/key-change'
-import { generationOfTag } from './encryption.ts'
-import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
-import type { KeyRing, Resealing } from './key-ring.ts'
-import type { StoreModule } from './module.ts'
-import { bytes, integer, optionalBytes, optionalInteger, optionalText, text } from './rows.ts'
+import type { JournalHead } from '#kernel/journal/events'
+import { generationOfTag } from '#kernel/store/encryption'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
+import type { KeyRing, Resealing } from '#kernel/store/key-ring'
+import type { StoreModule } from '#kernel/store/module'
+import { bytes, integer, optionalBytes, optionalInteger, optionalText, text } from '#kernel/store/rows'
+import type { KeyChange, KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#store/ports/key-change'
 
 const { get, all, write } = statements<keyof typeof queries>()
 const { all: allOf } = statements<string>()

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { all, get } from './engine.ts'
-import { KeyRing } from './key-ring.ts'
-import { RowGuard, rowMac } from './rows.ts'
-import { QUERIES, type QueryName } from './schema.ts'
+import { statements } from '#kernel/store/engine'
+import { KeyRing } from '#kernel/store/key-ring'
+import { RowGuard, rowMac } from '#kernel/store/row-mac'
+import { DEFINITION } from './collet-store.ts'
+import { API_KEYS } from './keys.ts'
 
 /** Reads of rows that decide which are not checked on their way in, each with the reason. */
 const UNCHECKED: Readonly<Record<string, string>> = {
@@ -27,20 +28,21 @@ const UNCHECKED: Readonly<Record<string, string>> = {
 
 const READ =
   /^SELECT (?:\w+\.)?\* FROM (?:calls \w+ JOIN )?(approvals|approval_decisions|key_owners|api_keys|pins)\b/
-const NAMES = Object.keys(QUERIES).filter((name): name is QueryName => name in QUERIES)
-const READS = NAMES.flatMap((name) => {
-  const table = READ.exec(QUERIES[name])?.[1]
+const { all, get } = statements<string>()
+const { guarded } = DEFINITION
+const READS = Object.entries(DEFINITION.queries).flatMap(([name, text]) => {
+  const table = READ.exec(text)?.[1]
   return table === undefined ? [] : [{ name, table }]
 })
 
 describe('reads of rows that decide', () => {
   const keys = KeyRing.fresh({ current: randomBytes(32) })
   const FOREIGN = { id: 'x', mac: null }
-  const refused = (name: QueryName): boolean => {
+  const refused = (name: string): boolean => {
     const found: string[] = []
     const ask = all(name)
     ask.answer = [FOREIGN]
-    new RowGuard(keys, (row) => found.push(row)).check(ask)
+    new RowGuard(keys, guarded, (row) => found.push(row)).check(ask)
     return ask.answer.length === 0 && found.length === 1
   }
 
@@ -55,7 +57,7 @@ describe('reads of rows that decide', () => {
       expect(refused(name)).toBe(true)
       const ask = get(name)
       ask.answer = FOREIGN
-      expect(() => new RowGuard(keys).check(ask)).toThrow(`${table} `)
+      expect(() => new RowGuard(keys, guarded).check(ask)).toThrow(`${table} `)
     },
   )
 
@@ -68,10 +70,10 @@ describe('reads of rows that decide', () => {
     const check = (mac: string): number => {
       const ask = all('keysOf')
       ask.answer = [{ ...row, mac }]
-      new RowGuard(keys).check(ask)
+      new RowGuard(keys, guarded).check(ask)
       return ask.answer.length
     }
-    expect(check(rowMac(keys.current, 'api_keys', row))).toBe(1)
-    expect(check(rowMac(keys.current, 'key_owners', row))).toBe(0)
+    expect(check(rowMac(keys.current, API_KEYS, row))).toBe(1)
+    expect(check(rowMac(keys.current, { ...API_KEYS, table: 'key_owners' }, row))).toBe(0)
   })
 })

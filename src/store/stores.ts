@@ -1,8 +1,9 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, join } from 'node:path'
-import { StoreError } from '#core/errors'
-import type { Store } from '#core/ports/store'
+import { StoreError } from '#kernel/base/errors'
+import type { Migration, SchemaMode } from '#kernel/store/schema'
+import type { Store } from '#store/ports/store'
 import type { CopyProgress, CopyResult, StoreTables } from './copy.ts'
 import {
   connectionAddress,
@@ -12,7 +13,6 @@ import {
   shownAddress,
 } from './postgres/address.ts'
 import type { Finding } from './postgres/examine.ts'
-import type { Migration, SchemaMode } from './schema.ts'
 
 /** How a process opens a store. */
 interface OpenStoreOptions extends StoreKey {
@@ -83,7 +83,7 @@ const STORE_TYPES: readonly StoreType[] = [
     },
     describe: (path) => path,
     async open(path, { dataFolder, masterKey, oldMasterKey, mode, migrates, port, ...observers }) {
-      const { readKeyFile, readOrCreateKeyFile } = await import('./encryption.ts')
+      const { readKeyFile, readOrCreateKeyFile } = await import('#kernel/store/encryption')
       const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
       const file = join(dataFolder, KEY_FILE)
       const read = () => (mode === 'server' ? readOrCreateKeyFile(file, path) : readKeyFile(file))
@@ -92,9 +92,9 @@ const STORE_TYPES: readonly StoreType[] = [
       return openSqliteStore({ path, ...keys, schema, place: placeOf(port), ...observers })
     },
     async migrate(path, { dataFolder, masterKey, oldMasterKey }, mode) {
-      const { readKeyFile } = await import('./encryption.ts')
-      const { KeyRing } = await import('./key-ring.ts')
-      const { migrateDatabase } = await import('./sqlite/database.ts')
+      const { readKeyFile } = await import('#kernel/store/encryption')
+      const { KeyRing } = await import('#kernel/store/key-ring')
+      const { migrateDatabase } = await import('#kernel/store/sqlite/database')
       const keys =
         masterKey === undefined ? readKeyFile(join(dataFolder, KEY_FILE)) : { masterKey, oldMasterKey }
       const { DEFINITION: definition } = await import('./collet-store.ts')
@@ -106,11 +106,11 @@ const STORE_TYPES: readonly StoreType[] = [
       return openSqliteTables(path)
     },
     async findDamage(path) {
-      const { findDamage } = await import('./sqlite/database.ts')
+      const { findDamage } = await import('#kernel/store/sqlite/database')
       return findDamage(path)
     },
     async backUp(path, target) {
-      const { backUpDatabase } = await import('./sqlite/database.ts')
+      const { backUpDatabase } = await import('#kernel/store/sqlite/database')
       backUpDatabase(path, target)
     },
   },
@@ -134,7 +134,7 @@ const STORE_TYPES: readonly StoreType[] = [
       })
     },
     async migrate(rest, { masterKey, oldMasterKey }, mode) {
-      const { KeyRing } = await import('./key-ring.ts')
+      const { KeyRing } = await import('#kernel/store/key-ring')
       const { prepareDatabase } = await import('./postgres/open.ts')
       const keys = new KeyRing({ current: needed(masterKey), old: oldMasterKey })
       return await prepareDatabase(ownAddress(rest), keys, { mode })
@@ -240,7 +240,7 @@ export async function copyStore(
 ): Promise<CopyResult> {
   const [source, target] = [known(from), known(to)]
   const { masterKey, oldMasterKey } = await keysFor(source.type, key)
-  const { KeyRing } = await import('./key-ring.ts')
+  const { KeyRing } = await import('#kernel/store/key-ring')
   const { copyTables } = await import('./copy.ts')
   await source.type.migrate(source.rest, { ...key, masterKey, oldMasterKey }, 'require')
   const tables = await source.type.tables(source.rest)
@@ -259,7 +259,7 @@ export async function copyStore(
 
 async function keysFor({ kind }: StoreType, { masterKey, oldMasterKey, dataFolder }: StoreKey) {
   if (masterKey !== undefined || kind !== 'file') return { masterKey: needed(masterKey), oldMasterKey }
-  const { readKeyFile } = await import('./encryption.ts')
+  const { readKeyFile } = await import('#kernel/store/encryption')
   return readKeyFile(join(dataFolder, KEY_FILE))
 }
 

@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { openStoreFolder } from '../../test/store/store-folder.ts'
 
 const CANARY = 'canary-value-of-the-vault-5d41402a'

@@ -1,5 +1,11 @@
-import { StoreError } from '#core/errors'
-import type { VaultChanged } from '#core/journal/events'
+import { StoreError } from '#kernel/base/errors'
+import { Secret } from '#kernel/base/secret'
+import type { VaultChanged } from '#kernel/journal/events'
+import { newDataKey, sealOnce, unseal } from '#kernel/store/encryption'
+import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
+import type { KeyRing, Resealing } from '#kernel/store/key-ring'
+import type { StoreModule } from '#kernel/store/module'
+import { bytes, integer, optionalBytes, optionalInteger, text, word } from '#kernel/store/rows'
 import type {
   CredentialKind,
   NewCredential,
@@ -9,13 +15,7 @@ import type {
   VaultFacts,
   VaultOwner,
   VaultStore,
-} from '#core/ports/vault-store'
-import { Secret } from '#core/secret'
-import { newDataKey, sealOnce, unseal } from './encryption.ts'
-import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from './engine.ts'
-import type { KeyRing, Resealing } from './key-ring.ts'
-import type { StoreModule } from './module.ts'
-import { bytes, integer, optionalBytes, optionalInteger, text, word } from './rows.ts'
+} from '#store/ports/vault-store'
 
 const { get, all, write } = statements<
   keyof typeof queries | 'deleteConsentsOfTenant' | 'deleteQuestionsOfTenant'

@@ -1,13 +1,14 @@
-import type { JournalHead } from '#core/journal/events'
-import type { BadGroup, BadRow, JournalVerification, Store } from '#core/ports/store'
-import { CHAIN_START, checkpointSignature, linkOf } from './commit-queue.ts'
-import { generationOfTag } from './encryption.ts'
-import { type Row, type Steps, type StoreContext, statements } from './engine.ts'
-import type { KeyRing } from './key-ring.ts'
-import type { EventFacts, GuardedTable, StoreModule } from './module.ts'
+import type { JournalHead } from '#kernel/journal/events'
+import type { BadGroup, BadRow, JournalVerification } from '#kernel/ports/store'
+import { CHAIN_START, checkpointSignature, linkOf } from '#kernel/store/chain'
+import { generationOfTag } from '#kernel/store/encryption'
+import { type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
+import type { KeyRing } from '#kernel/store/key-ring'
+import type { EventFacts, GuardedTable, StoreModule } from '#kernel/store/module'
+import { foreignTriggers, nameOfRow, type RowGuard } from '#kernel/store/row-mac'
+import { integer, optionalBytes, text } from '#kernel/store/rows'
+import type { Store } from '#store/ports/store'
 import { type Closing, readClosings } from './rotation.ts'
-import { foreignTriggers, nameOfRow, type RowGuard } from './row-mac.ts'
-import { integer, optionalBytes, text } from './rows.ts'
 
 const { get, all } = statements<keyof typeof queries>()
 const { all: allOf } = statements<string>()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { tool } from '#core/tools/define'
-import { sampleTool } from './samples.ts'
+import { tool } from '#kernel/tool/define'
+import { sampleTool } from '../../test/contracts/samples.ts'
 import { ALICE, callRequest, errorOf, gist, openTestGateway } from './test-gateway.ts'
 
 const hello = tool({

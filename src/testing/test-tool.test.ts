@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import { z } from 'zod'
-import { ToolError } from '#core/errors'
-import { tool, workflow } from '#core/tools/define'
+import { ToolError } from '#kernel/base/errors'
+import { tool, workflow } from '#kernel/tool/define'
 import { testTool } from './test-tool.ts'
 
 const lookUp = tool({

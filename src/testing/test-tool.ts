@@ -1,9 +1,9 @@
-import type { CallError, Progress } from '#core/call'
-import { copyJson, type JsonValue } from '#core/json'
-import { DEFAULT_TENANT, type Principal } from '#core/principal'
-import type { Elicitation, ElicitationAnswer, Logger, WriteLine } from '#core/runtime'
-import { Secret } from '#core/secret'
-import { explainThrown } from '#core/thrown'
+import { copyJson, type JsonValue } from '#kernel/base/json'
+import { DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
+import type { Elicitation, ElicitationAnswer, Logger, WriteLine } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
+import { explainThrown } from '#kernel/base/thrown'
+import type { CallError, Progress } from '#kernel/call/call'
 import {
   type DefinedTool,
   isDefinedTool,
@@ -11,8 +11,8 @@ import {
   type StepInput,
   type StepResult,
   type TypedTool,
-} from '#core/tools/define'
-import { requireTools } from '#core/tools/prepare-tools'
+} from '#kernel/tool/define'
+import { requireTools } from '#kernel/tool/prepare-tools'
 import { callRequest, openTestGateway } from './test-gateway.ts'
 
 /** What a tool under test gets from outside. Everything has a stand-in, so that a test needs no network and no server. */

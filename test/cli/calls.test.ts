@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
-import type { Store } from '#core/ports/store'
-import { SYSTEM_CLOCK } from '#core/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import type { Store } from '#store/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import { attemptAt, sampleCall, success } from '#testing/samples'
+import { attemptAt, sampleCall, success } from '../contracts/samples.ts'
 import { FakeIo } from './fake-io.ts'
 
 const masterKey = Buffer.alloc(32, 9)

@@ -3,7 +3,7 @@ import type { Services } from '#cli/io'
 import { CallFailure, type FailureClass, type RemoteTool, type RequirementResolvers } from '#client/index'
 import { findTool } from '#client/tool-directory'
 import { readEnvironment } from '#config/environment'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { chunks, FakeIo } from './fake-io.ts'
 
 type Client = Awaited<ReturnType<Services['connect']>>

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { readEnvironment } from '#config/environment'
 import { openStore } from '#store/stores'
-import { runThrough, sampleCall } from '#testing/samples'
+import { runThrough, sampleCall } from '../contracts/samples.ts'
 import { createDatabase } from '../store/databases.ts'
 import { FakeIo } from './fake-io.ts'
 

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Services } from '#cli/io'
 import type { Settings } from '#config/settings'
-import { StoreError } from '#core/errors'
-import type { SourceView } from '#core/imports/sources'
+import { StoreError } from '#kernel/base/errors'
 import { StartRefused } from '#server/safety'
+import type { SourceView } from '#sources/kit/sources'
 import { FakeIo } from './fake-io.ts'
 
 describe('collet serve', () => {

@@ -5,9 +5,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
-import type { Store } from '#core/ports/store'
+import type { Store } from '#store/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleCall } from '#testing/samples'
+import { sampleCall } from '../contracts/samples.ts'
 import { FakeIo } from './fake-io.ts'
 
 const masterKey = Buffer.alloc(32, 9)

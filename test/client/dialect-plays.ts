@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '#core/json'
+import { isJsonObject, type JsonObject } from '#kernel/base/json'
 import type { ClientDialect } from '#protocols/otc/codec-client'
 import { type Play, type SeenRequest, sendJson } from './fake-tool-server.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { CallFailure, opentool } from '#client/index'
-import type { ToolContext } from '#core/tool'
+import type { ToolContext } from '#kernel/tool/tool'
 import { opentoolFixtures } from '../conformance/opentool-fixtures.ts'
 import { startOpentoolServer } from '../conformance/opentool-test-server.ts'
 import { type Play, sendJson, startFakeToolServer } from './fake-tool-server.ts'

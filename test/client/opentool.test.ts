@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { CallFailure, connect, opentool } from '#client/index'
-import type { JsonValue } from '#core/json'
+import type { JsonValue } from '#kernel/base/json'
 import { opentoolFixtures } from '../conformance/opentool-fixtures.ts'
 import { startOpentoolServer } from '../conformance/opentool-test-server.ts'
 import { specialFunctions } from '../conformance/opentool-tools.ts'

@@ -1,9 +1,9 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect } from '#client/index'
-import { ToolError } from '#core/errors'
+import { ToolError } from '#kernel/base/errors'
 import { type RunningServer, startServer } from '#server/start-server'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { testSettings } from '../test-settings.ts'
 
 const pay = sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'always' } })

@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { connect } from '#client/index'
-import { tool } from '#core/tools/define'
-import { requireTools } from '#core/tools/prepare-tools'
+import { tool } from '#kernel/tool/define'
+import { requireTools } from '#kernel/tool/prepare-tools'
 import { type RunningServer, startServer } from '#server/start-server'
 import { testSettings } from '../test-settings.ts'
 

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 export interface ScriptedRequest {
   readonly url: string

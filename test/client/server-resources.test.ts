@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { RunEvent } from '#client/index'
 import { connect } from '#client/index'
 import { type RunningServer, startServer } from '#server/start-server'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { testSettings } from '../test-settings.ts'
 
 const closed: number[] = []

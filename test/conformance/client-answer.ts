@@ -1,5 +1,5 @@
 import type { CallFailure, TriedCall } from '#client/index'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import type { RemoteTool } from '#protocols/otc/codec-client'
 import type { FailureClass } from '#protocols/otc/codec-client-reply'
 import type { Step } from './otc-vectors.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
-import { ToolError } from '#core/errors'
-import type { JsonObject, JsonValue } from '#core/json'
-import type { StatefulContext } from '#core/tool'
+import { ToolError } from '#kernel/base/errors'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+import type { StatefulContext } from '#kernel/tool/tool'
 import { anyJson, schemaPart } from './differential-schemas.ts'
 
 /** What a tool does: a function of its input and context alone, so that every way must see the same. */

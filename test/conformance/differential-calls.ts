@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import { compareVersions, LATEST, parseToolRef } from '#core/ids'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { compareVersions, LATEST, parseToolRef } from '#kernel/base/ids'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { PROVIDERS, SECRETS } from './differential-acts.ts'
 import { anyJson, plain } from './differential-schemas.ts'
 import { SCOPES, type ToolPlan, toolPlans } from './differential-tools.ts'

@@ -1,5 +1,5 @@
-import { type ErrorCode, isRefusal, REFUSAL_CODES } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { type ErrorCode, isRefusal, REFUSAL_CODES } from '#kernel/base/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { CallPlan } from './differential-calls.ts'
 import type { Observation } from './differential-observation.ts'
 import type { ToolPlan } from './differential-tools.ts'

@@ -1,5 +1,5 @@
 import { Agent, request as httpRequest } from 'node:http'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { CallPlan } from './differential-calls.ts'
 import { decisionOf, type Observation } from './differential-observation.ts'
 import { keyProblem } from './differential-reading.ts'

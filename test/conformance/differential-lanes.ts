@@ -1,5 +1,5 @@
-import { ToolError } from '#core/errors'
-import { Secret } from '#core/secret'
+import { ToolError } from '#kernel/base/errors'
+import { Secret } from '#kernel/base/secret'
 import type { Dialect } from '#protocols/otc/wire'
 import { type Batch, type CallPlan, visibleTool } from './differential-calls.ts'
 import type { Protocol } from './differential-differences.ts'

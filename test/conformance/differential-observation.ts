@@ -1,6 +1,6 @@
-import type { CallError, Outcome } from '#core/call'
-import { describeIssue, type InputIssue, type MissingRequirements } from '#core/errors'
-import type { JsonObject, JsonValue } from '#core/json'
+import { describeIssue, type InputIssue, type MissingRequirements } from '#kernel/base/errors'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+import type { CallError, Outcome } from '#kernel/call/call'
 
 /** What a caller learns from one call, in the words of the core. Members that a way does not have are absent. */
 export interface Observation {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isJsonObject } from '#core/json'
+import { isJsonObject } from '#kernel/base/json'
 import type { CallPlan } from './differential-calls.ts'
 import {
   inCoreWords,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Dialect } from '#protocols/otc/wire'
 import type { CallPlan } from './differential-calls.ts'
 import {

@@ -1,6 +1,6 @@
 import { AssertionError } from 'node:assert/strict'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { OpenedSession } from '#core/calls/stages'
+import type { OpenedSession } from '#kernel/call/stages'
 import { type Batch, visibleTool } from './differential-calls.ts'
 import { shownBy } from './differential-differences.ts'
 import { factsOf, readJournal } from './differential-facts.ts'

@@ -1,4 +1,4 @@
-import type { OpenedSession } from '#core/calls/stages'
+import type { OpenedSession } from '#kernel/call/stages'
 import { type Batch, type CallPlan, visibleTool } from './differential-calls.ts'
 import type { Circumstances } from './differential-differences.ts'
 import type { Labels } from './differential-labels.ts'

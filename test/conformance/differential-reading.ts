@@ -1,6 +1,6 @@
-import { ToolError } from '#core/errors'
-import { checkCallKey, parseToolName, type ToolRef } from '#core/ids'
-import { isJsonObject, type JsonValue } from '#core/json'
+import { ToolError } from '#kernel/base/errors'
+import { checkCallKey, parseToolName, type ToolRef } from '#kernel/base/ids'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { type Batch, type CallPlan, visibleTool, withoutNulls } from './differential-calls.ts'
 import type { Observation } from './differential-observation.ts'
 

@@ -1,4 +1,4 @@
-import { LATEST } from '#core/ids'
+import { LATEST } from '#kernel/base/ids'
 import type { Batch, CallPlan } from './differential-calls.ts'
 import { shownBy } from './differential-differences.ts'
 import { readJournal } from './differential-facts.ts'

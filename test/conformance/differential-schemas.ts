@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 
 /** A generated schema, what it says about null, and values that fit it. */
 export interface SchemaPart {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
-import type { JsonObject } from '#core/json'
-import type { SafetyTier, Tool, ToolRequirements } from '#core/tool'
-import { type DefinedTool, tool } from '#core/tools/define'
-import { requireTools } from '#core/tools/prepare-tools'
+import type { JsonObject } from '#kernel/base/json'
+import { type DefinedTool, tool } from '#kernel/tool/define'
+import { requireTools } from '#kernel/tool/prepare-tools'
+import type { SafetyTier, Tool, ToolRequirements } from '#kernel/tool/tool'
 import { type Act, act, type Context, PROVIDERS, SECRETS } from './differential-acts.ts'
 import { type ParametersPart, parametersPart } from './differential-schemas.ts'
 

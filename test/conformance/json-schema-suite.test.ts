@@ -3,11 +3,11 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import type { JsonObject, JsonValue } from '#core/json'
-import { checkSchema } from '#core/schema/check'
-import { readImportedSchema } from '#core/schema/imported'
-import { upgradeSchema } from '#core/schema/upgrade'
-import { createSchemaValidator } from '#core/schema/validator'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+import { checkSchema } from '#schema/check'
+import { readImportedSchema } from '#schema/imported'
+import { upgradeSchema } from '#schema/upgrade'
+import { createSchemaValidator } from '#schema/validator'
 
 /**
  * The JSON-Schema-Test-Suite as far as the registry has it: draft 4, which servers still write and which is read in the words of

@@ -1,8 +1,8 @@
-import { ToolError } from '#core/errors'
-import type { JsonObject } from '#core/json'
-import type { Elicitation, ElicitationAnswer } from '#core/runtime'
-import type { ToolContext } from '#core/tool'
-import { type DefinedTool, tool } from '#core/tools/define'
+import { ToolError } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
+import type { Elicitation, ElicitationAnswer } from '#kernel/base/runtime'
+import { type DefinedTool, tool } from '#kernel/tool/define'
+import type { ToolContext } from '#kernel/tool/tool'
 
 type Ask = (question: Elicitation) => Promise<ElicitationAnswer & { readonly action: 'accept' }>
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { Secret } from '#core/secret'
-import { tool } from '#core/tools/define'
+import { Secret } from '#kernel/base/secret'
+import { tool } from '#kernel/tool/define'
 import { askingTools } from './mcp-asking-tools.ts'
 import { mcpFixtures } from './mcp-fixtures.ts'
 import { answerOf, ask, endTalks, events, inSession, nextOf, openSession, startTalk } from './mcp-talk.ts'

@@ -2,9 +2,9 @@
  * The client under test of the official client suite: our MCP source, told to list and to call what is offered.
  * The suite starts it with the URL of its server; scenario and revision come by the environment.
  */
-import { isToolError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { Secret } from '#core/secret'
+import { isToolError } from '#kernel/base/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { Secret } from '#kernel/base/secret'
 import { type OpenedMcp, openMcp } from '../sources/open-mcp.ts'
 import { consentFor } from './mcp-client-consent.ts'
 

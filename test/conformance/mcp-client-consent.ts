@@ -9,8 +9,8 @@ import {
   registerClient,
 } from '@modelcontextprotocol/client'
 import type { OAuthClientSettings } from '#config/settings'
-import { SYSTEM_CLOCK } from '#core/runtime'
-import { Secret } from '#core/secret'
+import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
 import { OAuthClient } from '#oauth/client'
 
 const REDIRECT_URI = 'http://127.0.0.1:4100/oauth/callback'

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { tool } from '#core/tools/define'
+import { tool } from '#kernel/tool/define'
 import { answerOf, ask, endTalks, inSession, openSession, startTalk } from './mcp-talk.ts'
 
 const CALLS = 5

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { ToolError } from '#core/errors'
-import type { JsonObject } from '#core/json'
+import { ToolError } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
 import type { FixtureTool } from './otc-fixtures.ts'
 
 export interface McpFixtures {

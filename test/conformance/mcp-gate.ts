@@ -1,6 +1,6 @@
-import type { SafetyTier } from '#core/tool'
-import type { DefinedTool } from '#core/tools/define'
-import { tool } from '#core/tools/define'
+import type { DefinedTool } from '#kernel/tool/define'
+import { tool } from '#kernel/tool/define'
+import type { SafetyTier } from '#kernel/tool/tool'
 
 /** A tool that waits until the test lets it go, and tells when it began and how it ended. */
 export class Gate {

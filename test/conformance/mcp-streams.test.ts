@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { NO_LIMITS, UNLIMITED } from '#core/limits/settings'
+import { NO_LIMITS, UNLIMITED } from '#stages/limits/settings'
 import { mcpFixtures } from './mcp-fixtures.ts'
 import { Gate } from './mcp-gate.ts'
 import {

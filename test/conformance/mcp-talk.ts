@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import type { Settings } from '#config/settings'
-import { CatalogChanges } from '#core/tools/catalog'
-import { requireTools } from '#core/tools/prepare-tools'
+import { CatalogChanges } from '#kernel/tool/catalog'
+import { requireTools } from '#kernel/tool/prepare-tools'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sqliteSettings } from '../test-settings.ts'
 

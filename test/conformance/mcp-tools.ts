@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { ToolError } from '#core/errors'
-import type { JsonObject } from '#core/json'
-import type { CatalogChanges } from '#core/tools/catalog'
-import { type DefinedTool, tool } from '#core/tools/define'
+import { ToolError } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
+import type { CatalogChanges } from '#kernel/tool/catalog'
+import { type DefinedTool, tool } from '#kernel/tool/define'
 import { askingTools } from './mcp-asking-tools.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='

@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { ToolError } from '#core/errors'
+import { ToolError } from '#kernel/base/errors'
 import { CALL_WAYS, type CallWay } from './call-ways.ts'
 import { endTalks, startTalk, type Talk } from './mcp-talk.ts'
 

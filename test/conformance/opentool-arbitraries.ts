@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { OpenToolParameter, OpenToolValueSchema } from '#protocols/opentool/codec-document'
 
 /** Few names, so that schemas and instances meet. */

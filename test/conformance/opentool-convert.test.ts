@@ -1,7 +1,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { fromJsonSchema } from '#protocols/opentool/codec-convert-from-json'
 import { SchemaConversionError } from '#protocols/opentool/codec-convert-shape'
 import { toJsonSchema } from '#protocols/opentool/codec-convert-to-json'

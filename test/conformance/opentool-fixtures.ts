@@ -1,6 +1,6 @@
-import { ToolError } from '#core/errors'
-import type { JsonObject } from '#core/json'
-import type { ToolDefinition } from '#core/tools/define'
+import { ToolError } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
+import type { ToolDefinition } from '#kernel/tool/define'
 
 export type FixtureFunction = ToolDefinition<JsonObject, JsonObject | null>
 

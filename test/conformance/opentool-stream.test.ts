@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ToolError } from '#core/errors'
-import type { ToolContext } from '#core/tool'
+import { ToolError } from '#kernel/base/errors'
+import type { ToolContext } from '#kernel/tool/tool'
 import { type FixtureFunction, opentoolFixtures } from './opentool-fixtures.ts'
 import { startOpentoolServer } from './opentool-test-server.ts'
 

@@ -1,5 +1,5 @@
-import { ToolError } from '#core/errors'
-import type { ToolContext } from '#core/tool'
+import { ToolError } from '#kernel/base/errors'
+import type { ToolContext } from '#kernel/tool/tool'
 import type { FixtureFunction } from './opentool-fixtures.ts'
 
 const ANYTHING = { type: 'object' }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import { ALL_IDS, idsOf, KEYS, TWO_TENANTS } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer, wholeOf } from './openwop-server.ts'

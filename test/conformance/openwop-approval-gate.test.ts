@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { KEYS } from './openwop-fixtures.ts'
 import { OPENWOP_CONFORMANCE } from './openwop-host/host.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'

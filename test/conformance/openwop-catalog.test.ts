@@ -1,6 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { prepareTools } from '#core/tools/prepare-tools'
+import { prepareTools } from '#kernel/tool/prepare-tools'
 import { FORBIDDEN } from '#protocols/openwop/codec-catalog'
 import { ALL_IDS, CANARY, descriptorFindings, idsOf, KEYS, openwopFixtures } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'

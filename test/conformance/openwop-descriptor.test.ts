@@ -1,10 +1,18 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind, ToolPolicy } from '#core/tool'
-import { prepareTool } from '#core/tools/prepare-tool'
+import { prepareTool } from '#kernel/tool/prepare-tool'
+import type {
+  Approval,
+  Egress,
+  Hint,
+  ReplayPolicy,
+  SafetyTier,
+  SourceKind,
+  ToolPolicy,
+} from '#kernel/tool/tool'
 import { toCompactDescriptor, toDescriptor } from '#protocols/openwop/codec-catalog'
 import type { WireToolDescriptor } from '#protocols/openwop/wire'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { descriptorFindings, openwopFixtures } from './openwop-fixtures.ts'
 
 const IDS = {

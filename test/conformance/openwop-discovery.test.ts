@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import type { Tool } from '#core/tool'
+import type { Tool } from '#kernel/tool/tool'
 import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import { FORBIDDEN } from '#protocols/openwop/codec-catalog'
 import {
@@ -9,8 +9,8 @@ import {
   openwopSettings,
 } from '#protocols/openwop/routes'
 import { SOURCE_KINDS, type WireRunEvent } from '#protocols/openwop/wire'
-import { sampleTool } from '#testing/samples'
 import { openTestGateway } from '#testing/test-gateway'
+import { sampleTool } from '../contracts/samples.ts'
 import { startApp, stopApps } from '../server/start-app.ts'
 import { httpSend } from './http-send.ts'
 import { DocumentCheck } from './openapi-check.ts'

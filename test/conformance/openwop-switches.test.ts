@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { ColletConfig } from '#config/config'
-import { tool } from '#core/tools/define'
+import { tool } from '#kernel/tool/define'
 import { serve } from '#server/create-gateway'
 import { httpSend } from './http-send.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ToolError } from '#core/errors'
+import { ToolError } from '#kernel/base/errors'
 import { ARCADE_SCHEMA_ID, CALL_PATHS } from '#protocols/otc/wire'
 import { type OtcTestServer, otcTestServer, stopOtcServers } from './otc-test-server.ts'
 

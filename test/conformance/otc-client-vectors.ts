@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { CallFailure, type ColletClient, connect, type TriedCall } from '#client/index'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { RemoteTool } from '#protocols/otc/codec-client'
 
 /** One `kind: "client"` line of `vectors/otc.jsonl`. */

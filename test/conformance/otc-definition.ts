@@ -1,6 +1,5 @@
-import type { Finding, Report } from '#core/errors'
-import { copyJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { checkSchema } from '#core/schema/check'
+import type { Finding, Report } from '#kernel/base/errors'
+import { copyJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import {
   checkDescription,
   checkId,
@@ -9,7 +8,8 @@ import {
   checkParameters,
   checkRequirements,
   checkVersion,
-} from '#core/tools/checks'
+} from '#kernel/tool/checks'
+import { checkSchema } from '#schema/check'
 
 const KEYS = ['id', 'name', 'description', 'version', 'input_schema', 'output_schema', 'requirements']
 

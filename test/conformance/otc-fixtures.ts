@@ -1,7 +1,7 @@
-import { ToolError } from '#core/errors'
-import type { JsonObject } from '#core/json'
-import type { ToolContext } from '#core/tool'
-import type { ToolDefinition } from '#core/tools/define'
+import { ToolError } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
+import type { ToolDefinition } from '#kernel/tool/define'
+import type { ToolContext } from '#kernel/tool/tool'
 
 /** A fixture tool as an author would write it, with plain JSON Schema. */
 export type FixtureTool = ToolDefinition<JsonObject, JsonObject | null>

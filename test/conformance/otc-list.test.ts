@@ -1,6 +1,6 @@
 import { gunzipSync } from 'node:zlib'
 import { afterAll, describe, expect, it } from 'vitest'
-import { ANONYMOUS } from '#core/principal'
+import { ANONYMOUS } from '#kernel/base/principal'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { ARCADE_SCHEMA_ID } from '#protocols/otc/wire'
 import { cpuMsSince } from '../cpu-time.ts'

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { CALL_PATHS } from '#protocols/otc/wire'
 import type { FixtureTool } from './otc-fixtures.ts'
 import { otcTestServer, stopOtcServers } from './otc-test-server.ts'

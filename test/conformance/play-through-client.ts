@@ -1,5 +1,5 @@
 import { CallFailure, type ClientOptions, type ColletClient, connect } from '#client/index'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import {
   answerOfCall,
   answerOfFailure,

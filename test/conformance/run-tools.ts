@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { ToolError } from '#core/errors'
-import type { Tool } from '#core/tool'
-import { requireTools } from '#core/tools/prepare-tools'
+import { ToolError } from '#kernel/base/errors'
+import { requireTools } from '#kernel/tool/prepare-tools'
+import type { Tool } from '#kernel/tool/tool'
 
 /** In the inputs, outputs, errors and credentials of calls, and in no event (OWP-43, OWP-52). */
 export const RUN_CANARY = 'canary-0b6e41'

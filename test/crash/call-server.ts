@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES } from '#core/errors'
+import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES } from '#kernel/base/errors'
 import { OTC_ANSWERS } from '#protocols/otc/codec-response'
 import type { PlannedCall, Reply, Way } from './call-history.ts'
 import { type Address, type Answer, exchange, type Question } from './exchange.ts'

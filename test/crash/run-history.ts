@@ -1,4 +1,4 @@
-import type { RunEvent } from '#core/runs/events'
+import type { RunEvent } from '#kernel/run/events'
 
 /** An event as a poll or a stream showed it. */
 export interface SeenEvent {

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Outcome } from '#core/call'
-import { isRefusal, ToolError } from '#core/errors'
-import type { Store } from '#core/ports/store'
-import type { Tool, ToolContext, ToolPolicy } from '#core/tool'
+import { isRefusal, ToolError } from '#kernel/base/errors'
+import type { Outcome } from '#kernel/call/call'
+import type { Tool, ToolContext, ToolPolicy } from '#kernel/tool/tool'
+import type { Store } from '#store/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-gateway'
+import { sampleTool } from '../contracts/samples.ts'
 
 /**
  * Two processes on one database, one of which is cut off now and then, as a model that can be searched: the crash driver

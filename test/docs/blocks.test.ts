@@ -6,7 +6,7 @@ import { loadCommands } from '#cli/run'
 import { readJsonConfig } from '#config/json-config'
 import { parseConfig } from '#config/load'
 import { CONFIG_SCHEMA } from '#config/schema'
-import { isJsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { readBlocks } from './markdown-blocks.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { FAILURE_CODES, REFUSAL_CODES } from '#core/errors'
+import { FAILURE_CODES, REFUSAL_CODES } from '#kernel/base/errors'
 import { OTC_ANSWERS } from '#protocols/otc/codec-response'
 
 const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { POLICY_FIELDS } from '#core/tool'
+import { POLICY_FIELDS } from '#kernel/tool/tool'
 
 const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8')
 const [, section = ''] = page.split('### The policy of a tool')

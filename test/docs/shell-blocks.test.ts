@@ -5,11 +5,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
-import { SYSTEM_CLOCK } from '#core/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/runtime'
 import { serve } from '#server/create-gateway'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleCall } from '#testing/samples'
 import { FakeIo } from '../cli/fake-io.ts'
+import { sampleCall } from '../contracts/samples.ts'
 import { readBlocks } from './markdown-blocks.ts'
 
 const MCP_SERVER = resolve(import.meta.dirname, '../cli/small-mcp-server.mjs')

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { isJsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { type RunningServer, startServer } from '#server/start-server'
 import { MCP_OPTIONS } from '#sources/mcp/options'
 import { faulty, said } from '../sources/fault-mcp.ts'

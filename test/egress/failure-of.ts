@@ -1,4 +1,4 @@
-import { isToolError, type ToolError } from '#core/errors'
+import { isToolError, type ToolError } from '#kernel/base/errors'
 
 /** The fault that a fetch ends with. */
 export async function failureOf(work: Promise<unknown>): Promise<ToolError> {

@@ -1,8 +1,8 @@
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { PlainAnswer } from '#core/ports/source'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { EgressPolicy } from '#egress/policy'
+import type { PlainAnswer } from '#sources/kit/source'
 import { failureOf } from './failure-of.ts'
 import { startSite } from './local-site.ts'
 

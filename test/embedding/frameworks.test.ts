@@ -7,7 +7,7 @@ import express from 'express'
 import fastify from 'fastify'
 import { Hono } from 'hono'
 import { afterEach, describe, expect, it } from 'vitest'
-import { tool } from '#core/tools/define'
+import { tool } from '#kernel/tool/define'
 import { createHandler, type Handler } from '#server/handler'
 
 const KEY = randomBytes(32).toString('base64url')

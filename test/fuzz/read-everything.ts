@@ -1,4 +1,4 @@
-import type { Store } from '#core/ports/store'
+import type { Store } from '#store/ports/store'
 
 export interface Id {
   readonly id: string

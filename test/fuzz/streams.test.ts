@@ -8,8 +8,8 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { CallReply } from '#core/call'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
+import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import type { CallReply } from '#kernel/call/call'
 import {
   FrameReader,
   FrameWriter,

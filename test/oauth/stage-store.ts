@@ -1,5 +1,5 @@
-import { packToken, unpackToken } from '#core/credentials/credentials'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
+import { packToken, unpackToken } from '#stages/credentials/credentials'
 import { openStore } from '#store/stores'
 import type { Stage } from './oauth-stage.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { Tool } from '#core/tool'
-import { type PrepareOptions, prepareTool } from '#core/tools/prepare-tool'
+import { type PrepareOptions, prepareTool } from '#kernel/tool/prepare-tool'
+import type { Tool } from '#kernel/tool/tool'
 
 /** A definition without a fault, as an author writes it. */
 export const ADD = {

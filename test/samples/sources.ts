@@ -1,5 +1,5 @@
-import type { JsonObject } from '#core/json'
-import type { Discovery, Invocation, OfferedTool, Source } from '#core/ports/source'
+import type { JsonObject } from '#kernel/base/json'
+import type { Discovery, Invocation, OfferedTool, Source } from '#sources/kit/source'
 
 export function sampleDiscovery(
   tools: readonly OfferedTool[],

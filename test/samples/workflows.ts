@@ -1,6 +1,6 @@
-import type { Approver } from '#core/approvals/approvals'
-import type { PolicyDefinition } from '#core/tool'
-import { type DefinedTool, tool } from '#core/tools/define'
+import type { Approver } from '#kernel/approval/approvals'
+import { type DefinedTool, tool } from '#kernel/tool/define'
+import type { PolicyDefinition } from '#kernel/tool/tool'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { ALICE, callRequest, openTestGateway } from '#testing/test-gateway'
 

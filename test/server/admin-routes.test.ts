@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import type { CallFilter, CallInput, CallLook, CallPage, TallyPage } from '#core/ports/operator-store'
-import type { CallRecord, Settlement, SettleResult } from '#core/ports/store'
-import { SYSTEM_CLOCK } from '#core/runtime'
-import { Secret } from '#core/secret'
+import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
+import type { CallPage, CallRecord, Settlement, SettleResult } from '#kernel/ports/store'
 import { createOperatorAccess } from '#server/admin/access'
 import { createCallRoutes } from '#server/admin/calls'
+import type { CallFilter, CallInput, CallLook, TallyPage } from '#store/ports/operator-store'
 import { echoRoutes, startApp, stopApps } from './start-app.ts'
 
 afterEach(stopApps)

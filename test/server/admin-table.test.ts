@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 /** What holds for every route of operators, the next one too: the table is what the server serves. */

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
+import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
 import { startServer } from '#server/start-server'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { testSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
 

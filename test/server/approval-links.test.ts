@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
+import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
 import { openStore } from '#store/stores'
 import { sqliteSettings, testSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTokenFileIn } from '#config/to-settings'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { sqliteSettings, testSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
 

@@ -1,8 +1,8 @@
 import { SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
-import { Secret } from '#core/secret'
+import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
+import { Secret } from '#kernel/base/secret'
 import { makePass, readPass } from '#server/approvals/links'
 import {
   CLIENT_SECRET,

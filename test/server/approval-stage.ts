@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import type { Settings } from '#config/settings'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
-import { Secret } from '#core/secret'
+import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
+import { Secret } from '#kernel/base/secret'
 import { startServer } from '#server/start-server'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { testSettings } from '../test-settings.ts'
 
 const key = () => randomBytes(32).toString('hex')

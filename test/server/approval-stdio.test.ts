@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream'
 import { afterEach, describe, expect, it } from 'vitest'
 import { pagesTokenFileIn } from '#config/to-settings'
 import { startStdio } from '#server/start-stdio'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { sqliteSettings } from '../test-settings.ts'
 
 const INITIALIZE = {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { createMetrics } from '#server/telemetry/metrics'
 import { echoRoutes, heldRoute, startApp, stopApps } from './start-app.ts'
 

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { settingsOf } from '#server/create-gateway'
 import { type RunningServer, startServer } from '#server/start-server'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { readBlocks } from '../docs/markdown-blocks.ts'
 import {
   type AuthorizationServerOptions,

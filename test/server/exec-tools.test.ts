@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { tool } from '#core/tools/define'
+import { tool } from '#kernel/tool/define'
 import { serve, settingsOf } from '#server/create-gateway'
 import { type RunningServer, startServer } from '#server/start-server'
 

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { afterAll, expect, it } from 'vitest'
-import { requireTools } from '#core/tools/prepare-tools'
+import { requireTools } from '#kernel/tool/prepare-tools'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sqliteSettings } from '../test-settings.ts'
 

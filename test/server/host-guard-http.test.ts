@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { fault } from '#core/errors'
+import { fault } from '#kernel/base/errors'
 import { ask } from './node-ask.ts'
 import { KEY, startApp, stopApps, WITH_KEY } from './start-app.ts'
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { fault, StoreError } from '#core/errors'
+import { fault, StoreError } from '#kernel/base/errors'
 import { jsonReply } from '#server/http/exchange'
 import { ask } from './node-ask.ts'
 import { KEY, openRoute, startApp, stopApps, WITH_KEY } from './start-app.ts'

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { jwtMinter } from '#client/credentials'
-import { Secret } from '#core/secret'
-import { tool } from '#core/tools/define'
-import { requireTools } from '#core/tools/prepare-tools'
+import { Secret } from '#kernel/base/secret'
+import { tool } from '#kernel/tool/define'
+import { requireTools } from '#kernel/tool/prepare-tools'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 const SECRET = 'a secret that server and caller share'

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { type DetectUrlOptions, detectFile, detectUrl, foundCommand, suggestKey } from '#server/import/detect'
 import { createImportFetch, lookAtDocument } from '#server/import/probe'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { startUpstream } from '../sources/upstream.ts'
 
 async function detect(url: string, options: Partial<DetectUrlOptions> = {}) {

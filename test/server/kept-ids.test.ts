@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { connect } from '#client/index'
-import { tool } from '#core/tools/define'
+import { tool } from '#kernel/tool/define'
 import { serve } from '#server/create-gateway'
 import { overridesOf } from '#server/sources'
 import type { RunningServer } from '#server/start-server'
 import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 
 /*
  * X-21 of the source documents: a client of an OTC server can be pointed at a gateway over it (`ids: 'keep'`).

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import { SYSTEM_CLOCK } from '#core/runtime'
-import { Secret } from '#core/secret'
+import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
 import { createMetrics, createMetricsRoute } from '#server/telemetry/metrics'
 import { echoRoutes, KEY, startApp, stopApps, WITH_KEY } from './start-app.ts'
 

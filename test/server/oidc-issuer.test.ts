@@ -3,7 +3,7 @@ import { exportSPKI, importJWK, SignJWT, UnsecuredJWT } from 'jose'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createAuthenticator } from '#auth/authenticator'
 import type { IssuerSettings, Settings } from '#config/settings'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { FakeClock } from '#testing/test-gateway'
 import { FakeIssuer } from './fake-issuer.ts'
 

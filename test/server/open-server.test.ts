@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
-import { ANONYMOUS } from '#core/principal'
+import { ANONYMOUS } from '#kernel/base/principal'
 import { chunks, FakeIo } from '../cli/fake-io.ts'
 import { Browser } from '../oauth/browser.ts'
 import { askOtc, OTHER, openStage, type Stage } from '../oauth/oauth-stage.ts'

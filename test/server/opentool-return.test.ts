@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, vi } from 'vitest'
-import { tool } from '#core/tools/define'
+import { tool } from '#kernel/tool/define'
 import { serve } from '#server/create-gateway'
 
 it('OTS-38: the return name of an OpenTool server is kept when its functions are served again', async () => {

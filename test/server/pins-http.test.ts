@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Pins } from '#core/imports/pins'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
+import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { Pins } from '#sources/kit/pins'
 import { openStore } from '#store/stores'
-import { sampleOffer } from '#testing/source-contract'
+import { sampleOffer } from '../contracts/source-contract.ts'
 import { sampleDiscovery, sampleSource } from '../samples/sources.ts'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 const SECRET = 'a-secret-of-this-test-that-is-long-enough'

@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
-import { Secret } from '#core/secret'
-import { requireTools } from '#core/tools/prepare-tools'
+import { Secret } from '#kernel/base/secret'
+import { requireTools } from '#kernel/tool/prepare-tools'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sqliteSettings } from '../test-settings.ts'
 

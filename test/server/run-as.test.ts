@@ -3,9 +3,9 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { type RunningServer, startServer } from '#server/start-server'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { sqliteSettings } from '../test-settings.ts'
 
 const KEYS = { ann: randomBytes(32).toString('hex'), bob: randomBytes(32).toString('hex') }

@@ -4,8 +4,8 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
-import { NO_LIMITS } from '#core/limits/settings'
 import { clientSnippets } from '#server/import/client-snippets'
+import { NO_LIMITS } from '#stages/limits/settings'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 const running: PrincipalsServer[] = []

@@ -2,9 +2,9 @@ import { readFileSync, rmSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import type { Settings } from '#config/settings'
-import { fault } from '#core/errors'
-import type { OfferedTool, Source } from '#core/ports/source'
+import { fault } from '#kernel/base/errors'
 import { type RunningServer, startServer } from '#server/start-server'
+import type { OfferedTool, Source } from '#sources/kit/source'
 import { sqliteSettings } from '../test-settings.ts'
 
 /** An upstream whose tools and health the test decides. */

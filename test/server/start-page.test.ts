@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { type RunningServer, startServer } from '#server/start-server'
 import { testSettings } from '../test-settings.ts'
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { type BudgetRule, NO_LIMIT } from '#core/limits/budgets'
-import { sampleTool } from '#testing/samples'
+import { type BudgetRule, NO_LIMIT } from '#stages/limits/budgets'
+import { sampleTool } from '../contracts/samples.ts'
 import { type Asking, key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 /** A key of one tenant that names another tenant, or something that belongs to it: on every route that takes such a name. */

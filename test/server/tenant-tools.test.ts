@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
-import { requireTools } from '#core/tools/prepare-tools'
+import { requireTools } from '#kernel/tool/prepare-tools'
 import { createGateway } from '#server/create-gateway'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 

@@ -2,8 +2,8 @@ import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect } from '#client/index'
 import { type RunningServer, startServer } from '#server/start-server'
-import { sampleTool } from '#testing/samples'
 import { FakeIo } from '../cli/fake-io.ts'
+import { sampleTool } from '../contracts/samples.ts'
 import { testSettings } from '../test-settings.ts'
 
 const GOOGLE = { id: 'google', oauth2: { scopes: ['mail.read'] }, internal: 'note of its author' }

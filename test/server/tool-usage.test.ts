@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
-import type { UsageQuery, UsageRow } from '#core/ports/operator-store'
-import { LiveRegistry } from '#core/tools/catalog'
+import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
+import { LiveRegistry } from '#kernel/tool/catalog'
 import { callInProcess, createLocalAccess } from '#server/admin/access'
 import { createToolRoutes } from '#server/admin/tools'
+import type { UsageQuery, UsageRow } from '#store/ports/operator-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { TOOLS } from './principals-server.ts'
 

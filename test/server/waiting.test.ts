@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { NO_LIMITS } from '#core/limits/settings'
+import { NO_LIMITS } from '#stages/limits/settings'
 import { EventReader } from '../conformance/event-reader.ts'
 import { KEYS } from '../conformance/openwop-fixtures.ts'
 import { type RunServer, startRunServer } from '../conformance/run-server.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { tool, workflow } from '#core/tools/define'
-import { requireTools } from '#core/tools/prepare-tools'
+import { tool, workflow } from '#kernel/tool/define'
+import { requireTools } from '#kernel/tool/prepare-tools'
 import { sqliteSettings } from '../test-settings.ts'
 import { type ApprovalServer, AUTH, startApprovalServer } from './approval-stage.ts'
 

@@ -1,6 +1,6 @@
-import { SILENT_LOGGER } from '#core/runtime'
-import { Secret } from '#core/secret'
-import type { StatefulContext } from '#core/tool'
+import { SILENT_LOGGER } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
+import type { StatefulContext } from '#kernel/tool/tool'
 
 /** What a call gets, without a server around it: nobody to ask, no credentials. */
 export function callContext(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'vitest'
-import { SOURCE_CONTRACT, type SourceUnderTest } from '#testing/source-contract'
+import { SOURCE_CONTRACT, type SourceUnderTest } from '../contracts/source-contract.ts'
 import { EVERYTHING, FILESYSTEM, freePort, startEverything } from './everything-server.ts'
 import { startModernServer } from './modern-mcp-server.ts'
 import { openMcp } from './open-mcp.ts'

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Source } from '#core/ports/source'
 import { createCommandSource } from '#sources/command/index'
 import { COMMAND_OPTIONS } from '#sources/command/options'
+import type { Source } from '#sources/kit/source'
 import { createMcpSource } from '#sources/mcp/index'
 import { MCP_OPTIONS } from '#sources/mcp/options'
 import { createOpenapiSource } from '#sources/openapi/index'
@@ -12,7 +12,7 @@ import { createOtcSource } from '#sources/otc/index'
 import { OTC_OPTIONS } from '#sources/otc/options'
 import { createPackSource } from '#sources/pack/index'
 import { PACK_OPTIONS } from '#sources/pack/options'
-import { sampleOffer } from '#testing/source-contract'
+import { sampleOffer } from '../contracts/source-contract.ts'
 import { servicesOf } from './sample-invocation.ts'
 
 const SERVICES = servicesOf({})

@@ -1,11 +1,11 @@
 import { createServer } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { isJsonObject, type JsonValue } from '#core/json'
-import { Secret } from '#core/secret'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
+import { Secret } from '#kernel/base/secret'
 import { CLIENT_DIALECTS } from '#protocols/otc/codec-client'
 import { createOtcSource } from '#sources/otc/index'
 import { OTC_DIALECTS, OTC_OPTIONS } from '#sources/otc/options'
-import { sampleTool } from '#testing/samples'
+import { sampleTool } from '../contracts/samples.ts'
 import { invocationOf, toolIn } from './sample-invocation.ts'
 import { servicesTo, startUpstream } from './upstream.ts'
 
@@ -183,7 +183,7 @@ describe('an OTC server as a source', () => {
   })
 
   it('rule 9: a tool error there is one here, with what it says about repeating', async () => {
-    const { ToolError } = await import('#core/errors')
+    const { ToolError } = await import('#kernel/base/errors')
     const tool = sampleTool('A.B@1.0.0', () => {
       throw new ToolError('The bell is broken.', {
         canRetry: true,

@@ -1,6 +1,6 @@
-import { SILENT_LOGGER } from '#core/runtime'
-import { Secret } from '#core/secret'
-import type { StatefulContext } from '#core/tool'
+import { SILENT_LOGGER } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
+import type { StatefulContext } from '#kernel/tool/tool'
 import { ALICE } from '#testing/test-gateway'
 
 /** What a call hands to a pack, without a server around it. */

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import type { JsonObject } from '#core/json'
-import type { Discovery, Invocation, OfferedTool, SourceServices } from '#core/ports/source'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
-import { Secret } from '#core/secret'
-import type { StatefulContext } from '#core/tool'
+import type { JsonObject } from '#kernel/base/json'
+import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
+import type { StatefulContext } from '#kernel/tool/tool'
+import type { Discovery, Invocation, OfferedTool, SourceServices } from '#sources/kit/source'
 import { ALICE } from '#testing/test-gateway'
 
 export interface Given {

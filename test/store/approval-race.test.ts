@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Store } from '#core/ports/store'
+import type { Store } from '#store/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleParking, yesOf } from '#testing/approval-store-contract'
-import { sampleCall } from '#testing/samples'
+import { sampleParking, yesOf } from '../contracts/approval-store-contract.ts'
+import { sampleCall } from '../contracts/samples.ts'
 
 const ROUNDS = 40
 const masterKey = Buffer.alloc(32, 5)

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
+import { sampleTool } from '../contracts/samples.ts'
 import { StoreFolder } from './store-folder.ts'
 
 const RING = 'Bell.Ring@1.0.0'

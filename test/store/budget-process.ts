@@ -1,6 +1,6 @@
 import { appendFileSync, readFileSync, statSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
-import { tool } from '#core/tools/define'
+import { tool } from '#kernel/tool/define'
 import { createGateway } from '#server/create-gateway'
 
 /** Calls a tool under a budget from a process of its own until nothing is left, and writes down each run. */

@@ -1,9 +1,9 @@
-import type { JournalHead } from '#core/journal/events'
-import type { NewSource, PinRecord } from '#core/ports/import-store'
-import type { Store } from '#core/ports/store'
-import { Secret } from '#core/secret'
-import { sampleParking, yesOf } from '#testing/approval-store-contract'
-import { attemptAt, eventsOf, runThrough, sampleCall, scopeAt, success } from '#testing/samples'
+import { Secret } from '#kernel/base/secret'
+import type { JournalHead } from '#kernel/journal/events'
+import type { NewSource, PinRecord } from '#store/ports/import-store'
+import type { Store } from '#store/ports/store'
+import { sampleParking, yesOf } from '../contracts/approval-store-contract.ts'
+import { attemptAt, eventsOf, runThrough, sampleCall, scopeAt, success } from '../contracts/samples.ts'
 
 const TENANT = 'default'
 const CREDENTIAL = {

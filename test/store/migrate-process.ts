@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline'
+import { KeyRing } from '#kernel/store/key-ring'
 import { DEFINITION } from '#store/collet-store'
-import { KeyRing } from '#store/key-ring'
 import { prepareDatabase } from '#store/postgres/open'
 
 const { migrations: MIGRATIONS } = DEFINITION

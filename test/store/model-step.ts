@@ -1,8 +1,8 @@
 import fc from 'fast-check'
-import type { CallState, Outcome } from '#core/call'
-import type { SessionOutcome } from '#core/runs/events'
-import type { ReplayPolicy, SafetyTier } from '#core/tool'
-import { DAY_MS, failure, scopeAt, success } from '#testing/samples'
+import type { CallState, Outcome } from '#kernel/call/call'
+import type { SessionOutcome } from '#kernel/run/events'
+import type { ReplayPolicy, SafetyTier } from '#kernel/tool/tool'
+import { DAY_MS, failure, scopeAt, success } from '../contracts/samples.ts'
 
 export const RECORDS = ['record-0', 'record-1', 'record-2'] as const
 export const RUNS = ['run-a', 'run-b'] as const

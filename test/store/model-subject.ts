@@ -1,6 +1,5 @@
-import { StoreError } from '#core/errors'
-import type { JournalEvent, JournalHead } from '#core/journal/events'
-import type { BudgetWindow, Spending } from '#core/ports/protocol-store'
+import { StoreError } from '#kernel/base/errors'
+import type { JournalEvent, JournalHead } from '#kernel/journal/events'
 import type {
   Attempt,
   CallRecord,
@@ -9,7 +8,8 @@ import type {
   NewCall,
   NewChallenge,
   RunScope,
-} from '#core/ports/store'
+} from '#kernel/ports/store'
+import type { BudgetWindow, Spending } from '#store/ports/protocol-store'
 import {
   attemptAt,
   DAY_MS,
@@ -19,7 +19,7 @@ import {
   sampleRefusal,
   sampleSession,
   scopeAt,
-} from '#testing/samples'
+} from '../contracts/samples.ts'
 import { RECORDS, RUN_KEYS, type Step, type Where } from './model-step.ts'
 import { shown, shownEvents } from './model-view.ts'
 import type { ModelledStore } from './reference-model/reference-store.ts'

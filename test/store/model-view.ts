@@ -1,4 +1,4 @@
-import type { RunEvent } from '#core/runs/events'
+import type { RunEvent } from '#kernel/run/events'
 
 /** Without what must differ between two stores: the name of the writer. */
 export function shown(value: unknown): unknown {

@@ -1,10 +1,10 @@
 import type { Webhook } from '#config/webhooks'
-import { NOTICE_KINDS } from '#core/ports/notice-store'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
+import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { NOTICE_KINDS } from '#kernel/ports/notice-store'
 import { startOutbox } from '#server/webhooks/outbox'
 import { openStore } from '#store/stores'
-import { sampleParking } from '#testing/approval-store-contract'
-import { sampleCall } from '#testing/samples'
+import { sampleParking } from '../contracts/approval-store-contract.ts'
+import { sampleCall } from '../contracts/samples.ts'
 
 /**
  * A replica that delivers notices until it is killed. With `act` it first does one of everything that is told of, and leaves a

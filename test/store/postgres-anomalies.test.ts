@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Store } from '#core/ports/store'
-import type { NewCredential } from '#core/ports/vault-store'
-import { Secret } from '#core/secret'
-import { sampleParking, yesOf } from '#testing/approval-store-contract'
-import { gistOfRun, POLICY, sampleCall, sampleSession, scopeAt, success } from '#testing/samples'
+import { Secret } from '#kernel/base/secret'
+import type { Store } from '#store/ports/store'
+import type { NewCredential } from '#store/ports/vault-store'
+import { sampleParking, yesOf } from '../contracts/approval-store-contract.ts'
+import { gistOfRun, POLICY, sampleCall, sampleSession, scopeAt, success } from '../contracts/samples.ts'
 import { useDatabase } from './databases.ts'
 
 /**

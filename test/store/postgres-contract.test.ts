@@ -1,5 +1,5 @@
 import { describe, it } from 'vitest'
-import { STORE_CONTRACT } from '#testing/store-contract'
+import { STORE_CONTRACT } from '../contracts/store-contract.ts'
 import { useDatabase } from './databases.ts'
 
 const database = useDatabase('contract')

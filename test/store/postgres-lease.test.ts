@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { StoreError } from '#core/errors'
-import type { Store } from '#core/ports/store'
+import { StoreError } from '#kernel/base/errors'
+import type { Store } from '#store/ports/store'
 import { Lease } from '#store/postgres/lease'
-import { attemptAt, sampleCall, success } from '#testing/samples'
+import { attemptAt, sampleCall, success } from '../contracts/samples.ts'
 import { query, useDatabase, useProxy } from './databases.ts'
 
 /** Long enough that a busy machine renews in time, short enough that a test can wait for its end. */

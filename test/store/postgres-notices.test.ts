@@ -1,7 +1,8 @@
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { Store, StoreWatcher } from '#core/ports/store'
-import { attemptAt, sampleCall, success } from '#testing/samples'
+import type { StoreWatcher } from '#kernel/ports/store'
+import type { Store } from '#store/ports/store'
+import { attemptAt, sampleCall, success } from '../contracts/samples.ts'
 import { useDatabase } from './databases.ts'
 
 const LIMIT = { timeout: 20_000, interval: 5 }

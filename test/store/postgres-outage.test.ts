@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
 import { describe, expect, it } from 'vitest'
-import { StoreError } from '#core/errors'
-import { attemptAt, sampleCall, success } from '#testing/samples'
+import { StoreError } from '#kernel/base/errors'
+import { attemptAt, sampleCall, success } from '../contracts/samples.ts'
 import { query, useDatabase, useProxy } from './databases.ts'
 
 const database = useDatabase('outage')

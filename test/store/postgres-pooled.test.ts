@@ -1,7 +1,16 @@
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { NewCall, RunAddress, Store } from '#core/ports/store'
-import { attemptAt, POLICY, purgeAll, runThrough, sampleCall, scopeAt, success } from '#testing/samples'
+import type { NewCall, RunAddress } from '#kernel/ports/store'
+import type { Store } from '#store/ports/store'
+import {
+  attemptAt,
+  POLICY,
+  purgeAll,
+  runThrough,
+  sampleCall,
+  scopeAt,
+  success,
+} from '../contracts/samples.ts'
 import { useDatabase, useProxy } from './databases.ts'
 import { PGBOUNCER, startPgBouncer } from './pgbouncer.ts'
 import { type Pooler, startPooler } from './postgres-pooler.ts'

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline'
 import { openPostgresStore } from '#store/postgres/open'
-import { attemptAt, sampleCall, success } from '#testing/samples'
+import { attemptAt, sampleCall, success } from '../contracts/samples.ts'
 
 /** Claims calls from a process of its own, and ends them when it is told to; until then it lives or is killed. */
 const [url = '', masterKey = '', leaseMs = '', ...records] = process.argv.slice(2)

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Store } from '#core/ports/store'
-import type { SafetyTier } from '#core/tool'
+import type { SafetyTier } from '#kernel/tool/tool'
+import type { Store } from '#store/ports/store'
 import {
   attemptAt,
   eventsOf,
@@ -11,7 +11,7 @@ import {
   sampleSession,
   scopeAt,
   success,
-} from '#testing/samples'
+} from '../contracts/samples.ts'
 import { StoreFolder } from './store-folder.ts'
 
 const FAR = 9e12

@@ -16,7 +16,7 @@ import {
   sampleCall,
   sampleSession,
   scopeAt,
-} from '#testing/samples'
+} from '../contracts/samples.ts'
 import { StoreFolder } from './store-folder.ts'
 
 const SCOPE = scopeAt('run-a')

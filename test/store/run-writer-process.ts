@@ -1,5 +1,5 @@
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import { runThrough, sampleCall, sampleSession, scopeAt } from '#testing/samples'
+import { runThrough, sampleCall, sampleSession, scopeAt } from '../contracts/samples.ts'
 
 /** Writes to a run from a process of its own, leaves a session and a call open in it, and waits to be killed. */
 const [path = '', masterKey = '', name = '', count = '0'] = process.argv.slice(2)

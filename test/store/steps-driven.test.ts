@@ -56,7 +56,7 @@ const byPath = new Map<string, Module>(modules.map((module) => [module.path, mod
 
 /** A module with this body, beside the ones that are there. */
 function planted(body: string): Module {
-  const imports = `import { appendFact, openRun } from './runs.ts'\nimport { all, get, write } from '#store/engine'\n`
+  const imports = `import { appendFact, openRun } from './runs.ts'\nimport { all, get, write } from '#kernel/store/engine'\n`
   return { path: 'src/store/calls/planted.ts', text: `${imports}function* own() {}\n${body}\n` }
 }
 

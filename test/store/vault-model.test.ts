@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Store } from '#core/ports/store'
-import type { VaultAddress } from '#core/ports/vault-store'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
+import type { Store } from '#store/ports/store'
+import type { VaultAddress } from '#store/ports/vault-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { StoreFolder } from './store-folder.ts'
 

@@ -1,6 +1,6 @@
 import { type QueryClient, queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
-import { coversScope } from '../../../src/core/principal.ts'
+import { coversScope } from '../../../src/kernel/base/principal.ts'
 import { request, sessionGone } from './client.ts'
 import { forgetAllKept } from './kept.ts'
 import { sessionToken } from './session-token.ts'

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import { SearchableTools, type ToolListing } from '../../../src/core/tools/listing.ts'
+import { SearchableTools, type ToolListing } from '../../../src/kernel/tool/listing.ts'
 import { request, send } from './client.ts'
 
 /** The list of tools is searched here as `collet tools` searches it: the same module, so that both find the same. */
@@ -14,7 +14,7 @@ export {
   SearchableTools,
   type ToolFilters,
   type ToolListing,
-} from '../../../src/core/tools/listing.ts'
+} from '../../../src/kernel/tool/listing.ts'
 
 /** How many there are, without the list. */
 export const toolCountQuery = queryOptions({

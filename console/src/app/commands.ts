@@ -1,4 +1,4 @@
-import { wordsOf } from '../../../src/core/imports/command-words.ts'
+import { wordsOf } from '../../../src/sources/kit/command-words.ts'
 
 /**
  * As a POSIX shell takes it for one word, whatever is in it. Every command that the console shows is put together with this: what

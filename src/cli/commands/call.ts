@@ -29,7 +29,7 @@ import {
   type RequirementResolvers,
   type TriedCall,
 } from '#client/index'
-import { cleanJson, cleanText, isJsonObject, type JsonObject, parseJson } from '#core/json'
+import { cleanJson, cleanText, isJsonObject, type JsonObject, parseJson } from '#kernel/base/json'
 
 /** What a tool may need beyond its input. */
 const REQUIREMENT_OPTIONS = {

@@ -14,8 +14,8 @@ import { callerKey, findServer, requestJson, SERVER_OPTIONS } from '#cli/server-
 import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
-import { cleanJson, cleanText, type JsonObject, type JsonValue } from '#core/json'
-import type { Settlement } from '#core/ports/store'
+import { cleanJson, cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Settlement } from '#kernel/ports/store'
 import type { RenderedCall, RenderedDetails, TimelineEntry } from '#server/admin/call-view'
 import { createCallRoutes } from '#server/admin/calls'
 

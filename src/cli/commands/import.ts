@@ -19,11 +19,11 @@ import { SourceShelf } from '#cli/import/shelf'
 import { confirm, readHidden } from '#cli/input'
 import { counted } from '#cli/output'
 import { STORE_OPTIONS } from '#cli/store-access'
-import { cleanText, isJsonObject, type JsonObject } from '#core/json'
-import type { Discovery } from '#core/ports/source'
+import { cleanText, isJsonObject, type JsonObject } from '#kernel/base/json'
 import { type Detection, isSourceKey, suggestKey } from '#server/import/detect'
 import { type FoundSource, IMPORT_TYPES, type ImportType } from '#server/import/probe'
 import { isLoopback } from '#server/safety'
+import type { Discovery } from '#sources/kit/source'
 
 type ImportOption =
   | 'from'

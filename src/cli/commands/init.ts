@@ -4,7 +4,7 @@ import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { isCheckout } from '#cli/package-build'
-import { isRecord } from '#core/json'
+import { isRecord } from '#kernel/base/json'
 import { VERSION } from '#server/version'
 
 const init = defineCommand<never>({

@@ -10,11 +10,12 @@ import {
 } from '#cli/command'
 import { renderTable } from '#cli/output'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
-import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
-import { cleanText } from '#core/json'
-import type { KeyOwner } from '#core/ports/key-store'
-import type { JournalVerification, Store } from '#core/ports/store'
+import { cleanText } from '#kernel/base/json'
+import type { JournalEvent, JournalGroup, JournalHead } from '#kernel/journal/events'
+import type { JournalVerification } from '#kernel/ports/store'
 import { createAuditRoutes, type RenderedDenial } from '#server/telemetry/audit'
+import type { KeyOwner } from '#store/ports/key-store'
+import type { Store } from '#store/ports/store'
 
 const journalVerify = defineCommand<'head' | 'explain' | 'store' | 'config'>({
   name: 'journal verify',

@@ -19,9 +19,8 @@ import { ensureStore, isStoreAlone, lacksConfig, loadProjectConfig } from '#cli/
 import { loadTools } from '#config/load-tools'
 import { toApprovalRules } from '#config/schema-policies'
 import { isImported } from '#config/to-settings'
-import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { Store } from '#core/ports/store'
-import { DEFAULT_TENANT } from '#core/principal'
+import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { DEFAULT_TENANT } from '#kernel/base/principal'
 import { approverScopes, type KnownGrants } from '#server/admin/key-grants'
 import {
   ApiKeys,
@@ -33,6 +32,7 @@ import {
 } from '#server/admin/keys'
 import { findKnownTools, scopesOf } from '#server/known-tools'
 import { needsCredential } from '#server/safety'
+import type { Store } from '#store/ports/store'
 
 const KEY_OPTIONS = adminOptions('admin:keys')
 

@@ -9,10 +9,10 @@ import {
 } from '#cli/command'
 import { resolveName } from '#cli/id-prefix'
 import { renderTable } from '#cli/output'
-import { Pins } from '#core/imports/pins'
-import { cleanJson, cleanText } from '#core/json'
-import { SILENT_LOGGER } from '#core/runtime'
+import { cleanJson, cleanText } from '#kernel/base/json'
+import { SILENT_LOGGER } from '#kernel/base/runtime'
 import { createPinRoutes, type RenderedPin, type RenderedPinDiff } from '#server/admin/pins'
+import { Pins } from '#sources/kit/pins'
 
 const PIN_OPTIONS = adminOptions('admin:pins')
 const TOOL = { name: 'TOOL', help: 'As collet pins list shows it, or the beginning of that.' } as const

@@ -12,12 +12,12 @@ import { readHidden } from '#cli/input'
 import { renderTable } from '#cli/output'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
 import { toOAuthSettings } from '#config/to-settings'
-import type { JsonObject } from '#core/json'
-import type { Store } from '#core/ports/store'
-import { type Principal, WHOLE_TENANT } from '#core/principal'
-import { NO_BROKER, SILENT_LOGGER, type TokenBroker } from '#core/runtime'
+import type { JsonObject } from '#kernel/base/json'
+import { type Principal, WHOLE_TENANT } from '#kernel/base/principal'
+import { NO_BROKER, SILENT_LOGGER, type TokenBroker } from '#kernel/base/runtime'
 import { createSecretsRoutes, type RenderedCredential } from '#server/admin/secrets'
 import { openCallerIn } from '#server/safety'
+import type { Store } from '#store/ports/store'
 
 const SECRETS_OPTIONS = adminOptions('admin:secrets')
 

@@ -10,8 +10,8 @@ import {
 import { resolveName } from '#cli/id-prefix'
 import { SourceShelf } from '#cli/import/shelf'
 import { counted, renderTable } from '#cli/output'
-import { cleanText, type JsonObject } from '#core/json'
-import { POLICY_FIELDS } from '#core/tool'
+import { cleanText, type JsonObject } from '#kernel/base/json'
+import { POLICY_FIELDS } from '#kernel/tool/tool'
 import type { RenderedSource } from '#server/admin/sources'
 import type { CheckedSource } from '#server/import/check-source'
 

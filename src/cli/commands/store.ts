@@ -5,9 +5,9 @@ import { type Command, CommandFailure, defineCommand, EXIT, UsageError } from '#
 import { STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { decodeMasterKey } from '#config/environment'
 import { keyFileIn, locateStore } from '#config/to-settings'
-import { cleanText } from '#core/json'
-import type { KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#core/ports/key-change'
-import type { Store } from '#core/ports/store'
+import { cleanText } from '#kernel/base/json'
+import type { KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#store/ports/key-change'
+import type { Store } from '#store/ports/store'
 import { describeStore, KEPT_STORE_FORMS } from '#store/stores'
 
 const backup = defineCommand<'store' | 'config'>({

@@ -12,9 +12,8 @@ import { hasStore, isStoreAlone, loadProject } from '#cli/store-access'
 import { TOOL_OPTIONS, ToolAsker } from '#cli/tools/ask-tools'
 import { toolLines } from '#cli/tools/tool-lines'
 import { ConfigError } from '#config/load'
-import { cleanText } from '#core/json'
-import { didYouMean } from '#core/nearest-name'
-import type { Store } from '#core/ports/store'
+import { cleanText } from '#kernel/base/json'
+import { didYouMean } from '#kernel/base/nearest-name'
 import {
   type Condition,
   FILTERS,
@@ -25,7 +24,7 @@ import {
   SearchableTools,
   type ToolFilters,
   type ToolListing,
-} from '#core/tools/listing'
+} from '#kernel/tool/listing'
 import {
   createToolsetRoutes,
   listToolsets,
@@ -33,6 +32,7 @@ import {
   type ToolsetParts,
 } from '#server/admin/toolsets'
 import { findKnownTools } from '#server/known-tools'
+import type { Store } from '#store/ports/store'
 
 const HEADINGS = [
   'TOOL',

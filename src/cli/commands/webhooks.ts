@@ -11,7 +11,7 @@ import {
 import { renderTable } from '#cli/output'
 import { hasStore, loadProjectConfig, withStore } from '#cli/store-access'
 import { adHocWebhook, guessFormat, toWebhooks, type Webhook } from '#config/webhooks'
-import { isToolError } from '#core/errors'
+import { isToolError } from '#kernel/base/errors'
 import {
   listWebhooks,
   openWayTo,

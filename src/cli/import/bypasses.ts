@@ -8,12 +8,12 @@ import { confirm } from '#cli/input'
 import { DEFAULT_URL } from '#cli/server-address'
 import { hasStore, isStoreAlone, lacksConfig, loadProjectConfig, withStore } from '#cli/store-access'
 import type { ParsedConfig } from '#config/schema'
-import { cleanText, type JsonObject } from '#core/json'
-import type { Store } from '#core/ports/store'
+import { cleanText, type JsonObject } from '#kernel/base/json'
 import { type Bypass, bypassNames, findBypasses, upstreamIn } from '#server/import/bypass'
 import { withoutEntry } from '#server/import/client-files'
 import { isOwnMcpAddress } from '#server/import/client-servers'
 import { CLIENT_NAMES, type ClientFile, clientPlace } from '#server/import/clients'
+import type { Store } from '#store/ports/store'
 
 /**
  * Entries of MCP clients that go around Collet: `connect` names them and removes them on request, `doctor` warns of them. Also how a

@@ -1,8 +1,8 @@
 import { type Arguments, type CommandContext, type OptionSpecs, UsageError } from '#cli/command'
 import { confirm } from '#cli/input'
 import { counted } from '#cli/output'
-import type { JsonObject } from '#core/json'
-import type { OfferedTool } from '#core/ports/source'
+import type { JsonObject } from '#kernel/base/json'
+import type { OfferedTool } from '#sources/kit/source'
 
 const TRUST = ['nothing', 'annotations'] as const
 const METHODS = ['get', 'head', 'options', 'put', 'post', 'patch', 'delete'] as const

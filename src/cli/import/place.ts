@@ -1,6 +1,6 @@
 import { type Arguments, type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
 import { confirm } from '#cli/input'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { freeKey, type KnownSource, renewedText, type SourceShelf } from './shelf.ts'
 
 interface Placing {

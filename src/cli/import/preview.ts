@@ -1,8 +1,8 @@
 import type { CommandContext } from '#cli/command'
-import { idleOverrides } from '#core/imports/overrides'
-import { suspicionsOf } from '#core/imports/suspicions'
-import { cleanText, type JsonObject } from '#core/json'
-import type { Discovery, OfferedTool, UpstreamLack } from '#core/ports/source'
+import { cleanText, type JsonObject } from '#kernel/base/json'
+import { idleOverrides } from '#sources/kit/overrides'
+import type { Discovery, OfferedTool, UpstreamLack } from '#sources/kit/source'
+import { suspicionsOf } from '#sources/kit/suspicions'
 
 interface Failure {
   readonly kind: 'failed'

@@ -10,7 +10,7 @@ import {
   loadProjectConfig,
 } from '#cli/store-access'
 import type { LoadedConfig } from '#config/load'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { createSourceRoutes } from '#server/admin/sources'
 import { isOwnMcpAddress } from '#server/import/client-servers'
 

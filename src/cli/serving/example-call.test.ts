@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
-import type { JsonObject } from '#core/json'
-import { Secret } from '#core/secret'
-import { tool } from '#core/tools/define'
-import { prepareTools } from '#core/tools/prepare-tools'
+import type { JsonObject } from '#kernel/base/json'
+import { Secret } from '#kernel/base/secret'
+import { tool } from '#kernel/tool/define'
+import { prepareTools } from '#kernel/tool/prepare-tools'
 import { exampleCurl, exampleInput } from './example-call.ts'
 
 const NO_AUTH: Settings['auth'] = { apiKeys: [], jwt: undefined }

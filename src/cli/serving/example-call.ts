@@ -1,6 +1,6 @@
 import type { Settings } from '#config/settings'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { Tool } from '#core/tool'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Tool } from '#kernel/tool/tool'
 
 /** Looking further costs start-up time: each look compiles a validator. */
 const MOST_LOOKS = 20

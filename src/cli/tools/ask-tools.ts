@@ -12,11 +12,10 @@ import {
 import { chosenStore, hasStore, lacksConfig, loadProject, withStore } from '#cli/store-access'
 import type { RemoteTool } from '#client/index'
 import { toSettings } from '#config/to-settings'
-import { isToolError } from '#core/errors'
-import { cleanText, type JsonValue } from '#core/json'
-import type { Store } from '#core/ports/store'
-import { LiveRegistry } from '#core/tools/catalog'
-import type { ListedRequirement, ListedTool, ToolListing } from '#core/tools/listing'
+import { isToolError } from '#kernel/base/errors'
+import { cleanText, type JsonValue } from '#kernel/base/json'
+import { LiveRegistry } from '#kernel/tool/catalog'
+import type { ListedRequirement, ListedTool, ToolListing } from '#kernel/tool/listing'
 import { callInProcess, createLocalAccess } from '#server/admin/access'
 import type { RenderedTool } from '#server/admin/tool-view'
 import { createToolRoutes } from '#server/admin/tools'
@@ -24,6 +23,7 @@ import { createUsageRoutes, type RenderedUsage } from '#server/admin/usage'
 import { projectKnownTools } from '#server/known-tools'
 import { isLoopback, obstacleIn, openCallerIn } from '#server/safety'
 import { findScopeHolders } from '#server/scope-holders'
+import type { Store } from '#store/ports/store'
 
 /** The options that say whose tools are meant. */
 export const TOOL_OPTIONS = {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { RenderedTool } from '#server/admin/tool-view'
 
 /** One tool for a person at a terminal: what it does, what it may do, what it takes and needs, and what it is called. */

@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { toInputSchema, toOutputSchema } from './codec-tool.ts'
 import { LEGACY_REVISIONS, NEW_REVISION } from './wire.ts'
 

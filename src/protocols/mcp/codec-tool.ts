@@ -1,7 +1,7 @@
-import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
-import { REFERENCES, SUBSCHEMAS } from '#core/schema/keywords'
-import { isContentBlocksSchema, type Tool } from '#core/tool'
-import { writeFacts } from '#core/tools/facts'
+import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
+import { writeFacts } from '#kernel/tool/facts'
+import { isContentBlocksSchema, type Tool } from '#kernel/tool/tool'
+import { REFERENCES, SUBSCHEMAS } from '#schema/keywords'
 import { decodeHeaderValue, headerOf, type RequestHeaders } from './codec-message.ts'
 import { HEADERS, META, NEW_REVISION, type Revision } from './wire.ts'
 

@@ -1,15 +1,15 @@
-import type { Leaving } from '#core/call'
-import type { Gateway } from '#core/calls/gateway'
-import { mayComeAgain, type ToolError } from '#core/errors'
-import { isJsonObject, type JsonValue } from '#core/json'
-import type { ProtocolSessionStore } from '#core/ports/protocol-store'
-import type { Principal } from '#core/principal'
-import type { Clock, Logger } from '#core/runtime'
+import { mayComeAgain, type ToolError } from '#kernel/base/errors'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import type { Clock, Logger } from '#kernel/base/runtime'
+import type { Leaving } from '#kernel/call/call'
+import type { Gateway } from '#kernel/call/gateway'
 import { ERROR_CODE_HEADER } from '#protocols/call-wire'
 import { FrameQueue } from '#protocols/frame-queue'
 import type { HttpReply } from '#protocols/http-exchange'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import type { ProtocolServices } from '#protocols/protocol'
+import type { ProtocolSessionStore } from '#store/ports/protocol-store'
 import {
   type Answer,
   encodeEvent,

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Catalog, ToolIndex } from '#core/tools/catalog'
-import { sampleTool } from '#testing/samples'
+import { Catalog, ToolIndex } from '#kernel/tool/catalog'
+import { sampleTool } from '../../../test/contracts/samples.ts'
 import { ToolTables } from './methods.ts'
 
 describe('names', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { FAILURE_CODES, REFUSAL_CODES } from '#core/errors'
+import { FAILURE_CODES, REFUSAL_CODES } from '#kernel/base/errors'
 import { MCP_ANSWERS } from './reply.ts'
 
 describe('the error table', () => {

@@ -1,4 +1,3 @@
-import type { CallError, CallReply, Shown, Success } from '#core/call'
 import {
   BY_CALL_ID,
   type Challenge,
@@ -6,10 +5,11 @@ import {
   issuePhrase,
   type MissingRequirements,
   mayComeAgain,
-} from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { Principal } from '#core/principal'
-import type { Tool } from '#core/tool'
+} from '#kernel/base/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import type { CallError, CallReply, Shown, Success } from '#kernel/call/call'
+import type { Tool } from '#kernel/tool/tool'
 import { callReplyHeaders } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'

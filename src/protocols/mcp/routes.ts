@@ -1,11 +1,11 @@
-import { isToolError, storeFault } from '#core/errors'
-import { isJsonObject, type JsonValue } from '#core/json'
-import { KeyedCounter } from '#core/limits/limits'
+import { isToolError, storeFault } from '#kernel/base/errors'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { unreadCallHeaders } from '#protocols/call-wire'
 import { html, pageReply } from '#protocols/html-page'
 import { type HttpReply, type HttpRequest, type HttpRoute, isForPerson } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import type { ServedProtocol } from '#protocols/protocol'
+import { KeyedCounter } from '#stages/limits/limits'
 import {
   type Answer,
   checkStandardHeaders,

@@ -1,8 +1,8 @@
-import { BadLine, checkLength, LineReader } from '#core/bytes'
-import { isToolError, storeFault } from '#core/errors'
-import { isJsonObject, type JsonValue } from '#core/json'
-import type { MaybePromise } from '#core/ports/store'
-import type { Principal } from '#core/principal'
+import { BadLine, checkLength, LineReader } from '#kernel/base/bytes'
+import { isToolError, storeFault } from '#kernel/base/errors'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import type { MaybePromise } from '#kernel/ports/store'
 import { isJsonRpcId, JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import {
   type Answer,

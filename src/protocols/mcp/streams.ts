@@ -1,11 +1,11 @@
-import type { Release } from '#core/calls/stages'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { type KeyedCounter, subjectKey } from '#core/limits/limits'
-import type { Principal } from '#core/principal'
-import type { CatalogChanges } from '#core/tools/catalog'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import type { Release } from '#kernel/call/stages'
+import type { CatalogChanges } from '#kernel/tool/catalog'
 import { FrameQueue } from '#protocols/frame-queue'
 import type { ReplyStream } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import { type KeyedCounter, subjectKey } from '#stages/limits/limits'
 import {
   type Answer,
   encodeEvent,

@@ -1,8 +1,8 @@
-import type { CallReply, CallRequest, Leaving, Progress } from '#core/call'
-import { type ErrorCode, isToolError, storeFault } from '#core/errors'
-import { checkCallKey, LATEST, newCallId, parseToolName } from '#core/ids'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { Elicit, ElicitationAnswer, ElicitationMode } from '#core/runtime'
+import { type ErrorCode, isToolError, storeFault } from '#kernel/base/errors'
+import { checkCallKey, LATEST, newCallId, parseToolName } from '#kernel/base/ids'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Elicit, ElicitationAnswer, ElicitationMode } from '#kernel/base/runtime'
+import type { CallReply, CallRequest, Leaving, Progress } from '#kernel/call/call'
 import {
   CALL_ID_HEADER,
   callIdToHeader,

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { JsonRpcId } from '#protocols/json-rpc'
 
 export const MCP_PATH = '/mcp'

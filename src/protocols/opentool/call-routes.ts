@@ -1,12 +1,11 @@
-import type { CallReply, CallRequest, Progress } from '#core/call'
-import type { Gateway } from '#core/calls/gateway'
-import { isToolError } from '#core/errors'
-import { checkCallKey, LATEST, newCallId, parseToolName, type ToolRef } from '#core/ids'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { MaybePromise } from '#core/ports/store'
-import { createSchemaValidator } from '#core/schema/validator'
-import type { Tool } from '#core/tool'
-import type { Catalog } from '#core/tools/catalog'
+import { isToolError } from '#kernel/base/errors'
+import { checkCallKey, LATEST, newCallId, parseToolName, type ToolRef } from '#kernel/base/ids'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { CallReply, CallRequest, Progress } from '#kernel/call/call'
+import type { Gateway } from '#kernel/call/gateway'
+import type { MaybePromise } from '#kernel/ports/store'
+import type { Catalog } from '#kernel/tool/catalog'
+import type { Tool } from '#kernel/tool/tool'
 import {
   CALL_ID_HEADER,
   callIdToHeader,
@@ -21,6 +20,7 @@ import {
 import { FrameQueue } from '#protocols/frame-queue'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
+import { createSchemaValidator } from '#schema/validator'
 import {
   type BadRequest,
   decodeRequest,

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 
 /** Why a call failed, by the names of the client specification (OTS-64). */
 export type ExceptionName =

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { cpuMsSince } from '../../../test/cpu-time.ts'
 import { fromJsonSchema } from './codec-convert-from-json.ts'
 import { SchemaConversionError } from './codec-convert-shape.ts'

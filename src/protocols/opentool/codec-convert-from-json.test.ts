@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { fromJsonSchema, returnFromJsonSchema } from './codec-convert-from-json.ts'
 import { SchemaConversionError } from './codec-convert-shape.ts'
 

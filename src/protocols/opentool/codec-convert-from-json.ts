@@ -1,4 +1,11 @@
-import { childPointer, copyJson, isJsonObject, type JsonArray, type JsonValue, setMember } from '#core/json'
+import {
+  childPointer,
+  copyJson,
+  isJsonObject,
+  type JsonArray,
+  type JsonValue,
+  setMember,
+} from '#kernel/base/json'
 import { ShapeReader, wordsOf } from './codec-convert-read.ts'
 import {
   acceptsNull,

@@ -6,8 +6,8 @@ import {
   type JsonObject,
   type JsonValue,
   setMember,
-} from '#core/json'
-import { createSchemaResolver, type SchemaResolver, visitSchemas } from '#core/schema/keywords'
+} from '#kernel/base/json'
+import { createSchemaResolver, type SchemaResolver, visitSchemas } from '#schema/keywords'
 import {
   applyUnion,
   createAnything,

@@ -1,4 +1,4 @@
-import { canonicalJson, type JsonArray, type JsonValue, setMember } from '#core/json'
+import { canonicalJson, type JsonArray, type JsonValue, setMember } from '#kernel/base/json'
 import type { OpenToolType } from './codec-document.ts'
 import { hasType } from './codec-document-schema.ts'
 

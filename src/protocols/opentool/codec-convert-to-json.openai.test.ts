@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isToolError } from '#core/errors'
+import { isToolError } from '#kernel/base/errors'
 import { fromOpenAiToolCall, toOpenAiTool } from './codec-convert-to-json.ts'
 
 describe('tools for OpenAI', () => {

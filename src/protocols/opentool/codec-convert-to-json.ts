@@ -1,4 +1,4 @@
-import { fault } from '#core/errors'
+import { fault } from '#kernel/base/errors'
 import {
   childPointer,
   describeValue,
@@ -7,7 +7,7 @@ import {
   type JsonValue,
   parseJson,
   setMember,
-} from '#core/json'
+} from '#kernel/base/json'
 import {
   isReference,
   OpenToolDocumentError,

@@ -1,8 +1,8 @@
-import { shortHash } from '#core/hash'
-import { compareVersions } from '#core/ids'
-import type { JsonObject } from '#core/json'
-import type { Tool } from '#core/tool'
-import { factsOf, needsOf, writeFacts } from '#core/tools/facts'
+import { shortHash } from '#kernel/base/hash'
+import { compareVersions } from '#kernel/base/ids'
+import type { JsonObject } from '#kernel/base/json'
+import { factsOf, needsOf, writeFacts } from '#kernel/tool/facts'
+import type { Tool } from '#kernel/tool/tool'
 import {
   type AnyFallback,
   fromJsonSchema,

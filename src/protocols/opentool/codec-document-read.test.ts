@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { OpenToolDocumentError } from './codec-document.ts'
 import { load, readDocument, validate } from './codec-document-read.ts'
 

@@ -1,4 +1,4 @@
-import { childPointer, copyJson, describeValue, isJsonObject, type JsonObject } from '#core/json'
+import { childPointer, copyJson, describeValue, isJsonObject, type JsonObject } from '#kernel/base/json'
 import {
   DOCUMENT_LIMITS,
   type DocumentFinding,

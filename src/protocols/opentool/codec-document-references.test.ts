@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { cpuMsSince } from '../../../test/cpu-time.ts'
 import type { OpenToolDocument } from './codec-document.ts'
 import { OpenToolDocumentError } from './codec-document.ts'

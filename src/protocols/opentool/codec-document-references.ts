@@ -1,4 +1,4 @@
-import { childPointer, setMember } from '#core/json'
+import { childPointer, setMember } from '#kernel/base/json'
 import {
   ADDED,
   DEEPEST_SCHEMA,

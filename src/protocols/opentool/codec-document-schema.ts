@@ -6,7 +6,7 @@ import {
   type JsonObject,
   type JsonValue,
   setMember,
-} from '#core/json'
+} from '#kernel/base/json'
 import {
   descriptionOf,
   extensionsOf,

@@ -1,4 +1,4 @@
-import { childPointer, describeValue, type JsonObject, type JsonValue, setMember } from '#core/json'
+import { childPointer, describeValue, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
 
 /** What reading any part of a document needs. */
 export interface Reading {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES, ToolError } from '#core/errors'
+import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES, ToolError } from '#kernel/base/errors'
 import { OPENTOOL_CODES, toWireError } from './errors.ts'
 
 const CODES: readonly ErrorCode[] = [...REFUSAL_CODES, ...FAILURE_CODES]

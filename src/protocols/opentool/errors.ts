@@ -5,7 +5,7 @@ import {
   type InputIssue,
   isRefusal,
   type ToolError,
-} from '#core/errors'
+} from '#kernel/base/errors'
 import {
   ERROR_CODE_HEADER,
   toChallenges,

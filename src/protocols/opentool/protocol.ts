@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Catalog } from '#core/tools/catalog'
+import type { Catalog } from '#kernel/tool/catalog'
 import type { Protocol, SectionSettings } from '#protocols/protocol'
 import { BASE_PATH } from './wire.ts'
 

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import type { Gateway } from '#core/calls/gateway'
-import type { Catalog } from '#core/tools/catalog'
+import type { Gateway } from '#kernel/call/gateway'
+import type { Catalog } from '#kernel/tool/catalog'
 import type { HttpRoute } from '#protocols/http-exchange'
 import { callRoute, FunctionTables, type OpenToolOptions, streamRoute } from './call-routes.ts'
 import { OPENTOOL_VERSION } from './codec-document.ts'

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { JsonObject, JsonValue } from '#core/json'
-import { visitSchemas } from '#core/schema/keywords'
-import { createSchemaValidator } from '#core/schema/validator'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+import { visitSchemas } from '#schema/keywords'
+import { createSchemaValidator } from '#schema/validator'
 import { compactSchema, FORBIDDEN } from './codec-catalog.ts'
 
 const text = { type: 'string' } as const

@@ -1,8 +1,8 @@
-import { fault } from '#core/errors'
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { propertiesOf, SUBSCHEMAS } from '#core/schema/keywords'
-import type { SourceKind, Tool } from '#core/tool'
-import { factsOf } from '#core/tools/facts'
+import { fault } from '#kernel/base/errors'
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { factsOf } from '#kernel/tool/facts'
+import type { SourceKind, Tool } from '#kernel/tool/tool'
+import { propertiesOf, SUBSCHEMAS } from '#schema/keywords'
 import {
   isSourceKind,
   SOURCE_KINDS,

@@ -1,7 +1,7 @@
-import type { Decision, DecisionResult } from '#core/approvals/approvals'
-import type { ApprovalView } from '#core/approvals/decisions'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { CallLabel, InterruptRequested } from '#core/runs/events'
+import type { Decision, DecisionResult } from '#kernel/approval/approvals'
+import type { ApprovalView } from '#kernel/approval/decisions'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { CallLabel, InterruptRequested } from '#kernel/run/events'
 
 /** Deterministic, so the same attempt never prompts twice (OWP-65). */
 export function interruptKey(runId: string, record: string, attempt: number): string {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type ErrorCode, FAILURE_CODES, fault, REFUSAL_CODES } from '#core/errors'
+import { type ErrorCode, FAILURE_CODES, fault, REFUSAL_CODES } from '#kernel/base/errors'
 import type { HttpReply } from '#protocols/http-exchange'
 import { OPENWOP_ANSWERS, refuse } from './errors.ts'
 

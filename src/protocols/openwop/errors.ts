@@ -1,4 +1,4 @@
-import { type ErrorCode, type LimitScope, mayComeAgain, type ToolError } from '#core/errors'
+import { type ErrorCode, type LimitScope, mayComeAgain, type ToolError } from '#kernel/base/errors'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import type { WireError } from './wire.ts'
 

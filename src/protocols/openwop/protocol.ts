@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { DEFAULT_VENDOR } from '#core/ids'
-import type { JsonObject } from '#core/json'
-import { hasToolRates, type LimitSettings } from '#core/limits/settings'
-import { NO_ROLES, type RoleTable } from '#core/principal'
+import { DEFAULT_VENDOR } from '#kernel/base/ids'
+import type { JsonObject } from '#kernel/base/json'
+import { NO_ROLES, type RoleTable } from '#kernel/base/principal'
 import type { Protocol, SectionSettings } from '#protocols/protocol'
+import { hasToolRates, type LimitSettings } from '#stages/limits/settings'
 import type { OpenwopCapabilities } from './routes.ts'
 import { API_ROOT, IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 

@@ -1,10 +1,10 @@
-import type { Gateway } from '#core/calls/gateway'
-import { fault, type ToolError } from '#core/errors'
-import type { JsonObject } from '#core/json'
-import { DEFAULT_TENANT, type Principal } from '#core/principal'
-import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
-import type { Tool } from '#core/tool'
-import type { Catalog } from '#core/tools/catalog'
+import { fault, type ToolError } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
+import { DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
+import { type Clock, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import type { Gateway } from '#kernel/call/gateway'
+import type { Catalog } from '#kernel/tool/catalog'
+import type { Tool } from '#kernel/tool/tool'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
 import {
   nextPageLink,

@@ -1,5 +1,5 @@
-import type { JsonObject } from '#core/json'
-import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#core/tool'
+import type { JsonObject } from '#kernel/base/json'
+import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#kernel/tool/tool'
 
 export const PROTOCOL_VERSION = '1.0'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { JsonValue } from '#core/json'
+import type { JsonValue } from '#kernel/base/json'
 import { CLIENT_DIALECTS } from './codec-client.ts'
 import { isRouteMiss, readCallReply, readRefusal } from './codec-client-reply.ts'
 

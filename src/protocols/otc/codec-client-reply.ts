@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { ServerWire } from './codec-client.ts'
 
 /** What a server's answer to a call says. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { readToolList } from './codec-client.ts'
 
 const SCHEMA = { type: 'object', properties: { p: { type: 'string' } } }

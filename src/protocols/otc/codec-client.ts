@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { readFacts, type ToolFacts } from '#core/tools/facts'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { readFacts, type ToolFacts } from '#kernel/tool/facts'
 import { ARCADE_SCHEMA_ID, FACTS_MEMBER, OTC_SCHEMA_ID, OXP_SCHEMA_ID, PROTOCOL_VERSION } from './wire.ts'
 
 /** A tool as a client sees it, whatever dialect its server speaks. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { JsonObject, JsonValue } from '#core/json'
-import type { Tool } from '#core/tool'
-import { requireTools } from '#core/tools/prepare-tools'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+import { requireTools } from '#kernel/tool/prepare-tools'
+import type { Tool } from '#kernel/tool/tool'
 import { decodeListRequest, encodeList, type ListShape } from './codec-list.ts'
 import { ARCADE_SCHEMA_ID } from './wire.ts'
 

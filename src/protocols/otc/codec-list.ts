@@ -1,7 +1,7 @@
-import { fault } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { Tool } from '#core/tool'
-import { factsOf, newsOf } from '#core/tools/facts'
+import { fault } from '#kernel/base/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { factsOf, newsOf } from '#kernel/tool/facts'
+import type { Tool } from '#kernel/tool/tool'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { decodeVersion } from './codec-request.ts'
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { ToolError } from '#core/errors'
-import type { JsonValue } from '#core/json'
+import { ToolError } from '#kernel/base/errors'
+import type { JsonValue } from '#kernel/base/json'
 import { type DecodedCall, decodeCall } from './codec-request.ts'
 import { ARCADE_SCHEMA_ID, type CallPath, type Dialect } from './wire.ts'
 

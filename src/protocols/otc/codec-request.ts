@@ -1,8 +1,8 @@
-import { type CallRequest, NO_SECRETS } from '#core/call'
-import { fault, type ToolError } from '#core/errors'
-import { checkCallKey, LATEST, parseToolName, type ToolRef } from '#core/ids'
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { Secret } from '#core/secret'
+import { fault, type ToolError } from '#kernel/base/errors'
+import { checkCallKey, LATEST, parseToolName, type ToolRef } from '#kernel/base/ids'
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { Secret } from '#kernel/base/secret'
+import { type CallRequest, NO_SECRETS } from '#kernel/call/call'
 import { readCallScope, readKeyHeader } from '#protocols/call-wire'
 import type { HttpRequest } from '#protocols/http-exchange'
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { FAILURE_CODES, fault, REFUSAL_CODES } from '#core/errors'
+import { FAILURE_CODES, fault, REFUSAL_CODES } from '#kernel/base/errors'
 import { OTC_ANSWERS, refusalReply } from './codec-response.ts'
 
 const FORM = { schemaId: 'urn:oxp:1.0', callId: undefined }

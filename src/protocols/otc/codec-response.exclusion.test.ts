@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Outcome } from '#core/call'
-import { FAILURE_CODES } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { FAILURE_CODES } from '#kernel/base/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Outcome } from '#kernel/call/call'
 import { encodePlainResult, encodeResult } from './codec-response.ts'
 import type { Dialect } from './wire.ts'
 

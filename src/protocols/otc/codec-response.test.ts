@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { CallError, CallReply } from '#core/call'
+import type { CallError, CallReply } from '#kernel/call/call'
 import { encodeRefusal, encodeResult, encodeToolError } from './codec-response.ts'
 import type { Dialect } from './wire.ts'
 

@@ -1,7 +1,7 @@
-import type { CallReply, Outcome } from '#core/call'
-import { type ErrorCode, type ErrorDetails, mayComeAgain, ToolError } from '#core/errors'
-import { newCallId } from '#core/ids'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { type ErrorCode, type ErrorDetails, mayComeAgain, ToolError } from '#kernel/base/errors'
+import { newCallId } from '#kernel/base/ids'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { CallReply, Outcome } from '#kernel/call/call'
 import {
   CALL_ID_HEADER,
   callIdToHeader,

@@ -1,7 +1,7 @@
-import type { CallReply, CallRequest, CallView } from '#core/call'
-import type { Gateway } from '#core/calls/gateway'
-import { fault, ToolError } from '#core/errors'
-import type { Principal } from '#core/principal'
+import { fault, ToolError } from '#kernel/base/errors'
+import type { Principal } from '#kernel/base/principal'
+import type { CallReply, CallRequest, CallView } from '#kernel/call/call'
+import type { Gateway } from '#kernel/call/gateway'
 import {
   CALL_ID_HEADER,
   callIdToHeader,

@@ -1,4 +1,4 @@
-import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#core/tool'
+import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#kernel/tool/tool'
 import type { WireChallenges, WireMissing } from '#protocols/call-wire'
 
 export {

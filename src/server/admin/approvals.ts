@@ -4,17 +4,17 @@ import {
   type Decision,
   type DecisionResult,
   RESPOND_SCOPE,
-} from '#core/approvals/approvals'
-import type { ApprovalView, AskedDefinition } from '#core/approvals/decisions'
-import { fault, type ToolError } from '#core/errors'
-import { definitionDiff } from '#core/imports/definition-diff'
-import type { Difference } from '#core/imports/schema-diff'
-import { isJsonObject, type JsonValue } from '#core/json'
-import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
-import { coversScope } from '#core/principal'
+} from '#kernel/approval/approvals'
+import type { ApprovalView, AskedDefinition } from '#kernel/approval/decisions'
+import { fault, type ToolError } from '#kernel/base/errors'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
+import { coversScope } from '#kernel/base/principal'
+import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#kernel/ports/approval-store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import { definitionDiff } from '#sources/kit/definition-diff'
+import type { Difference } from '#sources/kit/schema-diff'
 import { adminRoute, approverOf, badRequest, type OperatorAccess } from './access.ts'
 
 interface ApprovalRoutesOptions {

@@ -1,10 +1,10 @@
-import type { CallState } from '#core/call'
-import { type FollowedCalls, matchesButState } from '#core/calls/call-filter'
-import { type ErrorCode, fault, type ToolError } from '#core/errors'
-import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '#core/journal/events'
-import type { CallGlance } from '#core/ports/operator-store'
-import type { Store } from '#core/ports/store'
-import type { Clock } from '#core/runtime'
+import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
+import type { Clock } from '#kernel/base/runtime'
+import type { CallState } from '#kernel/call/call'
+import { type FollowedCalls, matchesButState } from '#kernel/call/call-filter'
+import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '#kernel/journal/events'
+import type { CallGlance } from '#store/ports/operator-store'
+import type { Store } from '#store/ports/store'
 
 /** How soon a change is told. What happens meanwhile goes out together, so that many calls cost little more than one. */
 const LOOK_MS = 250

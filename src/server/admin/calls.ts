@@ -1,14 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { CallError, CallState } from '#core/call'
-import type { ToolError } from '#core/errors'
-import { isJsonObject, type JsonValue } from '#core/json'
-import type { TallyPage, TallyQuery } from '#core/ports/operator-store'
-import type { CallRecord, Settlement, Store } from '#core/ports/store'
-import type { Clock } from '#core/runtime'
+import type { ToolError } from '#kernel/base/errors'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
+import type { Clock } from '#kernel/base/runtime'
+import type { CallError, CallState } from '#kernel/call/call'
+import type { CallRecord, Settlement } from '#kernel/ports/store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { tallyRejections } from '#server/overview/rejected-requests'
+import type { TallyPage, TallyQuery } from '#store/ports/operator-store'
+import type { Store } from '#store/ports/store'
 import {
   adminRoute,
   badRequest,

@@ -1,9 +1,8 @@
-import type { ApprovalRules } from '#core/approvals/approvals'
-import { fault } from '#core/errors'
-import { didYouMean } from '#core/nearest-name'
-import type { KeyGrant } from '#core/ports/key-store'
-import { coversScope, grantedScopes, NO_ROLES, type Principal, type RoleTable } from '#core/principal'
-import { isForTenant } from '#core/tool'
+import type { ApprovalRules } from '#kernel/approval/approvals'
+import { fault } from '#kernel/base/errors'
+import { didYouMean } from '#kernel/base/nearest-name'
+import { coversScope, grantedScopes, NO_ROLES, type Principal, type RoleTable } from '#kernel/base/principal'
+import { isForTenant } from '#kernel/tool/tool'
 import {
   allowLists,
   idleSelector,
@@ -11,9 +10,10 @@ import {
   type Selectable,
   selects,
   selectsIn,
-} from '#core/tools/toolsets'
+} from '#kernel/tool/toolsets'
 import { httpFault } from '#server/http/exchange'
 import type { KnownTool } from '#server/known-tools'
+import type { KeyGrant } from '#store/ports/key-store'
 import { SERVER_SCOPES } from './access.ts'
 
 /** What keys can be given, as far as it is known where they are made. */

@@ -1,10 +1,10 @@
-import type { PinDiff, PinView } from '#core/imports/pin-view'
-import type { PinDecided, Pins } from '#core/imports/pins'
-import type { Difference } from '#core/imports/schema-diff'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import type { PinDiff, PinView } from '#sources/kit/pin-view'
+import type { PinDecided, Pins } from '#sources/kit/pins'
+import type { Difference } from '#sources/kit/schema-diff'
 import {
   adminRoute,
   badRequest,

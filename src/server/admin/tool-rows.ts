@@ -1,20 +1,26 @@
-import { type ApprovalRules, writtenFor } from '#core/approvals/approvals'
-import { BoundedMap } from '#core/bounded-map'
-import { compareVersions } from '#core/ids'
-import type { PinView } from '#core/imports/pin-view'
-import { toolkitOf } from '#core/imports/project'
-import type { SourceView } from '#core/imports/sources'
-import { isJsonObject } from '#core/json'
-import type { Store } from '#core/ports/store'
-import type { Principal } from '#core/principal'
-import { Breather } from '#core/runtime'
-import type { Tool } from '#core/tool'
-import type { Catalog } from '#core/tools/catalog'
-import { factsOf } from '#core/tools/facts'
-import type { ListedChange, ListedSource, ListedTool, ListingFacts } from '#core/tools/listing'
-import { isInToolset, sourceToolkit, TOOLSET_PREFIX, type Toolset, type Toolsets } from '#core/tools/toolsets'
+import { type ApprovalRules, writtenFor } from '#kernel/approval/approvals'
+import { BoundedMap } from '#kernel/base/bounded-map'
+import { compareVersions } from '#kernel/base/ids'
+import { isJsonObject } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import { Breather } from '#kernel/base/runtime'
+import type { Catalog } from '#kernel/tool/catalog'
+import { factsOf } from '#kernel/tool/facts'
+import type { ListedChange, ListedSource, ListedTool, ListingFacts } from '#kernel/tool/listing'
+import type { Tool } from '#kernel/tool/tool'
+import {
+  isInToolset,
+  sourceToolkit,
+  TOOLSET_PREFIX,
+  type Toolset,
+  type Toolsets,
+} from '#kernel/tool/toolsets'
 import { type PreparedBytes, PreparedViews } from '#protocols/prepared'
 import type { CanHold } from '#server/scope-holders'
+import type { PinView } from '#sources/kit/pin-view'
+import { toolkitOf } from '#sources/kit/project'
+import type { SourceView } from '#sources/kit/sources'
+import type { Store } from '#store/ports/store'
 import { isOperator } from './access.ts'
 import { callerSeenBy, HeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
 

@@ -1,7 +1,7 @@
 import { basePath } from '#config/to-settings'
-import type { Approvals } from '#core/approvals/approvals'
-import type { ApprovalView } from '#core/approvals/decisions'
-import { cleanText } from '#core/json'
+import type { Approvals } from '#kernel/approval/approvals'
+import type { ApprovalView } from '#kernel/approval/decisions'
+import { cleanText } from '#kernel/base/json'
 import {
   FORM_PAGE_HEADERS,
   factsHtml,

@@ -1,9 +1,9 @@
-import type { Decision, DecisionResult } from '#core/approvals/approvals'
-import type { ApprovalView } from '#core/approvals/decisions'
-import type { ToolError } from '#core/errors'
-import { cleanJson, cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { ApprovalState, DecisionAction } from '#core/ports/approval-store'
-import type { SafetyTier } from '#core/tool'
+import type { Decision, DecisionResult } from '#kernel/approval/approvals'
+import type { ApprovalView } from '#kernel/approval/decisions'
+import type { ToolError } from '#kernel/base/errors'
+import { cleanJson, cleanText, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { ApprovalState, DecisionAction } from '#kernel/ports/approval-store'
+import type { SafetyTier } from '#kernel/tool/tool'
 import {
   countdownHtml,
   FORM_PAGE_HEADERS,

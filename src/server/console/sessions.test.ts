@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest'
 import { createStartToken } from '#auth/start-token'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { BrowserSessions } from './sessions.ts'

@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import type { Settings } from '#config/settings'
-import type { Clock, Logger } from '#core/runtime'
+import type { Clock, Logger } from '#kernel/base/runtime'
 import { StartRefused } from '#server/safety'
 
 export type TlsFiles = NonNullable<Settings['server']['tls']>

@@ -1,8 +1,8 @@
 import { isIP } from 'node:net'
 import type { RequestHeaders } from '#auth/authenticator'
 import { portOf } from '#config/to-settings'
-import { fault } from '#core/errors'
 import { DEFAULT_PORTS } from '#egress/policy'
+import { fault } from '#kernel/base/errors'
 import { isLoopback } from '#server/safety'
 
 export interface HostGuardOptions {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ToolError } from '#core/errors'
+import { ToolError } from '#kernel/base/errors'
 import { parseJsonBody } from './read-body.ts'
 
 const parse = (text: string) => parseJsonBody(Buffer.from(text))

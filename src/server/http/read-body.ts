@@ -1,17 +1,17 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import { fault, type ToolError } from '#core/errors'
+import { fault, type ToolError } from '#kernel/base/errors'
 import {
   isJsonObject,
   type JsonArray,
   type JsonObject,
   type JsonValue,
   withInexactIntegers,
-} from '#core/json'
-import { subjectKey } from '#core/limits/limits'
-import { type LimitName, limitRefusal } from '#core/limits/settings'
-import type { MaybePromise } from '#core/ports/store'
-import type { Principal } from '#core/principal'
+} from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import type { MaybePromise } from '#kernel/ports/store'
+import { subjectKey } from '#stages/limits/limits'
+import { type LimitName, limitRefusal } from '#stages/limits/settings'
 import { httpFault } from './exchange.ts'
 
 /**

@@ -1,4 +1,4 @@
-import { canonicalJson, type JsonObject } from '#core/json'
+import { canonicalJson, type JsonObject } from '#kernel/base/json'
 import { readServerList, readSettingsFile } from './client-files.ts'
 import { describeServer, readServer } from './client-servers.ts'
 import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './clients.ts'

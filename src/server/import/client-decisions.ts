@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { parseSettings, readSettingsFile } from './client-files.ts'
 import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './clients.ts'
 

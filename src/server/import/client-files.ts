@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { extname } from 'node:path'
 import { isMap, parseDocument } from 'yaml'
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { parseJsonc, removeJsoncMember, setJsoncMember } from './jsonc.ts'
 import { parseToml, renderTomlTable } from './toml.ts'
 

@@ -1,6 +1,6 @@
 import { basename, dirname, resolve, sep } from 'node:path'
 import { parseEnv } from 'node:util'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { isLoopback } from '#server/safety'
 import { isOwnHeader } from '#sources/mcp/options'
 import type { WrittenServer } from './client-files.ts'

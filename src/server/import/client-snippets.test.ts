@@ -1,7 +1,7 @@
 import { stripTypeScriptTypes } from 'node:module'
 import { describe, expect, it } from 'vitest'
 import { parse as parseYaml } from 'yaml'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { commandOnPages } from '#server/own-command'
 import { parseSettings, readServerList, renderEntry, withEntry, withoutEntry } from './client-files.ts'
 import { describeServer, isOwnMcpAddress } from './client-servers.ts'

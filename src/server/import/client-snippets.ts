@@ -1,4 +1,4 @@
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { commandOnPages } from '#server/own-command'
 import { renderEntry } from './client-files.ts'
 import { addressEntry, KEY_VARIABLE, MCP_CLIENTS, type McpClient } from './clients.ts'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { CLIENT_NAMES, clientPlace, mcpClient, programEntry, writtenFile } from './clients.ts'
 
 const KEY = 'COLLET_API_KEY'

@@ -1,6 +1,6 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 
 /**
  * The MCP clients that `collet connect` writes for and `collet import --from` reads: where each keeps its list of servers, in

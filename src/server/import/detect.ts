@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { isToolError } from '#core/errors'
-import { shownAddress } from '#core/source-facts'
+import { isToolError } from '#kernel/base/errors'
+import { shownAddress } from '#sources/kit/source-facts'
 import {
   addressBelow,
   type FoundSource,

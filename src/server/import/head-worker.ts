@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { parse } from 'yaml'
-import { isJsonObject, type JsonObject, type JsonValue, parseJson, tooMuchJson } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, parseJson, tooMuchJson } from '#kernel/base/json'
 
 /**
  * The thread in which a look at an address or a file parses what it found (`readHead` of probe.ts). It gives back the few

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isJsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { parseJsonc, setJsoncMember } from './jsonc.ts'
 
 const COMMENTED = `{

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue, parseJson } from '#core/json'
+import { isJsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 
 /** JSON as editors keep their settings: with comments, and with commas before a closing bracket. */
 export function parseJsonc(text: string): JsonValue | undefined {

@@ -1,4 +1,4 @@
-import { type JsonObject, type JsonValue, parseJson } from '#core/json'
+import { type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 
 /**
  * TOML 1.0 as configuration files use it, with the place of every table, so that one table can be cut out and the rest of the

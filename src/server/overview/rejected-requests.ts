@@ -1,12 +1,12 @@
 /** Rejected requests as operators see them: `GET /admin/calls/rejected`, and their counts for statistics and usage. */
-import { REFUSAL_CODES, type RefusalCode } from '#core/errors'
-import type { RejectionStore, StoredRejection } from '#core/ports/rejection-store'
-import type { Clock } from '#core/runtime'
+import { REFUSAL_CODES, type RefusalCode } from '#kernel/base/errors'
+import type { Clock } from '#kernel/base/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { adminRoute, badRequest, NO_STORE, type OperatorAccess, tenantWithin } from '#server/admin/access'
 import { type BaseOf, readCallFilter } from '#server/admin/call-filter'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import type { RejectionStore, StoredRejection } from '#store/ports/rejection-store'
 
 const SCOPE = 'admin:calls'
 

@@ -1,7 +1,5 @@
 import type { Settings } from '#config/settings'
-import type { CallLimit, TokenRate } from '#core/limits/settings'
-import type { Store } from '#core/ports/store'
-import type { Principal } from '#core/principal'
+import type { Principal } from '#kernel/base/principal'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import { adminRoute, momentOf, NO_STORE, type OperatorAccess, tenantWithin } from '#server/admin/access'
@@ -10,6 +8,8 @@ import type { ServerRoute } from '#server/http/router'
 import { clientSnippets } from '#server/import/client-snippets'
 import { isOwnMachine } from '#server/safety'
 import { VERSION } from '#server/version'
+import type { CallLimit, TokenRate } from '#stages/limits/settings'
+import type { Store } from '#store/ports/store'
 
 const CALLS_SCOPE = 'admin:calls'
 /** Among so many calls an agent's own is looked for. */

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHmac, type KeyObject, randomBytes } from 'node:crypto'
-import { isSameSecret } from '#core/hash'
+import { isSameSecret } from '#kernel/base/hash'
 
 const ALGORITHM = 'aes-256-gcm'
 const IV_BYTES = 12

@@ -1,8 +1,8 @@
-import type { CallReply, CallRequest, Progress } from '#core/call'
-import type { ErrorCode } from '#core/errors'
-import { makePrincipal, type Principal } from '#core/principal'
-import type { Elicitation, ElicitationAnswer } from '#core/runtime'
-import { Secret } from '#core/secret'
+import type { ErrorCode } from '#kernel/base/errors'
+import { makePrincipal, type Principal } from '#kernel/base/principal'
+import type { Elicitation, ElicitationAnswer } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
+import type { CallReply, CallRequest, Progress } from '#kernel/call/call'
 
 /** Another form of what follows is another path, so that replicas of two releases never misread each other. */
 export const HOP_PATH = '/replica/v1'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { fault } from '#core/errors'
-import { Secret } from '#core/secret'
+import { fault } from '#kernel/base/errors'
+import { Secret } from '#kernel/base/secret'
 import { createLog } from './log.ts'
 
 function lines(

@@ -1,8 +1,8 @@
 import { writeSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import type { Settings } from '#config/settings'
-import type { Logger, WriteLine } from '#core/runtime'
-import { textOfThrown } from '#core/thrown'
+import type { Logger, WriteLine } from '#kernel/base/runtime'
+import { textOfThrown } from '#kernel/base/thrown'
 import { type TerminalLines, type ToldCall, terminalLines } from './terminal-lines.ts'
 
 export interface ServerLog extends Logger {

@@ -1,4 +1,4 @@
-import type { SourceView } from '#core/imports/sources'
+import type { SourceView } from '#sources/kit/sources'
 import { histogramSamples, type Metric, type Rendered, renderMetrics } from './exposition.ts'
 import type { Tallies } from './metrics.ts'
 import { processMetrics } from './process-metrics.ts'

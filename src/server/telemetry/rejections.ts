@@ -3,12 +3,13 @@
  * on. Without these counts an outage of one caller would look like silence. Counts are kept per caller, tool, code and
  * minute and written once a second, so a flood costs a few rows and a successful call costs nothing.
  */
-import type { CallReply, CallRequest } from '#core/call'
-import type { Gateway } from '#core/calls/gateway'
-import { isRefusal } from '#core/errors'
-import type { RejectedRequests, RejectionStore } from '#core/ports/rejection-store'
-import type { Principal } from '#core/principal'
-import type { Clock, Logger } from '#core/runtime'
+
+import { isRefusal } from '#kernel/base/errors'
+import type { Principal } from '#kernel/base/principal'
+import type { Clock, Logger } from '#kernel/base/runtime'
+import type { CallReply, CallRequest } from '#kernel/call/call'
+import type { Gateway } from '#kernel/call/gateway'
+import type { RejectedRequests, RejectionStore } from '#store/ports/rejection-store'
 
 const WRITE_EVERY_MS = 1_000
 const MINUTE_MS = 60_000

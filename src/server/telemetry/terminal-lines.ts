@@ -1,6 +1,6 @@
 import { styleText } from 'node:util'
-import { cleanText } from '#core/json'
-import { isForeignFrame, textOfThrown } from '#core/thrown'
+import { cleanText } from '#kernel/base/json'
+import { isForeignFrame, textOfThrown } from '#kernel/base/thrown'
 
 /** A call as a person at a terminal wants to see it. */
 export interface ToldCall {

@@ -1,10 +1,10 @@
 import type { Webhook } from '#config/webhooks'
-import { isMoreThanALink, namedBy } from '#core/approvals/approvals'
-import { type ApprovalView, approvalView, mintLink } from '#core/approvals/decisions'
-import { COST_PARTS } from '#core/limits/budgets'
-import type { ApprovalRecord, ApprovalStore } from '#core/ports/approval-store'
-import type { NoticeKind, NoticeSubject } from '#core/ports/notice-store'
+import { isMoreThanALink, namedBy } from '#kernel/approval/approvals'
+import { type ApprovalView, approvalView, mintLink } from '#kernel/approval/decisions'
+import type { ApprovalRecord, ApprovalStore } from '#kernel/ports/approval-store'
+import type { NoticeKind, NoticeSubject } from '#kernel/ports/notice-store'
 import { renderApproval, renderInList } from '#server/admin/approvals'
+import { COST_PARTS } from '#stages/limits/budgets'
 import { type ChatNotice, chatMessage } from './chat-messages.ts'
 
 /** A larger input is not in the message: `input_bytes` says so, and the page has it. */

@@ -1,7 +1,7 @@
 import type { Webhook } from '#config/webhooks'
-import type { DueNotice, NoticeResult } from '#core/ports/notice-store'
-import type { Store } from '#core/ports/store'
-import type { Clock, Logger } from '#core/runtime'
+import type { Clock, Logger } from '#kernel/base/runtime'
+import type { DueNotice, NoticeResult } from '#kernel/ports/notice-store'
+import type { Store } from '#store/ports/store'
 import { bodyOf, say, sayApproval } from './messages.ts'
 import { type Answer, postMessage } from './post.ts'
 

@@ -1,10 +1,10 @@
 import type { Settings } from '#config/settings'
 import type { Webhook } from '#config/webhooks'
-import { isJsonObject, type JsonValue } from '#core/json'
-import { didYouMean } from '#core/nearest-name'
-import type { ListenerState, NoticeStore } from '#core/ports/notice-store'
-import type { Clock } from '#core/runtime'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
+import { didYouMean } from '#kernel/base/nearest-name'
+import type { Clock } from '#kernel/base/runtime'
+import type { ListenerState, NoticeStore } from '#kernel/ports/notice-store'
 import {
   adminRoute,
   badRequest,

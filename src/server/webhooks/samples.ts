@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Webhook } from '#config/webhooks'
-import type { ApprovalRecord } from '#core/ports/approval-store'
-import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#core/ports/notice-store'
-import type { Clock } from '#core/runtime'
+import type { Clock } from '#kernel/base/runtime'
+import type { ApprovalRecord } from '#kernel/ports/approval-store'
+import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#kernel/ports/notice-store'
 import { bodyOf, say, sayApproval } from './messages.ts'
 import { postMessage } from './post.ts'
 

@@ -1,11 +1,11 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { Discovery, OfferedTool } from '#core/ports/source'
-import type { PolicyDefinition, ToolRequirements } from '#core/tool'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { PolicyDefinition, ToolRequirements } from '#kernel/tool/tool'
 import { ARGV_PART, type ArgvPart, exposedParameters } from '#sources/common/argv-template'
 import { isWanted, policyOf } from '#sources/common/options'
 import { type Confinement, findProgram } from '#sources/common/process'
+import type { Discovery, OfferedTool } from '#sources/kit/source'
 import type { CommandOptions, CommandSourceOptions } from './options.ts'
 
 interface CommandHost {

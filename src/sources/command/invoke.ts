@@ -1,9 +1,8 @@
 import { stat } from 'node:fs/promises'
 import { constants } from 'node:os'
-import { fault, ToolError } from '#core/errors'
-import { type JsonValue, tooMuchJson } from '#core/json'
-import type { Invocation } from '#core/ports/source'
-import type { Secret } from '#core/secret'
+import { fault, ToolError } from '#kernel/base/errors'
+import { type JsonValue, tooMuchJson } from '#kernel/base/json'
+import type { Secret } from '#kernel/base/secret'
 import { BadArgument, expandArgv, textOf } from '#sources/common/argv-template'
 import { readBinding } from '#sources/common/options'
 import {
@@ -14,6 +13,7 @@ import {
   SANDBOX_BASE,
   SHARED_NETWORK,
 } from '#sources/common/process'
+import type { Invocation } from '#sources/kit/source'
 import { BINDING, type CommandBinding, isolationProblem } from './discover.ts'
 import type { CommandOptions } from './options.ts'
 

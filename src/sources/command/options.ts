@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { JsonObject } from '#core/json'
-import { Secret } from '#core/secret'
+import type { JsonObject } from '#kernel/base/json'
+import { Secret } from '#kernel/base/secret'
 import { ARGV_PART, type ArgvPart, parametersOf, problemsOfArgv } from '#sources/common/argv-template'
 import { COMMON_OPTIONS, HOST_LABEL, POLICY_SHAPE } from '#sources/common/options'
 

@@ -6,8 +6,8 @@ import {
   parseJson,
   TooMuchJson,
   tooMuchJson,
-} from '#core/json'
-import { Breather, inPieces } from '#core/runtime'
+} from '#kernel/base/json'
+import { Breather, inPieces } from '#kernel/base/runtime'
 
 /** Room for what is around a value in an answer. */
 const ANSWER_BOUNDS: JsonBounds = {

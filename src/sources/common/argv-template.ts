@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 
 /**
  * One element of a command line: text, with at most one `{parameter}` at its end; several elements that are there only

@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { fault } from '#core/errors'
-import { shortHash } from '#core/hash'
-import { operatorNames } from '#core/ids'
-import type { JsonObject } from '#core/json'
-import { Secret } from '#core/secret'
-import { POLICY_FIELDS, type PolicyDefinition } from '#core/tool'
-import { matchesGlob } from '#core/tools/toolsets'
+import { fault } from '#kernel/base/errors'
+import { shortHash } from '#kernel/base/hash'
+import { operatorNames } from '#kernel/base/ids'
+import type { JsonObject } from '#kernel/base/json'
+import { Secret } from '#kernel/base/secret'
+import { POLICY_FIELDS, type PolicyDefinition } from '#kernel/tool/tool'
+import { matchesGlob } from '#kernel/tool/toolsets'
 
 /**
  * An address as it may be pinned, shown and logged: values of its query are often keys, so digests stand for them,

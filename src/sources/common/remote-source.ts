@@ -1,6 +1,6 @@
-import { fault } from '#core/errors'
-import type { JsonValue } from '#core/json'
-import type { Discovery, Invocation, Source, SourceHealth } from '#core/ports/source'
+import { fault } from '#kernel/base/errors'
+import type { JsonValue } from '#kernel/base/json'
+import type { Discovery, Invocation, Source, SourceHealth } from '#sources/kit/source'
 import { type CommonOptions, isWanted, remotePolicyOf } from './options.ts'
 
 /** How one protocol reaches another tool server. */

@@ -1,8 +1,8 @@
 import type { Transformer } from 'node:stream/web'
 import { setImmediate } from 'node:timers/promises'
 import type { JSONRPCMessage } from '@modelcontextprotocol/client'
-import { fault } from '#core/errors'
-import { JSON_BOUNDS, type JsonBounds, JsonScan } from '#core/json'
+import { fault } from '#kernel/base/errors'
+import { JSON_BOUNDS, type JsonBounds, JsonScan } from '#kernel/base/json'
 
 /** What the client does something about; the rest is news for nobody. */
 const HEARD: ReadonlySet<string> = new Set([

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
-import type { JsonObject } from '#core/json'
-import type { PlainAnswer, SendRequest } from '#core/ports/source'
+import type { JsonObject } from '#kernel/base/json'
+import type { PlainAnswer, SendRequest } from '#sources/kit/source'
 import { callBarely } from './bare-call.ts'
 
 const ID = 7

@@ -6,10 +6,10 @@ import {
   SdkErrorCode,
   SdkHttpError,
 } from '@modelcontextprotocol/client'
-import { type JsonObject, type JsonValue, parseJson } from '#core/json'
-import type { PlainAnswer, SendRequest } from '#core/ports/source'
+import { type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import { decodeMessage, encodeHeaderValue, encodeRequest } from '#protocols/mcp/codec-message'
 import { HEADERS, JSON_TYPE, META, STREAM_TYPE } from '#protocols/mcp/wire'
+import type { PlainAnswer, SendRequest } from '#sources/kit/source'
 import { CALL_BOUNDS, EventLines, MOST_REFUSAL_BYTES, messageCheck } from './answer-bounds.ts'
 import { CLIENT, isWireArray, isWireObject, STREAM_ENDED } from './connection.ts'
 

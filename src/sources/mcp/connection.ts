@@ -1,9 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Client, Progress, Transport } from '@modelcontextprotocol/client'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import type { JsonObject, JsonValue } from '#core/json'
-import { Semaphore } from '#core/limits/limits'
-import { LONGEST_TIMER_MS, type ToolContext } from '#core/tool'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+import { LONGEST_TIMER_MS, type ToolContext } from '#kernel/tool/tool'
+import { Semaphore } from '#stages/limits/limits'
 
 /** Who we say we are, and what we can be asked. */
 export const CLIENT = {

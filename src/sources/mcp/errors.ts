@@ -1,5 +1,5 @@
 import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client'
-import { fault, isToolError, NOT_SHOWN_ADVICE, type ToolError } from '#core/errors'
+import { fault, isToolError, NOT_SHOWN_ADVICE, type ToolError } from '#kernel/base/errors'
 import { type CallScope, type Connection, STREAM_ENDED } from './connection.ts'
 
 const LONGEST_TEXT = 2000

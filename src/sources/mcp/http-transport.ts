@@ -8,10 +8,10 @@ import {
   type Transport,
   type TransportSendOptions,
 } from '@modelcontextprotocol/client'
-import type { JsonObject } from '#core/json'
-import type { SendRequest } from '#core/ports/source'
-import type { Secret } from '#core/secret'
+import type { JsonObject } from '#kernel/base/json'
+import type { Secret } from '#kernel/base/secret'
 import { HEADERS } from '#protocols/mcp/wire'
+import type { SendRequest } from '#sources/kit/source'
 import { boundedAnswer, CALL_BOUNDS, NoticeGate, PAGE_BOUNDS } from './answer-bounds.ts'
 import { callBarely, retryAfterMs } from './bare-call.ts'
 import { CALL_SCOPE, isWireObject, type PlainCall, STREAM_ENDED } from './connection.ts'

@@ -5,8 +5,8 @@ import {
   SdkErrorCode,
   type Transport,
 } from '@modelcontextprotocol/client'
-import { type SourceServices, UpstreamLacks } from '#core/ports/source'
-import { untilAborted } from '#core/runtime'
+import { untilAborted } from '#kernel/base/runtime'
+import { type SourceServices, UpstreamLacks } from '#sources/kit/source'
 import { answerOf, askCaller } from './call-tool.ts'
 import { CLIENT, Connection } from './connection.ts'
 import { HttpTransport } from './http-transport.ts'

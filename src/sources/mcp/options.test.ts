@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { shownCommand } from '#core/source-facts'
+import { shownCommand } from '#sources/kit/source-facts'
 import { MCP_OPTIONS } from './options.ts'
 import { endpointJson, endpointOf, isAt } from './upstream.ts'
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { COMMON_OPTIONS_WITH_EGRESS } from '#sources/common/options'
 
 const MIB = 1_048_576

@@ -1,14 +1,14 @@
-import { JSON_BOUNDS, type JsonObject, type JsonValue, tooMuchJson } from '#core/json'
-import type { OfferedTool, ToolHints } from '#core/ports/source'
-import { isNewest, unknownDialect, upgradeSchema } from '#core/schema/upgrade'
+import { JSON_BOUNDS, type JsonObject, type JsonValue, tooMuchJson } from '#kernel/base/json'
 import {
   CONTENT_BLOCKS_SCHEMA,
   type PolicyDefinition,
   type ShownHints,
   type ToolRequirements,
-} from '#core/tool'
+} from '#kernel/tool/tool'
 import { encodeHeaderValue } from '#protocols/mcp/codec-message'
+import { isNewest, unknownDialect, upgradeSchema } from '#schema/upgrade'
 import { policyOf, saidOf } from '#sources/common/options'
+import type { OfferedTool, ToolHints } from '#sources/kit/source'
 import { isWireArray, isWireObject, textOf } from './connection.ts'
 import type { McpOptions } from './options.ts'
 import { type Endpoint, endpointJson } from './upstream.ts'

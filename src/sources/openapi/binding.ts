@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { fault } from '#core/errors'
-import type { JsonObject } from '#core/json'
+import { fault } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
 import { STYLES } from './operation.ts'
 
 const ENCODING = {

@@ -1,5 +1,5 @@
-import { shortHash } from '#core/hash'
-import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
+import { shortHash } from '#kernel/base/hash'
+import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
 import type { BoundBody, BoundField, BoundIdempotency, BoundParameter } from './binding.ts'
 import { type DocumentNode, type Documents, entriesOf, itemsOf, memberOf } from './documents.ts'
 import {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#kernel/base/json'
 
 /** A reference that leads to a reference, and so on: more than this is a circle. */
 const LONGEST_CHAIN = 50

@@ -1,6 +1,6 @@
-import { fault } from '#core/errors'
-import { shortHash } from '#core/hash'
-import { hasControlCharacter, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { fault } from '#kernel/base/errors'
+import { shortHash } from '#kernel/base/hash'
+import { hasControlCharacter, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import {
   type DocumentNode,
   type Documents,

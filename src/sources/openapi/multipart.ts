@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { ToolError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { ToolError } from '#kernel/base/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { BoundBody, BoundField } from './binding.ts'
 import { essenceOf, isJson } from './operation.ts'
 import { plainText } from './serialize.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Secret } from '#core/secret'
+import { Secret } from '#kernel/base/secret'
 import { COMMON_OPTIONS } from '#sources/common/options'
 
 /** RFC 9110 §5.6.2. */

@@ -1,4 +1,4 @@
-import { isJsonObject } from '#core/json'
+import { isJsonObject } from '#kernel/base/json'
 import {
   type DocumentNode,
   type Documents,

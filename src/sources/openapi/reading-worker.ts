@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { isToolError } from '#core/errors'
+import { isToolError } from '#kernel/base/errors'
 import type { FromWorker, ToWorker, WorkerData } from './discover.ts'
 import { Unreadable } from './load.ts'
 import { readDocument } from './reading.ts'

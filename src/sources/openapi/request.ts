@@ -1,5 +1,5 @@
-import { ToolError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { ToolError } from '#kernel/base/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Binding, BoundBody, BoundField, BoundParameter } from './binding.ts'
 import { encodeMultipart, readBase64 } from './multipart.ts'
 import { isJson } from './operation.ts'

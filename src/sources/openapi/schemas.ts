@@ -1,7 +1,7 @@
-import { shortHash } from '#core/hash'
-import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
-import { loosenReferences } from '#core/schema/inline'
-import { SUBSCHEMAS } from '#core/schema/keywords'
+import { shortHash } from '#kernel/base/hash'
+import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
+import { loosenReferences } from '#schema/inline'
+import { SUBSCHEMAS } from '#schema/keywords'
 import {
   type DocumentNode,
   type Documents,

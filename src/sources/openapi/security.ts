@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject } from '#core/json'
-import type { ToolRequirements } from '#core/tool'
+import { isJsonObject, type JsonObject } from '#kernel/base/json'
+import type { ToolRequirements } from '#kernel/tool/tool'
 import type { BoundCredential } from './binding.ts'
 import { type Documents, entriesOf, isLocatedObject, memberOf } from './documents.ts'
 import type { Dialect, Operation, Parameter, SecurityAlternative } from './operation.ts'

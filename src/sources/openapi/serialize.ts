@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Encoding } from './operation.ts'
 
 /**

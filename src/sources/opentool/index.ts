@@ -9,11 +9,10 @@ import { readText, unchangedFetch } from '#client/http'
 import { OpenToolClient } from '#client/opentool'
 import { endpointsOf, postCall } from '#client/opentool-exchange'
 import { type ClientSettings, readOptions } from '#client/options'
-import { fault } from '#core/errors'
-import { type JsonObject, type JsonValue, tooMuchJson } from '#core/json'
-import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#core/ports/source'
-import { Breather } from '#core/runtime'
-import { LONGEST_TIMER_MS } from '#core/tool'
+import { fault } from '#kernel/base/errors'
+import { type JsonObject, type JsonValue, tooMuchJson } from '#kernel/base/json'
+import { Breather } from '#kernel/base/runtime'
+import { LONGEST_TIMER_MS } from '#kernel/tool/tool'
 import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-convert-to-json'
 import {
   type OpenToolDocument,
@@ -26,6 +25,7 @@ import { dereference } from '#protocols/opentool/codec-document-references'
 import { readAnswer, readWithin } from '#sources/common/answered-json'
 import { isWanted, readBinding, remotePolicyOf } from '#sources/common/options'
 import { remoteSource } from '#sources/common/remote-source'
+import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#sources/kit/source'
 import type { OpenToolSourceOptions } from './options.ts'
 
 /** Another OpenTool server, its functions as tools. */

@@ -5,12 +5,11 @@ import { ForwardedCall, isOutage } from '#client/forwarded-call'
 import { joinSignals, unchangedFetch } from '#client/http'
 import { type ClientSettings, readOptions } from '#client/options'
 import { type Listing, ToolDirectory } from '#client/tool-directory'
-import { fault } from '#core/errors'
-import { compareVersions, isToolVersion, withoutVersion } from '#core/ids'
-import type { JsonObject, JsonValue } from '#core/json'
-import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#core/ports/source'
-import { Breather } from '#core/runtime'
-import { LONGEST_TIMER_MS, type ToolRequirements } from '#core/tool'
+import { fault } from '#kernel/base/errors'
+import { compareVersions, isToolVersion, withoutVersion } from '#kernel/base/ids'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+import { Breather } from '#kernel/base/runtime'
+import { LONGEST_TIMER_MS, type ToolRequirements } from '#kernel/tool/tool'
 import {
   pinnedWire,
   type RemoteTool,
@@ -21,6 +20,7 @@ import {
 import { readAnswer, readList } from '#sources/common/answered-json'
 import { isWanted, readBinding, remotePolicyOf } from '#sources/common/options'
 import { remoteSource } from '#sources/common/remote-source'
+import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#sources/kit/source'
 import { keptId, OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
 const LARGEST_LIST_BYTES = 32 * 1_048_576

@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { parseToolId, type ToolId } from '#core/ids'
-import type { OfferedTool } from '#core/ports/source'
-import { Secret } from '#core/secret'
+import { parseToolId, type ToolId } from '#kernel/base/ids'
+import { Secret } from '#kernel/base/secret'
 import { COMMON_OPTIONS, refuseOpenCredentials, SERVER_OPTIONS } from '#sources/common/options'
+import type { OfferedTool } from '#sources/kit/source'
 
 const TEXT = z.string().min(1)
 

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
-import { BadLine, checkLength, LineReader } from '#core/bytes'
-import { type JsonBounds, tooMuchJson } from '#core/json'
+import { BadLine, checkLength, LineReader } from '#kernel/base/bytes'
+import { type JsonBounds, tooMuchJson } from '#kernel/base/json'
 
 const SECOND_MS = 1_000
 

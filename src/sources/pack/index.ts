@@ -1,5 +1,9 @@
-import { fault } from '#core/errors'
-import type { JsonValue } from '#core/json'
+import { fault } from '#kernel/base/errors'
+import type { JsonValue } from '#kernel/base/json'
+import { untilAborted } from '#kernel/base/runtime'
+import type { Egress, PolicyDefinition } from '#kernel/tool/tool'
+import { isWanted, policyOf } from '#sources/common/options'
+import { DEFAULT_PATH, endsWell, findConfinement } from '#sources/common/process'
 import type {
   Discovery,
   Invocation,
@@ -7,11 +11,7 @@ import type {
   Source,
   SourceHealth,
   SourceServices,
-} from '#core/ports/source'
-import { untilAborted } from '#core/runtime'
-import type { Egress, PolicyDefinition } from '#core/tool'
-import { isWanted, policyOf } from '#sources/common/options'
-import { DEFAULT_PATH, endsWell, findConfinement } from '#sources/common/process'
+} from '#sources/kit/source'
 import {
   describeTool,
   type LoadedPack,

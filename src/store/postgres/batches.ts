@@ -1,7 +1,7 @@
-import { StoreError } from '#core/errors'
-import { queries as recoveryQueries } from '#store/calls/recovery'
+import { StoreError } from '#kernel/base/errors'
+import { queries as recoveryQueries } from '#kernel/store/calls/recovery'
+import { type Ask, NUL_REFUSED, type Row, type SqlValue } from '#kernel/store/engine'
 import { DEFINITION } from '#store/collet-store'
-import { type Ask, NUL_REFUSED, type Row, type SqlValue } from '#store/engine'
 import type { Connection, Result, Statement } from './connection.ts'
 import { NOW_MS } from './lease.ts'
 

@@ -1,8 +1,8 @@
 import { Socket } from 'node:net'
 import type { Client, QueryResult } from 'pg'
-import { StoreError, type StoreErrorCode } from '#core/errors'
-import type { MaybePromise } from '#core/runtime'
-import type { Row, SqlValue } from '#store/engine'
+import { StoreError, type StoreErrorCode } from '#kernel/base/errors'
+import type { MaybePromise } from '#kernel/base/runtime'
+import type { Row, SqlValue } from '#kernel/store/engine'
 
 /** A text with its values; one with a name is planned once for each connection. */
 export interface Statement {

@@ -1,9 +1,16 @@
-import { StoreError } from '#core/errors'
-import type { StoreWatcher, TellChange } from '#core/ports/store'
-import type { Chain, ChainHead } from '#store/commit-queue'
-import { type Ask, type CommitGroup, type Engine, type PendingChange, type Steps, write } from '#store/engine'
-import type { RowGuard } from '#store/row-mac'
-import { integer } from '#store/rows'
+import { StoreError } from '#kernel/base/errors'
+import type { StoreWatcher, TellChange } from '#kernel/ports/store'
+import type { Chain, ChainHead } from '#kernel/store/chain'
+import {
+  type Ask,
+  type CommitGroup,
+  type Engine,
+  type PendingChange,
+  type Steps,
+  write,
+} from '#kernel/store/engine'
+import type { RowGuard } from '#kernel/store/row-mac'
+import { integer } from '#kernel/store/rows'
 import { answerAll, type Purpose, statementOf } from './batches.ts'
 import {
   Connection,

@@ -1,6 +1,6 @@
+import type { Row } from '#kernel/store/engine'
+import { integer, text } from '#kernel/store/rows'
 import { DEFINITION } from '#store/collet-store'
-import type { Row } from '#store/engine'
-import { integer, text } from '#store/rows'
 import { unencryptedWarning } from './address.ts'
 import { Connection } from './connection.ts'
 import { readSchemaVersion } from './open.ts'

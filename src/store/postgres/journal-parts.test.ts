@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Store } from '#core/ports/store'
-import { attemptAt, sampleCall, success } from '#testing/samples'
+import type { Store } from '#store/ports/store'
+import { attemptAt, sampleCall, success } from '../../../test/contracts/samples.ts'
 import { createDatabase } from '../../../test/store/databases.ts'
 import { openPostgresStore } from './open.ts'
 

@@ -1,7 +1,7 @@
-import { checkpointSignature, type GroupIds } from '#store/commit-queue'
-import { type Row, write } from '#store/engine'
-import type { KeyRing } from '#store/key-ring'
-import { integer, text } from '#store/rows'
+import { checkpointSignature, type GroupIds } from '#kernel/store/chain'
+import { type Row, write } from '#kernel/store/engine'
+import type { KeyRing } from '#kernel/store/key-ring'
+import { integer, text } from '#kernel/store/rows'
 import { statementOf } from './batches.ts'
 import { type Connection, isBusy, isDoneAlready, isRefused, type Statement } from './connection.ts'
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { answered, CommitGroup, get, type PendingChange, type Steps } from '#store/engine'
-import { KeyRing } from '#store/key-ring'
+import { answered, CommitGroup, get, type PendingChange, type Steps } from '#kernel/store/engine'
+import { KeyRing } from '#kernel/store/key-ring'
 import { driveLanes } from './lanes.ts'
 
 const keys = KeyRing.fresh({ current: randomBytes(32) })

@@ -1,6 +1,6 @@
-import type { JournalEvent } from '#core/journal/events'
-import { type Ask, CommitGroup, type PendingChange, type Steps } from '#store/engine'
-import type { Slice } from '#store/rows'
+import type { JournalEvent } from '#kernel/journal/events'
+import { type Ask, CommitGroup, type PendingChange, type Steps } from '#kernel/store/engine'
+import type { Slice } from '#kernel/store/rows'
 
 /** Sets the answer of every ask; together they cost one round trip. */
 export type AnswerAll = (asks: readonly Ask[]) => Promise<void>

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads'
-import { StoreError } from '#core/errors'
+import { StoreError } from '#kernel/base/errors'
 import { messageOf } from './connection.ts'
 
 /** The clock of the database in milliseconds: the only one that says whether a lease has run out (rule 18). */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { StoreWatcher, TellChange } from '#core/ports/store'
+import type { StoreWatcher, TellChange } from '#kernel/ports/store'
 import { Connection, type Statement } from './connection.ts'
 
 const CHANNEL = 'collet'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { KeyRing } from '#kernel/store/key-ring'
 import { DEFINITION } from '#store/collet-store'
-import { KeyRing } from '#store/key-ring'
 import { createDatabase } from '../../../test/store/databases.ts'
 import { Connection } from './connection.ts'
 import { prepareDatabase } from './open.ts'

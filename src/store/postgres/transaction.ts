@@ -1,6 +1,6 @@
-import { StoreError } from '#core/errors'
-import type { Ask } from '#store/engine'
-import type { RowGuard } from '#store/row-mac'
+import { StoreError } from '#kernel/base/errors'
+import type { Ask } from '#kernel/store/engine'
+import type { RowGuard } from '#kernel/store/row-mac'
 import { answerAll, isPresumable, presumedStatements } from './batches.ts'
 import type { Connection, Statement } from './connection.ts'
 

@@ -1,7 +1,14 @@
 import { existsSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { DAY_MS, POLICY, sampleCall, sampleSession, scopeAt, success } from '#testing/samples'
-import { STORE_CONTRACT } from '#testing/store-contract'
+import {
+  DAY_MS,
+  POLICY,
+  sampleCall,
+  sampleSession,
+  scopeAt,
+  success,
+} from '../../../test/contracts/samples.ts'
+import { STORE_CONTRACT } from '../../../test/contracts/store-contract.ts'
 import { openMemoryStore } from './sqlite-store.ts'
 
 /** Room for the empty tables and a few hundred calls. */

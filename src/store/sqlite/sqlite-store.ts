@@ -1,6 +1,6 @@
-import type { Store } from '#core/ports/store'
+import { openInMemory, openSqlite, type SqliteOptions } from '#kernel/store/sqlite/open'
 import { createColletStore, DEFINITION } from '#store/collet-store'
-import { openInMemory, openSqlite, type SqliteOptions } from './open.ts'
+import type { Store } from '#store/ports/store'
 
 /** The store of the product in one SQLite file. */
 export function openSqliteStore(options: SqliteOptions): Store {

@@ -1,12 +1,12 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { drive } from '#kernel/store/engine'
+import { integer, optionalInteger, optionalText, text } from '#kernel/store/rows'
+import { Database } from '#kernel/store/sqlite/database'
+import { isLocked } from '#kernel/store/sqlite/engine'
 import { DEFINITION } from '#store/collet-store'
 import { type StoreTables, sqlValue, type TableShape } from '#store/copy'
-import { drive } from '#store/engine'
-import { integer, optionalInteger, optionalText, text } from '#store/rows'
-import { Database } from './database.ts'
-import { isLocked } from './engine.ts'
 
 /** The file is made when it is not there; a copy is as private as the database it is made from. */
 export function openSqliteTables(path: string): StoreTables {

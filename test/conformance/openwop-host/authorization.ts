@@ -1,8 +1,5 @@
 import type { Settings } from '#config/settings'
-import type { Gateway } from '#core/calls/gateway'
-import { principalIdOf } from '#core/journal/append'
-import { isJsonObject } from '#core/json'
-import type { KeyStore } from '#core/ports/key-store'
+import { isJsonObject } from '#kernel/base/json'
 import {
   coversScope,
   grantedScopes,
@@ -10,11 +7,14 @@ import {
   NO_ROLES,
   type Principal,
   type RoleTable,
-} from '#core/principal'
-import type { Clock, Logger } from '#core/runtime'
+} from '#kernel/base/principal'
+import type { Clock, Logger } from '#kernel/base/runtime'
+import type { Gateway } from '#kernel/call/gateway'
+import { principalIdOf } from '#kernel/journal/append'
 import type { HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { jsonReply, refuse } from '#protocols/openwop/errors'
 import type { NoteDenial } from '#server/telemetry/observe'
+import type { KeyStore } from '#store/ports/key-store'
 
 const SYSTEM_ROLE = 'system'
 const ROLES: RoleTable = new Map([[SYSTEM_ROLE, { scopes: ['*'] }]])

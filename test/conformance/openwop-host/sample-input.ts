@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 const DEEPEST = 5
 

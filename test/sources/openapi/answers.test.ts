@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { isToolError, type ToolError } from '#core/errors'
-import type { JsonObject } from '#core/json'
-import { createSchemaValidator } from '#core/schema/validator'
+import { isToolError, type ToolError } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
+import { createSchemaValidator } from '#schema/validator'
 import { type ImportedApi, importApi } from './imported-api.ts'
 import { type RecordingServer, type Reply, startRecordingServer } from './recording-server.ts'
 

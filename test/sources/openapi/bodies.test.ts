@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { JsonObject, JsonValue } from '#core/json'
-import { createSchemaValidator } from '#core/schema/validator'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+import { createSchemaValidator } from '#schema/validator'
 import { call, importApi } from './imported-api.ts'
 import { type Recorded, type RecordingServer, startRecordingServer } from './recording-server.ts'
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { type ImportedApi, importApi } from './imported-api.ts'
 
 let api: ImportedApi | undefined

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { isToolError, type ToolError } from '#core/errors'
-import type { JsonObject } from '#core/json'
+import { isToolError, type ToolError } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
 import { type ImportedApi, importApi } from './imported-api.ts'
 import { type RecordingServer, startRecordingServer } from './recording-server.ts'
 

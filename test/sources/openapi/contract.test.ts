@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { SOURCE_CONTRACT, type SourceUnderTest } from '#testing/source-contract'
+import { SOURCE_CONTRACT, type SourceUnderTest } from '../../contracts/source-contract.ts'
 import { openSource } from './imported-api.ts'
 import { startRecordingServer } from './recording-server.ts'
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { OPENAPI_OPTIONS } from '#sources/openapi/options'
 import { type ImportedApi, importApi } from './imported-api.ts'
 import { startRecordingServer } from './recording-server.ts'

@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { JsonObject } from '#core/json'
-import type { Discovery } from '#core/ports/source'
-import { createSchemaValidator } from '#core/schema/validator'
+import type { JsonObject } from '#kernel/base/json'
+import { createSchemaValidator } from '#schema/validator'
+import type { Discovery } from '#sources/kit/source'
 import { openSource, SIGNAL, toolOf } from './imported-api.ts'
 import { type RecordingServer, startRecordingServer } from './recording-server.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { JsonObject } from '#core/json'
+import type { JsonObject } from '#kernel/base/json'
 import { call as callTool, type ImportedApi, importApi } from './imported-api.ts'
 import { type RecordingServer, startRecordingServer } from './recording-server.ts'
 

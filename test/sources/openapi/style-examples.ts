@@ -1,4 +1,4 @@
-import type { JsonValue } from '#core/json'
+import type { JsonValue } from '#kernel/base/json'
 
 /** Place, style, explode, name, value, and what arrives: in paths the segment, in queries what follows `?`. */
 export type StyleExample = readonly [

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { JsonObject } from '#core/json'
-import { createSchemaValidator } from '#core/schema/validator'
+import type { JsonObject } from '#kernel/base/json'
+import { createSchemaValidator } from '#schema/validator'
 import { importApi } from './imported-api.ts'
 import { type Recorded, type RecordingServer, startRecordingServer } from './recording-server.ts'
 

@@ -1,9 +1,9 @@
-import type { ChallengeChanged, JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
-import { grantOf, NOTHING, perUnit } from '#core/limits/budgets'
-import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/protocol-store'
-import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#core/ports/store'
+import type { ChallengeChanged, JournalEvent, JournalGroup, JournalHead } from '#kernel/journal/events'
+import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#kernel/ports/store'
+import { grantOf, NOTHING, perUnit } from '#stages/limits/budgets'
 import { challengeKey } from '#store/consents'
 import { BUDGETS_KEPT_MS } from '#store/limits'
+import type { BudgetStore, BudgetWindow, Spending } from '#store/ports/protocol-store'
 
 /** A group an event, without links. */
 export class ReferenceJournal {

@@ -1,7 +1,13 @@
-import type { Outcome } from '#core/call'
-import { StoreError } from '#core/errors'
-import { cancelRequestedEvent, claimedEvent, cutEvent, endedEvent, refusedEvent } from '#core/journal/append'
-import type { JournalGroup, JournalHead } from '#core/journal/events'
+import { StoreError } from '#kernel/base/errors'
+import type { Outcome } from '#kernel/call/call'
+import {
+  cancelRequestedEvent,
+  claimedEvent,
+  cutEvent,
+  endedEvent,
+  refusedEvent,
+} from '#kernel/journal/append'
+import type { JournalGroup, JournalHead } from '#kernel/journal/events'
 import type {
   Attempt,
   CallAddress,
@@ -23,10 +29,10 @@ import type {
   SessionRecord,
   Settlement,
   SettleResult,
-  Store,
-} from '#core/ports/store'
-import { ownSessionOutcome, type RunEvent, type SessionOutcome } from '#core/runs/events'
-import { hasEffects } from '#core/tool'
+} from '#kernel/ports/store'
+import { ownSessionOutcome, type RunEvent, type SessionOutcome } from '#kernel/run/events'
+import { hasEffects } from '#kernel/tool/tool'
+import type { Store } from '#store/ports/store'
 import { ReferenceBudgets, ReferenceChallenges, ReferenceJournal } from './parts.ts'
 import {
   beginAttempt,

@@ -1,6 +1,5 @@
-import type { Outcome } from '#core/call'
-import type { RunPosition, SessionChanged } from '#core/journal/events'
-import type { CallFilter } from '#core/ports/operator-store'
+import type { Outcome } from '#kernel/call/call'
+import type { RunPosition, SessionChanged } from '#kernel/journal/events'
 import type {
   CallRecord,
   CallSession,
@@ -12,7 +11,7 @@ import type {
   RunRecord,
   SessionAddress,
   SessionRecord,
-} from '#core/ports/store'
+} from '#kernel/ports/store'
 import {
   calledFact,
   labelOf,
@@ -23,8 +22,9 @@ import {
   refusedFacts,
   returnedFact,
   type SessionOutcome,
-} from '#core/runs/events'
-import { isRunEnded } from '#core/runs/runs'
+} from '#kernel/run/events'
+import { isRunEnded } from '#kernel/run/runs'
+import type { CallFilter } from '#store/ports/operator-store'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { providerLines } from '../../../../src/core/credentials/provider-lines.ts'
+import { providerLines } from '../../../../src/stages/credentials/provider-lines.ts'
 import { callerToName, holdsScope, useSession } from '../../api/session.ts'
 import { Command, CommandLine } from '../../app/echo.tsx'
 import { useSearchState } from '../../app/search-state.ts'

@@ -1,4 +1,4 @@
-import { coversScope } from '../../../../src/core/principal.ts'
+import { coversScope } from '../../../../src/kernel/base/principal.ts'
 import type { ToolListing } from '../../api/tools.ts'
 import { type KeyForm, words } from './key-form.ts'
 

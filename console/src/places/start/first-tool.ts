@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import { conditionOf, type ToolListing } from '../../../../src/core/tools/listing.ts'
+import { conditionOf, type ToolListing } from '../../../../src/kernel/tool/listing.ts'
 import { request } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { toolsQuery } from '../../api/tools.ts'

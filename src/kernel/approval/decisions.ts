@@ -1,0 +1,322 @@
+import { isSameSecret } from '#kernel/base/hash'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
+import type { Failure } from '#kernel/call/call'
+import type {
+  ApprovalRecord,
+  ApprovalState,
+  ApprovalStore,
+  ApproverDecision,
+  DecisionAction,
+} from '#kernel/ports/approval-store'
+import type {
+  ApprovalDecided,
+  CallLabel,
+  InterruptRequested,
+  InterruptResolved,
+  NodeSuspended,
+} from '#kernel/run/events'
+import { sessionLostError } from '#kernel/run/session-ends'
+import type { SafetyTier, Tool } from '#kernel/tool/tool'
+
+/** What a link lets its holder do: `inspect` shows only. */
+type LinkPower = 'decide' | 'inspect'
+
+/** A link for one approver to one question (rule 23, OWP-67). */
+export interface ApprovalLink {
+  readonly tenant: string
+  readonly id: string
+  readonly approver: string
+  readonly power: LinkPower
+  readonly expiresAtMs: number
+  /** Who made it; absent in links of earlier versions. */
+  readonly maker?: string | undefined
+}
+
+const PURPOSE = 'link'
+const LONGEST_TOKEN = 2_048
+
+/** `base64url(payload).hmac`. It is never valid for longer than its question is open. */
+export function mintLink(
+  approvals: Pick<ApprovalStore, 'sign'>,
+  { tenant, id, expiresAtMs }: Pick<ApprovalRecord, 'tenant' | 'id' | 'expiresAtMs'>,
+  { approver, power, maker }: Pick<ApprovalLink, 'approver' | 'power' | 'maker'>,
+): string {
+  const payload = JSON.stringify({ t: tenant, i: id, a: approver, p: power, e: expiresAtMs, m: maker })
+  const encoded = Buffer.from(payload).toString('base64url')
+  return `${encoded}.${approvals.sign(PURPOSE, encoded)}`
+}
+
+/** What a token says, when it is one of ours; whether its time is over is for the caller to ask. */
+export function readLink(approvals: Pick<ApprovalStore, 'sign'>, token: string): ApprovalLink | undefined {
+  if (token.length > LONGEST_TOKEN) return undefined
+  const [encoded = '', signature = '', ...rest] = token.split('.')
+  if (rest.length > 0 || !isSameSecret(signature, approvals.sign(PURPOSE, encoded))) return undefined
+  return parse(Buffer.from(encoded, 'base64url').toString('utf8'))
+}
+
+function parse(json: string): ApprovalLink | undefined {
+  const payload: JsonValue = JSON.parse(json)
+  if (!isJsonObject(payload)) return undefined
+  const { t, i, a, p, e, m } = payload
+  if (typeof t !== 'string' || typeof i !== 'string' || typeof a !== 'string') return undefined
+  if ((p !== 'decide' && p !== 'inspect') || typeof e !== 'number') return undefined
+  return {
+    tenant: t,
+    id: i,
+    approver: a,
+    power: p,
+    expiresAtMs: e,
+    maker: typeof m === 'string' ? m : undefined,
+  }
+}
+
+type Asked = Pick<
+  ApprovalRecord,
+  'id' | 'record' | 'attempt' | 'requiredScope' | 'quorum' | 'tier' | 'createdAtMs' | 'expiresAtMs'
+>
+
+/** A question as its run tells it, in two facts (OWP-64). */
+export function requestedFacts(asked: Asked, call: CallLabel): readonly [InterruptRequested, NodeSuspended] {
+  const { id, record, attempt, requiredScope, quorum, tier, createdAtMs, expiresAtMs } = asked
+  const timeoutMs = expiresAtMs - createdAtMs
+  return [
+    {
+      type: 'interrupt.requested',
+      record,
+      attempt,
+      approval: id,
+      call,
+      requiredScope,
+      quorum,
+      tier,
+      timeoutMs,
+    },
+    { type: 'node.suspended', record, attempt, approval: id },
+  ]
+}
+
+const TYPES = {
+  grant: 'approval.granted',
+  reject: 'approval.rejected',
+  override: 'approval.overridden',
+} as const satisfies Record<DecisionAction, ApprovalDecided['type']>
+
+/** One approver's word (OWP-70). */
+export function decidedFact(
+  asked: Pick<ApprovalRecord, 'id' | 'record' | 'quorum'>,
+  decision: {
+    readonly action: DecisionAction
+    readonly opaque: string
+    readonly reason: string | undefined
+    readonly granted: number
+  },
+): ApprovalDecided {
+  const { id, record, quorum } = asked
+  const { action, opaque, reason, granted } = decision
+  return {
+    type: TYPES[action],
+    record,
+    approval: id,
+    by: opaque,
+    ...(reason === undefined ? {} : { reason }),
+    ...(action === 'grant' ? { granted, required: quorum } : {}),
+  }
+}
+
+/** The end of a question. Without an approver time or its own caller ended it (OWP-71). */
+export function resolvedFact(
+  asked: Pick<ApprovalRecord, 'id' | 'record' | 'attempt'>,
+  end: { readonly action: InterruptResolved['action']; readonly by?: string; readonly reason?: string },
+): InterruptResolved {
+  const { id, record, attempt } = asked
+  return { type: 'interrupt.resolved', record, attempt, approval: id, ...end }
+}
+
+/** Why a parked call will never run. */
+export type ParkedEnd = 'rejected' | 'expired' | 'unused' | 'cancelled' | 'session'
+
+/** How a parked call ends that nobody ran: final, and nothing took effect (OWP-73). */
+export function refusedOutcome(why: ParkedEnd, tool: string, reason?: string): Failure {
+  return { ok: false, error: errorOf(why, tool, reason), durationMs: 0, neverStarted: true }
+}
+
+function errorOf(why: ParkedEnd, tool: string, reason: string | undefined): Failure['error'] {
+  if (why === 'session') return sessionLostError(tool, false)
+  if (why === 'cancelled') {
+    const message = `The call of ${tool} was cancelled while it waited for an approval. Nothing was run.`
+    return { code: 'cancelled', message, canRetry: false }
+  }
+  const said = reason === undefined || reason === '' ? '.' : `: ${reason}.`
+  const message = {
+    rejected: `The call of ${tool} was not approved${said} Nothing was run.`,
+    expired: `The call of ${tool} was not approved in time, so it was refused. Nothing was run.`,
+    unused: `The approval of the call of ${tool} expired before it was used. Nothing was run.`,
+  }[why]
+  return { code: 'approval_rejected', message, canRetry: false }
+}
+
+/** An approval leaves at least this long to use it, however late it came. */
+export const LEAST_USE_MS = 5 * 60_000
+
+/** What one more word does to a question; every store obeys this. */
+type Judgement =
+  /** It stays as it was: decided, used up, or out of time. */
+  | { readonly kind: 'closed' }
+  /** The same approver said so before (OWP-72). */
+  | { readonly kind: 'repeated' }
+  | { readonly kind: 'counted'; readonly granted: number }
+  | {
+      readonly kind: 'decided'
+      readonly state: Extract<ApprovalState, 'granted' | 'rejected'>
+      readonly granted: number
+      readonly expiresAtMs: number
+    }
+
+/** Distinct approvers count; one no is enough; a late word changes nothing (OWP-68, OWP-71, OWP-72). */
+export function judgeDecision(approval: ApprovalRecord, decision: ApproverDecision): Judgement {
+  const { state, expiresAtMs, quorum, decisions, overrideBypassesQuorum } = approval
+  if (state !== 'pending' || expiresAtMs <= decision.atMs) return { kind: 'closed' }
+  const said = decisions.some(({ by }) => by === decision.by)
+  if (decision.action === 'reject') {
+    return { kind: 'decided', state: 'rejected', granted: decisions.length, expiresAtMs }
+  }
+  const bypasses = decision.action === 'override' && overrideBypassesQuorum
+  if (said && !bypasses) return { kind: 'repeated' }
+  const granted = decisions.length + (said ? 0 : 1)
+  if (granted < quorum && !bypasses) return { kind: 'counted', granted }
+  return {
+    kind: 'decided',
+    state: 'granted',
+    granted,
+    expiresAtMs: Math.max(expiresAtMs, decision.atMs + LEAST_USE_MS),
+  }
+}
+
+/** Whether an attempt may run on it now. */
+export function isUsable(approval: ApprovalRecord, binding: string, nowMs: number): boolean {
+  return approval.state === 'granted' && approval.expiresAtMs > nowMs && approval.binding === binding
+}
+
+/** All that can be shown of an approval. Each surface chooses what its reader may see, and in which words. */
+export interface ApprovalView {
+  readonly id: string
+  /** As it is now. */
+  readonly state: ApprovalState
+  /** Its tool's definition changed since it was asked: it cannot be approved, and its call never runs. */
+  readonly isStale: boolean
+  readonly tenant: string
+  /** Who called. */
+  readonly principal: string
+  readonly record: string
+  readonly callId: string
+  readonly runId: string
+  readonly userId: string | undefined
+  /** Whether the caller's credential proves that user; otherwise the id is the caller's word. */
+  readonly isUserProven: boolean
+  readonly attempt: number
+  /** `Toolkit.Name@x.y.z`. */
+  readonly tool: string
+  readonly toolId: string
+  /** What its tool says that it does, while the same tool is served. */
+  readonly description: string | undefined
+  /** The tool as it was when it was asked about, where that was kept. */
+  readonly asked: AskedDefinition | undefined
+  /** The tool that has its name now. */
+  readonly served: AskedTool | undefined
+  /** When calls of its tool need approval, while the same tool is served. */
+  readonly needed: Tool['policy']['approval'] | undefined
+  readonly safetyTier: SafetyTier
+  readonly argsHash: string
+  readonly definitionHash: string
+  readonly summary: JsonValue
+  /** All of it, but for credentials that the tool declares. */
+  readonly input: JsonValue
+  readonly inputBytes: number
+  /** How many values of it are hidden by those. */
+  readonly hiddenValues: number
+  /** Whether this is not all of the input, because no more was kept of it. */
+  readonly isPartial: boolean
+  /** Whether an approval needs `acceptHidden`, because something of the input cannot be seen. */
+  readonly hidesSomething: boolean
+  readonly quorum: number
+  readonly requiredScope: string
+  readonly createdAtMs: number
+  readonly expiresAtMs: number
+  readonly decidedAtMs: number | undefined
+  readonly decisions: readonly ApproverDecision[]
+}
+
+/** A tool as somebody was asked about it. */
+export type AskedDefinition = Pick<
+  Tool,
+  'title' | 'description' | 'inputSchema' | 'outputSchema' | 'requirements'
+> & { readonly policy: Pick<Tool['policy'], 'safetyTier' | 'approval'> }
+
+const LONGEST_DEFINITION = 65_536
+
+/** What is kept of the tool with its question, so that an approver can see what has changed since; nothing of a very large one. */
+export function keptDefinition(tool: AskedDefinition): { readonly definitionJson?: string } {
+  const { title, description, inputSchema, outputSchema, requirements, policy } = tool
+  const { safetyTier, approval } = policy
+  const asked: AskedDefinition = {
+    ...(title === undefined ? {} : { title }),
+    ...{ description, inputSchema, outputSchema },
+    ...(requirements === undefined ? {} : { requirements }),
+    policy: { safetyTier, approval },
+  }
+  const definitionJson = JSON.stringify(asked)
+  return definitionJson.length > LONGEST_DEFINITION ? {} : { definitionJson }
+}
+
+/** What an approver may want to know of the tool that is called. */
+export type AskedTool = AskedDefinition & Pick<Tool, 'definitionHash'>
+
+/** `at` says what is not in the record: when it is looked at, and what has become of its tool by now. */
+export function approvalView(
+  approval: ApprovalRecord,
+  at: { readonly nowMs: number; readonly isStale: boolean; readonly served: AskedTool | undefined },
+): ApprovalView {
+  const { id, tenant, principal, record, attempt, tool, toolId, tier, definitionHash, subject } = approval
+  const { callId, runId, userId, isUserProven, argsHash, summaryJson, inputJson, hidden, isPartial } = subject
+  const { quorum, requiredScope, createdAtMs, expiresAtMs, decidedAtMs, decisions } = approval
+  return {
+    ...{ id, state: stateOf(approval, at.nowMs), isStale: at.isStale, tenant, principal },
+    ...{ record, callId, runId, userId, isUserProven, attempt },
+    ...{ tool, toolId, safetyTier: tier, argsHash, definitionHash },
+    // What a changed tool says of itself is not what this call was for.
+    description: at.isStale ? undefined : at.served?.description,
+    needed: at.isStale ? undefined : at.served?.policy.approval,
+    served: at.served,
+    get asked(): AskedDefinition | undefined {
+      return subject.definitionJson === undefined ? undefined : JSON.parse(subject.definitionJson)
+    },
+    // Read only by those who show them: an input may be large.
+    get summary(): JsonValue {
+      return JSON.parse(summaryJson)
+    },
+    get input(): JsonValue {
+      return JSON.parse(inputJson)
+    },
+    get inputBytes() {
+      return Buffer.byteLength(inputJson)
+    },
+    hiddenValues: hidden,
+    isPartial: isPartial === true,
+    hidesSomething: hidesSomething(approval),
+    ...{ quorum, requiredScope, createdAtMs, expiresAtMs, decidedAtMs, decisions },
+  }
+}
+
+/** The state as it is now, although its end may not have been written yet. */
+export function stateOf(
+  { state, expiresAtMs }: Pick<ApprovalRecord, 'state' | 'expiresAtMs'>,
+  nowMs: number,
+): ApprovalState {
+  const isExpired = (state === 'pending' || state === 'granted') && expiresAtMs <= nowMs
+  return isExpired ? 'expired' : state
+}
+
+/** An approval is for all of it: what its approver cannot see needs a word of its own. */
+export function hidesSomething({ subject: { hidden, isPartial } }: Pick<ApprovalRecord, 'subject'>): boolean {
+  return hidden > 0 || isPartial === true
+}

@@ -1,0 +1,284 @@
+import { fault } from '#kernel/base/errors'
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import { type Logger, withDeadline } from '#kernel/base/runtime'
+import type { CallRequest } from '#kernel/call/call'
+import type { ApprovalStore, ApprovalSubject } from '#kernel/ports/approval-store'
+import type { CallAddress } from '#kernel/ports/store'
+import type { SafetyTier, Tool } from '#kernel/tool/tool'
+import {
+  type ApprovalFacts,
+  type ApprovalPredicate,
+  type ApprovalRules,
+  type NamedTool,
+  writtenFor,
+} from './approvals.ts'
+
+const LONGEST_MS = 5_000
+
+/** What a predicate receives, before it is made safe to read. */
+interface AskedCall {
+  readonly principal: Principal
+  readonly userId: string | undefined
+  readonly claimedUserId: string | undefined
+  /** What `run` gets: whole, because a caller chooses what a summary would leave out. */
+  readonly input: unknown
+}
+
+/** Rule 21: whatever is not certainly a "no need" means that approval is needed. */
+export async function needsApproval(
+  tool: NamedTool & Pick<Tool, 'id' | 'policy'>,
+  rules: Pick<ApprovalRules, 'when' | 'whenPerTool'>,
+  { call, log }: { readonly call: AskedCall; readonly log: Logger },
+): Promise<boolean> {
+  const { id, policy } = tool
+  if (policy.approval !== 'conditional') return policy.approval === 'always'
+  const when = writtenFor(rules.whenPerTool, tool)[0] ?? rules.when
+  if (when === undefined) return true
+  try {
+    const facts = factsOf({ tool: id, tier: policy.safetyTier, ...call })
+    return (await withDeadline(LONGEST_MS, () => when(facts))) !== false
+  } catch (error) {
+    log.error({ err: error, tool: id }, 'approvals.when failed, so the call needs an approval')
+    return true
+  }
+}
+
+function factsOf(
+  asked: AskedCall & { readonly tool: string; readonly tier: SafetyTier },
+): Parameters<ApprovalPredicate>[0] {
+  const { input, ...rest } = asked
+  const shown: ApprovalFacts = { ...rest, input: isObject(input) ? input : {} }
+  return guarded(shown, '')
+}
+
+function isObject(value: unknown): value is ApprovalFacts['input'] {
+  return typeof value === 'object' && value !== null
+}
+
+/** A predicate read what a call does not have: its author was wrong about the tool, or the caller left it out. */
+export class MissingMember extends Error {
+  override readonly name = 'MissingMember'
+}
+
+/**
+ * A copy that can only be read, and only what is there: `undefined > 100` is `false`, and `false` would let the call
+ * run. So a member that is not there throws, as does comparing a whole object. `in` and `Object.hasOwn` ask first.
+ */
+export function guarded<Value>(value: Value, path: string): Value
+export function guarded(value: unknown, path: string): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) {
+    const members = value.map((member: unknown, index) => guarded(member, `${path}[${index}]`))
+    return new Proxy(Object.freeze(members), guardOf(path, Array.prototype))
+  }
+  // Dates, maps, sets and bytes: nothing of them is a member, and the tool's own must stay as they are.
+  if (!isPlain(value)) return structuredClone(value)
+  const members = Object.entries(value).map(([name, member]) => [
+    name,
+    guarded(member, path === '' ? name : `${path}.${name}`),
+  ])
+  return new Proxy(Object.freeze(Object.fromEntries(members)), guardOf(path, Object.prototype))
+}
+
+/** What the language itself looks for on objects that do not have it. */
+const LOOKED_FOR: ReadonlySet<string> = new Set(['toJSON', 'then'])
+
+function guardOf(path: string, methods: object): ProxyHandler<object> {
+  return {
+    get(target, name) {
+      if (name === Symbol.toPrimitive) {
+        throw new MissingMember(`${path || 'facts'} is no single value and was taken for one`)
+      }
+      const exists = typeof name === 'symbol' || Object.hasOwn(target, name) || name in methods
+      if (exists || LOOKED_FOR.has(name)) return Reflect.get(target, name)
+      const read = path === '' ? name : `${path}.${name}`
+      throw new MissingMember(
+        `it read ${read}, which this call does not have. Where that may be, ask first: '${name}' in ${path || 'facts'}`,
+      )
+    },
+  }
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+const LONGEST_TEXT = 200
+const MOST_MEMBERS = 30
+const DEEPEST_SHOWN = 4
+
+type Member = [string, JsonValue]
+
+export type ShownInput = Pick<ApprovalSubject, 'summaryJson' | 'inputJson' | 'hidden'>
+
+/**
+ * An input as approvers see it: whole. Only credentials that the tool declares are hidden, and their number is shown: what a
+ * caller merely calls a secret could be what matters. With a summary, which says what it leaves out.
+ */
+export function shownInput(
+  input: JsonValue,
+  declared: JsonValue | undefined,
+  hide: (text: string) => string,
+): ShownInput {
+  let hidden = 0
+  const clean = (text: string): string => {
+    const shown = hide(text)
+    if (shown !== text) hidden += 1
+    return shown
+  }
+  const show = (value: JsonValue): JsonValue => {
+    if (typeof value === 'string') return clean(value)
+    if (typeof value !== 'object' || value === null) return value
+    if (!isJsonObject(value)) return value.map(show)
+    return Object.fromEntries(Object.entries(value).map(([name, member]) => [clean(name), show(member)]))
+  }
+  const shown = show(input)
+  const summary = summarizeInput(shown, declared)
+  return { summaryJson: JSON.stringify(summary), inputJson: JSON.stringify(shown), hidden }
+}
+
+/** A caller must not push what a tool acts on out of an approver's sight with members that mean nothing. */
+function declaredFirst(input: JsonObject, declared: JsonValue | undefined): readonly Member[] {
+  const members = Object.entries(input)
+  if (!isJsonObject(declared)) return members
+  const isDeclared = ([name]: Member): boolean => Object.hasOwn(declared, name)
+  return [...members.filter(isDeclared), ...members.filter((member) => !isDeclared(member))]
+}
+
+/** What is shown first: short, and it says what is left out. The whole stands beside it. */
+function summarizeInput(input: JsonValue, declared: JsonValue | undefined): JsonObject {
+  if (!isJsonObject(input)) return { input: summarize(input, 0) }
+  return summarizeMembers(declaredFirst(input, declared), 0)
+}
+
+function summarize(value: JsonValue, depth: number): JsonValue {
+  if (typeof value === 'string') return shorten(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (!isJsonObject(value)) {
+    if (depth >= DEEPEST_SHOWN) return `[${value.length} items]`
+    const shown = value.slice(0, MOST_MEMBERS).map((member) => summarize(member, depth + 1))
+    return value.length > shown.length ? [...shown, `… ${value.length - shown.length} more`] : shown
+  }
+  const members = Object.entries(value)
+  return depth >= DEEPEST_SHOWN ? `{${members.length} members}` : summarizeMembers(members, depth)
+}
+
+function summarizeMembers(members: readonly Member[], depth: number): JsonObject {
+  const shown = members
+    .slice(0, MOST_MEMBERS)
+    .map(([name, member]): Member => [shorten(name), summarize(member, depth + 1)])
+  const more = members.length - shown.length
+  return Object.fromEntries(more > 0 ? [...shown, ['…', `${more} more`]] : shown)
+}
+
+/** By whole characters, and it says how much is missing. */
+function shorten(text: string): string {
+  if (text.length <= LONGEST_TEXT) return text
+  const kept = text.slice(0, LONGEST_TEXT).toWellFormed()
+  return `${kept}… (${text.length} characters)`
+}
+
+/** A call as an approval is bound to it. */
+interface BoundCall extends CallAddress {
+  readonly principal: Principal
+  readonly inputJson: string
+  readonly request: Pick<CallRequest, 'userId' | 'sessionId' | 'userInfo' | 'tokens' | 'secrets'>
+  readonly vaultRefs?: ReadonlyMap<string, string>
+  readonly isUserProven?: true
+}
+
+/** Everything an approval is for, as one keyed digest (rule 21). */
+export function approvalBinding(
+  approvals: ApprovalStore,
+  { call, tool, input }: { readonly call: BoundCall; readonly tool: Tool; readonly input: unknown },
+): string {
+  const { tenant, principal, record, request, inputJson } = call
+  const parts = [
+    ...[tenant, principal.id, record],
+    ...[request.userId ?? null, request.sessionId ?? null],
+    ...[tool.id, tool.definitionHash],
+    ...[inputJson, canonicalValue(input)],
+    [...credentialTags(approvals, tool, call)].sort(),
+    // Calls without it keep the form they had before it reached tools.
+    ...(request.userInfo === undefined ? [] : [canonicalJson(request.userInfo)]),
+    // An approver saw whether the user is proven; an array, so that it is no text of anybody.
+    ...(call.isUserProven === true ? [['proven user']] : []),
+  ]
+  return approvals.sign('grant', JSON.stringify(parts))
+}
+
+/**
+ * Tells equal credentials without telling them, one tag per declared one (rule 21): of what the caller sent, and of the
+ * entry of the vault that anything else comes from, because its value may be renewed while the call waits.
+ */
+function credentialTags(
+  approvals: ApprovalStore,
+  tool: Tool,
+  { request, vaultRefs }: Pick<BoundCall, 'request' | 'vaultRefs'>,
+): readonly string[] {
+  const { authorization = [], secrets = [] } = tool.requirements ?? {}
+  const tagOf = (kind: 'authorization' | 'secrets', id: string, value: string | undefined) => {
+    const ref = vaultRefs?.get(`${kind}:${id}`)
+    if (value === undefined && ref === undefined) return []
+    const what = ref === undefined ? [kind, id, value] : [kind, id, 'vault', ref]
+    return [approvals.sign('credential', JSON.stringify(what))]
+  }
+  return [
+    ...authorization.flatMap(({ id }) => tagOf('authorization', id, request.tokens.get(id)?.reveal())),
+    ...secrets.flatMap(({ id }) => tagOf('secrets', id, request.secrets.get(id)?.reveal())),
+  ]
+}
+
+const DEEPEST_BOUND = 200
+
+/**
+ * One text per value that a schema library can hand to `run`: JSON, and what libraries make of it (dates, big
+ * numbers, maps, sets, bytes, objects of classes). An approval is for exactly this (rule 21).
+ */
+export function canonicalValue(value: unknown, depth = 0): string {
+  if (depth > DEEPEST_BOUND) throw unbindable()
+  const inner = (member: unknown): string => canonicalValue(member, depth + 1)
+  switch (typeof value) {
+    case 'string':
+      return JSON.stringify(value)
+    case 'number':
+      return Object.is(value, -0) ? '-0' : String(value)
+    case 'bigint':
+      return `${value}n`
+    case 'boolean':
+    case 'undefined':
+      return String(value)
+    case 'object':
+      return value === null ? 'null' : boundObject(value, inner)
+    default:
+      throw unbindable()
+  }
+}
+
+function boundObject(value: object, inner: (member: unknown) => string): string {
+  if (Array.isArray(value)) return `[${value.map(inner).join(',')}]`
+  if (value instanceof Date) return `Date(${value.getTime()})`
+  if (value instanceof URL || value instanceof RegExp) return `${value.constructor.name}(${value})`
+  if (value instanceof Map) {
+    return `Map(${[...value].map(([key, member]) => `${inner(key)}=>${inner(member)}`).join(',')})`
+  }
+  if (value instanceof Set) return `Set(${[...value].map(inner).join(',')})`
+  if (ArrayBuffer.isView(value)) {
+    const { buffer, byteOffset, byteLength } = value
+    return `Bytes(${Buffer.from(buffer, byteOffset, byteLength).toString('base64')})`
+  }
+  const members = Object.entries(value)
+    .sort(([left], [right]) => (left < right ? -1 : 1))
+    .map(([name, member]) => `${JSON.stringify(name)}:${inner(member)}`)
+  const prototype: unknown = Object.getPrototypeOf(value)
+  const isPlain = prototype === Object.prototype || prototype === null
+  return `${isPlain ? '' : value.constructor.name}{${members.join(',')}}`
+}
+
+function unbindable() {
+  return fault('internal', 'The input of this tool cannot be approved: it holds something without a text.', {
+    developerMessage: 'Let the input schema give plain data, not functions or symbols.',
+  })
+}

@@ -1,0 +1,278 @@
+import type { ShownContent } from '#kernel/tool/tool'
+
+/** One thing wrong with a definition: where, what, and what to write instead. */
+export interface Finding {
+  /** The id as written, or a placeholder when there is none. */
+  readonly toolId: string
+  readonly file?: string
+  /** Member of the definition, with a JSON Pointer where it goes deeper: `input/properties/a`. */
+  readonly where: string
+  readonly problem: string
+  readonly fix: string
+}
+
+/** How a check says what it found; checks go on after a finding, so that all of them are seen at once. */
+export type Report = (where: string, problem: string, fix: string) => void
+
+/** Thrown at load: lists every finding of every tool. */
+export class DefinitionError extends Error {
+  override readonly name = 'DefinitionError'
+  readonly findings: readonly Finding[]
+
+  constructor(findings: readonly Finding[]) {
+    super(describeFindings(findings))
+    this.findings = findings
+  }
+}
+
+/** Findings as text for a person, grouped by file and tool. */
+function describeFindings(findings: readonly Finding[]): string {
+  const groups = new Map<string, string[]>()
+  for (const { file, toolId, where, problem, fix } of findings) {
+    const heading = file === undefined ? toolId : `${file}: ${toolId}`
+    const lines = groups.get(heading) ?? []
+    lines.push(`  ${where}: ${problem}`, `    → ${fix}`)
+    groups.set(heading, lines)
+  }
+  const count = findings.length === 1 ? '1 problem' : `${findings.length} problems`
+  const blocks = [...groups].map(([heading, lines]) => [heading, ...lines].join('\n'))
+  return [`${count} in the tool definitions:`, ...blocks].join('\n\n')
+}
+
+export type StoreErrorCode =
+  /** The write did not happen. */
+  | 'not_written'
+  /** The write may or may not have happened. */
+  | 'unknown'
+  /** Something exists but cannot be read: for the operator, never "not found" (rule 14). */
+  | 'unreadable'
+  | 'full'
+
+/** A store that cannot do what it was asked. Stays inside the server; callers see `not_ready` or `outcome_unknown`. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError'
+  readonly code: StoreErrorCode
+
+  constructor(code: StoreErrorCode, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+/**
+ * Every way a call can end other than with a value. Each protocol has a total table over this union, so a
+ * new code does not compile until every wire has an answer for it.
+ */
+export type ErrorCode = RefusalCode | FailureCode
+
+/** Known before the tool starts: nothing ran, and no call was recorded because of it. */
+export type RefusalCode = (typeof REFUSAL_CODES)[number]
+
+/** The tool started, or may have started. */
+export type FailureCode = (typeof FAILURE_CODES)[number]
+
+export const REFUSAL_CODES = [
+  'unauthenticated',
+  'request_invalid',
+  'version_unsupported',
+  'key_conflict',
+  'call_not_found',
+  'tool_not_found',
+  'session_not_found',
+  'run_not_found',
+  'not_authorized',
+  'input_invalid',
+  'requirement_missing',
+  'approval_required',
+  'approval_rejected',
+  'rate_limited',
+  'budget_exceeded',
+  'overloaded',
+  'not_ready',
+  'internal',
+] as const
+
+export const FAILURE_CODES = [
+  'tool_failed',
+  'tool_timeout',
+  'cancelled',
+  'upstream_failed',
+  'egress_denied',
+  'output_invalid',
+  'result_too_large',
+  'ambiguous',
+  'outcome_unknown',
+  'result_expired',
+  'session_lost',
+  'workflow_diverged',
+] as const
+
+const REFUSALS: ReadonlySet<string> = new Set(REFUSAL_CODES)
+
+export function isRefusal(code: ErrorCode): code is RefusalCode {
+  return REFUSALS.has(code)
+}
+
+/** What a tool author may say about a failure. */
+export interface ToolErrorOptions {
+  /** Detail for logs and developers; never shown to a user or a model. */
+  readonly developerMessage?: string
+  /**
+   * The author's statement that **nothing took effect**, so that the same call may run again. Leave it out
+   * when the effect is unknown: after a timeout, a reset connection or a bad answer.
+   */
+  readonly canRetry?: boolean
+  /** How long a caller should wait before it tries again. */
+  readonly retryAfterMs?: number
+  /** Text for the model's next attempt, for example a list of valid values. */
+  readonly additionalPromptContent?: string
+  /** A whole number of your own, for protocols whose error codes are numbers. */
+  readonly errorNumber?: number
+  readonly cause?: unknown
+}
+
+/** One thing wrong with an input, in words an agent can act on. */
+export interface InputIssue {
+  /** Top-level parameter the issue belongs to; absent when the input as a whole is wrong. */
+  readonly parameter?: string
+  /** JSON Pointer into the input. */
+  readonly pointer: string
+  readonly message: string
+}
+
+/** An issue in words; one deep inside its parameter says where. */
+export function describeIssue({ parameter, pointer, message }: InputIssue): string {
+  if (parameter === undefined) return message
+  const slash = pointer.indexOf('/', 1)
+  return slash === -1 ? message : `${pointer.slice(slash)}: ${message}`
+}
+
+/** The same with the parameter it is about, as part of a sentence. */
+export function issuePhrase(issue: InputIssue): string {
+  const said = describeIssue(issue).replace(/\.$/, '')
+  return issue.parameter === undefined ? said : `${issue.parameter}: ${said}`
+}
+
+/** One open challenge: `id` names the challenge, not the provider. */
+export interface Challenge {
+  readonly id: string
+  readonly url: string
+  readonly checkUrl: string
+}
+
+/** One that asks for an authorization, with what it is about. */
+export interface AuthorizationChallenge extends Challenge {
+  readonly provider: string
+  readonly scopes: readonly string[]
+}
+
+export interface MissingRequirements {
+  readonly authorization?: readonly AuthorizationChallenge[]
+  readonly secrets?: readonly { readonly id: string }[]
+  readonly userId?: true
+  /** Where an approver can decide, or see that nobody has yet. */
+  readonly approval?: Challenge
+}
+
+/** What a limit is about: the caller's own calls, its tenant's, one tool's, or everybody's (C6). */
+export type LimitScope = 'key' | 'tenant' | 'tool' | 'global'
+
+/** Facts that ride along with some codes; protocols render them, models may act on them. */
+export interface ErrorDetails {
+  readonly issues?: readonly InputIssue[]
+  readonly missing?: MissingRequirements
+  /** Which limit refused the call. */
+  readonly scope?: LimitScope
+  /** For a name that no tool has: what was probably meant, as a sentence. */
+  readonly nextStep?: string
+  /** The run that tells of it, for calls that leave no record. */
+  readonly runId?: string
+  /** It is not known whether the request took effect: no wire asks for it again by itself. */
+  readonly mayHaveRun?: true
+}
+
+/** What only somebody who sent a call id can do. Ends a sentence that is whole without it: a caller who sent none is not told. */
+export const BY_CALL_ID = {
+  repeat: ', and with the same call id if you sent one',
+  ask: '; ask again with the same call id',
+} as const
+
+/** Whether a wire may say when to send the same again. */
+export function mayComeAgain({ details }: { readonly details?: ErrorDetails | undefined }): boolean {
+  return details?.mayHaveRun !== true
+}
+
+export interface FaultOptions extends ToolErrorOptions, ErrorDetails {
+  /** What an MCP server said about its failure, for callers on MCP. */
+  readonly shown?: ShownContent
+}
+
+const TOOL_ERROR_BRAND = Symbol.for('collet.ToolError')
+
+/**
+ * The one error class. Tools throw `new ToolError(message, options)`; the server's own stages use `fault`.
+ * `message` is for the user and the model; `developerMessage` is not.
+ */
+export class ToolError extends Error {
+  readonly [TOOL_ERROR_BRAND] = true
+  override readonly name = 'ToolError'
+  readonly code: ErrorCode = 'tool_failed'
+  readonly developerMessage: string | undefined
+  readonly canRetry: boolean
+  readonly retryAfterMs: number | undefined
+  readonly additionalPromptContent: string | undefined
+  readonly errorNumber: number | undefined
+  readonly details: ErrorDetails = {}
+  readonly shown: ShownContent | undefined = undefined
+
+  constructor(message: string, options: ToolErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.developerMessage = options.developerMessage
+    this.canRetry = options.canRetry ?? false
+    this.retryAfterMs = options.retryAfterMs
+    this.additionalPromptContent = options.additionalPromptContent
+    this.errorNumber = Number.isSafeInteger(options.errorNumber) ? options.errorNumber : undefined
+  }
+}
+
+/** What an agent does about an answer that was too much to be read, where it is not known whether the call writes. */
+export const NOT_SHOWN_ADVICE =
+  'If the call was to change something, do not repeat it; if it reads, ask for less.'
+
+/** A `ToolError` with one of the server's own codes. */
+export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {
+  const { issues, missing, scope, nextStep, runId, mayHaveRun, shown, ...rest } = options
+  const details: ErrorDetails = {
+    ...(scope === undefined ? {} : { scope }),
+    ...(issues === undefined ? {} : { issues }),
+    ...(missing === undefined ? {} : { missing }),
+    ...(nextStep === undefined ? {} : { nextStep }),
+    ...(runId === undefined ? {} : { runId }),
+    ...(mayHaveRun === undefined ? {} : { mayHaveRun }),
+  }
+  return Object.assign(new ToolError(message, rest), { code, details, shown })
+}
+
+/**
+ * What callers hear of a store that is away or full, whatever they asked for: it is no fault of theirs, and they come again, but for what
+ * may have taken effect. `undefined` for every other error, and for what exists but cannot be read, which is for the operator (rule 14).
+ */
+export function storeFault(error: unknown): ToolError | undefined {
+  if (!(error instanceof StoreError) || error.code === 'unreadable') return undefined
+  const cannot = 'The server cannot use its store right now.'
+  return error.code === 'unknown'
+    ? fault(
+        'not_ready',
+        `${cannot} It is not known whether this request took effect; look before you repeat it.`,
+        { mayHaveRun: true, cause: error },
+      )
+    : fault('not_ready', `${cannot} Nothing was changed; try again shortly.`, {
+        retryAfterMs: 2_000,
+        cause: error,
+      })
+}
+
+/** Also true for a `ToolError` of another copy of this package, as in a project with its own install. */
+export function isToolError(value: unknown): value is ToolError {
+  return value instanceof ToolError || (value instanceof Error && TOOL_ERROR_BRAND in value)
+}

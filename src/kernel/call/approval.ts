@@ -1,0 +1,179 @@
+import { type ApprovalRules, type ApprovalTerms, termsFor } from '#kernel/approval/approvals'
+import { keptDefinition } from '#kernel/approval/decisions'
+import { approvalBinding, needsApproval, type ShownInput, shownInput } from '#kernel/approval/question'
+import { fault } from '#kernel/base/errors'
+import { runIdOf } from '#kernel/base/ids'
+import type { Clock, Logger } from '#kernel/base/runtime'
+import { userOf } from '#kernel/base/users'
+import type { ApprovalRecord, NewApproval, Parking, ParkResult } from '#kernel/ports/approval-store'
+import type { KernelStore } from '#kernel/ports/store'
+import { type Followers, noteEnded } from '#kernel/run/feed'
+import { runEnded } from '#kernel/run/runs'
+import { sessionEnded } from '#kernel/run/session-ends'
+import type { Tool } from '#kernel/tool/tool'
+import type { CallRequest } from './call.ts'
+import { argsHash, type Identities, keyConflict } from './look-up.ts'
+import { redactText } from './redact.ts'
+import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
+
+/** What asking for approval takes. */
+export interface ApprovalNeeds extends Identities, Followers {
+  readonly store: KernelStore
+  readonly clock: Clock
+  readonly log: Logger
+  readonly approvalRules: ApprovalRules
+  /** Unguessable, URL-safe. */
+  newChallengeId(): string
+}
+
+/** An approval that the coming attempt may use, once. */
+export interface Grant {
+  readonly approvalId: string
+  readonly binding: string
+}
+
+type ApprovalCheck =
+  /** Nobody has to be asked. */
+  | { readonly kind: 'free' }
+  | { readonly kind: 'granted'; readonly grant: Grant }
+  | { readonly kind: 'parked'; readonly approval: ApprovalRecord }
+  /** Something about the call changed meanwhile: look it up again. */
+  | { readonly kind: 'changed' }
+
+const FREE: ApprovalCheck = { kind: 'free' }
+
+/** Whether the call may run: now, on an approval, or only after one. A call that needs one is parked here (rule 20). */
+export async function checkApproval(needs: ApprovalNeeds, checked: CheckedCall): Promise<ApprovalCheck> {
+  const { tool, call, previous } = checked
+  if (previous?.state !== 'parked') {
+    if (tool.policy.approval === 'never') return FREE
+    const { principal, request } = call
+    const isNeeded = await needsApproval(tool, needs.approvalRules, {
+      call: {
+        principal,
+        userId: userOf(call),
+        claimedUserId: request.userId ?? userOf(call),
+        input: checked.input,
+      },
+      log: needs.log,
+    })
+    if (!isNeeded) return FREE
+  }
+  const { approvals } = needs.store
+  const binding = approvalBinding(approvals, checked)
+  if (previous?.state === 'parked') return await judgeParked(needs, checked, binding)
+  const terms = termsFor(needs.approvalRules, tool)
+  const declared = onlyDeclared(call.request, tool)
+  const shown = shownInput(call.input, tool.inputSchema.properties, (text) => redactText(text, declared))
+  return await park(needs, checked, { binding, terms, shown })
+}
+
+interface Question {
+  readonly binding: string
+  readonly terms: ApprovalTerms
+  readonly shown: ShownInput
+}
+
+/** A caller may send whatever it likes as a secret; only what the tool asks for is one. */
+function onlyDeclared(request: CallRequest, { requirements }: Tool): CallRequest {
+  const { authorization = [], secrets = [] } = requirements ?? {}
+  const among = (declared: readonly { readonly id: string }[]) => {
+    const ids = new Set(declared.map(({ id }) => id))
+    return ([id]: readonly [string, unknown]) => ids.has(id)
+  }
+  return {
+    ...request,
+    tokens: new Map([...request.tokens].filter(among(authorization))),
+    secrets: new Map([...request.secrets].filter(among(secrets))),
+  }
+}
+
+async function judgeParked(
+  needs: ApprovalNeeds,
+  { call, previous }: CheckedCall,
+  binding: string,
+): Promise<ApprovalCheck> {
+  const { store, clock } = needs
+  const approval = await store.approvals.findFor(call)
+  if (approval === undefined || approval.attempt !== previous?.attempt) return { kind: 'changed' }
+  if (approval.expiresAtMs <= clock.nowMs()) {
+    // Timeout is a refusal, also before the timer that ends such calls has come by (OWP-71).
+    noteEnded(needs, await store.approvals.expire(clock.nowMs()))
+    return { kind: 'changed' }
+  }
+  if (approval.state !== 'pending' && approval.state !== 'granted') return { kind: 'changed' }
+  // Rule 21: what is sent now is not what an approval is, or would be, for.
+  if (approval.binding !== binding) throw otherThanAsked()
+  if (approval.state === 'pending') return { kind: 'parked', approval }
+  return { kind: 'granted', grant: { approvalId: approval.id, binding } }
+}
+
+function otherThanAsked() {
+  return Object.assign(keyConflict(), {
+    message:
+      'This call waits for an approval with other credentials, or with an input that reads differently each time. Send exactly what was sent first, or use a new call id for a new call.',
+  })
+}
+
+function newApproval(
+  needs: ApprovalNeeds,
+  { call, scope, tool }: CheckedCall,
+  { binding, terms, shown, atMs }: Question & { readonly atMs: number },
+): NewApproval {
+  const { expiresAfterMs, ...rest } = terms
+  return {
+    tenant: call.tenant,
+    id: needs.newChallengeId(),
+    subject: {
+      callId: call.callId,
+      runId: runIdOf(call, scope),
+      argsHash: argsHash(call),
+      userId: call.request.userId,
+      isUserProven: call.isUserProven === true,
+      ...shown,
+      ...keptDefinition(tool),
+    },
+    binding,
+    ...rest,
+    expiresAtMs: atMs + expiresAfterMs,
+  }
+}
+
+async function park(needs: ApprovalNeeds, checked: CheckedCall, question: Question): Promise<ApprovalCheck> {
+  const { call, previous } = checked
+  const { mostParkedPerPrincipal: mostParked } = needs.approvalRules
+  const scope = recordedScope(needs.store, checked)
+  const newCall = toNewCall(needs.clock, { ...checked, scope })
+  const { session, atMs } = newCall
+  const approval = newApproval(needs, checked, { ...question, atMs })
+  const parking: Parking = { approval, mostParked, keyed: call.keyed }
+  const result =
+    previous === undefined
+      ? await needs.store.approvals.park(newCall, parking)
+      : await needs.store.approvals.parkAgain(
+          previous,
+          { session, atMs, corrected: correctionOf(needs, { call, previous }, newCall) },
+          parking,
+        )
+  return afterParking(needs, checked, result)
+}
+
+function afterParking(needs: ApprovalNeeds, { call, scope }: CheckedCall, result: ParkResult): ApprovalCheck {
+  switch (result.kind) {
+    case 'parked':
+      needs.feed.notify(scope.run?.run ?? call.record)
+      return result
+    case 'found':
+      return { kind: 'changed' }
+    case 'run_ended':
+      throw runEnded(runIdOf(call, scope))
+    case 'session_ended':
+      throw sessionEnded()
+    case 'full':
+      throw fault(
+        'rate_limited',
+        `You have ${result.parked} calls waiting for approval. Nothing was recorded; try again when some have been decided.`,
+        { retryAfterMs: 60_000 },
+      )
+  }
+}

@@ -1,0 +1,258 @@
+import { type ApprovalRules, Approvals, type ApprovalsOptions } from '#kernel/approval/approvals'
+import type { Principal } from '#kernel/base/principal'
+import type { Clock, Hooks, Logger } from '#kernel/base/runtime'
+import type { ChallengeRecord, KernelStore, MaybePromise, TellChange } from '#kernel/ports/store'
+import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#kernel/run/feed'
+import { endOwnRun, type RunPage, type RunQuery, readOwnRun } from '#kernel/run/runs'
+import { type Catalog, CatalogChanges, type ToolSet } from '#kernel/tool/catalog'
+import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from './call.ts'
+import { type CallNeeds, callTool } from './call-tool.ts'
+import type { ExplainThrown } from './execute.ts'
+import { StartingCalls } from './look-up.ts'
+import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
+import { RunningCalls } from './running.ts'
+import {
+  NO_STAGES,
+  type OpenedSession,
+  type OpenStages,
+  type Release,
+  type SessionRequest,
+} from './stages.ts'
+import { type Hindrance, StoreHealth } from './store-health.ts'
+
+const CANCEL_POLL_MS = 1_000
+const RECOVERY_POLL_MS = 5_000
+const EXPIRY_POLL_MS = 1_000
+const CANCEL_WAIT_MS = 5_000
+
+export interface KernelOptions {
+  readonly registry: ToolSet
+  readonly store: KernelStore
+  readonly clock: Clock
+  readonly log: Logger
+  readonly fetch: typeof fetch
+  readonly hooks: Hooks
+  readonly approvalRules: ApprovalRules
+  readonly maxResultBytes: number
+  /** UUID v4 (OTC/T-24). */
+  newCallId(): string
+  /** Ids of approvals and challenges: unguessable, URL-safe. */
+  newChallengeId(): string
+  /** Base of the URLs we hand out, never taken from a request (OTC/T-16). */
+  publicUrl(): string
+  /** The same for approvals, where their pages are served elsewhere. */
+  approvalsUrl?(): MaybePromise<string>
+  /** Where changes of tools are announced; default one without announcements. */
+  readonly catalogChanges?: CatalogChanges
+  /** Stages outside of the kernel; default none. */
+  readonly openStages?: OpenStages
+  /** Where only the author of the tools calls them: what they throw is explained to callers. Default: it stays in the log. */
+  readonly explainThrown?: ExplainThrown | undefined
+  /** So many calls were found cut, and nobody knows whether they took effect. */
+  readonly onAmbiguous?: (calls: number) => void
+  /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
+  readonly canSignIn?: boolean
+  /** Called for approvers who were refused (rule 30a). */
+  readonly onApproverDenied?: ApprovalsOptions['onDenied']
+}
+
+/** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
+export interface KernelGateway extends Gateway {
+  /** Decides what dead servers left running, and tells who waits for it. */
+  recover(): Promise<void>
+  readonly store: KernelStore
+  readonly running: RunningCalls
+  /** What others pass on to this process: the same, and never passed on again. */
+  readonly here: Pick<Gateway, 'call' | 'closeSession'>
+  /** Applies other rules from now on. A call is not checked again against what it has passed. */
+  updateRules(rules: LiveRules): void
+  /** Reports itself as not ready, for load balancers to see, and goes on taking calls until `drain`. */
+  announceStop(): void
+  /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
+  drain(graceMs: number): Promise<void>
+}
+
+/** The rules that may change while calls run. */
+type LiveRules = Pick<KernelOptions, 'approvalRules' | 'maxResultBytes'>
+
+export function openKernel(options: KernelOptions): KernelGateway {
+  const { store, clock, log, registry } = options
+  const running = new RunningCalls()
+  const health = new StoreHealth({ store, log })
+  const changes = new StoreChanges(store)
+  const feed = new RunFeed(changes)
+  const timers = new Set<NodeJS.Timeout>()
+
+  function every(ms: number, what: string, act: () => Promise<void>): void {
+    const timer = setInterval(() => {
+      act().catch((error: unknown) => log.error({ err: error }, `${what} failed`))
+    }, ms)
+    timers.add(timer.unref())
+  }
+
+  let drained: Promise<void> | undefined
+  const waits = new ApprovalWaits(changes)
+  const { hooks } = options
+  const { unsaved } = health
+  let live: LiveRules = options
+  const newCallId = () => options.newCallId()
+  const stages = (options.openStages ?? NO_STAGES)({
+    ...{ store, clock, log, registry, hooks, feed, waits, running, unsaved, newCallId, every },
+    callTool: (principal, request, step) => callTool(needs, principal, request, step),
+  })
+  const { limits, sessions, credentials, workflows } = stages
+  const needs: CallNeeds = {
+    ...{ registry, store, clock, log, hooks, newCallId },
+    ...{ running, health, changes, feed, waits, limits, sessions, credentials, workflows },
+    fetch: options.fetch,
+    explainThrown: options.explainThrown,
+    get approvalRules() {
+      return live.approvalRules
+    },
+    get maxResultBytes() {
+      return live.maxResultBytes
+    },
+    newChallengeId: () => options.newChallengeId(),
+    approvalsUrl: () => options.approvalsUrl?.() ?? options.publicUrl(),
+    starting: new StartingCalls(),
+    recover,
+  }
+  const approvals = new Approvals({
+    store,
+    clock,
+    canSignIn: options.canSignIn ?? false,
+    toolOf: (asked) => registry.tools.find(({ id }) => id === asked),
+    onChange: ({ record, run }) => noteEnded(needs, [{ record, run }]),
+    onDenied: (approver, facts) => options.onApproverDenied?.(approver, facts),
+  })
+  async function recover(): Promise<void> {
+    const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
+    if (deadWriters > 0) feed.notifyAll()
+    if (ambiguous === 0) return
+    log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
+    options.onAmbiguous?.(ambiguous)
+  }
+
+  async function pollCancellations(): Promise<void> {
+    if (running.size === 0) return
+    for (const { record } of await store.cancelRequests()) running.get(record)?.interrupt('cancel')
+  }
+
+  every(CANCEL_POLL_MS, 'looking for cancel requests', pollCancellations)
+  // Rare changes of other replicas are told without a name.
+  const onChange: TellChange = (names) => {
+    if (names !== undefined) return
+    pollCancellations().catch((error: unknown) =>
+      log.error({ err: error }, 'looking for cancel requests failed'),
+    )
+  }
+  if (store.isShared) changes.listen(onChange)
+  every(RECOVERY_POLL_MS, 'recovery', async () => {
+    if (!(await store.takeTurn('recovery', RECOVERY_POLL_MS / 2))) return
+    await recover()
+  })
+  every(EXPIRY_POLL_MS, 'ending what was not given in time', async () => {
+    if (!(await store.takeTurn('expiry', EXPIRY_POLL_MS / 2))) return
+    await credentials.expire()
+    noteEnded(needs, await store.approvals.expire(clock.nowMs()))
+    noteEnded(needs, await workflows.store.expire(clock.nowMs()))
+  })
+
+  return {
+    store,
+    running,
+    approvals,
+    catalogChanges: options.catalogChanges ?? new CatalogChanges(),
+    toolkits: () => registry.toolkits,
+    catalogFor: (principal) => registry.catalogFor(principal),
+    call: (principal, request) =>
+      request.sessionId === undefined
+        ? callTool(needs, principal, request)
+        : sessions.call(principal, request),
+    here: {
+      call: (principal, request) => callTool(needs, principal, request),
+      closeSession: (principal, sessionId) => sessions.close(principal, sessionId, 'here'),
+    },
+    listCalls: (principal, query) => listOwnCalls(needs, principal, query),
+    readCall: (principal, callId) => readOwnCall(needs, principal, callId),
+    cancelCall: (principal, callId) => cancelOwnCall(needs, principal, callId),
+    readRun: (principal, query) =>
+      readOwnRun(needs, principal, { ...query, waitMs: limits.shortenWait(query.waitMs) }),
+    admit: (principal) => limits.checkCaller(principal),
+    enterWaiting: (principal) => limits.enterWaiting(principal),
+    endRun: (principal, runId) => endOwnRun(needs, principal, runId),
+    openSession: async (principal, request) => {
+      health.checkReady()
+      await limits.checkCaller(principal)
+      return await sessions.open(principal, request)
+    },
+    closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
+    findChallenge: (id) => credentials.findChallenge(id),
+    isReady: () => health.isReady(),
+    hindrance: () => health.hindrance(),
+    recover,
+    updateRules(rules) {
+      live = rules
+    },
+    announceStop: () => health.announceStop(),
+    drain(graceMs) {
+      drained ??= drain(graceMs)
+      return drained
+    },
+  }
+
+  async function drain(graceMs: number): Promise<void> {
+    health.drain()
+    // Callers that wait for a decision are asked to come again.
+    waits.close()
+    if (!(await running.waitUntilIdle(graceMs))) {
+      running.interruptAll('shutdown')
+      await running.waitUntilIdle(CANCEL_WAIT_MS)
+    }
+    await sessions.closeAll()
+    feed.close()
+    await health.close()
+    await limits
+      .close()
+      .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
+    for (const timer of timers) clearInterval(timer)
+    changes.ignore(onChange)
+  }
+}
+
+/** What every protocol, and in-process code, may ask of the one server behind it. */
+export interface Gateway {
+  /** The frozen snapshot this principal may see; the same object until tools or scopes change. */
+  catalogFor(principal: Principal): Catalog
+  /** Tells when tools came, changed or went. */
+  readonly catalogChanges: CatalogChanges
+  /** Toolkit descriptions by name, as of now. */
+  toolkits(): ReadonlyMap<string, string>
+  /** Runs, replays or joins one call. Never throws for a call's own failure: that is an outcome. */
+  call(principal: Principal, request: CallRequest): Promise<CallReply>
+  /** The principal's own call by its call id; `undefined` for any other. */
+  readCall(principal: Principal, callId: string): Promise<CallView | undefined>
+  /** The principal's own calls, newest first, without their outcomes; a wrong cursor is a `ToolError`. */
+  listCalls(principal: Principal, query: CallsQuery): Promise<CallsPage>
+  /** Asks for a stop; the view after the request, or `undefined` when there is no such call. */
+  cancelCall(principal: Principal, callId: string): Promise<CallView | undefined>
+  /** Events of one of the principal's own runs, waiting for the next if asked; `undefined` for any other run. */
+  readRun(principal: Principal, query: RunQuery): Promise<RunPage | undefined>
+  /** Counts something that is no call, but costs, towards the load and the caller's own rate; a `ToolError` when that is spent. */
+  admit(principal: Principal): MaybePromise<void>
+  /** Counts a request that is held open until it is released; a `ToolError` when there are too many. */
+  enterWaiting(principal: Principal): Release
+  /** Closes the run's sessions and lets nothing new begin in it; `false` when there is no such run. */
+  endRun(principal: Principal, runId: string): Promise<boolean>
+  /** Throws a `ToolError` for a tool that is unknown or keeps no state, and when its state cannot be opened. */
+  openSession(principal: Principal, request: SessionRequest): Promise<OpenedSession>
+  /** Ends what runs in it and closes it; `false` when the principal has no such session. */
+  closeSession(principal: Principal, sessionId: string): Promise<boolean>
+  /** Requests for approval: look at them, and answer them. */
+  readonly approvals: Approvals
+  findChallenge(id: string): Promise<ChallengeRecord | undefined>
+  /** Whether new calls are taken: false while starting, draining, or after a store write error. */
+  isReady(): boolean
+  /** Why they are not, in a word for everybody; `undefined` while they are. */
+  hindrance(): Hindrance | undefined
+}

@@ -1,0 +1,463 @@
+import { hash } from 'node:crypto'
+import { fault, type ToolError } from '#kernel/base/errors'
+import {
+  inTimeOrder,
+  LATEST,
+  ownRunId,
+  parseToolId,
+  plainVersion,
+  runIdOf,
+  type ToolId,
+  type ToolRef,
+} from '#kernel/base/ids'
+import { canonicalJson, isJsonObject, type JsonValue } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import type { Clock } from '#kernel/base/runtime'
+import { isRunAs } from '#kernel/base/users'
+import type { CallAddress, CallRecord, KernelStore } from '#kernel/ports/store'
+import type { StoreChanges } from '#kernel/run/feed'
+import type { ToolSet } from '#kernel/tool/catalog'
+import type { Tool } from '#kernel/tool/tool'
+import type { CallRequest, Failure, Outcome } from './call.ts'
+import { redactText } from './redact.ts'
+import { LOST, type RunningCall, type RunningCalls } from './running.ts'
+import { type StepOrigin, stepRecord, workflowDiverged } from './step-origin.ts'
+
+/** A running call of another process is looked at this often, at first and later on; a notice of it comes sooner. */
+const FIRST_JOIN_MS = 50
+const SLOWEST_JOIN_MS = 250
+const MOST_ROUNDS_ALONE = 20
+
+export type Found =
+  | {
+      readonly kind: 'answer'
+      readonly outcome: Outcome
+      readonly runId: string
+      /** Id of the tool that ran. */
+      readonly tool: string
+      readonly toolId: string
+    }
+  /** A recorded call whose next attempt this request may make. */
+  | { readonly kind: 'again'; readonly previous: CallRecord }
+  /** The key is another request's. */
+  | { readonly kind: 'other' }
+
+const OTHER: Found = { kind: 'other' }
+
+/** What looking under a key takes: the runs of this process, and what is recorded. */
+export interface LookUpNeeds extends Identities {
+  readonly store: KernelStore
+  readonly clock: Clock
+  readonly running: RunningCalls
+  readonly changes: StoreChanges
+  /** Decides what dead servers left running. */
+  recover(): Promise<void>
+}
+
+/** Rule 1: answers or joins what is already under the key. Nothing is validated again, and nothing runs here. */
+export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<Found | undefined> {
+  for (let round = 0; ; round += 1) {
+    const running = needs.running.get(call.record)
+    if (running !== undefined) {
+      if (isOther(needs, call, requestOf(running))) return OTHER
+      const outcome = await running.done
+      if (outcome === LOST) continue
+      return {
+        kind: 'answer',
+        outcome,
+        runId: runIdOf(call, running.scope),
+        tool: running.tool.id,
+        toolId: running.tool.catalogId,
+      }
+    }
+    const read = needs.store.find(call)
+    const record = read instanceof Promise ? await read : read
+    if (record === undefined) return undefined
+    if (isOther(needs, call, record)) {
+      // Rule 9: a released call takes other input as its next attempt.
+      const isFree = mayCorrect(call, record) && !isHidden(needs.registry, call.principal, record.tool)
+      return isFree ? { kind: 'again', previous: record } : OTHER
+    }
+    const found = await judge(needs, call, record)
+    if (found !== 'look again') return found
+    const waitMs = Math.min(SLOWEST_JOIN_MS, FIRST_JOIN_MS * (round + 1))
+    await needs.changes.next(record.run ?? record.record, waitMs)
+    if (round > MOST_ROUNDS_ALONE && isStray(needs, record)) throw strayCall()
+  }
+}
+
+/** The same call running in this process, if it does. */
+export function join(needs: LookUpNeeds, call: IdentifiedCall): RunningCall | undefined {
+  const running = needs.running.get(call.record)
+  if (running === undefined) return undefined
+  if (isOther(needs, call, requestOf(running))) throw keyConflict()
+  return running
+}
+
+function requestOf({ tool, call }: RunningCall): RecordedRequest {
+  return { tool: tool.id, toolId: tool.catalogId, fingerprint: call.fingerprint }
+}
+
+/** Whether the key is another request's, or one of a tool that its caller may not see (rule 2). A step has its own word for it. */
+function isOther(needs: LookUpNeeds, call: IdentifiedCall, recorded: RecordedRequest): boolean {
+  if (isHidden(needs.registry, call.principal, recorded.tool)) return true
+  if (isSameRequest(needs, call, recorded)) return false
+  if (call.step !== undefined) throw workflowDiverged(call.step, recorded)
+  return true
+}
+
+/** Ours and running, yet nobody here runs it: only a fault of ours can leave a call so, and no wait helps. */
+function isStray(needs: LookUpNeeds, record: CallRecord): boolean {
+  return record.writer === needs.store.writer && needs.running.get(record.record) === undefined
+}
+
+function strayCall(): ToolError {
+  return fault(
+    'not_ready',
+    'This call is recorded as running, but its run is gone. An operator has to look at it.',
+    {
+      retryAfterMs: 60_000,
+    },
+  )
+}
+
+async function judge(
+  needs: LookUpNeeds,
+  call: IdentifiedCall,
+  record: CallRecord,
+): Promise<Found | 'look again'> {
+  // Rule 13: a tombstone never runs again, whatever its call ended with.
+  if (record.state === 'released' && !record.expired) return { kind: 'again', previous: record }
+  // Rule 1: a call that waits for approval walks the whole ladder again.
+  if (record.state === 'parked') return { kind: 'again', previous: record }
+  if (record.state !== 'running') {
+    const { runId = ownRunId(record.record), tool, toolId } = record
+    return { kind: 'answer', outcome: answerRecorded(record), runId, tool, toolId }
+  }
+  if (record.writer === needs.store.writer && needs.running.takeAbandoned(call.record)) {
+    return { kind: 'again', previous: record }
+  }
+  if (!(await needs.store.isWriterAlive(record.writer))) {
+    const nowMs = needs.clock.nowMs()
+    if (mayRunAgain(record, nowMs)) return { kind: 'again', previous: record }
+    await needs.recover()
+  }
+  return 'look again'
+}
+
+/** A request that is on its way from the look-up to its answer. */
+class StartingCall {
+  readonly #leave: () => void
+  #ended: PromiseWithResolvers<void> | undefined
+
+  constructor(leave: () => void) {
+    this.#leave = leave
+  }
+
+  get ended(): Promise<void> {
+    this.#ended ??= Promise.withResolvers<void>()
+    return this.#ended.promise
+  }
+
+  end(): void {
+    this.#leave()
+    this.#ended?.resolve()
+  }
+}
+
+/** The first of several requests with one key, from before it runs: the others may wait for it instead of being refused. */
+export class StartingCalls {
+  readonly #byRecord = new Map<string, StartingCall>()
+
+  /** `undefined` when there is a first one already. */
+  begin(record: string): StartingCall | undefined {
+    if (this.#byRecord.has(record)) return undefined
+    const starting = new StartingCall(() => this.#byRecord.delete(record))
+    this.#byRecord.set(record, starting)
+    return starting
+  }
+
+  get(record: string): StartingCall | undefined {
+    return this.#byRecord.get(record)
+  }
+}
+
+/** What a recorded call answers to a request that comes again. */
+export function answerRecorded(record: CallRecord): Outcome {
+  const { outcome } = record
+  if (outcome !== undefined) return outcome
+  if (record.state === 'ambiguous') return ambiguous(record)
+  if (record.expired) return expired(record)
+  return tookEffect(record)
+}
+
+/** Rule 11: never `can_retry`; the text says what to check. */
+function ambiguous(record: CallRecord): Failure {
+  return failure('ambiguous', {
+    message: `The server stopped while ${record.tool} was running, so it may or may not have taken effect. Check for its effect before repeating it; an operator can settle this call.`,
+    developerMessage: `Record ${record.record}. Settle it with: collet calls settle ${record.record} --as succeeded|failed|not-run --why TEXT`,
+  })
+}
+
+/** Rule 13: the key outlives its result. */
+function expired(record: CallRecord): Failure {
+  const at = new Date(record.finishedAtMs ?? record.createdAtMs).toISOString()
+  // One that failed may never have begun: an approver said no.
+  const how = record.state === 'succeeded' ? 'ran and succeeded' : 'failed'
+  return failure('result_expired', {
+    message: `This call already ${how} at ${at}; its result has expired. It was not run again.`,
+  })
+}
+
+/** Rule 12: settled as succeeded by an operator who did not know the value. */
+function tookEffect(record: CallRecord): Failure {
+  return failure('outcome_unknown', {
+    message: `${record.tool} took effect, but its result is unknown. Do not repeat it.`,
+  })
+}
+
+function failure(
+  code: 'ambiguous' | 'result_expired' | 'outcome_unknown',
+  texts: { readonly message: string; readonly developerMessage?: string },
+): Failure {
+  return { ok: false, error: { code, ...texts, canRetry: false } }
+}
+
+/** At most this many attempts per call (rule 9); a crash loop must not repeat even an idempotent write for ever. */
+export const MOST_ATTEMPTS = 3
+
+/** Whether a run cut by a crash may simply run again (rule 8); a workflow repeats nothing, however often (rule 31). */
+function mayRunAgain(
+  cut: Pick<CallRecord, 'rerunUntilMs' | 'attempt' | 'resumable'>,
+  nowMs: number,
+): boolean {
+  return nowMs < cut.rerunUntilMs && (cut.resumable || cut.attempt < MOST_ATTEMPTS)
+}
+
+const NO_MORE = 'It cannot be tried again under this call id; use a new call id to try again.'
+
+/** The failure of a last attempt: nothing took effect, but no repeat can run under this id any more (rule 9). */
+export function lastFailure(failure: Failure): Failure {
+  const { retryAfterMs: _no, message, ...error } = failure.error
+  const said = /[.!?]$/.test(message) ? message : `${message}.`
+  return { ...failure, error: { ...error, message: `${said} ${NO_MORE}`, canRetry: false } }
+}
+
+/** What tells calls apart: keyed digests, and the tools that names stand for. */
+export interface Identities {
+  readonly store: Pick<KernelStore, 'digest'>
+  readonly registry: ToolSet
+}
+
+/** What a record, or a run of this process, says of the request that made it. */
+interface RecordedRequest {
+  /** Full id of the version that was resolved. */
+  readonly tool: string
+  /** Catalog id. */
+  readonly toolId: string
+  readonly fingerprint: string
+}
+
+/** Whether a recorded tool is served, but not to this principal: then its calls are none either (rules 1 and 2). */
+export function isHidden(registry: ToolSet, principal: Principal, tool: string): boolean {
+  return registry.has(tool) && registry.catalogFor(principal).get(tool) === undefined
+}
+
+/** Rule 5: the same tool by whichever name, the same input, user and session, and no other version than the recorded one. */
+export function isSameRequest(
+  identities: Identities,
+  call: IdentifiedCall,
+  recorded: RecordedRequest,
+): boolean {
+  if (!meansVersion(call, recorded)) return false
+  return recorded.fingerprint === call.fingerprint || matchesOtherReading(identities, call, recorded)
+}
+
+/**
+ * Rule 9: what failed with its author's word that nothing took effect may be tried again with other input, by the same
+ * user and in the same session, if one is named.
+ */
+function mayCorrect(call: IdentifiedCall, record: CallRecord): boolean {
+  const { userId, sessionId } = call.request
+  const isSameSession = sessionId === undefined || sessionId === record.sessionId
+  return record.state === 'released' && !record.expired && isSameSession && userId === record.userId
+    ? meansVersion(call, record) && meantTool(call, record) !== undefined
+    : false
+}
+
+/** A request without a version means whichever is recorded. */
+function meansVersion({ request }: IdentifiedCall, { tool }: RecordedRequest): boolean {
+  const { version } = request.tool
+  if (version === LATEST || tool.endsWith(`@${version}`)) return true
+  return plainVersion(parseToolId(tool)?.version ?? '') === version
+}
+
+/** The recorded tool, if it is the one that the request names, or may have named before it went away (rule 1). */
+function meantTool({ base, request }: IdentifiedCall, { tool, toolId }: RecordedRequest): ToolId | undefined {
+  const meant = parseToolId(tool)
+  if (meant === undefined) return undefined
+  const names = request.tool.isOtherName === true ? [`${meant.toolkit}_${meant.name}`, toolId] : []
+  return base === meant.base || names.includes(base) ? meant : undefined
+}
+
+/**
+ * Whether a request with another fingerprint is the recorded one: its schema, its name or the whole tool may have changed
+ * since, and a lost reply must still be found (rule 1).
+ */
+function matchesOtherReading(
+  identities: Identities,
+  call: IdentifiedCall,
+  recorded: RecordedRequest,
+): boolean {
+  const { store, registry } = identities
+  const { principal } = call
+  const meant = meantTool(call, recorded)
+  if (meant === undefined) return false
+  return readings(registry, call).some(
+    (inputJson) =>
+      fingerprintOf(store, { ...call.request, principal, base: meant.base }, inputJson) ===
+      recorded.fingerprint,
+  )
+}
+
+/** Candidate inputs: as sent, as the current tool reads it, and as a removed tool would have read it. */
+function readings(registry: ToolSet, call: IdentifiedCall): readonly string[] {
+  const { principal, request, input, inputJson } = call
+  if (request.adapt === undefined) return [inputJson]
+  const now = registry.catalogFor(principal).resolve(request.tool)
+  const adapted = now === undefined ? input : request.adapt(now, input)
+  return [inputJson, canonicalJson(adapted), canonicalJson(withoutNulls(input))]
+}
+
+function withoutNulls(input: JsonValue): JsonValue {
+  if (!isJsonObject(input)) return input
+  return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== null))
+}
+
+export function keyConflict(): ToolError {
+  return fault(
+    'key_conflict',
+    'This call id was already used for a different request. Use a new call id for a new call.',
+  )
+}
+
+/** Tells equal inputs without telling them: hex SHA-256 of the canonical input, its call's credentials cut out (OWP-52). */
+export function argsHash({ input, inputJson, request }: IdentifiedCall): string {
+  const hasCredentials = request.tokens.size > 0 || request.secrets.size > 0
+  const shown = hasCredentials
+    ? canonicalJson(redacted(input, (text) => redactText(text, request)))
+    : inputJson
+  return hash('sha256', shown, 'hex')
+}
+
+/** In the texts and not in the JSON around them, where a credential may be written with escapes. */
+function redacted(value: JsonValue, clean: (text: string) => string): JsonValue {
+  if (typeof value === 'string') return clean(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (!isJsonObject(value)) return value.map((member) => redacted(member, clean))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [clean(name), redacted(member ?? null, clean)]),
+  )
+}
+
+const NO_INPUT: JsonValue = {}
+
+/** A request as the store knows it: which call it is, and whether it is the same request again. */
+export interface IdentifiedCall extends CallAddress {
+  readonly principal: Principal
+  readonly callId: string
+  /** False when we made the key: nobody can have used it before. */
+  readonly keyed: boolean
+  /** `Toolkit.Name` of the tool it names, or the name itself when no tool is known by it. */
+  readonly base: string
+  readonly fingerprint: string
+  readonly input: JsonValue
+  readonly inputJson: string
+  readonly request: CallRequest
+  /** Vault references of the credentials that were lent to it, by `authorization:<id>` and `secrets:<id>`; absent = none. */
+  readonly vaultRefs?: ReadonlyMap<string, string>
+  /** The user that the request names is proven (OTC/T-27); absent = it is the caller's word, or there is none. */
+  readonly isUserProven?: true
+  /** Whose step it is; only a workflow's own server makes such calls (rule 31). */
+  readonly step?: StepOrigin | undefined
+}
+
+/** Rules 3 to 5: key and fingerprint are keyed digests, so the store tells nothing about what a caller wrote. */
+export function identifyCall(
+  { store, registry }: Identities,
+  caller: {
+    readonly principal: Principal
+    readonly request: CallRequest
+    readonly freshId: () => string
+    readonly step?: StepOrigin | undefined
+  },
+): IdentifiedCall {
+  const { principal, request, step } = caller
+  const callId = step?.callId ?? request.key ?? caller.freshId()
+  const input = request.input === undefined ? NO_INPUT : request.input
+  const inputJson = canonicalJson(input)
+  const base = baseOf(registry, principal, request.tool)
+  return {
+    tenant: principal.tenant,
+    record: step === undefined ? recordOf(store, principal, callId) : stepRecord(store, step),
+    principal,
+    callId,
+    keyed: step !== undefined || request.key !== undefined,
+    base,
+    fingerprint: fingerprintOf(
+      store,
+      { base, userId: request.userId, sessionId: request.sessionId, principal },
+      inputJson,
+    ),
+    input,
+    inputJson,
+    request,
+    step,
+  }
+}
+
+/** Only names that are no ids have to be looked up. */
+function baseOf(registry: ToolSet, principal: Principal, { base, isOtherName }: ToolRef): string {
+  if (isOtherName === undefined) return base
+  return registry.catalogFor(principal).versionsOf(base)[0]?.parts.base ?? base
+}
+
+/** Rule 5: the version is compared with the recorded one, so it is not part of the fingerprint. */
+function fingerprintOf(
+  store: Pick<KernelStore, 'digest'>,
+  about: {
+    readonly base: string
+    readonly userId: string | undefined
+    readonly sessionId?: string | undefined
+    readonly principal: Principal
+  },
+  inputJson: string,
+): string {
+  const { base, userId, sessionId, principal } = about
+  const parts = ['fingerprint', base, userId ?? null, sessionId ?? null]
+  // A caller neither resumes what the operator ran under its name, nor the other way round.
+  const purpose = isRunAs(principal) ? 'run as ' : ''
+  return store.digest(`${purpose}${JSON.stringify(parts)}${inputJson}`)
+}
+
+export function recordOf(store: Pick<KernelStore, 'digest'>, principal: Principal, callId: string): string {
+  const digest = store.digest(JSON.stringify(['call', principal.tenant, principal.id, callId]))
+  return inTimeOrder(digest, callId)
+}
+
+/** The call with its input as this tool takes it: what it is found under is what other protocols would send (rule 5). */
+export function adaptInput(
+  store: Pick<KernelStore, 'digest'>,
+  call: IdentifiedCall,
+  tool: Tool,
+): IdentifiedCall {
+  const { adapt } = call.request
+  if (adapt === undefined) return call
+  const input = adapt(tool, call.input)
+  if (input === call.input) return call
+  const inputJson = canonicalJson(input)
+  const { userId, sessionId } = call.request
+  const { base, principal } = call
+  const fingerprint = fingerprintOf(store, { base, userId, sessionId, principal }, inputJson)
+  return { ...call, input, inputJson, fingerprint }
+}

@@ -1,0 +1,230 @@
+import { fault, isToolError, type ToolError } from '#kernel/base/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Secret } from '#kernel/base/secret'
+import { type ShownContent, ShownValue } from '#kernel/tool/tool'
+import type { CallError, CallRequest } from './call.ts'
+
+/** Shorter values would cut ordinary words apart, and are no secrets. */
+const SHORTEST_SECRET = 4
+/** Longer ones are looked for one by one: a pattern compares from each place anew. */
+const LONGEST_IN_PATTERN = 256
+const REDACTED = '[redacted]'
+const DEEPEST = 8
+/** Twice what a request may have; deeper answers would end the stack of their readers. */
+const DEEPEST_ANSWER = 200
+
+/** A tool's own error text without the credentials of its call (OTC/T-20), whether they were sent or lent by the vault. */
+export function redactSecrets(error: CallError, request: CallRequest): CallError {
+  const clean = cleanerOf(request)
+  if (clean === undefined) return error
+  return {
+    ...error,
+    message: clean(error.message),
+    ...(error.developerMessage === undefined ? {} : { developerMessage: clean(error.developerMessage) }),
+    ...(error.additionalPromptContent === undefined
+      ? {}
+      : { additionalPromptContent: clean(error.additionalPromptContent) }),
+  }
+}
+
+export function redactText(text: string, request: CallRequest): string {
+  return cleanerOf(request)?.(text) ?? text
+}
+
+/** Any thrown value as an error for the log, without the credentials of its call. */
+export function redactThrown(thrown: unknown, request: CallRequest): unknown {
+  const clean = cleanerOf(request)
+  return clean === undefined ? thrown : cleanValue(thrown, clean, 0)
+}
+
+/** What a tool writes to the log, the same way. */
+export function redactLogged(fields: object, request: CallRequest): object {
+  const clean = cleanerOf(request)
+  if (clean === undefined) return fields
+  const cleaned = cleanValue(fields, clean, 0)
+  return typeof cleaned === 'object' && cleaned !== null ? cleaned : {}
+}
+
+/** What a tool of others gave, the same way: it may echo what it was sent (OWP-58). */
+export function redactOutput(value: unknown, request: CallRequest): unknown {
+  const clean = cleanerOf(request)
+  return clean === undefined ? value : cleanOutput(value, clean)
+}
+
+/** What an MCP server showed, the same way. */
+export function redactShown(shown: ShownContent, request: CallRequest): ShownContent {
+  const clean = cleanerOf(request)
+  return clean === undefined ? shown : cleanShown(shown, clean)
+}
+
+type Output = JsonValue | ShownValue | undefined
+
+/** The same for credentials that no call brings: those a source was configured with. */
+interface SecretCleaner {
+  output(value: Output): Output
+  thrown(error: unknown): unknown
+}
+
+export function cleanerFor(secrets: readonly Secret[]): SecretCleaner | undefined {
+  const clean = makeCleaner(secrets)
+  if (clean === undefined) return undefined
+  return {
+    output: (value) => {
+      if (value === undefined) return undefined
+      return value instanceof ShownValue ? cleanShownValue(value, clean) : cleanJson(value, clean)
+    },
+    thrown: (error) => (isToolError(error) ? cleanToolError(error, clean) : cleanValue(error, clean, 0)),
+  }
+}
+
+function cleanToolError(error: ToolError, clean: Clean): ToolError {
+  const { code, canRetry, details, developerMessage, additionalPromptContent } = error
+  const { retryAfterMs, errorNumber, cause, shown } = error
+  return fault(code, clean(error.message), {
+    ...{ canRetry, ...details },
+    ...(developerMessage === undefined ? {} : { developerMessage: clean(developerMessage) }),
+    ...(additionalPromptContent === undefined
+      ? {}
+      : { additionalPromptContent: clean(additionalPromptContent) }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(errorNumber === undefined ? {} : { errorNumber }),
+    ...(shown === undefined ? {} : { shown: cleanShown(shown, clean) }),
+    ...(cause === undefined ? {} : { cause: cleanValue(cause, clean, 0) }),
+  })
+}
+
+type Clean = (text: string) => string
+
+function cleanOutput(value: unknown, clean: Clean): unknown {
+  if (typeof value === 'string') return clean(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (value instanceof ShownValue) return cleanShownValue(value, clean)
+  const copied = copyOf(value)
+  // Serializing it refuses it.
+  return copied === undefined ? value : cleanJson(copied, clean)
+}
+
+function copyOf(value: object): JsonValue | undefined {
+  try {
+    return JSON.parse(JSON.stringify(value))
+  } catch (error) {
+    if (error instanceof RangeError) throw tooDeep()
+    return undefined
+  }
+}
+
+function cleanShownValue({ value, shown }: ShownValue, clean: Clean): ShownValue {
+  return new ShownValue(cleanJson(value, clean), cleanShown(shown, clean))
+}
+
+function cleanShown({ content, structuredContent, meta }: ShownContent, clean: Clean): ShownContent {
+  return {
+    ...(content === undefined ? {} : { content: content.map((block) => cleanJson(block, clean)) }),
+    ...(structuredContent === undefined ? {} : { structuredContent: cleanJson(structuredContent, clean) }),
+    ...(meta === undefined ? {} : { meta: cleanObject(meta, clean, 0) }),
+  }
+}
+
+function cleanObject(value: JsonObject, clean: Clean, depth: number): JsonObject {
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member = null]) => [clean(name), cleanJson(member, clean, depth + 1)]),
+  )
+}
+
+function cleanJson(value: JsonValue, clean: Clean, depth = 0): JsonValue {
+  if (typeof value === 'string') return clean(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (depth >= DEEPEST_ANSWER) throw tooDeep()
+  if (!isJsonObject(value)) return value.map((item) => cleanJson(item, clean, depth + 1))
+  return cleanObject(value, clean, depth)
+}
+
+function tooDeep(): ToolError {
+  const message = `The tool ran, but its result is nested more than ${DEEPEST_ANSWER} levels deep. Ask for less.`
+  return fault('output_invalid', message, {
+    developerMessage: 'Such a result cannot be searched for credentials.',
+  })
+}
+
+function cleanValue(value: unknown, clean: Clean, depth: number): unknown {
+  if (typeof value === 'string') return clean(value)
+  if (typeof value !== 'object' || value === null)
+    return typeof value === 'symbol' ? clean(String(value)) : value
+  if (depth >= DEEPEST) return '[deep]'
+  if (value instanceof Error) return cleanError(value, clean, depth)
+  if (Array.isArray(value)) return value.map((item) => cleanValue(item, clean, depth + 1))
+  // Class instances render themselves in ways nobody here knows: what they would say is cleaned as text.
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null) return clean(rendered(value))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [clean(name), cleanValue(member, clean, depth + 1)]),
+  )
+}
+
+function cleanError(thrown: Error, clean: Clean, depth: number): Error {
+  const { name, message, stack, cause, ...own } = thrown
+  const copy = new Error(
+    clean(message),
+    cause === undefined ? undefined : { cause: cleanValue(cause, clean, depth + 1) },
+  )
+  const members = cleanValue(own, clean, depth + 1)
+  return Object.assign(copy, members, { name: clean(thrown.name), stack: clean(thrown.stack ?? '') })
+}
+
+function rendered(value: object): string {
+  try {
+    return JSON.stringify(value) ?? String(value)
+  } catch {
+    return '[unprintable]'
+  }
+}
+
+/** One per request: an input may have many texts. */
+const cleaners = new WeakMap<CallRequest, { readonly clean: Clean | undefined }>()
+
+function cleanerOf(request: CallRequest): Clean | undefined {
+  if (request.tokens.size === 0 && request.secrets.size === 0) return undefined
+  const secrets = () => [...request.tokens.values(), ...request.secrets.values()]
+  const known = cleaners.get(request) ?? { clean: makeCleaner(secrets()) }
+  cleaners.set(request, known)
+  return known.clean
+}
+
+/** Cuts credentials out of a text, as they are and as they travel; `undefined` when there are none. */
+function makeCleaner(secrets: readonly Secret[]): Clean | undefined {
+  const values = secrets
+    .map((secret) => secret.reveal())
+    .filter((value) => value.length >= SHORTEST_SECRET)
+    .flatMap(spellingsOf)
+    .sort((left, right) => right.length - left.length)
+  if (values.length === 0) return undefined
+  const long = values.filter(({ length }) => length > LONGEST_IN_PATTERN)
+  // One pass for all that are short: an input may have hundreds of thousands of texts.
+  const short = values.slice(long.length).map((value) => value.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
+  const pattern = short.length === 0 ? undefined : new RegExp(short.join('|'), 'g')
+  return (text) => {
+    if (text.length < SHORTEST_SECRET) return text
+    const rest = long.reduce(cutOut, text)
+    return pattern === undefined ? rest : rest.replace(pattern, REDACTED)
+  }
+}
+
+function cutOut(text: string, value: string): string {
+  return text.length < value.length ? text : text.replaceAll(value, REDACTED)
+}
+
+/** Plain, inside JSON, in a query, and in base64 on its own. */
+function spellingsOf(value: string): readonly string[] {
+  const bytes = new TextEncoder().encode(value)
+  const base64 = btoa(String.fromCharCode(...bytes.subarray(0, 4_096))).replace(/=+$/, '')
+  const url = base64.replaceAll('+', '-').replaceAll('/', '_')
+  return [
+    ...new Set([
+      value,
+      JSON.stringify(value).slice(1, -1),
+      encodeURIComponent(value.toWellFormed()),
+      base64,
+      url,
+    ]),
+  ]
+}

@@ -1,0 +1,300 @@
+import { fault, type InputIssue, issuePhrase, type ToolError } from '#kernel/base/errors'
+import { ownRunId, type ToolRef, writeToolRef } from '#kernel/base/ids'
+import { inexactIntegersIn, isJsonObject, type JsonValue } from '#kernel/base/json'
+import { nearestName } from '#kernel/base/nearest-name'
+import type { Clock, MaybePromise } from '#kernel/base/runtime'
+import type { CallRecord, CallSession, KernelStore, NewCall, RunScope } from '#kernel/ports/store'
+import { implicitRun, namedRun, namedScope } from '#kernel/run/runs'
+import type { Catalog, ToolSet } from '#kernel/tool/catalog'
+import { sharedNameHint } from '#kernel/tool/shared-names'
+import { hasEffects, type ParsedInput, type Tool, transportOf } from '#kernel/tool/tool'
+import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './look-up.ts'
+import type { CallStages, LiveSession, NamedCall, UnstartedCall } from './stages.ts'
+
+/** What was found out about a call: everything that running it takes. */
+export interface CheckedCall {
+  readonly call: IdentifiedCall
+  readonly tool: Tool
+  readonly scope: CallScope
+  /** What `run` gets. */
+  readonly input: unknown
+  /** The record whose next attempt this is. */
+  readonly previous: CallRecord | undefined
+}
+
+/**
+ * Finds the tool in the principal's own catalog, so that hidden and unknown take the same path (rule 2). A call
+ * that runs again uses exactly the version and definition it was claimed with (rule 5).
+ */
+export function resolveTool(registry: ToolSet, call: IdentifiedCall, previous: CallRecord | undefined): Tool {
+  const catalog = registry.catalogFor(call.principal)
+  const tool = previous === undefined ? catalog.resolve(call.request.tool) : catalog.get(previous.tool)
+  if (previous === undefined) {
+    if (tool === undefined) throw toolNotFound(call, suggestTool(catalog, call.request.tool))
+    // What the workflow's claim pins, and nothing else (rule 31).
+    if (call.step !== undefined && call.step.definitionHash !== tool.definitionHash) throw gone(tool.id)
+    return tool
+  }
+  if (tool?.definitionHash === previous.definitionHash) return tool
+  if (tool === undefined) throw gone(previous.tool)
+  // A suspended workflow is parked too, but its steps are not asked about in its name.
+  const isAsked = previous.state === 'parked' && previous.waitsFor === undefined
+  throw isAsked ? changedSinceAsked(previous.tool) : changedSinceBegun(previous)
+}
+
+/** An approval is for the definition that was asked about, and that one will not be served again (rule 21). */
+function changedSinceAsked(id: string): ToolError {
+  return fault(
+    'approval_rejected',
+    `The definition of ${id} has changed since approval was requested, so the approval is no longer valid. Nothing was run. Make a new call, with a new call id.`,
+  )
+}
+
+/** What began with another definition goes on with that one or not at all (rule 5); an operator may serve it again. */
+function changedSinceBegun({ tool, resumable }: CallRecord): ToolError {
+  const kept = resumable ? ' Its finished steps are kept.' : ''
+  return fault(
+    'not_ready',
+    `The definition of ${tool} has changed since this call began, and a call continues only with the definition it began with.${kept} Repeat it once that definition is served again, or make a new call, with a new call id, which starts from the beginning.`,
+    { retryAfterMs: 5_000 },
+  )
+}
+
+function gone(id: string): ToolError {
+  return fault(
+    'not_ready',
+    `${id}, which this call began with, is not served here right now. Try again later.`,
+    {
+      retryAfterMs: 5_000,
+    },
+  )
+}
+
+function toolNotFound({ request }: IdentifiedCall, nextStep: string | undefined): ToolError {
+  const message = `Tool '${writeToolRef(request.tool)}' was not found.`
+  if (nextStep !== undefined) return fault('tool_not_found', `${message} ${nextStep}`, { nextStep })
+  return fault('tool_not_found', `${message} List the tools to see what is served.`)
+}
+
+const MOST_COMPARED = 2_000
+
+/** The next step for a caller that missed: another version, or a name that looks alike. From its own catalog only (rule 2). */
+function suggestTool(catalog: Catalog, asked: ToolRef): string | undefined {
+  const versions = catalog.versionsOf(asked.base)
+  if (versions.length > 0) {
+    return `Versions served: ${versions.map((tool) => tool.parts.version).join(', ')}.`
+  }
+  const shared = asked.isOtherName ? sharedNameHint(asked.base, catalog.tools) : undefined
+  if (shared !== undefined) return shared
+  const near = nearestTool(catalog, asked)
+  if (near !== undefined) return `Did you mean '${near}'?`
+  return asked.isOtherName === undefined ? toolsOfToolkit(catalog, asked.base) : undefined
+}
+
+const MAX_NAMED = 10
+
+function toolsOfToolkit(catalog: Catalog, base: string): string | undefined {
+  const [toolkit = ''] = base.split('.', 1)
+  const tools = catalog.bases().filter((name) => name.startsWith(`${toolkit}.`))
+  if (tools.length === 0) return undefined
+  const more = tools.length > MAX_NAMED ? ` and ${tools.length - MAX_NAMED} more` : ''
+  return `${toolkit} has ${tools.slice(0, MAX_NAMED).join(', ')}${more}.`
+}
+
+/** In the spelling that was asked in. */
+function nearestTool(catalog: Catalog, { base, isOtherName }: ToolRef): string | undefined {
+  if (isOtherName === undefined) return nearestName(base, catalog.bases().slice(0, MOST_COMPARED))
+  const spell = base.includes(':') ? ({ catalogId }: Tool) => catalogId : ({ name }: Tool) => name
+  return nearestName(base, catalog.latest().slice(0, MOST_COMPARED).map(spell))
+}
+
+/** Refuses integers that would reach the tool changed, before the input is compared with anything. */
+export function checkExactInput(input: JsonValue | undefined): void {
+  const places = inexactIntegersIn(input)
+  if (places.length === 0) return
+  const issues = places.map((pointer) => ({
+    parameter: pointer.split('/')[1]?.replaceAll('~1', '/').replaceAll('~0', '~') ?? '',
+    pointer,
+    message: 'Is an integer that cannot be held exactly; send it as a string',
+  }))
+  throw invalidInput('The input', issues)
+}
+
+/** OTC-80: wire check first, then the schema library's own parse, whose result `run` gets. */
+export function validateInput(tool: Tool, input: JsonValue): MaybePromise<unknown> {
+  if (!isJsonObject(input)) {
+    throw fault('input_invalid', `The input of ${tool.id} must be a JSON object of parameters.`)
+  }
+  const issues = tool.checkInput(input)
+  if (issues.length > 0) throw invalidInput(inputOf(tool), issues)
+  const parsing = tool.parseInput(input)
+  const read = (parsed: ParsedInput): unknown => {
+    if (parsed.ok) return parsed.input
+    throw invalidInput(inputOf(tool), parsed.issues)
+  }
+  return parsing instanceof Promise ? parsing.then(read) : read(parsing)
+}
+
+function inputOf(tool: Tool): string {
+  return `The input of ${tool.id}`
+}
+
+function invalidInput(subject: string, issues: readonly InputIssue[]): ToolError {
+  const said = issues.slice(0, 5).map(issuePhrase)
+  const more = issues.length > said.length ? ` (and ${issues.length - said.length} more)` : ''
+  return fault('input_invalid', `${subject} is invalid: ${said.join('; ')}${more}.`, { issues })
+}
+
+/** Where an attempt belongs: its run, if the caller named one, and the session it runs in. */
+export interface CallScope {
+  readonly run: RunScope | undefined
+  readonly session: CallSession | undefined
+  /** The named session, whose state it uses. */
+  readonly live: LiveSession | undefined
+}
+
+/** What finding the run and the session of a call takes. */
+export interface ScopeNeeds extends Pick<CallStages, 'sessions'> {
+  readonly store: KernelStore
+}
+
+const ALONE: CallScope = { run: undefined, session: undefined, live: undefined }
+
+/**
+ * A stateful tool runs in a session: the one its caller named, or one of its own (rule 30). Where state is optional a
+ * call outside of sessions is like any other, but in a run that its caller watches its use is bracketed (openwop §7.3).
+ */
+export function resolveScope(
+  needs: ScopeNeeds,
+  scoped: Pick<CheckedCall, 'call' | 'tool' | 'previous'>,
+): MaybePromise<CallScope> {
+  const { call, tool } = scoped
+  const { runId, sessionId } = call.request
+  const hasOwn = tool.session !== undefined && (!tool.session.isOptional || runId !== undefined)
+  const isPlain = !hasOwn && tool.workflow === undefined && call.step === undefined
+  if (runId === undefined && sessionId === undefined && isPlain) return ALONE
+  return sessionId === undefined
+    ? scopeInRun(needs, scoped, hasOwn)
+    : scopeInSession(needs, { call, tool, sessionId })
+}
+
+async function scopeInRun(
+  needs: ScopeNeeds,
+  { call, tool, previous }: Pick<CheckedCall, 'call' | 'tool' | 'previous'>,
+  hasOwn: boolean,
+): Promise<CallScope> {
+  const run = await runOf(needs, call, tool)
+  if (!hasOwn) return { ...ALONE, run }
+  // The bracket of an attempt that waits for approval is open already (OWP-45).
+  if (previous?.state === 'parked' && previous.sessionId !== undefined) {
+    return { run, session: { sessionId: previous.sessionId, isOwn: true }, live: undefined }
+  }
+  const session = { sessionId: `ses_${needs.sessions.newId()}`, isOwn: true }
+  return { run, session, live: undefined }
+}
+
+/** Steps are reported in the run of their workflow, which has one with events from the beginning (rule 31). */
+async function runOf(
+  { store }: ScopeNeeds,
+  call: IdentifiedCall,
+  { workflow }: Tool,
+): Promise<RunScope | undefined> {
+  if (call.step !== undefined) return call.step.run
+  const { runId } = call.request
+  if (runId !== undefined) return await namedRun(store, call.principal, runId)
+  return workflow === undefined ? undefined : implicitRun(call.principal, call.record)
+}
+
+async function scopeInSession(
+  needs: ScopeNeeds,
+  asked: { readonly call: IdentifiedCall; readonly tool: Tool; readonly sessionId: string },
+): Promise<CallScope> {
+  const { call, tool, sessionId } = asked
+  const { runId, userId } = call.request
+  const live = needs.sessions.find(call.principal, userId, sessionId)
+  if (live === undefined) throw await needs.sessions.notFound(call.principal, sessionId)
+  if (live.tool.id !== tool.id) {
+    throw fault('request_invalid', `This session is one of ${live.tool.id}; ${tool.id} cannot use it.`)
+  }
+  if (runId !== undefined && runId !== live.run.runId) {
+    throw fault('request_invalid', `This session belongs to run '${live.run.runId}', not '${runId}'.`)
+  }
+  return { run: live.run, session: { sessionId, isOwn: false }, live }
+}
+
+/** A call stays in the run it was first recorded in, whatever its next attempt names. */
+export function recordedScope(
+  store: KernelStore,
+  { call, scope, previous }: Pick<CheckedCall, 'call' | 'scope' | 'previous'>,
+): CallScope {
+  if (previous === undefined) return scope
+  const { runId, run, record } = previous
+  // A step has the run that its workflow gives it, and a workflow outside of a run its own.
+  if (call.step !== undefined) return scope
+  if (runId !== undefined && runId !== ownRunId(record)) {
+    return { ...scope, run: namedScope(store, call.principal, runId) }
+  }
+  // One that was parked has a run with events of its own, from its first attempt on.
+  const isOwn = run === record && (previous.state === 'parked' || previous.resumable)
+  return { ...scope, run: isOwn ? implicitRun(call.principal, record) : undefined }
+}
+
+/** A call as it is first written. */
+export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): NewCall {
+  const atMs = clock.nowMs()
+  return {
+    ...nameCall(call, tool),
+    by: call.principal.operatedBy,
+    scope: scope.run,
+    session: scope.session,
+    protocol: call.request.protocol,
+    fingerprint: call.fingerprint,
+    tool: tool.id,
+    definitionHash: tool.definitionHash,
+    tier: tool.policy.safetyTier,
+    replay: tool.policy.replay,
+    // Rule 30: what ran in a session is never run again.
+    rerunUntilMs: scope.session === undefined ? rerunUntil(tool, atMs) : 0,
+    inputJson: call.inputJson,
+    atMs,
+    step: call.step === undefined ? undefined : { parent: call.step.parent, root: call.step.root },
+    resumable: tool.workflow === undefined ? undefined : true,
+  }
+}
+
+/** What a released call is from its next attempt on, when that brings other input (rule 9). */
+export function correctionOf(
+  identities: Identities,
+  { call, previous }: { readonly call: IdentifiedCall; readonly previous: CallRecord },
+  newCall: NewCall,
+): NewCall | undefined {
+  const isOther = previous.state === 'released' && !isSameRequest(identities, call, previous)
+  return isOther ? newCall : undefined
+}
+
+/** A call that will not begin, for its run to tell of. */
+export function unstarted(call: IdentifiedCall, tool: Tool, { run }: Pick<CallScope, 'run'>): UnstartedCall {
+  const { principal, record } = call
+  return { principal, record, tool, run, name: () => nameCall(call, tool) }
+}
+
+function nameCall(call: IdentifiedCall, tool: Tool): NamedCall {
+  return {
+    tenant: call.tenant,
+    record: call.record,
+    principal: call.principal.id,
+    callId: call.callId,
+    toolId: tool.catalogId,
+    transport: transportOf(tool),
+    argsHash: argsHash(call),
+    traceId: call.request.traceId ?? '',
+    userId: call.request.userId,
+  }
+}
+
+/** Rule 8, and rule 31 for workflows. */
+function rerunUntil(tool: Tool, atMs: number): number {
+  if (tool.workflow !== undefined) return atMs + tool.policy.rerunWindowMs
+  if (!hasEffects(tool.policy)) return Number.MAX_SAFE_INTEGER
+  return tool.policy.replay === 'idempotent' ? atMs + tool.policy.rerunWindowMs : 0
+}

@@ -1,0 +1,326 @@
+import { BY_CALL_ID, fault } from '#kernel/base/errors'
+import { runIdOf } from '#kernel/base/ids'
+import type {
+  Attempt,
+  CallRecord,
+  ClaimResult,
+  FinishedRun,
+  FinishResult,
+  NewCall,
+} from '#kernel/ports/store'
+import type { RunFeed } from '#kernel/run/feed'
+import { runEnded } from '#kernel/run/runs'
+import { sessionEnded } from '#kernel/run/session-ends'
+import { hasEffects } from '#kernel/tool/tool'
+import type { Grant } from './approval.ts'
+import { hasLeft, type Outcome } from './call.ts'
+import { type ExecuteNeeds, execute, type RefusalNeeds, refusalOutcome } from './execute.ts'
+import {
+  answerRecorded,
+  type IdentifiedCall,
+  isSameRequest,
+  join,
+  keyConflict,
+  type LookUpNeeds,
+  lastFailure,
+  MOST_ATTEMPTS,
+} from './look-up.ts'
+import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
+import { attemptOf, LOST, type RunningCall } from './running.ts'
+import type { CallStages, Reservation, Slot } from './stages.ts'
+import { type Blocked, blockedBy, type Suspension } from './suspend.ts'
+
+/** What claiming, running and recording takes. */
+export type RunNeeds = LookUpNeeds &
+  ExecuteNeeds &
+  RefusalNeeds &
+  Pick<CallStages, 'limits' | 'workflows'> & { readonly feed: RunFeed }
+
+/** What a checked call may do: what an approver said, unless nobody had to be asked, and what is set aside for it. */
+interface Means {
+  readonly grant: Grant | undefined
+  readonly reservation: Reservation
+}
+
+export type RunResult =
+  | {
+      readonly kind: 'answer'
+      readonly outcome: Outcome
+      readonly runId: string
+      readonly toolId: string
+      /** Id of the tool that ran. */
+      readonly tool: string
+      readonly joined: boolean
+    }
+  /** Another request's record is under the key: look it up again. */
+  | { readonly kind: 'lost' }
+  /** A workflow that is suspended until a step of it may go on. */
+  | { readonly kind: 'waiting'; readonly waits: Blocked; readonly runId: string }
+
+/** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
+export function runCall(needs: RunNeeds, checked: CheckedCall, means: Means): Promise<RunResult> {
+  const { call, tool } = checked
+  const joined = join(needs, call)
+  if (joined !== undefined) return answerJoined(call, joined)
+  // Again, because checking took time: from here to the entry nothing waits, so that a drain sees every run.
+  needs.health.checkReady()
+  if (call.step?.hasWorkflowEnded() === true) throw fault('cancelled', 'The workflow of this step has ended.')
+  if (checked.previous !== undefined) checkPresent(call)
+  const scope = recordedScope(needs.store, checked)
+  if (scope.live?.closing !== undefined) throw sessionEnded()
+  const slot = needs.limits.enter(call.principal, tool, call.step !== undefined)
+  const running = needs.running.start(call, tool, scope)
+  scope.live?.enter(running)
+  const placed = scope === checked.scope ? checked : { ...checked, scope }
+  return claimAndRun(needs, { running, checked: placed, means, slot })
+}
+
+async function answerJoined(call: IdentifiedCall, { done, scope, tool }: RunningCall): Promise<RunResult> {
+  const outcome = await done
+  if (outcome === LOST) return { kind: 'lost' }
+  return {
+    ...{ kind: 'answer', outcome, joined: true },
+    ...{ runId: runIdOf(call, scope), tool: tool.id, toolId: tool.catalogId },
+  }
+}
+
+interface Starting {
+  readonly running: RunningCall
+  readonly checked: CheckedCall
+  readonly means: Means
+  readonly slot: Slot
+}
+
+async function claimAndRun(needs: RunNeeds, { running, checked, means, slot }: Starting): Promise<RunResult> {
+  const { call, tool, scope } = checked
+  try {
+    const newCall = toNewCall(needs.clock, checked)
+    const claimed = isClaimed(checked)
+    const { writer } = needs.store
+    const attempt = claimed ? await claim(needs, { running, newCall, checked, grant: means.grant }) : 1
+    if (attempt === undefined) return { kind: 'lost' }
+    // Rule 18: others may take us for dead by now, so what was claimed is given back.
+    if (claimed && !needs.store.mayStart(writer)) running.interrupt('shutdown')
+    needs.feed.notify(scope.run?.run ?? call.record)
+    if (claimed && hasLeft(call.request.leaving)) running.interrupt('cancel')
+    const executing = execute(needs, running, checked.input)
+    const end = executing instanceof Promise ? await executing : executing
+    if (end.kind === 'suspended') {
+      const waits = await suspend(needs, { running, attempt, suspension: end.suspension })
+      return { kind: 'waiting', waits, runId: runIdOf(call, scope) }
+    }
+    const { outcome: ran, late } = end
+    if (ran.ok || ran.neverStarted !== true) means.reservation.settle(ran.durationMs ?? 0)
+    const outcome = await recordOutcome(needs, { running, newCall, attempt, outcome: ran, claimed })
+    if (late !== undefined) keepLate(needs, slot, { run: attemptOf(running, attempt), late })
+    if (outcome === LOST) return { kind: 'lost' }
+    const { id, catalogId: toolId } = tool
+    return { kind: 'answer', outcome, runId: runIdOf(call, scope), toolId, tool: id, joined: false }
+  } finally {
+    slot.leave()
+    scope.live?.leave(running)
+    needs.feed.notify(scope.run?.run ?? call.record)
+  }
+}
+
+/** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
+function keepLate(
+  needs: RunNeeds,
+  slot: Slot,
+  { run, late }: { readonly run: Attempt; readonly late: Promise<Outcome> },
+): void {
+  const settled = late.then((outcome) => recordLate(needs, run, outcome))
+  needs.running.holdSlotUntil(settled)
+  slot.extend(settled)
+}
+
+async function recordLate({ store, clock, log }: RunNeeds, run: Attempt, outcome: Outcome): Promise<void> {
+  try {
+    await store.recordLate(run, outcome, clock.nowMs())
+  } catch (error) {
+    log.error({ err: error, record: run.record }, 'a late result could not be stored')
+  }
+}
+
+interface Claiming {
+  readonly running: RunningCall
+  readonly newCall: NewCall
+  readonly checked: CheckedCall
+  readonly grant: Grant | undefined
+}
+
+/** The attempt we own, or `undefined` when another request has the key. A claim that fails ends the entry: nothing runs. */
+async function claim(needs: RunNeeds, claiming: Claiming): Promise<number | undefined> {
+  const { running, checked } = claiming
+  try {
+    const result = await takeAttempt(needs, claiming)
+    if (result.kind === 'claimed') return result.attempt
+    if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.scope))
+    if (result.kind === 'session_ended') throw sessionEnded()
+  } catch (error) {
+    needs.running.noteAbandoned(running)
+    abandon(needs, running, refusalOutcome(needs, error))
+    throw error
+  }
+  abandon(needs, running, LOST)
+  return undefined
+}
+
+/** A new call, the next attempt of one, or the attempt that an approver said yes to (rule 20). */
+async function takeAttempt(needs: RunNeeds, { newCall, checked, grant }: Claiming): Promise<ClaimResult> {
+  const { store } = needs
+  const { call, previous } = checked
+  if (previous === undefined) return await store.claim(newCall)
+  const { session, atMs, rerunUntilMs } = newCall
+  if (previous.waitsFor !== undefined)
+    return await needs.workflows.store.resume(previous, { atMs, rerunUntilMs })
+  if (grant === undefined) {
+    return await store.reclaim(previous, {
+      session,
+      atMs,
+      corrected: correctionOf(needs, { call, previous }, newCall),
+    })
+  }
+  return await store.approvals.resume(previous, { ...grant, session, atMs, rerunUntilMs })
+}
+
+/** `pure` and `read` skip the claim of a first attempt (rule 7), unless a reader may be watching the run they are in. */
+function isClaimed({ tool, previous, scope }: CheckedCall): boolean {
+  const isAlone = scope.run === undefined && scope.session === undefined
+  return hasEffects(tool.policy) || previous !== undefined || !isAlone
+}
+
+/** Nothing ran: requests that joined get the refusal, or look at the record that won. */
+function abandon(needs: RunNeeds, running: RunningCall, end: Outcome | typeof LOST): void {
+  needs.running.end(running)
+  running.settle(end)
+}
+
+interface RanCall {
+  readonly running: RunningCall
+  readonly newCall: NewCall
+  readonly attempt: number
+  readonly outcome: Outcome
+  /** Whether a row waits for this outcome; otherwise it is inserted with it. */
+  readonly claimed: boolean
+}
+
+/**
+ * Makes the outcome and its journal events durable before anybody hears of it. `lost` when another process's
+ * attempt under the same key still runs: its outcome is the call's.
+ */
+async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | typeof LOST> {
+  const { running, newCall, attempt, claimed } = ran
+  const outcome = finalAfter(attempt, ran.outcome)
+  const finished: FinishedRun = {
+    run: attemptOf(running, attempt),
+    state: stateOf(outcome),
+    outcome,
+    atMs: needs.clock.nowMs(),
+  }
+  const write = () => (claimed ? finish(needs, finished) : needs.store.insertFinished(newCall, finished))
+  try {
+    running.call.request.onRecording?.()
+    const result = await write()
+    if (result.kind === 'recorded') return end(needs, running, outcome)
+    return end(needs, running, loserAnswer(needs, running, result.record))
+  } catch (error) {
+    needs.health.noteFailure(error)
+    needs.log.error({ err: error, record: newCall.record }, 'an outcome could not be committed; keeping it')
+    needs.health.unsaved.keep(async () => {
+      await write()
+      needs.running.end(running)
+    })
+    const unknown = outcomeUnknown(running, outcome)
+    running.settle(unknown)
+    return unknown
+  }
+}
+
+/** One that was declared dead while it ran: what it did is not forgotten (rules 10 and 18). */
+async function finish(needs: RunNeeds, finished: FinishedRun): Promise<FinishResult> {
+  const result = await needs.store.finish(finished)
+  if (result.kind === 'found') await recordLate(needs, finished.run, finished.outcome)
+  return result
+}
+
+/** `can_retry` is said only while a repeat can run (rule 9). */
+function finalAfter(attempt: number, outcome: Outcome): Outcome {
+  const isLast = !outcome.ok && outcome.error.canRetry && attempt >= MOST_ATTEMPTS
+  return isLast ? lastFailure(outcome) : outcome
+}
+
+/** `released` is for failures whose author says nothing took effect, and not for ever (rule 9). */
+function stateOf(outcome: Outcome): FinishedRun['state'] {
+  if (outcome.ok) return 'succeeded'
+  return outcome.error.canRetry ? 'released' : 'failed'
+}
+
+function end<E extends Outcome | typeof LOST>(needs: RunNeeds, running: RunningCall, ending: E): E {
+  needs.running.end(running)
+  running.settle(ending)
+  return ending
+}
+
+/** Rule 7: a loser answers with the winner's outcome, or `key_conflict` when the winner was another request. */
+function loserAnswer(needs: RunNeeds, running: RunningCall, winner: CallRecord): Outcome | typeof LOST {
+  if (!isSameRequest(needs, running.call, winner)) return refusalOutcome(needs, keyConflict())
+  return winner.state === 'running' || winner.state === 'parked' ? LOST : answerRecorded(winner)
+}
+
+/** Rule 11: not a recorded outcome; the kept one is committed as soon as the store works again. */
+function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome {
+  const error = {
+    code: 'outcome_unknown',
+    message: `${running.tool.name} ran, but its outcome could not be stored yet. Do not repeat it${BY_CALL_ID.ask}.`,
+    canRetry: false,
+  } as const
+  return durationMs === undefined ? { ok: false, error } : { ok: false, error, durationMs }
+}
+
+/** Suspends a workflow until one of its steps may go on (rule 31); requests that joined it look at the record. */
+async function suspend(
+  needs: RunNeeds,
+  {
+    running,
+    attempt,
+    suspension,
+  }: { readonly running: RunningCall; readonly attempt: number; readonly suspension: Suspension },
+): Promise<Blocked> {
+  const { workflows, clock } = needs
+  const { error, waitsFor } = suspension
+  const write = () => workflows.store.suspend(attemptOf(running, attempt), { waitsFor, atMs: clock.nowMs() })
+  try {
+    await write()
+    needs.running.end(running)
+    running.settle(LOST)
+    return { error, ...decidesOf(running, suspension) }
+  } catch (failure) {
+    needs.health.noteFailure(failure)
+    needs.log.error(
+      { err: failure, record: running.call.record },
+      'a workflow could not be suspended; keeping it',
+    )
+    needs.health.unsaved.keep(async () => {
+      await write()
+      needs.running.end(running)
+    })
+    const unknown = blockedBy(running.tool.name, 'the server could not record that it waits.')
+    running.settle(refusalOutcome(needs, unknown))
+    return { error: unknown }
+  }
+}
+
+function decidesOf({ call }: RunningCall, { error, waitsFor }: Suspension): Pick<Blocked, 'decides'> {
+  const approvalId = error.details.missing?.approval?.id
+  if (approvalId === undefined || waitsFor === '') return {}
+  return { decides: { tenant: call.tenant, record: waitsFor, approvalId } }
+}
+
+/** Nothing begins for a caller whose leaving cancels (MCP-83): the call stays what it was. */
+function checkPresent({ request }: IdentifiedCall): void {
+  if (!hasLeft(request.leaving)) return
+  throw fault('not_ready', 'The caller left before the tool was called. Nothing was run.', {
+    retryAfterMs: 1_000,
+  })
+}

@@ -1,0 +1,380 @@
+import { fault, isToolError, type ToolError } from '#kernel/base/errors'
+import type { JsonValue } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import { boundLogger, type Logger, type WriteLine } from '#kernel/base/runtime'
+import type { Secret } from '#kernel/base/secret'
+import { userOf } from '#kernel/base/users'
+import type { Attempt, KernelStore } from '#kernel/ports/store'
+import {
+  hasEffects,
+  type SessionContext,
+  type StatefulContext,
+  type Tool,
+  type ToolContext,
+} from '#kernel/tool/tool'
+import type { CallRequest, Outcome, Progress } from './call.ts'
+import type { IdentifiedCall } from './look-up.ts'
+import { redactLogged, redactText } from './redact.ts'
+import type { CallScope } from './resolve.ts'
+
+/** Why a run is ended from outside. */
+export type Interruption = 'timeout' | 'cancel' | 'shutdown'
+
+/** The claim went to another request's record: requests that joined look there. */
+export const LOST = 'lost'
+
+/** An outage longer than this many claims forgets the oldest: their rows, if any, wait for a restart. */
+const MOST_ABANDONED = 10_000
+
+/**
+ * Where a run stands while it runs, and nothing afterwards. What V8 leaves of a map that it made anew, as it does again and again while
+ * entries come and go, still refers to its entries and to the map's next form: runs that are over would stay until a full collection.
+ */
+interface Place {
+  run: RunningCall | undefined
+}
+
+/** The runs of this process by record. A late run leaves this map but keeps its slot until it settles (rule 10). */
+export class RunningCalls {
+  readonly #byRecord = new Map<string, Place>()
+  readonly #idle = new Set<() => void>()
+  readonly #abandoned = new Set<string>()
+  #late = 0
+
+  get size(): number {
+    return this.#byRecord.size
+  }
+
+  /** Slots in use: running, and ended but not yet settled. */
+  get slots(): number {
+    return this.#byRecord.size + this.#late
+  }
+
+  get(record: string): RunningCall | undefined {
+    return this.#byRecord.get(record)?.run
+  }
+
+  start(call: IdentifiedCall, tool: Tool, scope: CallScope): RunningCall {
+    const running = new RunningCall(call, tool, scope)
+    this.#byRecord.set(call.record, { run: running })
+    return running
+  }
+
+  /** Only its own entry: another attempt of the same call may have replaced it. */
+  end(running: RunningCall): void {
+    const { record } = running.call
+    const place = this.#byRecord.get(record)
+    if (place?.run === running) {
+      this.#byRecord.delete(record)
+      place.run = undefined
+    }
+    if (this.#byRecord.size === 0 && this.#idle.size > 0) {
+      for (const wake of this.#idle) wake()
+      this.#idle.clear()
+    }
+  }
+
+  /** Its claim's commit was reported as failed: if a row shows up after all, its run never started (rule 11). */
+  noteAbandoned({ call }: RunningCall): void {
+    if (!call.keyed) return
+    this.#abandoned.add(call.record)
+    if (this.#abandoned.size > MOST_ABANDONED)
+      this.#abandoned.delete(this.#abandoned.values().next().value ?? '')
+  }
+
+  /** Whether a claim of ours under this record never started; true once. */
+  takeAbandoned(record: string): boolean {
+    return this.#abandoned.delete(record)
+  }
+
+  holdSlotUntil(settled: Promise<unknown>): void {
+    this.#late += 1
+    const free = () => {
+      this.#late -= 1
+    }
+    settled.then(free, free)
+  }
+
+  interruptAll(why: Interruption): void {
+    for (const { run } of this.#byRecord.values()) run?.interrupt(why)
+  }
+
+  /** Resolves when nothing runs, or after `timeoutMs`; tells which. */
+  async waitUntilIdle(timeoutMs: number): Promise<boolean> {
+    if (this.#byRecord.size === 0) return true
+    return await new Promise((resolve) => {
+      const wake = () => {
+        clearTimeout(timer)
+        resolve(true)
+      }
+      const timer = setTimeout(() => {
+        this.#idle.delete(wake)
+        resolve(false)
+      }, timeoutMs)
+      this.#idle.add(wake)
+    })
+  }
+}
+
+/** One run of this process, from before its claim until its outcome is durable. */
+export class RunningCall {
+  readonly call: IdentifiedCall
+  readonly tool: Tool
+  readonly scope: CallScope
+  interruption: Interruption | undefined
+  /** What the tool last said of how far it is. */
+  progress: Progress | undefined
+  #interrupt: ((why: Interruption) => void) | undefined
+  #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
+  #outcome: Outcome | typeof LOST | undefined
+  #questions = 0
+  #onAsking: ((isAsking: boolean) => void) | undefined
+
+  constructor(call: IdentifiedCall, tool: Tool, scope: CallScope) {
+    this.call = call
+    this.tool = tool
+    this.scope = scope
+  }
+
+  /** What a joining request waits for. A waiter that leaves detaches and aborts nobody (rule 10). */
+  get done(): Promise<Outcome | typeof LOST> {
+    if (this.#outcome !== undefined) return Promise.resolve(this.#outcome)
+    this.#done ??= Promise.withResolvers<Outcome | typeof LOST>()
+    return this.#done.promise
+  }
+
+  /** Whether another request waits for this run. */
+  get isJoined(): boolean {
+    return this.#done !== undefined
+  }
+
+  get isAsking(): boolean {
+    return this.#questions > 0
+  }
+
+  /** The time a caller takes to answer is not run time. */
+  async whileAsking<T>(ask: () => Promise<T>): Promise<T> {
+    this.#questions += 1
+    if (this.#questions === 1) this.#onAsking?.(true)
+    try {
+      return await ask()
+    } finally {
+      this.#questions -= 1
+      if (this.#questions === 0) this.#onAsking?.(false)
+    }
+  }
+
+  /** Called when the first question is open, and when the last is answered. */
+  onAsking(listener: (isAsking: boolean) => void): void {
+    this.#onAsking = listener
+  }
+
+  settle(outcome: Outcome | typeof LOST): void {
+    this.#outcome = outcome
+    this.#done?.resolve(outcome)
+  }
+
+  /** Heard by what executes the run; the last listener counts. */
+  onInterrupt(listener: (why: Interruption) => void): void {
+    this.#interrupt = listener
+    if (this.interruption !== undefined) listener(this.interruption)
+  }
+
+  interrupt(why: Interruption): void {
+    if (this.interruption !== undefined) return
+    this.interruption = why
+    this.#interrupt?.(why)
+  }
+}
+
+/** How a store names one attempt of a run. A first attempt outside every run and session has only its record. */
+export function attemptOf(running: RunningCall, attempt: number): Attempt {
+  const { tenant, record, principal } = running.call
+  const { run: named, session } = running.scope
+  const ownRun = attempt === 1 && session === undefined ? undefined : record
+  const run = named?.run ?? ownRun
+  return { tenant, record, principal: principal.id, tool: running.tool.id, attempt, run, session }
+}
+
+/** What a run lends its tool. */
+export interface ContextNeeds {
+  readonly store: Pick<KernelStore, 'approvals'>
+  readonly log: Logger
+  readonly fetch: typeof fetch
+}
+
+/** What one run of a tool gets. The abort controller is made only for tools that look at the signal. */
+export class RunContext implements StatefulContext<unknown>, SessionContext {
+  /** What `open` gave, for tools that keep state. */
+  session: unknown
+  readonly #needs: ContextNeeds
+  readonly #running: RunningCall
+  #abort: AbortController | undefined
+  #aborted: Interruption | undefined
+
+  constructor(needs: ContextNeeds, running: RunningCall) {
+    this.#needs = needs
+    this.#running = running
+  }
+
+  get callId(): string {
+    return this.#running.call.callId
+  }
+
+  get sessionId(): string {
+    return this.#running.scope.session?.sessionId ?? ''
+  }
+
+  get traceId(): string {
+    return this.#running.call.request.traceId ?? ''
+  }
+
+  get traceparent(): string | undefined {
+    return this.#running.call.request.traceparent
+  }
+
+  get principal(): Principal {
+    return this.#running.call.principal
+  }
+
+  get userId(): string | undefined {
+    return userOf(this.#running.call)
+  }
+
+  get claimedUserId(): string | undefined {
+    const { call } = this.#running
+    return call.request.userId ?? userOf(call)
+  }
+
+  get userInfo(): JsonValue | undefined {
+    return this.#running.call.request.userInfo
+  }
+
+  get log(): Logger {
+    const { tool, call } = this.#running
+    return cleanLogger(boundLogger(this.#needs.log, { tool: tool.id, record: call.record }), call.request)
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#aborted !== undefined) this.#abort.abort(reasonOf(this.#aborted))
+    }
+    return this.#abort.signal
+  }
+
+  get isAborted(): boolean {
+    return this.#aborted !== undefined
+  }
+
+  // What a tool calls is made when it is asked for: it works also taken out of the context, and costs nobody else anything.
+
+  get token(): ToolContext['token'] {
+    const { tool, call } = this.#running
+    return (id) => declared(tool, { id, kind: 'authorization', value: call.request.tokens.get(id) })
+  }
+
+  get secret(): ToolContext['secret'] {
+    const { tool, call } = this.#running
+    return (id) => declared(tool, { id, kind: 'secrets', value: call.request.secrets.get(id) })
+  }
+
+  get fetch(): typeof fetch {
+    return (resource, init) => {
+      const own = init?.signal ?? (resource instanceof Request ? resource.signal : undefined)
+      const signal = own === undefined ? this.signal : AbortSignal.any([this.signal, own])
+      const { traceparent } = this
+      if (traceparent === undefined) return this.#send(resource, { ...init, signal })
+      const headers = new Headers(
+        init?.headers ?? (resource instanceof Request ? resource.headers : undefined),
+      )
+      if (!headers.has('traceparent')) headers.set('traceparent', traceparent)
+      return this.#send(resource, { ...init, signal, headers })
+    }
+  }
+
+  /** One request that was not sent says nothing about what the run did before it (rule 9). */
+  async #send(...request: Parameters<typeof fetch>): Promise<Response> {
+    try {
+      return await this.#needs.fetch(...request)
+    } catch (error) {
+      const saysRetry = isToolError(error) && error.canRetry
+      throw saysRetry && hasEffects(this.#running.tool.policy) ? withoutRetry(error) : error
+    }
+  }
+
+  get progress(): ToolContext['progress'] {
+    return (done, total, message) => {
+      if (this.#aborted !== undefined) return
+      this.#running.progress = { done, total, message }
+      this.#running.call.request.onProgress?.(this.#running.progress)
+    }
+  }
+
+  get elicit(): ToolContext['elicit'] {
+    return async (question) => {
+      const ask = this.#running.call.request.onElicit
+      if (ask === undefined) return { action: 'decline' }
+      return await this.#running.whileAsking(() => ask(question, this.signal))
+    }
+  }
+
+  get effectKey(): ToolContext['effectKey'] {
+    return (ordinal = 0) => {
+      const { call } = this.#running
+      const parts = [call.principal.tenant, call.principal.id, call.record, ordinal]
+      return this.#needs.store.approvals.sign('effect', JSON.stringify(parts))
+    }
+  }
+
+  abort(why: Interruption): void {
+    this.#aborted = why
+    this.#abort?.abort(reasonOf(why))
+  }
+}
+
+function withoutRetry({ code, message, developerMessage, cause }: ToolError): ToolError {
+  return fault(code, message, { cause, ...(developerMessage === undefined ? {} : { developerMessage }) })
+}
+
+function reasonOf(why: Interruption): DOMException {
+  return why === 'timeout'
+    ? new DOMException('The tool ran out of time.', 'TimeoutError')
+    : new DOMException(`The call was ended by ${why}.`, 'AbortError')
+}
+
+/** A tool gets only what it declared (OTC/T-21). */
+function declared(
+  tool: Tool,
+  asked: {
+    readonly id: string
+    readonly kind: 'authorization' | 'secrets'
+    readonly value: Secret | undefined
+  },
+): Secret {
+  const isDeclared = tool.requirements?.[asked.kind]?.some(({ id }) => id === asked.id) ?? false
+  if (isDeclared && asked.value !== undefined) return asked.value
+  throw undeclared(tool, asked)
+}
+
+function undeclared(tool: Tool, asked: { readonly id: string; readonly kind: string }): ToolError {
+  return fault('tool_failed', 'The tool asked for a credential it did not declare.', {
+    developerMessage: `${tool.id} must list '${asked.id}' in requirements.${asked.kind}.`,
+  })
+}
+
+/** The log a tool gets: the credentials of its call never appear in it, whatever the tool writes (OWP-75). */
+function cleanLogger(log: Logger, request: CallRequest): Logger {
+  if (request.tokens.size === 0 && request.secrets.size === 0) return log
+  const write =
+    (level: keyof Logger): WriteLine =>
+    (said: object | string, message?: string) => {
+      if (typeof said === 'string') log[level](redactText(said, request))
+      else
+        log[level](
+          redactLogged(said, request),
+          message === undefined ? undefined : redactText(message, request),
+        )
+    }
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
+}

@@ -1,0 +1,234 @@
+import { fault, type ToolError } from '#kernel/base/errors'
+import type { Principal } from '#kernel/base/principal'
+import type { Clock, Hooks, Logger, MaybePromise } from '#kernel/base/runtime'
+import type {
+  CallAddress,
+  ChallengeRecord,
+  KernelStore,
+  RefusedCall,
+  RunScope,
+  WorkflowStore,
+} from '#kernel/ports/store'
+import type { CallLabel } from '#kernel/run/events'
+import type { ApprovalWaits, RunFeed } from '#kernel/run/feed'
+import { sessionEnded } from '#kernel/run/session-ends'
+import type { ToolSet } from '#kernel/tool/catalog'
+import type { Tool } from '#kernel/tool/tool'
+import type { CallReply, CallRequest } from './call.ts'
+import type { IdentifiedCall } from './look-up.ts'
+import type { CallScope } from './resolve.ts'
+import type { RunContext, RunningCall, RunningCalls } from './running.ts'
+import type { StepOrigin } from './step-origin.ts'
+
+/**
+ * The stages of a call that are not part of the kernel: limits, sessions, credentials and workflows. The ladder in
+ * `call-tool.ts` has a fixed place for each. The composition root opens them (`OpenStages`) and hands them to the gateway;
+ * without them calls have no limits, and tools that need a session, a credential or steps are refused.
+ * A stage answers at once where it can: every promise costs each call a turn of the event loop.
+ */
+export interface CallStages {
+  readonly limits: LimitStage
+  readonly sessions: SessionStage
+  readonly credentials: CredentialStage
+  readonly workflows: WorkflowStage
+}
+
+export type OpenStages = (context: StageContext) => CallStages
+
+/** What the gateway hands to the stages it opens. */
+export interface StageContext {
+  readonly store: KernelStore
+  readonly clock: Clock
+  readonly log: Logger
+  readonly registry: ToolSet
+  readonly hooks: Hooks
+  readonly feed: RunFeed
+  readonly waits: ApprovalWaits
+  readonly running: RunningCalls
+  /** Ends of calls and sessions that the store refused and that are written later. */
+  readonly unsaved: UnsavedEnds
+  newCallId(): string
+  /** Repeats work until the gateway has drained; failures are logged as `what` failed. */
+  every(ms: number, what: string, act: () => Promise<void>): void
+  /** The whole ladder in this process; `step` marks a step of a workflow. */
+  callTool(principal: Principal, request: CallRequest, step?: StepOrigin): Promise<CallReply>
+}
+
+export interface UnsavedEnds {
+  /** Writes what is kept; returns how many are left. */
+  flush(): Promise<number>
+  keep(write: () => Promise<void>): void
+}
+
+export type Release = () => void
+
+/** How many calls, runs and waiting requests a caller may have, and what they may spend. Refusals are `ToolError`s. */
+interface LimitStage {
+  checkCaller(principal: Principal): MaybePromise<void>
+  checkTool(principal: Principal, tool: Tool): MaybePromise<void>
+  /** Takes a slot for a run; a step runs within the slot of its workflow. */
+  enter(principal: Principal, tool: Tool, isStep: boolean): Slot
+  /** Reserves the most that the run may spend. */
+  reserve(principal: Principal, tool: Tool): MaybePromise<Reservation>
+  /** Counts a request that is held open until it is released. */
+  enterWaiting(principal: Principal): Release
+  /** Like `enterWaiting`; `undefined` instead of a refusal. */
+  tryEnterWaiting(principal: Principal): Release | undefined
+  shortenWait(waitMs: number): number
+  /** Records in the call's run that a limit refused it; never throws. */
+  noteRefusal(
+    refused: UnstartedCall & { readonly sessionId: string | undefined },
+    error: unknown,
+  ): MaybePromise<void>
+  /** Gives back what was reserved and not used. */
+  close(): Promise<void>
+}
+
+export interface Slot {
+  leave(): void
+  /** Keeps the slot until a late result has settled (rule 10). */
+  extend(settled: Promise<unknown>): void
+}
+
+export interface Reservation {
+  settle(durationMs: number): void
+  cancel(): void
+}
+
+/** A call as runs name it. */
+export type NamedCall = CallLabel & Pick<RefusedCall, 'tenant' | 'record' | 'principal' | 'userId'>
+
+/** A call that did not begin. */
+export interface UnstartedCall {
+  readonly principal: Principal
+  readonly record: string
+  readonly tool: Tool
+  /** The run it named. */
+  readonly run: RunScope | undefined
+  /** Computed only for the few calls that are recorded in their run. */
+  name(): NamedCall
+}
+
+/** State that a tool keeps across calls (rule 30). */
+interface SessionStage {
+  newId(): string
+  /** A session of this process that takes calls of this principal and user. */
+  find(principal: Principal, userId: string | undefined, sessionId: string): LiveSession | undefined
+  /** Why `find` found none. */
+  notFound(principal: Principal, sessionId: string): Promise<ToolError>
+  /** Runs a call that names a session in the process that holds the session's state. */
+  call(principal: Principal, request: CallRequest): Promise<CallReply>
+  open(principal: Principal, request: SessionRequest): Promise<OpenedSession>
+  /** `false` for any session that is not the principal's or is closed already. `here` never asks another process. */
+  close(principal: Principal, sessionId: string, where?: 'here'): Promise<boolean>
+  closeRun(run: string): Promise<void>
+  closeAll(): Promise<void>
+}
+
+/** A session whose state this process holds, as calls see it. */
+export interface LiveSession {
+  readonly sessionId: string
+  readonly tool: Tool
+  readonly run: RunScope
+  readonly state: unknown
+  /** Set when it takes no more calls. */
+  readonly closing: Promise<void> | undefined
+  enter(call: RunningCall): void
+  leave(call: RunningCall): void
+}
+
+/** Asks for state to be kept across calls of one tool. */
+export interface SessionRequest {
+  /** The tool by any of its names. */
+  readonly toolId: string
+  /** The run to belong to, already checked by `checkRunId`; absent = a new one. */
+  readonly runId?: string
+  /** Calls must come for the same user. */
+  readonly userId?: string
+}
+
+export interface OpenedSession {
+  readonly sessionId: string
+  readonly runId: string
+}
+
+/** A call, the tool it is for, and where it belongs. */
+export interface RequiringCall {
+  readonly tool: Tool
+  readonly call: IdentifiedCall
+  readonly scope: CallScope
+}
+
+/** Tokens and secrets that tools declare (OTC-73). */
+interface CredentialStage {
+  /** The call with every credential that its tool declares; otherwise a challenge is stored and the call is refused (rule 20). */
+  check(requiring: RequiringCall): MaybePromise<IdentifiedCall>
+  /** Ends consents that were not given in time. */
+  expire(): Promise<void>
+  findChallenge(id: string): Promise<ChallengeRecord | undefined>
+}
+
+/** Tools made of tools (rule 31). */
+interface WorkflowStage {
+  run(running: RunningCall, context: RunContext, input: unknown): Promise<unknown>
+  /** Ends whatever of a workflow's steps runs or waits. */
+  endSteps(
+    parent: CallAddress,
+    ended: { readonly by: string; readonly why: 'timeout' | 'cancel' },
+  ): Promise<void>
+  /** `parked → running` of a suspended workflow, and back. */
+  readonly store: Pick<WorkflowStore, 'suspend' | 'resume' | 'cancel' | 'expire'>
+}
+
+/** For calls that no budget counts. The ladder compares with it, so that such calls wait for nothing. */
+export const UNRESERVED: Reservation = { settle: () => undefined, cancel: () => undefined }
+
+const FREE_SLOT: Slot = { leave: () => undefined, extend: () => undefined }
+
+const unavailable = (what: string): ToolError => fault('request_invalid', `This gateway has no ${what}.`)
+const refuse = (what: string) => () => Promise.reject(unavailable(what))
+
+/** The kernel alone: no limits, and neither sessions, credentials nor workflows. */
+export const NO_STAGES: OpenStages = ({ callTool }) => ({
+  limits: {
+    checkCaller: () => undefined,
+    checkTool: () => undefined,
+    enter: () => FREE_SLOT,
+    reserve: () => UNRESERVED,
+    enterWaiting: () => () => undefined,
+    tryEnterWaiting: () => () => undefined,
+    shortenWait: (waitMs) => waitMs,
+    noteRefusal: () => undefined,
+    close: async () => undefined,
+  },
+  sessions: {
+    newId: () => {
+      throw unavailable('sessions')
+    },
+    find: () => undefined,
+    notFound: async () => sessionEnded(),
+    call: callTool,
+    open: refuse('sessions'),
+    close: async () => false,
+    closeRun: async () => undefined,
+    closeAll: async () => undefined,
+  },
+  credentials: {
+    check({ tool, call }) {
+      if (tool.requirements === undefined) return call
+      throw unavailable('credentials')
+    },
+    expire: async () => undefined,
+    findChallenge: async () => undefined,
+  },
+  workflows: {
+    run: refuse('workflows'),
+    endSteps: async () => undefined,
+    store: {
+      suspend: refuse('workflows'),
+      resume: refuse('workflows'),
+      cancel: () => [],
+      expire: () => [],
+    },
+  },
+})

@@ -1,0 +1,334 @@
+import type { ErrorCode } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
+import type { SessionOutcome } from '#kernel/run/events'
+import type { SafetyTier } from '#kernel/tool/tool'
+import type { DenialReason } from '#store/ports/key-store'
+import type { CredentialKind } from '#store/ports/vault-store'
+
+/** A place in one writer's chain. */
+export interface JournalPosition {
+  readonly writer: string
+  /** Number of the group in its chain, from 0. */
+  readonly group: number
+}
+
+/** How far a writer has come; -1 when it has written nothing yet, or nothing of it is kept. */
+export interface JournalChain extends JournalPosition {
+  /** Grows in the order in which writers begin: one with a higher number began later. */
+  readonly no: number
+  /** It writes no more. */
+  readonly hasEnded: boolean
+}
+
+export interface JournalHead extends JournalPosition {
+  /** HMAC over the group and the link before it; empty on a store that does not chain. */
+  readonly link: string
+}
+
+/** The events of one commit, in order, and the link that seals them. */
+export interface JournalGroup extends JournalHead {
+  readonly atMs: number
+  readonly events: readonly JournalEvent[]
+}
+
+/** What a journal event says about its place in a run (rule 16). */
+export interface RunPosition {
+  readonly run: string
+  readonly sequence: number
+}
+
+interface CallEventBase {
+  readonly at: number
+  readonly record: string
+  readonly tenant: string
+  readonly principal: string
+  readonly tool: string
+  readonly attempt: number
+  /** The run that has this event too, and its place there (rule 16). */
+  readonly run?: string
+  readonly sequence?: number
+}
+
+export interface CallClaimed extends CallEventBase {
+  readonly type: 'call.claimed'
+  readonly tier: SafetyTier
+  /** The operator who ran it under the principal's name. */
+  readonly by?: string
+  /** The workflow's call, of a step. */
+  readonly parent?: string
+}
+
+/** The next attempt of a released call brings other input: which request it was, and which it is (rule 9). */
+export interface CallCorrected extends CallEventBase {
+  readonly type: 'call.corrected'
+  readonly before: string
+  readonly after: string
+}
+
+/** A workflow is suspended while a step waits, or goes on. */
+export interface CallSuspended extends CallEventBase {
+  readonly type: 'call.suspended' | 'call.resumed'
+  /** The step it waits for, when that one is recorded. */
+  readonly waitsFor?: string
+}
+
+export interface CallEnded extends CallEventBase {
+  readonly type: 'call.succeeded' | 'call.failed' | 'call.released' | 'call.late'
+  /** The operator who ran it under the principal's name, where no claim was written before. */
+  readonly by?: string
+  /** Absent when nobody knows it. */
+  readonly durationMs?: number
+  readonly code?: ErrorCode
+  readonly effect?: 'unknown'
+}
+
+/** `call.cut`: the attempt's process is gone, and the call may simply run again (rule 8). */
+export interface CallCut extends CallEventBase {
+  readonly type: 'call.ambiguous' | 'call.cut'
+  readonly deadWriter: string
+}
+
+export interface CallSettled extends CallEventBase {
+  readonly type: 'call.settled'
+  readonly as: 'succeeded' | 'failed' | 'not-run'
+  readonly who: string
+  readonly why: string
+}
+
+/** An operator looked at the input and the outcome. */
+export interface CallShown extends CallEventBase {
+  readonly type: 'call.shown'
+  readonly by: string
+}
+
+export interface CallCancelRequested extends CallEventBase {
+  readonly type: 'call.cancel_requested'
+  readonly by: string
+}
+
+/** A limit kept it from running; reported only for calls inside a run, and not for all of them. */
+export interface CallRefused extends CallEventBase {
+  readonly type: 'call.refused'
+  readonly code: ErrorCode
+}
+
+export interface CallParked extends CallEventBase {
+  readonly type: 'call.parked'
+  readonly approval: string
+  /** The operator who ran it under the principal's name. */
+  readonly by?: string
+}
+
+/** Who said what about a parked call, or that nobody did in time: the audit trail of approvals. */
+export interface ApprovalChanged {
+  readonly type:
+    | 'approval.granted'
+    | 'approval.rejected'
+    | 'approval.overridden'
+    | 'approval.expired'
+    | 'approval.cancelled'
+    | 'approval.used'
+    | 'approval.link_made'
+  readonly at: number
+  readonly approval: string
+  readonly tenant: string
+  readonly record: string
+  readonly attempt: number
+  readonly tool: string
+  readonly by?: string
+  readonly reason?: string
+  /** Of a link: the approver it names, and what it lets its holder do. */
+  readonly for?: string
+  readonly power?: 'decide' | 'inspect'
+}
+
+/** `challenge.asked`: a run learned that one of its calls waits for it. */
+export interface ChallengeChanged {
+  readonly type: 'challenge.opened' | 'challenge.asked' | 'challenge.completed' | 'challenge.failed'
+  readonly at: number
+  readonly challenge: string
+  readonly tenant: string
+  readonly principal: string
+  readonly provider: string
+  /** Only of `asked`. */
+  readonly run?: string
+  readonly sequence?: number
+}
+
+/** `vault.renewed`: by a refresh. `vault.spent`: the provider refused one, so consent is asked for again (OWP-78). */
+export interface VaultChanged {
+  readonly type: 'vault.set' | 'vault.renewed' | 'vault.spent' | 'vault.removed'
+  readonly at: number
+  /** The reference alone (OWP-79). */
+  readonly ref: string
+  readonly tenant: string
+  readonly principal: string
+  readonly provider: string
+  readonly kind: CredentialKind
+  /** Who set or removed it; refreshes are the server's own. */
+  readonly by?: string
+  /** Of a token that was set or renewed. */
+  readonly scopes?: readonly string[]
+}
+
+interface VaultRotated {
+  readonly type: 'vault.rotated'
+  readonly at: number
+  readonly by: string
+  readonly tenants: number
+  readonly entries: number
+}
+
+/** The key is changed: its next generation can be read, is in use, is the only one in use. */
+interface KeysChanged {
+  readonly type: 'keys.announced' | 'keys.activated' | 'keys.rotated'
+  readonly at: number
+  readonly by: string
+  readonly generation: number
+}
+
+export interface SessionChanged {
+  readonly type: 'session.opened' | 'session.closed'
+  readonly at: number
+  readonly session: string
+  readonly tenant: string
+  readonly principal: string
+  readonly tool: string
+  readonly run: string
+  readonly sequence: number
+  /** Only of a close. */
+  readonly outcome?: SessionOutcome
+}
+
+/** A change of an API key; never the key. */
+export interface KeyChanged {
+  readonly type: 'key.created' | 'key.rotated' | 'key.revoked'
+  readonly at: number
+  readonly tenant: string
+  readonly principal: string
+  /** Public id of the key that was made or revoked. */
+  readonly key: string
+  readonly by: string
+}
+
+export interface PrincipalEnded {
+  readonly type: 'principal.ended'
+  readonly at: number
+  readonly tenant: string
+  readonly principal: string
+  readonly by: string
+}
+
+/** A source added or taken away while the server runs; of its options only what holds no secret. */
+export interface SourceChanged {
+  readonly type: 'source.added' | 'source.replaced' | 'source.removed'
+  readonly at: number
+  readonly source: string
+  readonly sourceType?: string
+  /** The host, file or program. */
+  readonly target?: string
+  /** Keyed digest of all options: equal options have the same one. */
+  readonly options?: string
+  /** Rules for its tools that are other than before, by their path: `policy.approval`; `null` = gone. */
+  readonly changes?: JsonObject
+  readonly by: string
+}
+
+/** Somebody looked at what may become a source, which may have started a program as the server's user. */
+export interface SourceProbed {
+  readonly type: 'source.probed'
+  readonly at: number
+  /** The address, file or program, without what may be a secret. */
+  readonly target: string
+  readonly by: string
+}
+
+/** The audit stream (rule 30a, OWP-62). */
+export interface AuthorizationDecided {
+  readonly type: 'authorization.decided'
+  readonly at: number
+  readonly tenant: string
+  /** Opaque. */
+  readonly principal: string
+  readonly action: string
+  readonly resource: string
+  readonly allowed: false
+  readonly reason: DenialReason
+  readonly count: number
+}
+
+/**
+ * What became of an imported definition: let in at first sight, held back, back to what was accepted, or decided by
+ * an operator. Hash and class only, because texts of an upstream belong in no journal.
+ */
+export interface PinChanged {
+  readonly type: 'pin.first_seen' | 'pin.held' | 'pin.returned' | 'pin.accepted' | 'pin.rejected'
+  readonly at: number
+  readonly source: string
+  /** `Toolkit.Name`; absent where one event stands for a whole discovery. */
+  readonly tool?: string
+  /** Of the definition it is about; `removed` when there is none. */
+  readonly hash?: string
+  readonly class?: 'wording' | 'widening' | 'breaking' | 'suspicious'
+  /** Version that is served from now on. */
+  readonly version?: string
+  /** Tools that first sight let in. */
+  readonly count?: number
+  readonly by?: string
+}
+
+interface RunEnded {
+  readonly type: 'run.ended'
+  readonly at: number
+  readonly run: string
+  readonly tenant: string
+  readonly principal: string
+}
+
+interface WriterStarted {
+  readonly type: 'writer.started'
+  readonly at: number
+  /** Heads of the chains that grew since a writer last began: a later cut of theirs shows (rule 15). */
+  readonly heads: readonly { readonly writer: string; readonly group: number; readonly link: string }[]
+}
+
+interface WriterStopped {
+  readonly type: 'writer.stopped'
+  readonly at: number
+}
+
+interface ResultsPurged {
+  readonly type: 'retention.purged'
+  readonly at: number
+  readonly calls: number
+  readonly groups: number
+}
+
+/** What happened, without content: no input, no output, no text a caller chose. */
+export type JournalEvent =
+  | CallClaimed
+  | CallCorrected
+  | CallEnded
+  | CallSuspended
+  | CallCut
+  | CallSettled
+  | CallShown
+  | CallCancelRequested
+  | CallRefused
+  | CallParked
+  | ApprovalChanged
+  | ChallengeChanged
+  | VaultChanged
+  | VaultRotated
+  | KeysChanged
+  | SessionChanged
+  | KeyChanged
+  | PrincipalEnded
+  | SourceChanged
+  | SourceProbed
+  | AuthorizationDecided
+  | PinChanged
+  | RunEnded
+  | WriterStarted
+  | WriterStopped
+  | ResultsPurged

@@ -1,0 +1,290 @@
+import type { ErrorCode } from '#kernel/base/errors'
+import type { Outcome } from '#kernel/call/call'
+import type { CallRecord, RefusedCall } from '#kernel/ports/store'
+import type { SafetyTier, Transport } from '#kernel/tool/tool'
+import type { AskedConsent, ConsentEnd } from '#store/ports/vault-store'
+
+/** A call that lacks a consent, as its run tells it: what was refused before, the question, and that it waits (OWP-64, OWP-78). */
+export function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonly RunFact[] {
+  const { record, challenge, need, url, hasExpired, expiresAtMs, atMs } = asked
+  const { provider, scopes } = need
+  const expired = { type: 'connector.auth_expired', record, provider } as const
+  return [
+    ...(hasExpired ? [expired] : []),
+    {
+      ...{ type: 'consent.requested', record, challenge, call, provider, scopes, url },
+      timeoutMs: Math.max(0, expiresAtMs - atMs),
+    },
+    { type: 'consent.suspended', record, challenge },
+  ]
+}
+
+/** A call whose run learned that it waits for a consent. */
+interface WaitingConsent {
+  readonly record: string
+  readonly challenge: string
+  readonly provider: string
+}
+
+/** How it ended. The credential is named by its reference alone, and only if it is one of the vault (OWP-79). */
+export function endedConsentFacts(
+  { record, challenge, provider }: WaitingConsent,
+  { as, credential, reason }: Omit<ConsentEnd, 'atMs'>,
+): readonly RunFact[] {
+  const authorized: readonly RunFact[] =
+    as === 'completed' && credential !== undefined
+      ? [
+          {
+            type: 'connector.authorized',
+            record,
+            provider,
+            credentialRef: credential.ref,
+            scopes: credential.scopes,
+          },
+        ]
+      : []
+  const action = as === 'completed' ? 'accept' : 'reject'
+  const why = reason === undefined ? {} : { reason }
+  return [...authorized, { type: 'consent.resolved', record, challenge, action, ...why }]
+}
+
+/** One attempt of one call, as both of its facts name it. */
+interface Attempted {
+  readonly record: string
+  readonly attempt: number
+  readonly call: CallLabel
+  readonly sessionId: string | undefined
+}
+
+export function calledFact(attempted: Attempted, principal: string): ToolCalled {
+  return { type: 'called', ...named(attempted), principal }
+}
+
+/** `cut`: the process that ran it is gone, so nobody knows how long it took. */
+export function returnedFact(attempted: Attempted, end: Outcome | 'cut'): ToolReturned {
+  const base = { type: 'returned', ...named(attempted) } as const
+  if (end === 'cut') return { ...base, code: 'ambiguous' }
+  const took = end.durationMs === undefined ? {} : { durationMs: Math.round(end.durationMs) }
+  if (end.ok) return { ...base, ...took }
+  const { code } = end.error
+  const isUntimed = code === 'session_lost' || end.neverStarted === true
+  return isUntimed ? { ...base, code } : { ...base, code, ...took }
+}
+
+/** The pair of a call that a limit refused: it never began (C10, OWP-53). */
+export function refusedFacts(refused: RefusedCall, call: CallLabel): readonly [ToolCalled, ToolReturned] {
+  const { record, principal, sessionId, code } = refused
+  const attempted = { record, attempt: 1, call, sessionId }
+  return [calledFact(attempted, principal), { type: 'returned', ...named(attempted), code }]
+}
+
+/** How much a fact changes the number of things that are open in its run. */
+export function opens({ type }: RunFact): 1 | 0 | -1 {
+  return OPENS[type]
+}
+
+const OPENS = {
+  called: 1,
+  returned: -1,
+  'session.opened': 1,
+  'session.closed': -1,
+  'interrupt.requested': 0,
+  'node.suspended': 0,
+  'approval.granted': 0,
+  'approval.rejected': 0,
+  'approval.overridden': 0,
+  'interrupt.resolved': 0,
+  'consent.requested': 0,
+  'consent.suspended': 0,
+  'consent.resolved': 0,
+  'connector.authorized': 0,
+  'connector.auth_expired': 0,
+} as const satisfies Record<RunFact['type'], 1 | 0 | -1>
+
+/** How the session of a single attempt ends (OWP-44, C2). */
+export function ownSessionOutcome(outcome: Outcome): SessionOutcome {
+  if (outcome.ok) return 'completed'
+  return outcome.error.code === 'cancelled' ? 'cancelled' : 'failed'
+}
+
+/** What the events of a call's own run are made from. */
+export type OwnRunCall = CallLabel &
+  Pick<
+    CallRecord,
+    'record' | 'attempt' | 'principal' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'outcome' | 'sessionId'
+  >
+
+/** The run of a call that is alone in it and was tried once: its record says it all, so nothing else is stored. */
+export function ownRunEvents(call: OwnRunCall): readonly RunEvent[] {
+  const { record, attempt, sessionId } = call
+  const attempted = { record, attempt, call: labelOf(call), sessionId }
+  const called = { ...calledFact(attempted, call.principal), sequence: 0, atMs: call.createdAtMs }
+  if (call.state === 'running' || call.state === 'parked') return [called]
+  const atMs = call.finishedAtMs ?? call.createdAtMs
+  return [called, { ...returnedFact(attempted, call.outcome ?? 'cut'), sequence: 1, atMs }]
+}
+
+/** The label alone, without whatever else an object carries. */
+export function labelOf({ callId, toolId, transport, argsHash, traceId }: CallLabel): CallLabel {
+  return { callId, toolId, transport, argsHash, traceId }
+}
+
+function named({ record, attempt, call, sessionId }: Attempted) {
+  const base = { record, attempt, call }
+  return sessionId === undefined ? base : { ...base, sessionId }
+}
+
+export type SessionOutcome = 'completed' | 'failed' | 'cancelled'
+
+/** Which call an event is about, as its readers know it. */
+export interface CallLabel {
+  /** The caller's key, or the one made for it. */
+  readonly callId: string
+  /** Catalog id of the tool. */
+  readonly toolId: string
+  readonly transport: Transport
+  /** Lower-case hex SHA-256 of the canonical input, with the call's own credentials cut out. */
+  readonly argsHash: string
+  /** The caller's trace, or the one of its request; `''` when nobody traces. */
+  readonly traceId: string
+}
+
+interface CallFact {
+  readonly record: string
+  readonly attempt: number
+  readonly call: CallLabel
+  /** The session the call ran in. */
+  readonly sessionId?: string
+}
+
+interface ToolCalled extends CallFact {
+  readonly type: 'called'
+  readonly principal: string
+}
+
+export interface ToolReturned extends CallFact {
+  readonly type: 'returned'
+  /** Absent when the call gave a value. */
+  readonly code?: ErrorCode
+  /** Absent when the call never started, or its end was not seen. */
+  readonly durationMs?: number
+}
+
+interface SessionOpened {
+  readonly type: 'session.opened'
+  readonly sessionId: string
+  readonly toolId: string
+}
+
+interface SessionClosed {
+  readonly type: 'session.closed'
+  readonly sessionId: string
+  readonly toolId: string
+  readonly outcome: SessionOutcome
+}
+
+/** A call waits for approval. */
+export interface InterruptRequested {
+  readonly type: 'interrupt.requested'
+  readonly record: string
+  readonly attempt: number
+  readonly approval: string
+  readonly call: CallLabel
+  readonly requiredScope: string
+  readonly quorum: number
+  readonly tier: SafetyTier
+  readonly timeoutMs: number
+}
+
+export interface NodeSuspended {
+  readonly type: 'node.suspended'
+  readonly record: string
+  readonly attempt: number
+  readonly approval: string
+}
+
+/** One approver's word. */
+export interface ApprovalDecided {
+  readonly type: 'approval.granted' | 'approval.rejected' | 'approval.overridden'
+  readonly record: string
+  readonly approval: string
+  /** Opaque. */
+  readonly by: string
+  readonly reason?: string
+  /** Only of a grant: how many of how many. */
+  readonly granted?: number
+  readonly required?: number
+}
+
+export interface InterruptResolved {
+  readonly type: 'interrupt.resolved'
+  readonly record: string
+  readonly attempt: number
+  readonly approval: string
+  readonly action: 'accept' | 'reject' | 'cancel'
+  /** Opaque; absent when time ran out. */
+  readonly by?: string
+  readonly reason?: string
+}
+
+/** A call waits for a person's consent at a provider. */
+interface ConsentRequested {
+  readonly type: 'consent.requested'
+  readonly record: string
+  readonly challenge: string
+  readonly call: CallLabel
+  readonly provider: string
+  readonly scopes: readonly string[]
+  /** Our own page. */
+  readonly url: string
+  readonly timeoutMs: number
+}
+
+interface ConsentSuspended {
+  readonly type: 'consent.suspended'
+  readonly record: string
+  readonly challenge: string
+}
+
+interface ConsentResolved {
+  readonly type: 'consent.resolved'
+  readonly record: string
+  readonly challenge: string
+  readonly action: 'accept' | 'reject'
+  readonly reason?: string
+}
+
+/** A consent was given; the reference alone tells which credential it made. */
+interface ConnectorAuthorized {
+  readonly type: 'connector.authorized'
+  readonly record: string
+  readonly provider: string
+  readonly credentialRef: string
+  readonly scopes: readonly string[]
+}
+
+/** A provider refused to renew an authorization: the user has to consent again. */
+interface ConnectorAuthExpired {
+  readonly type: 'connector.auth_expired'
+  readonly record: string
+  readonly provider: string
+}
+
+/** What a run tells about itself: ids and ends, never an argument or a result. */
+export type RunFact =
+  | ToolCalled
+  | ToolReturned
+  | SessionOpened
+  | SessionClosed
+  | InterruptRequested
+  | NodeSuspended
+  | ApprovalDecided
+  | InterruptResolved
+  | ConsentRequested
+  | ConsentSuspended
+  | ConsentResolved
+  | ConnectorAuthorized
+  | ConnectorAuthExpired
+
+/** A fact at its place in its run: sequences count from 0 without gaps. */
+export type RunEvent = RunFact & { readonly sequence: number; readonly atMs: number }

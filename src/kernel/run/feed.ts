@@ -1,0 +1,273 @@
+import { fault } from '#kernel/base/errors'
+import type { EndedParked } from '#kernel/ports/approval-store'
+import type { KernelStore, StoreWatcher, TellChange } from '#kernel/ports/store'
+import type { RunPage, RunQuery } from './runs.ts'
+
+/** Requests that wait for something to happen to a call. */
+export interface Followers {
+  readonly feed: RunFeed
+  readonly waits: ApprovalWaits
+}
+
+/** Tells those who wait for parked calls, or read their runs, that they are over. */
+export function noteEnded({ feed, waits }: Followers, ended: readonly EndedParked[]): void {
+  for (const { record, run } of ended) {
+    feed.notify(run)
+    waits.notify(record)
+  }
+}
+
+/** Requests that wait for a decision. Nothing is held between looks, and everybody goes home when it closes. */
+export class ApprovalWaits {
+  readonly #waiting = new Map<string, Set<() => void>>()
+  readonly #changes: StoreChanges
+  #isClosed = false
+
+  constructor(changes: StoreChanges) {
+    this.#changes = changes
+  }
+
+  /** An approver decided about this call, or it ended. */
+  notify(record: string): void {
+    for (const wake of this.#waiting.get(record) ?? []) wake()
+  }
+
+  /** Looks until `isDecided` or time is up; tells which. */
+  async until(
+    record: string,
+    { waitMs, gone }: { readonly waitMs: number; readonly gone: AbortSignal | undefined },
+    isDecided: () => Promise<boolean>,
+  ): Promise<boolean> {
+    const endsAtMs = performance.now() + waitMs
+    for (;;) {
+      if (await isDecided()) return true
+      const leftMs = endsAtMs - performance.now()
+      if (leftMs <= 0 || this.#isClosed || gone?.aborted === true) return false
+      await this.#next(record, leftMs, gone)
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#look(undefined)
+  }
+
+  readonly #look: TellChange = (names = [...this.#waiting.keys()]) => {
+    for (const record of names) this.notify(record)
+    if (this.#waiting.size === 0) this.#changes.ignore(this.#look)
+  }
+
+  #next(record: string, mostMs: number, gone: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(record) ?? new Set()
+      const wake = (): void => {
+        clearTimeout(timer)
+        gone?.removeEventListener('abort', wake)
+        waiting.delete(wake)
+        if (waiting.size === 0) this.#waiting.delete(record)
+        resolve()
+      }
+      const timer = setTimeout(wake, mostMs)
+      gone?.addEventListener('abort', wake, { once: true })
+      waiting.add(wake)
+      this.#waiting.set(record, waiting)
+      this.#changes.listen(this.#look)
+    })
+  }
+}
+
+type Page = Promise<RunPage | undefined>
+
+/** Reads one page of a run. */
+export type ReadPage = (after: number, run: string) => Page
+
+interface Watch {
+  readonly run: string
+  readonly wake: Set<() => void>
+  readonly pages: Map<number, Page>
+  /** How many have asked and are not answered yet. */
+  readers: number
+}
+
+/**
+ * Lets any number of readers follow a run at the price of one: readers at the same sequence share one page, and
+ * one look at the store's mark tells for all runs whether another process wrote. Nothing is held for a reader between
+ * its questions.
+ */
+export class RunFeed {
+  readonly #watched = new Map<string, Watch>()
+  readonly #changes: StoreChanges
+  #isClosed = false
+
+  constructor(changes: StoreChanges) {
+    this.#changes = changes
+  }
+
+  /** Something was committed in this run. */
+  notify(run: string): void {
+    const watch = this.#watched.get(run)
+    if (watch !== undefined) renew(watch)
+  }
+
+  /** Something was committed, and nobody knows where. */
+  notifyAll(): void {
+    for (const watch of this.#watched.values()) renew(watch)
+  }
+
+  /** The next page, as soon as it has something to say or the reader's patience is over. */
+  read(run: string, query: Omit<RunQuery, 'runId'>, readPage: ReadPage): Promise<RunPage | undefined> {
+    const { after, waitMs } = query
+    const watch = waitMs > 0 && !this.#isClosed ? this.#watch(run) : this.#watched.get(run)
+    if (watch === undefined) return readPage(after, run).then((page) => this.#unlessWaiting(page, waitMs))
+    return this.#follow(watch, query, readPage)
+  }
+
+  /** Readers that wait are asked to come back later; nobody waits from here on. */
+  close(): void {
+    this.#isClosed = true
+    this.notifyAll()
+    this.#watched.clear()
+    this.#changes.ignore(this.#look)
+  }
+
+  async #follow(
+    watch: Watch,
+    { after, waitMs, signal }: Omit<RunQuery, 'runId'>,
+    readPage: ReadPage,
+  ): Promise<RunPage | undefined> {
+    const endsAtMs = performance.now() + waitMs
+    watch.readers += 1
+    try {
+      for (;;) {
+        const shared = sharedPage(watch, after, readPage)
+        const page = await shared
+        if (page === undefined || page.events.length > 0 || page.isComplete) return page
+        const leftMs = endsAtMs - performance.now()
+        if (leftMs <= 0 || signal?.aborted === true) return page
+        this.#unlessWaiting(page, leftMs)
+        // A page that was renewed while it was read may lack what is there by now.
+        if (watch.pages.get(after) !== shared) continue
+        await nextChange(watch, leftMs, signal)
+        this.#unlessWaiting(page, leftMs)
+      }
+    } finally {
+      watch.readers -= 1
+    }
+  }
+
+  /** A page with nothing in it is no answer for a reader that can wait, but not here any more. */
+  #unlessWaiting(page: RunPage | undefined, waitMs: number): RunPage | undefined {
+    const isNews = page === undefined || page.events.length > 0 || page.isComplete
+    if (isNews || waitMs <= 0 || !this.#isClosed) return page
+    throw fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
+  }
+
+  #watch(run: string): Watch {
+    const known = this.#watched.get(run)
+    if (known !== undefined) return known
+    const watch: Watch = { run, wake: new Set(), pages: new Map(), readers: 0 }
+    this.#watched.set(run, watch)
+    this.#changes.listen(this.#look)
+    this.#changes.want(run)
+    return watch
+  }
+
+  readonly #look: TellChange = (names) => {
+    for (const [run, { readers }] of this.#watched) if (readers === 0) this.#watched.delete(run)
+    for (const run of names ?? this.#watched.keys()) {
+      this.notify(run)
+      if (this.#watched.has(run)) this.#changes.want(run)
+    }
+    if (this.#watched.size === 0) this.#changes.ignore(this.#look)
+  }
+}
+
+/** What was read is old now: readers that wait look again. */
+function renew({ wake, pages }: Watch): void {
+  pages.clear()
+  const waiting = [...wake]
+  wake.clear()
+  for (const look of waiting) look()
+}
+
+/** Failures are shared by those who wait for them, and not kept. */
+function sharedPage({ run, pages }: Watch, after: number, readPage: ReadPage): Page {
+  const known = pages.get(after)
+  if (known !== undefined) return known
+  const page = readPage(after, run)
+  pages.set(after, page)
+  page.catch(() => {
+    if (pages.get(after) === page) pages.delete(after)
+  })
+  return page
+}
+
+function nextChange({ wake }: Watch, mostMs: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', done)
+      wake.delete(done)
+      resolve()
+    }
+    const timer = setTimeout(done, mostMs)
+    signal?.addEventListener('abort', done, { once: true })
+    wake.add(done)
+  })
+}
+
+/** Some things end by the time alone, and a notice may be lost: so often everybody looks all the same. */
+const LOOK_MS = 5_000
+
+/** One look at the store for everybody in this process who waits for what others write. */
+export class StoreChanges {
+  readonly #store: Pick<KernelStore, 'watch'>
+  readonly #listeners = new Set<TellChange>()
+  #watcher: StoreWatcher | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(store: Pick<KernelStore, 'watch'>) {
+    this.#store = store
+  }
+
+  listen(onChange: TellChange): void {
+    this.#listeners.add(onChange)
+    this.#watcher ??= this.#store.watch((names) => this.#tell(names))
+    this.#timer ??= setInterval(() => this.#tell(undefined), LOOK_MS).unref()
+  }
+
+  /** For a listener: it waits for this run or call. It says so again when it was told of a change and still does. */
+  want(name: string): void {
+    this.#watcher?.want(name)
+  }
+
+  ignore(onChange: TellChange): void {
+    this.#listeners.delete(onChange)
+    if (this.#listeners.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+    this.#watcher?.end()
+    this.#watcher = undefined
+  }
+
+  /** Resolves when this run or call may have changed, or after `mostMs`. */
+  next(name: string, mostMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer)
+        this.ignore(look)
+        resolve()
+      }
+      const look: TellChange = (names) => {
+        if (names === undefined || names.includes(name)) done()
+      }
+      const timer = setTimeout(done, mostMs)
+      this.listen(look)
+      this.want(name)
+    })
+  }
+
+  #tell(names: readonly string[] | undefined): void {
+    for (const tell of [...this.#listeners]) tell(names)
+  }
+}

@@ -1,0 +1,170 @@
+import { fault, type ToolError } from '#kernel/base/errors'
+import { ownRunId, recordOfRunId } from '#kernel/base/ids'
+import { opaquePrincipal, type Principal } from '#kernel/base/principal'
+import type { Clock } from '#kernel/base/runtime'
+import type {
+  CallRecord,
+  KernelStore,
+  RunAddress,
+  RunRecord,
+  RunScope,
+  WorkflowStore,
+} from '#kernel/ports/store'
+import { ownRunEvents, type RunEvent } from './events.ts'
+import { type Followers, noteEnded, type ReadPage, type RunFeed } from './feed.ts'
+
+/** Where something goes that a caller wants in a run. The run of a single call cannot be joined: it is over when its call is. */
+export async function namedRun(store: KernelStore, principal: Principal, runId: string): Promise<RunScope> {
+  const record = recordOfRunId(runId)
+  const { tenant, id } = principal
+  if (record !== undefined && (await store.find({ tenant, record }))?.principal === id) throw runEnded(runId)
+  return namedScope(store, principal, runId)
+}
+
+export function runEnded(runId: string): ToolError {
+  return fault('request_invalid', `Run '${runId}' has ended and accepts no more calls. Use another run id.`)
+}
+
+const PAGE = 500
+
+/** Where the events of a run that a principal named go. */
+export function namedScope(store: KernelStore, principal: Principal, runId: string): RunScope {
+  const { tenant, id } = principal
+  return { tenant, principal: id, runId, run: store.digest(JSON.stringify(['run', tenant, id, runId])) }
+}
+
+/** Where the events of a call go that arrived outside any run. */
+export function implicitRun({ tenant, id }: Principal, record: string): RunScope {
+  return { tenant, principal: id, runId: ownRunId(record), run: record }
+}
+
+/** What reading a run takes. */
+interface ReadRunNeeds {
+  readonly store: KernelStore
+  readonly clock: Clock
+  readonly feed: RunFeed
+}
+
+/** What ending a run takes. */
+interface EndRunNeeds extends Followers {
+  readonly store: KernelStore
+  readonly clock: Clock
+  readonly sessions: { closeRun(run: string): Promise<void> }
+  readonly workflows: { readonly store: Pick<WorkflowStore, 'cancel'> }
+}
+
+/** A principal reads its own runs, and every other is as unknown as one that never was (rule 2, OWP-49). */
+export function readOwnRun(
+  needs: ReadRunNeeds,
+  principal: Principal,
+  query: RunQuery,
+): Promise<RunPage | undefined> {
+  const read: ReadPage = (after, run) => readPage(needs, principal, { run, after })
+  return locate(needs.store, principal, query.runId).then((run) =>
+    run === undefined ? undefined : needs.feed.read(run, query, read),
+  )
+}
+
+/** Nothing new begins in it; what runs, ends by itself, but state that is held for it is let go. */
+export async function endOwnRun(needs: EndRunNeeds, principal: Principal, runId: string): Promise<boolean> {
+  const run = await locate(needs.store, principal, runId)
+  if (run === undefined) return false
+  const { tenant, id } = principal
+  await needs.store.endRun({ tenant, run }, needs.clock.nowMs())
+  noteEnded(needs, await needs.store.approvals.cancel({ tenant, run }, id, needs.clock.nowMs()))
+  // The run of a workflow's call ends with it, also while it is suspended.
+  noteEnded(needs, await needs.workflows.store.cancel({ tenant, record: run }, id, needs.clock.nowMs()))
+  await needs.sessions.closeRun(run)
+  needs.feed.notify(run)
+  return true
+}
+
+/** The key of the principal's own run of this name: one it named, or the run of one of its calls. */
+async function locate(store: KernelStore, principal: Principal, runId: string): Promise<string | undefined> {
+  const { tenant, id } = principal
+  const { run } = namedScope(store, principal, runId)
+  if ((await store.findRun({ tenant, run })) !== undefined) return run
+  const record = recordOfRunId(runId)
+  if (record === undefined) return undefined
+  const owner = (await store.findRun({ tenant, run: record })) ?? (await store.find({ tenant, record }))
+  return owner?.principal === id ? record : undefined
+}
+
+/** The run's row is read before its events: once it is over, nothing is added. */
+async function readPage(
+  { store, clock }: ReadRunNeeds,
+  principal: Principal,
+  { run, after }: { readonly run: string; readonly after: number },
+): Promise<RunPage | undefined> {
+  const { tenant } = principal
+  const names = { key: run, principal: opaquePrincipal(store, principal) }
+  const call = await store.find({ tenant, record: run })
+  const found = await store.findRun({ tenant, run })
+  if (found === undefined) {
+    if (call === undefined || call.expired) return undefined
+    const events = ownRunEvents(call)
+    return {
+      ...names,
+      events: events.filter(({ sequence }) => sequence > after),
+      isComplete: events.length > 1,
+    }
+  }
+  if (call !== undefined && call.run === undefined) {
+    const events = await eventsBefore(store, { tenant, run }, call)
+    return { ...names, events: events.filter(({ sequence }) => sequence > after), isComplete: isEnded(call) }
+  }
+  const hasEnded = call === undefined ? isRunOver(found, clock.nowMs()) : found.open === 0 && isEnded(call)
+  const events = await store.readRun({ tenant, run }, after, PAGE)
+  return { ...names, events, isComplete: hasEnded && events.length < PAGE }
+}
+
+function isEnded({ state }: CallRecord): boolean {
+  return state !== 'running' && state !== 'parked'
+}
+
+/** The events from before there was a call, and then what its record says. Nothing comes between (rule 20). */
+async function eventsBefore(
+  store: KernelStore,
+  address: RunAddress,
+  call: CallRecord,
+): Promise<readonly RunEvent[]> {
+  const earlier = await store.readRun(address, -1, PAGE)
+  const own = call.expired ? [] : ownRunEvents(call)
+  return [...earlier, ...own.map((event) => ({ ...event, sequence: event.sequence + earlier.length }))]
+}
+
+/** What a reader of a run asks for. */
+export interface RunQuery {
+  readonly runId: string
+  /** The last sequence it has; -1 for none. */
+  readonly after: number
+  /** How long to wait for something new before answering with nothing. */
+  readonly waitMs: number
+  readonly signal?: AbortSignal
+}
+
+/** Events after the asked place, in order, possibly not all there are. Readers at the same place share one object. */
+export interface RunPage {
+  /** Names the run in event ids; the same for every page. */
+  readonly key: string
+  /** Whose run it is, as an opaque text (OWP-51, OWP-62). */
+  readonly principal: string
+  readonly events: readonly RunEvent[]
+  /** Nothing will follow these events. */
+  readonly isComplete: boolean
+}
+
+/** A run in which nothing is open ends by itself after this long. */
+export const RUN_IDLE_MS = 15 * 60_000
+
+type Life = Pick<RunRecord, 'open' | 'touchedAtMs' | 'endedAtMs'>
+
+/** Whether nothing new may begin in it. */
+export function isRunEnded({ open, touchedAtMs, endedAtMs }: Life, nowMs: number): boolean {
+  return endedAtMs !== undefined || (open === 0 && nowMs - touchedAtMs >= RUN_IDLE_MS)
+}
+
+/** Whether no event will follow: it ended, and so did everything that began in it. */
+function isRunOver(life: Life, nowMs: number): boolean {
+  return life.open === 0 && isRunEnded(life, nowMs)
+}

@@ -1,0 +1,61 @@
+import { fault, type ToolError } from '#kernel/base/errors'
+import { withDeadline } from '#kernel/base/runtime'
+import type { CallError } from '#kernel/call/call'
+import type { SessionContext, Tool } from '#kernel/tool/tool'
+
+/**
+ * How sessions end for the calls in them: the errors that callers get, and closing the state of a tool. Used by the ladder,
+ * by recovery and by the session stage.
+ */
+
+/** Sessions that are closed, unknown or someone else's all get this error (rule 30). */
+export function sessionEnded(): ToolError {
+  return fault(
+    'session_not_found',
+    'There is no such session, or it has ended. Open another: POST /v1/sessions.',
+  )
+}
+
+/** Has the code of an unknown session, with the reason for its own principal. */
+export function sessionLost(): ToolError {
+  return fault(
+    'session_not_found',
+    'This session has failed: the server that held its state is gone, and the state with it. Open another: POST /v1/sessions.',
+  )
+}
+
+export function heldElsewhere(): ToolError {
+  return fault(
+    'not_ready',
+    'Another replica of this server holds this session and cannot be reached. Try again shortly.',
+    {
+      retryAfterMs: 1_000,
+    },
+  )
+}
+
+const CLOSE_LIMIT_MS = 10_000
+
+/** Closes the state of a tool. Errors go to the log: they undo nothing that was done with the state. */
+export async function closeState(tool: Tool, state: unknown, context: SessionContext): Promise<void> {
+  try {
+    await withDeadline(CLOSE_LIMIT_MS, () => tool.session?.close(state, context))
+  } catch (error) {
+    context.log.error({ err: error }, 'the state of a session could not be closed')
+  }
+}
+
+/** Rule 30: a call cut inside a session is never run again, because what it stood on is gone. */
+export function sessionLostError(tool: string, hasEffects: boolean): CallError {
+  const error = {
+    code: 'session_lost',
+    message: `The server stopped while ${tool} was running, and its session was lost with it. Open another session and start again.`,
+    canRetry: false,
+  } as const
+  if (!hasEffects) return error
+  return {
+    ...error,
+    message: `${error.message} The call may have taken effect: check before repeating it.`,
+    effect: 'unknown',
+  }
+}

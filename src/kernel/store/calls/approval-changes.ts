@@ -1,0 +1,470 @@
+import {
+  decidedFact,
+  isUsable,
+  judgeDecision,
+  type ParkedEnd,
+  refusedOutcome,
+  requestedFacts,
+  resolvedFact,
+} from '#kernel/approval/decisions'
+import { StoreError } from '#kernel/base/errors'
+import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#kernel/journal/append'
+import type { ApprovalChanged } from '#kernel/journal/events'
+import {
+  APPROVAL_STATES,
+  type ApprovalRecord,
+  type ApprovalState,
+  type ApprovalSubject,
+  type ApproverDecision,
+  type DecideResult,
+  type DecisionAction,
+  type EndedParked,
+  type NewDecision,
+  type ParkedScope,
+  type Parking,
+  type Resumption,
+} from '#kernel/ports/approval-store'
+import type { NoticeSubject } from '#kernel/ports/notice-store'
+import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#kernel/ports/store'
+import { labelOf, type RunFact } from '#kernel/run/events'
+import { all, type CommitGroup, get, type Row, type Steps, write } from '#kernel/store/engine'
+import { sealReason } from '#kernel/store/key-ring'
+import type { GuardedTable } from '#kernel/store/module'
+import { sealRow } from '#kernel/store/row-mac'
+import {
+  boundText,
+  integer,
+  optionalInteger,
+  optionalText,
+  outcomeToText,
+  ownText,
+  type SealedText,
+  type Slice,
+  TIERS,
+  text,
+  word,
+} from '#kernel/store/rows'
+import {
+  type Ended,
+  keepsSession,
+  type Parked,
+  parkCall,
+  parkCallAgain,
+  SESSION_ENDED,
+  TAKEN,
+} from './call-changes.ts'
+import { appendFact, endAttempt, endOwnSession } from './runs.ts'
+
+/** Rows that decide whether a call may run: the requests and the answers of approvers. */
+export const GUARDED = {
+  approvals: {
+    table: 'approvals',
+    columns: [
+      ...['id', 'tenant', 'record', 'attempt', 'principal', 'tool', 'tool_id', 'tier', 'definition', 'run'],
+      ...['own_session', 'binding', 'subject_group', 'subject_at', 'subject_length', 'quorum'],
+      ...['required_scope', 'self_approval', 'bypass', 'state', 'created_at', 'expires_at', 'decided_at'],
+    ],
+    names: ['id'],
+    queries: { read: 'approvalRow', seal: 'sealApproval', all: 'allApprovals' },
+    checkedReads: [
+      ...['findApproval', 'newestApproval', 'expiredApprovals', 'parkedApprovalOf', 'parkedApprovalsInRun'],
+      ...['parkedApprovalsInSession', 'listApprovals'],
+    ],
+    endOf: (row) => text(row, 'state'),
+    endedBy({ type, approval = '' }) {
+      const state = /^approval\.(used|rejected|expired|cancelled)$/.exec(type)?.[1]
+      return state === undefined ? undefined : { row: { id: approval }, state }
+    },
+  },
+  decisions: {
+    table: 'approval_decisions',
+    columns: ['approval', 'principal', 'action', 'reason', 'at', 'n'],
+    names: ['approval', 'principal'],
+    queries: { read: 'decisionRow', seal: 'sealDecision', all: 'allDecisions' },
+    checkedReads: ['decisionsOf'],
+  },
+} as const satisfies Readonly<Record<string, GuardedTable>>
+
+/** Nobody: a waiting call belongs to no writer, so that no writer's death ends it. */
+const NO_WRITER = 0
+
+export type Parkings =
+  | { readonly kind: 'parked' }
+  | { readonly kind: 'taken'; readonly record: string }
+  | { readonly kind: 'full'; readonly parked: number }
+  | Ended
+
+type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
+
+export function* park(group: CommitGroup, call: NewCall, parking: Parking): Steps<Parkings> {
+  const { tenant, principal, fingerprint, definitionHash, record } = call
+  if ((yield* get('callerOf', record)) !== undefined) return { kind: 'taken', record }
+  if (!parking.keyed) {
+    const like = yield* get('findParkedLike', tenant, principal, fingerprint, definitionHash)
+    if (like !== undefined) return { kind: 'taken', record: text(like, 'record') }
+  }
+  const full = yield* checkRoom(call, parking)
+  if (full !== undefined) return full
+  const parked = yield* parkCall(group, call)
+  return yield* ask(group, { call, session: call.session, atMs: call.atMs, parked, parking })
+}
+
+export function* parkAgain(
+  group: CommitGroup,
+  previous: CallRecord,
+  next: NextAttempt,
+  parking: Parking,
+): Steps<Parkings> {
+  const full = yield* checkRoom(previous, parking)
+  if (full !== undefined) return full
+  const parked = yield* parkCallAgain(group, previous, next)
+  return yield* ask(group, { call: previous, session: next.session, atMs: next.atMs, parked, parking })
+}
+
+/** Rule 20: consumes the grant, stamps writer and attempt, appends the events; nothing of it without all of it. */
+export function* resume(
+  group: CommitGroup,
+  previous: CallRecord,
+  resumption: Resumption,
+): Steps<Claimed | Ended | typeof TAKEN> {
+  const { record, attempt, sessionId } = previous
+  const { approvalId, binding, rerunUntilMs, atMs } = resumption
+  const row = yield* get('newestApproval', record)
+  const approval = row === undefined ? undefined : approvalFromRow(row, [])
+  if (row === undefined || approval === undefined) return TAKEN
+  const isMeant = approval.id === approvalId && approval.attempt === attempt
+  if (!isMeant || !isUsable(approval, binding, atMs)) return TAKEN
+  const { writer } = group
+  const ownSession = optionalText(row, 'own_session')
+  const session = sessionId === undefined ? undefined : { sessionId, isOwn: ownSession !== undefined }
+  if (!(yield* keepsSession(group, session))) return SESSION_ENDED
+  if ((yield* write('resumeCall', writer, rerunUntilMs, record, attempt)) === 0) return TAKEN
+  yield* write('changeApproval', 'used', atMs, approval.expiresAtMs, approvalId, 'granted')
+  yield* sealRow(group.keys, GUARDED.approvals, approvalId)
+  if (ownSession !== undefined) yield* write('setSessionWriter', writer, ownSession)
+  group.append(approvalEvent(approval, { type: 'approval.used', at: atMs, by: previous.principal }))
+  group.append(claimedEvent(previous, attempt, { atMs, parent: previous.parent }))
+  return { kind: 'claimed', attempt }
+}
+
+export function* decide(
+  group: CommitGroup,
+  decision: NewDecision,
+): Steps<Exclude<DecideResult['kind'], 'not_found'> | undefined> {
+  const { id, tenant, by, action, reason, atMs, opaque } = decision
+  const row = yield* get('findApproval', id)
+  if (row === undefined || text(row, 'tenant') !== tenant) return undefined
+  const decisions = yield* all('decisionsOf', id)
+  const approval = approvalFromRow(row, decisions)
+  const judged = judgeDecision(approval, decision)
+  if (judged.kind === 'closed') {
+    if (approval.state === 'pending') yield* endParked(group, row, { why: 'expired', atMs })
+    return 'closed'
+  }
+  if (judged.kind === 'repeated') return 'repeated'
+  const sealed = reason === undefined ? undefined : sealReason(group.keys, id, reason)
+  yield* write('saveDecision', id, by, action, sealed ?? null, atMs, decisions.length)
+  yield* sealRow(group.keys, GUARDED.decisions, id, by)
+  const { granted } = judged
+  yield* appendAbout(row, decidedFact(approval, { action, opaque, reason: sealed, granted }), atMs)
+  group.append(approvalEvent(approval, { ...journaled(action, sealed), at: atMs, by }))
+  if (judged.kind === 'counted') return 'counted'
+  const outcome = action === 'reject' ? ('reject' as const) : ('accept' as const)
+  const why = sealed === undefined ? {} : { reason: sealed }
+  yield* appendAbout(row, resolvedFact(approval, { action: outcome, by: opaque, ...why }), atMs)
+  yield* tellOf(group, { kind: 'approval.decided', approval: id, as: judged.state, by }, atMs)
+  if (judged.state === 'rejected') {
+    yield* endParked(group, row, { why: 'rejected', atMs, by, reason })
+  } else {
+    yield* write('changeApproval', 'granted', atMs, judged.expiresAtMs, id, 'pending')
+    yield* sealRow(group.keys, GUARDED.approvals, id)
+  }
+  return 'decided'
+}
+
+/** Rule 22; a call that is parked already is not among them when it parks again. */
+function* checkRoom(
+  call: Pick<CallRecord, 'tenant' | 'principal'>,
+  { mostParked }: Parking,
+): Steps<Extract<Parkings, { readonly kind: 'full' }> | undefined> {
+  const row = (yield* get('countParked', call.tenant, call.principal)) ?? {}
+  const parked = integer(row, 'n')
+  return parked >= mostParked ? { kind: 'full', parked } : undefined
+}
+
+function* ask(
+  group: CommitGroup,
+  asked: {
+    readonly call: NewCall | CallRecord
+    readonly session: NextAttempt['session']
+    readonly atMs: number
+    readonly parked: Parked | Ended | typeof TAKEN
+    readonly parking: Parking
+  },
+): Steps<Parkings> {
+  const { call, session, atMs, parked, parking } = asked
+  if (parked === TAKEN) return { kind: 'taken', record: call.record }
+  if (parked.kind !== 'parked') return parked
+  const { approval } = parking
+  const ownSession = session?.isOwn === true ? session.sessionId : undefined
+  if (ownSession !== undefined) yield* write('setSessionWriter', NO_WRITER, ownSession)
+  const subject = group.addCaller(subjectToText(call.record, approval.subject))
+  yield* insertApproval(group, call, { approval, parked, ownSession, subject, atMs })
+  group.append({
+    ...parkedEvent(call, { id: approval.id, attempt: parked.attempt }, atMs),
+    ...parked.position,
+  })
+  const question = {
+    ...approval,
+    record: call.record,
+    attempt: parked.attempt,
+    tier: call.tier,
+    createdAtMs: atMs,
+  }
+  for (const fact of requestedFacts(question, labelOf(call))) {
+    yield* appendFact(parked.run, { fact, caller: parked.caller, atMs })
+  }
+  yield* tellOf(group, { kind: 'approval.requested', approval: approval.id }, atMs)
+  return { kind: 'parked' }
+}
+
+function* insertApproval(
+  group: CommitGroup,
+  call: NewCall | CallRecord,
+  asked: {
+    readonly approval: Parking['approval']
+    readonly parked: Parked
+    readonly ownSession: string | undefined
+    readonly subject: Slice
+    readonly atMs: number
+  },
+): Steps<void> {
+  const { approval, parked, ownSession, subject, atMs } = asked
+  yield* write(
+    'insertApproval',
+    approval.id,
+    call.tenant,
+    call.record,
+    parked.attempt,
+    call.principal,
+    call.tool,
+    call.toolId,
+    call.tier,
+    call.definitionHash,
+    parked.run,
+    ownSession ?? null,
+    approval.binding,
+    subject.group,
+    subject.at,
+    subject.length,
+    approval.quorum,
+    approval.requiredScope,
+    approval.selfApproval ? 1 : 0,
+    approval.overrideBypassesQuorum ? 1 : 0,
+    atMs,
+    approval.expiresAtMs,
+  )
+  yield* sealRow(group.keys, GUARDED.approvals, approval.id)
+}
+
+function* appendAbout(row: Row, fact: RunFact, atMs: number): Steps<void> {
+  yield* appendFact(text(row, 'run'), { fact, caller: undefined, atMs })
+}
+
+function journaled(action: NewDecision['action'], reason: string | undefined) {
+  const type = ({ grant: 'granted', reject: 'rejected', override: 'overridden' } as const)[action]
+  return { type: `approval.${type}` as const, ...(reason === undefined ? {} : { reason }) }
+}
+
+/** What each end makes of the question, and what the journal calls it. */
+const ENDS = {
+  rejected: { state: 'rejected', event: 'approval.rejected' },
+  expired: { state: 'expired', event: 'approval.expired' },
+  unused: { state: 'expired', event: 'approval.expired' },
+  cancelled: { state: 'cancelled', event: 'approval.cancelled' },
+  session: { state: 'cancelled', event: 'approval.cancelled' },
+} as const satisfies Record<
+  ParkedEnd,
+  { readonly state: ApprovalState; readonly event: ApprovalChanged['type'] }
+>
+
+interface PlannedEnd {
+  readonly why: ParkedEnd
+  readonly atMs: number
+  readonly by?: string
+  /** In the clear: it goes into the outcome, which is sealed. */
+  readonly reason?: string | undefined
+}
+
+/** Every parked call in scope. */
+export function* endParkedIn(
+  group: CommitGroup,
+  scope: ParkedScope,
+  end: PlannedEnd,
+): Steps<readonly EndedParked[]> {
+  const ended: EndedParked[] = []
+  for (const row of yield* parkedIn(scope)) {
+    const one = yield* endParked(group, row, end)
+    if (one !== undefined) ended.push(one)
+  }
+  return ended
+}
+
+export function* parkedIn(scope: ParkedScope): Steps<readonly Row[]> {
+  const { tenant } = scope
+  if ('record' in scope) return yield* all('parkedApprovalOf', scope.record, tenant)
+  if ('run' in scope) return yield* all('parkedApprovalsInRun', scope.run, tenant)
+  return yield* all('parkedApprovalsInSession', scope.sessionId, tenant)
+}
+
+/** Call, question, events and journal in one; nothing when another process was first. */
+export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps<EndedParked | undefined> {
+  const approval = approvalFromRow(row, [])
+  const { id, tenant, record, attempt, tool, principal, state, expiresAtMs } = approval
+  const { why, atMs, by, reason } = end
+  const outcome = refusedOutcome(why, tool, reason)
+  const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
+  const columns = [slice.group, slice.at, slice.length]
+  if ((yield* write('refuseCall', atMs, ...columns, record, attempt)) === 0) return undefined
+  group.addReference()
+  yield* write('changeApproval', ENDS[why].state, atMs, expiresAtMs, id, state)
+  yield* sealRow(group.keys, GUARDED.approvals, id)
+  const run = text(row, 'run')
+  if (state === 'pending' && why !== 'rejected') {
+    const action = why === 'expired' ? ('reject' as const) : ('cancel' as const)
+    const reason = why === 'expired' ? 'timeout' : why
+    yield* appendFact(run, {
+      fact: resolvedFact(approval, { action, reason }),
+      caller: undefined,
+      atMs,
+    })
+  }
+  const ownSession = optionalText(row, 'own_session')
+  const session = yield* sessionOf(record, ownSession)
+  const attempted = { tenant, record, principal, tool, attempt, run, session }
+  const position = yield* endAttempt(attempted, outcome, atMs)
+  const said = { type: ENDS[why].event, at: atMs, ...(by === undefined ? {} : { by }) }
+  // A rejection has its own event already.
+  if (why !== 'rejected') group.append(approvalEvent(approval, said))
+  group.append({ ...endedEvent(attempted, attempt, { state: 'failed', outcome, atMs }), ...position })
+  yield* endOwnSession(group, attempted, outcome, atMs)
+  if (why === 'expired') yield* tellOf(group, { kind: 'approval.expired', approval: id }, atMs)
+  return { record, run }
+}
+
+/** Each thing that is told of an approval happens to it once. */
+function* tellOf(
+  group: CommitGroup,
+  subject: Extract<NoticeSubject, { readonly approval: string }>,
+  atMs: number,
+): Steps<void> {
+  yield* group.notify(subject, { about: subject.approval, atMs })
+}
+
+function* sessionOf(record: string, ownSession: string | undefined): Steps<CallSession | undefined> {
+  if (ownSession !== undefined) return { sessionId: ownSession, isOwn: true }
+  const named = optionalText((yield* get('findCall', record)) ?? { session: null }, 'session')
+  return named === undefined ? undefined : { sessionId: named, isOwn: false }
+}
+
+const ACTIONS = ['grant', 'reject', 'override'] as const satisfies readonly DecisionAction[]
+
+/** What stands in for a subject that is not needed, or whose text is gone with its journal group. */
+const NO_SUBJECT: ApprovalSubject = {
+  callId: '',
+  runId: '',
+  argsHash: '',
+  userId: undefined,
+  isUserProven: false,
+  summaryJson: '{}',
+  inputJson: '{}',
+  hidden: 0,
+  isPartial: true,
+}
+
+/** Without its subject, which is sealed. */
+export function approvalFromRow(row: Row, decisions: readonly Row[], subject = NO_SUBJECT): ApprovalRecord {
+  return {
+    tenant: text(row, 'tenant'),
+    id: text(row, 'id'),
+    record: text(row, 'record'),
+    attempt: integer(row, 'attempt'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    toolId: text(row, 'tool_id'),
+    tier: word(row, 'tier', TIERS),
+    definitionHash: text(row, 'definition'),
+    run: text(row, 'run'),
+    subject,
+    binding: text(row, 'binding'),
+    quorum: integer(row, 'quorum'),
+    requiredScope: text(row, 'required_scope'),
+    selfApproval: integer(row, 'self_approval') === 1,
+    overrideBypassesQuorum: integer(row, 'bypass') === 1,
+    state: word(row, 'state', APPROVAL_STATES),
+    createdAtMs: integer(row, 'created_at'),
+    expiresAtMs: integer(row, 'expires_at'),
+    decidedAtMs: optionalInteger(row, 'decided_at'),
+    decisions: decisions.map(decisionFromRow),
+  }
+}
+
+function decisionFromRow(row: Row): ApproverDecision {
+  return {
+    by: text(row, 'principal'),
+    action: word(row, 'action', ACTIONS),
+    reason: optionalText(row, 'reason'),
+    atMs: integer(row, 'at'),
+  }
+}
+
+/** What is sealed of a subject. */
+type Kept = readonly [string, string, string, string | null, string, string, number, boolean, string?]
+
+/** A subject as it is sealed: it holds caller text (rule 15). */
+function subjectToText(record: string, subject: ApprovalSubject): string {
+  const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven } = subject
+  const { definitionJson } = subject
+  const before = [
+    callId,
+    runId,
+    argsHash,
+    userId ?? null,
+    summaryJson,
+    inputJson,
+    hidden,
+    isUserProven,
+  ] as const
+  const kept: Kept = definitionJson === undefined ? before : [...before, definitionJson]
+  return boundText(record, JSON.stringify(kept))
+}
+
+export function* subjectOf(row: Row, sealed: SealedText): Steps<ApprovalSubject> {
+  const slice = {
+    group: integer(row, 'subject_group'),
+    at: integer(row, 'subject_at'),
+    length: integer(row, 'subject_length'),
+  }
+  try {
+    const bound = yield* sealed('callers', slice)
+    const parts: Kept = JSON.parse(ownText(text(row, 'record'), bound))
+    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven, definitionJson] =
+      parts
+    return {
+      callId,
+      runId,
+      argsHash,
+      userId: userId ?? undefined,
+      summaryJson,
+      inputJson,
+      hidden,
+      isUserProven,
+      ...(definitionJson === undefined ? {} : { definitionJson }),
+    }
+  } catch (error) {
+    // A decided one may outlive the group its text was in; an open one keeps that group alive.
+    if (error instanceof StoreError && error.code === 'unreadable' && row.decided_at !== null)
+      return NO_SUBJECT
+    throw error
+  }
+}

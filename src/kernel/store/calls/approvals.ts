@@ -1,0 +1,309 @@
+import { createHmac } from 'node:crypto'
+import { StoreError } from '#kernel/base/errors'
+import { approvalEvent } from '#kernel/journal/append'
+import type {
+  ApprovalAddress,
+  ApprovalFilter,
+  ApprovalRecord,
+  ApprovalStore,
+  EndedParked,
+  NewLink,
+  ParkedScope,
+  Parking,
+  ParkResult,
+} from '#kernel/ports/approval-store'
+import type { CallAddress, CallRecord } from '#kernel/ports/store'
+import {
+  all,
+  type CommitGroup,
+  get,
+  LIST,
+  type Row,
+  type Steps,
+  type StoreContext,
+  write,
+} from '#kernel/store/engine'
+import { openReason, type Resealing, resealReason } from '#kernel/store/key-ring'
+import { resealingOf } from '#kernel/store/row-mac'
+import { integer, text } from '#kernel/store/rows'
+import {
+  approvalFromRow,
+  decide,
+  endParked,
+  endParkedIn,
+  GUARDED,
+  type Parkings,
+  park,
+  parkAgain,
+  parkedIn,
+  resume,
+  subjectOf,
+} from './approval-changes.ts'
+import { TAKEN } from './call-changes.ts'
+import { findCall, holderOf } from './calls.ts'
+
+/** Small enough that a step never holds up calls that wait for their commit. */
+const STEP = 200
+/** What a call must have again after the key was changed: what its grant is bound to, and the key it sends upstream. */
+const LASTING: ReadonlySet<string> = new Set(['grant', 'credential', 'effect'])
+
+/** Approvals: every answer is given after its commit. */
+export function sqlApprovals(context: StoreContext): ApprovalStore {
+  const { careful, read, keys } = context
+  const holder = holderOf(context)
+  const recordOf = ({ record }: { readonly record: string }) => record
+  const changes = {
+    park: careful(recordOf, park),
+    parkAgain: careful(recordOf, parkAgain),
+    resume: careful(recordOf, resume),
+    decide: careful(({ id }) => id, decide),
+    expire: careful(() => '', expire),
+    cancel: careful(keyOfScope, cancelParked),
+  }
+  const reads = {
+    findById: read((id: string) => findApproval(context, id)),
+    findFor: read((address: CallAddress) => findFor(context, address)),
+    // All of them, because one that is not ours is left out of a list and must not hide the others.
+    expired: read((nowMs: number) => all('expiredApprovals', nowMs, STEP)),
+    parkedIn: read(parkedIn),
+  }
+  const find = async ({ tenant, id }: ApprovalAddress) => {
+    const found = await reads.findById(id)
+    return found?.tenant === tenant ? found : undefined
+  }
+  const parkResult = async (parked: Parkings, { approval }: Parking): Promise<ParkResult> => {
+    if (parked.kind === 'taken') return holder(parked.record)
+    if (parked.kind !== 'parked') return parked
+    const asked = await reads.findById(approval.id)
+    if (asked === undefined) throw new StoreError('not_written', 'a question vanished while it was asked')
+    return { kind: 'parked', approval: asked }
+  }
+  return {
+    sign: (purpose, signed) =>
+      createHmac('sha256', LASTING.has(purpose) ? keys.bindings : keys.current.links)
+        .update(JSON.stringify([purpose, signed]))
+        .digest('base64url'),
+    noteLink: context.careful(
+      ({ approval }: NewLink) => approval.record,
+      // biome-ignore lint/correctness/useYield: the journal alone is written
+      function* (group, { approval, by, for: approver, power, atMs }) {
+        const event = approvalEvent(approval, { type: 'approval.link_made', at: atMs, by })
+        group.append({ ...event, for: approver, power })
+      },
+    ),
+    park: async (call, parking) => parkResult(await changes.park(call, parking), parking),
+    parkAgain: async (previous, next, parking) =>
+      parkResult(await changes.parkAgain(previous, next, parking), parking),
+    async resume(previous, resumption) {
+      const claimed = await changes.resume(previous, resumption)
+      return claimed === TAKEN ? holder(previous.record) : claimed
+    },
+    find,
+    findFor: reads.findFor,
+    findParked: read((like: Parameters<ApprovalStore['findParked']>[0]) => findParkedLike(context, like)),
+    isParkedIn: read(isParkedIn),
+    async decide(decision) {
+      // Looks before it writes: a refusal begins no writer and leaves no trace.
+      if ((await find(decision)) === undefined) return { kind: 'not_found' }
+      const kind = await changes.decide(decision)
+      const approval = await find(decision)
+      return kind === undefined || approval === undefined ? { kind: 'not_found' } : { kind, approval }
+    },
+    expire: async (nowMs) => ((await reads.expired(nowMs)).length === 0 ? [] : changes.expire(nowMs)),
+    cancel: async (scope, by, atMs) =>
+      (await reads.parkedIn(scope)).length === 0 ? [] : changes.cancel(scope, by, atMs),
+    findById: reads.findById,
+    list: read((filter: ApprovalFilter) => listApprovals(context, filter)),
+  }
+}
+
+function keyOfScope(scope: ParkedScope): string {
+  return 'record' in scope ? scope.record : 'run' in scope ? scope.run : scope.sessionId
+}
+
+function* findApproval(context: StoreContext, id: string): Steps<ApprovalRecord | undefined> {
+  const row = yield* get('findApproval', id)
+  return row === undefined ? undefined : yield* show(context, row)
+}
+
+function* findFor(context: StoreContext, { tenant, record }: CallAddress): Steps<ApprovalRecord | undefined> {
+  const row = yield* get('newestApproval', record)
+  if (row === undefined || text(row, 'tenant') !== tenant) return undefined
+  return yield* show(context, row)
+}
+
+function* findParkedLike(
+  { sealed }: StoreContext,
+  like: Parameters<ApprovalStore['findParked']>[0],
+): Steps<CallRecord | undefined> {
+  const { tenant, principal, fingerprint, definitionHash } = like
+  const row = yield* get('findParkedLike', tenant, principal, fingerprint, definitionHash)
+  return row === undefined ? undefined : yield* findCall(sealed, text(row, 'record'))
+}
+
+function* isParkedIn({
+  tenant,
+  sessionId,
+}: {
+  readonly tenant: string
+  readonly sessionId: string
+}): Steps<boolean> {
+  return (yield* get('isParkedIn', sessionId, tenant)) !== undefined
+}
+
+function* listApprovals(
+  context: StoreContext,
+  { state, tenant, limit }: ApprovalFilter,
+): Steps<readonly ApprovalRecord[]> {
+  const [ofTenant, inState] = [tenant ?? null, state ?? null]
+  const approvals: ApprovalRecord[] = []
+  for (const row of yield* all('listApprovals', ofTenant, ofTenant, inState, inState, limit)) {
+    approvals.push(yield* show(context, row))
+  }
+  return approvals
+}
+
+function* show({ keys, sealed }: StoreContext, row: Row): Steps<ApprovalRecord> {
+  const decisions = yield* all('decisionsOf', text(row, 'id'))
+  const approval = approvalFromRow(row, decisions, yield* subjectOf(row, sealed))
+  return {
+    ...approval,
+    decisions: approval.decisions.map((decision) => {
+      const { reason } = decision
+      return reason === undefined ? decision : { ...decision, reason: openReason(keys, approval.id, reason) }
+    }),
+  }
+}
+
+function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParked[]> {
+  const ended: EndedParked[] = []
+  for (const row of yield* all('expiredApprovals', nowMs, STEP)) {
+    const why = text(row, 'state') === 'pending' ? 'expired' : 'unused'
+    const one = yield* endParked(group, row, { why, atMs: nowMs })
+    if (one !== undefined) ended.push(one)
+  }
+  return ended
+}
+
+function* cancelParked(
+  group: CommitGroup,
+  scope: ParkedScope,
+  by: string,
+  atMs: number,
+): Steps<readonly EndedParked[]> {
+  return yield* endParkedIn(group, scope, { why: 'cancelled', by, atMs })
+}
+
+const DECISIONS = resealingOf(GUARDED.decisions, {
+  ...{ what: 'decisions', page: 'decisionsAfter', start: ['', ''] },
+  after: (row) => [text(row, 'approval'), text(row, 'principal')],
+})
+
+export const resealing: readonly Resealing[] = [
+  resealingOf(GUARDED.approvals, {
+    ...{ what: 'approvals', page: 'approvalsAfter', start: [0] },
+    after: (row) => [integer(row, 'no')],
+  }),
+  {
+    ...DECISIONS,
+    *reseal(group, row, atMs) {
+      const [approval, principal] = [text(row, 'approval'), text(row, 'principal')]
+      if (typeof row.reason === 'string')
+        yield* write('resealReason', resealReason(group.keys, approval, row.reason), approval, principal)
+      yield* DECISIONS.reseal(group, row, atMs)
+    },
+  },
+]
+
+export const queries = {
+  approvalsAfter: 'SELECT * FROM approvals WHERE no > ? ORDER BY no LIMIT ?',
+  decisionsAfter:
+    'SELECT * FROM approval_decisions WHERE (approval, principal) > (?, ?) ORDER BY approval, principal LIMIT ?',
+  resealReason: 'UPDATE approval_decisions SET reason = ? WHERE approval = ? AND principal = ?',
+  countParked:
+    "SELECT count(*) AS n FROM calls WHERE tenant = ? AND principal = ? AND state = 'parked' AND waits_for IS NULL",
+  findParkedLike: `SELECT record FROM calls WHERE tenant = ? AND principal = ? AND fingerprint = ? AND state = 'parked'
+    AND definition = ? AND root IS NULL ORDER BY no LIMIT 1`,
+  isParkedIn: "SELECT 1 AS n FROM calls WHERE session = ? AND tenant = ? AND state = 'parked' LIMIT 1",
+  resumeCall: `UPDATE calls SET state = 'running', writer = ?, cancel_requested = 0, rerun_until = ?
+    WHERE record = ? AND state = 'parked' AND attempt = ? AND waits_for IS NULL`,
+  refuseCall: `UPDATE calls SET state = 'failed', finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+    WHERE record = ? AND state = 'parked' AND attempt = ? AND waits_for IS NULL`,
+  /** A session of a single attempt that waits belongs to nobody: no writer's death ends it. */
+  setSessionWriter: 'UPDATE sessions SET writer = ? WHERE id = ?',
+  insertApproval: `INSERT INTO approvals (id, tenant, record, attempt, principal, tool, tool_id, tier, definition, run, own_session,
+      binding, subject_group, subject_at, subject_length, quorum, required_scope, self_approval, bypass, state, created_at, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
+  findApproval: 'SELECT * FROM approvals WHERE id = ?',
+  newestApproval: 'SELECT * FROM approvals WHERE record = ? ORDER BY attempt DESC LIMIT 1',
+  /** One conditional update per change: the second one changes nothing (OWP-68). */
+  changeApproval: `UPDATE approvals SET state = ?, decided_at = coalesce(decided_at, ?), expires_at = ? WHERE id = ? AND state = ?`,
+  expiredApprovals:
+    "SELECT * FROM approvals WHERE state IN ('pending', 'granted') AND expires_at <= ? ORDER BY expires_at LIMIT ?",
+  parkedApprovalOf: `SELECT a.* FROM approvals a JOIN calls c ON c.record = a.record AND c.attempt = a.attempt
+    WHERE c.record = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted')`,
+  parkedApprovalsInRun: `SELECT a.* FROM calls c JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
+    WHERE c.run = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted') LIMIT 1000`,
+  parkedApprovalsInSession: `SELECT a.* FROM calls c JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
+    WHERE c.session = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted') LIMIT 1000`,
+  listApprovals: `SELECT * FROM approvals WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?) AND (CAST(? AS TEXT) IS NULL OR state = ?) ORDER BY no DESC LIMIT ?`,
+  approvalRow: 'SELECT * FROM approvals WHERE id = ?',
+  sealApproval: 'UPDATE approvals SET mac = ? WHERE id = ?',
+  allApprovals: 'SELECT * FROM approvals',
+  decisionsOf: 'SELECT * FROM approval_decisions WHERE approval = ? ORDER BY n',
+  saveDecision: `INSERT INTO approval_decisions (approval, principal, action, reason, at, n) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (approval, principal) DO UPDATE SET action = excluded.action, reason = excluded.reason, at = excluded.at`,
+  decisionRow: 'SELECT * FROM approval_decisions WHERE approval = ? AND principal = ?',
+  sealDecision: 'UPDATE approval_decisions SET mac = ? WHERE approval = ? AND principal = ?',
+  allDecisions: 'SELECT * FROM approval_decisions',
+  deleteDecisionsOfCalls: `DELETE FROM approval_decisions WHERE approval IN (SELECT id FROM approvals WHERE record IN (${LIST}))`,
+  deleteApprovalsOfCalls: `DELETE FROM approvals WHERE record IN (${LIST})`,
+} as const
+
+/**
+ * Requests for approval, one per attempt of a call, with the words of their approvers. They live as long as the row of their
+ * call: a tombstone keeps who said what (rule 13).
+ */
+export const tables = `
+CREATE TABLE approvals (
+  no INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  record TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  principal TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  tool_id TEXT NOT NULL,
+  tier TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  run TEXT NOT NULL,
+  own_session TEXT,
+  binding TEXT NOT NULL,
+  subject_group INTEGER NOT NULL,
+  subject_at INTEGER NOT NULL,
+  subject_length INTEGER NOT NULL,
+  quorum INTEGER NOT NULL,
+  required_scope TEXT NOT NULL,
+  self_approval INTEGER NOT NULL,
+  bypass INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  decided_at INTEGER,
+  mac TEXT,
+  UNIQUE (record, attempt)
+) STRICT;
+
+CREATE INDEX approvals_open ON approvals (expires_at) WHERE state IN ('pending', 'granted');
+
+CREATE TABLE approval_decisions (
+  approval TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  action TEXT NOT NULL,
+  reason TEXT,
+  at INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  mac TEXT,
+  PRIMARY KEY (approval, principal)
+) STRICT, WITHOUT ROWID;
+`

@@ -1,0 +1,413 @@
+import type { Outcome } from '#kernel/call/call'
+import {
+  cancelRequestedEvent,
+  claimedEvent,
+  correctedEvent,
+  cutEvent,
+  endedEvent,
+  operatorOf,
+  settledEvent,
+} from '#kernel/journal/append'
+import type { RunPosition } from '#kernel/journal/events'
+import type {
+  Attempt,
+  CallAddress,
+  CallRecord,
+  CallSession,
+  ClaimResult,
+  FinishedRun,
+  FinishResult,
+  NewCall,
+  NextAttempt,
+  Settlement,
+  SettleResult,
+} from '#kernel/ports/store'
+import { all, type CommitGroup, get, LIST, listsOf, type Row, type Steps, write } from '#kernel/store/engine'
+import {
+  boundText,
+  callerSlice,
+  callerToText,
+  integer,
+  NO_SLICE,
+  optionalInteger,
+  outcomeToText,
+  type Slice,
+  subjectFromRow,
+  text,
+} from '#kernel/store/rows'
+import {
+  beginAttempt,
+  closeSession,
+  cutAttempt,
+  endAttempt,
+  endOwnSession,
+  keepInRun,
+  openRun,
+  removeRuns,
+  runOf,
+} from './runs.ts'
+
+/**
+ * Another process has the call. Its record is read after the commit: the winner may be in the very group that is
+ * being put together, its text not sealed yet (rule 19).
+ */
+export const TAKEN = 'taken'
+const RUN_ENDED = { kind: 'run_ended' } as const
+export const SESSION_ENDED = { kind: 'session_ended' } as const
+/** Why a call does not begin although its key is free. */
+export type Ended = typeof RUN_ENDED | typeof SESSION_ENDED
+
+type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
+type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
+
+/** An attempt that waits, with its place in its run. */
+export interface Parked {
+  readonly kind: 'parked'
+  readonly attempt: number
+  readonly run: string
+  readonly caller: Slice
+  readonly position: RunPosition
+}
+
+interface CorrectedCall {
+  readonly before: Row
+  readonly previous: CallRecord
+  readonly corrected: NewCall
+  readonly atMs: number
+}
+
+interface InsertedCall {
+  readonly call: NewCall
+  readonly run: string | undefined
+  readonly state: CallRecord['state']
+  readonly finished?: Omit<FinishedRun, 'run'>
+}
+
+export function* claimCall(group: CommitGroup, call: NewCall): Steps<Claimed | Ended | typeof TAKEN> {
+  const { tenant, principal, session, atMs } = call
+  const run = runOf(call)
+  if (run !== undefined) {
+    // Whose key it is comes first (rule 1): a claim that loses neither makes a run nor asks whether it has ended.
+    if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
+    if (!(yield* keepsSession(group, session))) return SESSION_ENDED
+    if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  }
+  const caller = yield* insertCall(group, { call, run, state: 'running' })
+  if (caller === undefined) return TAKEN
+  const position =
+    run === undefined
+      ? undefined
+      : yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
+  group.append({ ...claimedEvent(call, 1, { atMs, parent: call.step?.parent }), ...position })
+  return { kind: 'claimed', attempt: 1 }
+}
+
+export function* insertFinished(
+  group: CommitGroup,
+  call: NewCall,
+  finished: Omit<FinishedRun, 'run'>,
+): Steps<Recorded | typeof TAKEN> {
+  const { state } = finished
+  if ((yield* insertCall(group, { call, run: runOf(call), state, finished })) === undefined) return TAKEN
+  group.append({ ...endedEvent(call, 1, finished), ...operatorOf(call) })
+  return { kind: 'recorded' }
+}
+
+export function* reclaimCall(
+  group: CommitGroup,
+  previous: CallRecord,
+  next: NextAttempt,
+): Steps<Claimed | Ended | typeof TAKEN> {
+  const begun = yield* beginNext(group, previous, next, 'running')
+  if (begun === TAKEN || !('position' in begun)) return begun
+  const { attempt, position } = begun
+  group.append({
+    ...claimedEvent(previous, attempt, { atMs: next.atMs, parent: previous.parent }),
+    ...position,
+  })
+  return { kind: 'claimed', attempt }
+}
+
+/** A call that waits for approval: its row and the first event of its run, which it always has (rule 20). */
+export function* parkCall(group: CommitGroup, call: NewCall): Steps<Parked | Ended | typeof TAKEN> {
+  const { tenant, principal, session, atMs } = call
+  const run = runOf(call) ?? call.record
+  if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
+  if (!(yield* keepsSession(group, session))) return SESSION_ENDED
+  if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  const caller = yield* insertCall(group, { call, run, state: 'parked' })
+  if (caller === undefined) return TAKEN
+  const position = yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
+  return { kind: 'parked', attempt: 1, run, caller, position }
+}
+
+/** The same for its next attempt. */
+export function* parkCallAgain(
+  group: CommitGroup,
+  previous: CallRecord,
+  next: NextAttempt,
+): Steps<Parked | Ended | typeof TAKEN> {
+  const begun = yield* beginNext(group, previous, next, 'parked')
+  if (begun === TAKEN || !('position' in begun)) return begun
+  return { kind: 'parked', ...begun }
+}
+
+/**
+ * Whether the state of the session is this writer's. A process that lost its lease goes on as another writer, and recovery closes what the
+ * one before held: a call that began meanwhile would end in a session that is closed. Asked before the run, which may have been made for
+ * the session and ended with it: who lost a session is told so.
+ */
+export function* keepsSession(group: CommitGroup, session: CallSession | undefined): Steps<boolean> {
+  return (
+    session === undefined ||
+    session.isOwn ||
+    (yield* write('keepSession', session.sessionId, group.writer)) > 0
+  )
+}
+
+function* beginNext(
+  group: CommitGroup,
+  previous: CallRecord,
+  next: NextAttempt,
+  as: 'running' | 'parked',
+): Steps<Omit<Parked, 'kind'> | Ended | typeof TAKEN> {
+  const { tenant, principal, record, state, attempt, writer, sessionId } = previous
+  const { session, atMs, corrected } = next
+  const run = previous.run ?? record
+  const before = yield* get('findCall', record)
+  if (before === undefined || !isStillFree(before, previous)) return TAKEN
+  if (!(yield* keepsSession(group, session))) return SESSION_ENDED
+  if (run !== record && !(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  const values = [as, group.writer, session?.sessionId ?? null, record, state, attempt, writer]
+  if ((yield* write('reclaimCall', ...values)) === 0) return TAKEN
+  yield* dropOutcome(before)
+  yield* keepInRun(before, previous)
+  if (state === 'running') {
+    const cut = { row: { ...before, run }, record, attempt, sessionId, atMs }
+    group.append({ ...cutEvent(previous, writer, atMs), ...(yield* cutAttempt(cut, 'cut')) })
+    // An attempt that never began holds a session nobody else would close.
+    if (session?.isOwn === true && sessionId !== undefined) {
+      yield* closeSession(group, { tenant, sessionId }, 'failed', atMs)
+    }
+  }
+  const caller =
+    corrected === undefined
+      ? callerSlice(before)
+      : yield* correct(group, { before, previous, corrected, atMs })
+  const begun = { call: previous, run, attempt: attempt + 1, session, caller, atMs }
+  return { attempt: attempt + 1, run, caller, position: yield* beginAttempt(group, begun) }
+}
+
+/** Rule 9: what the call is from this attempt on. Gives where its caller text went. */
+function* correct(group: CommitGroup, { before, previous, corrected, atMs }: CorrectedCall): Steps<Slice> {
+  const { record, fingerprint, inputJson } = corrected
+  const caller = group.addCaller(boundText(record, callerToText(corrected)))
+  const input = group.addPayload(boundText(record, inputJson))
+  const slices = [group.id, caller.at, caller.length, input.at, input.length]
+  yield* write('correctCall', fingerprint, ...slices, record)
+  yield* write('dropReference', integer(before, 'claim_group'))
+  group.addReference()
+  group.append(correctedEvent(previous, corrected, atMs))
+  return caller
+}
+
+export function* finishCall(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
+  const { run, state, outcome, atMs } = finished
+  const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
+  const changed = yield* write(
+    'finishCall',
+    state,
+    atMs,
+    slice.group,
+    slice.at,
+    slice.length,
+    ranMs(outcome),
+    run.record,
+    run.attempt,
+    group.writer,
+  )
+  if (changed === 0) return TAKEN
+  group.addReference()
+  const position = yield* endAttempt(run, outcome, atMs)
+  group.append({ ...endedEvent(run, run.attempt, { state, outcome, atMs }), ...position })
+  yield* endOwnSession(group, run, outcome, atMs)
+  return { kind: 'recorded' }
+}
+
+export function* recordLate(group: CommitGroup, run: Attempt, outcome: Outcome, atMs: number): Steps<void> {
+  const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
+  if ((yield* write('lateCall', slice.group, slice.at, slice.length, run.record, run.attempt)) > 0) {
+    group.addReference()
+  }
+  group.append(endedEvent(run, run.attempt, { state: 'late', outcome, atMs }))
+}
+
+export function* requestCancel(
+  group: CommitGroup,
+  { tenant, record }: CallAddress,
+  by: string,
+  atMs: number,
+): Steps<boolean> {
+  if ((yield* write('requestCancel', record, tenant)) === 0) return false
+  const row = (yield* get('findCall', record)) ?? {}
+  group.append(cancelRequestedEvent(subjectFromRow(row), by, atMs))
+  return true
+}
+
+/** Whether there is something to settle. */
+export function* findUnsettled(record: string): Steps<Row | Exclude<SettleResult, 'settled'>> {
+  const row = yield* get('findCall', record)
+  if (row === undefined) return 'not_found'
+  return text(row, 'state') === 'ambiguous' ? row : 'not_ambiguous'
+}
+
+export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<SettleResult> {
+  const row = yield* findUnsettled(settlement.record)
+  if (typeof row === 'string') return row
+  if (settlement.as === 'not-run') {
+    yield* dropReferences([row])
+    yield* deleteApprovalsOf(yield* all('deleteCall', settlement.record))
+    yield* removeRuns([settlement.record])
+  } else {
+    const outcome = settledOutcome(settlement)
+    // Without an outcome the row still names the commit, so that readers find who settled the call and why.
+    const slice =
+      outcome === undefined
+        ? { ...NO_SLICE, group: group.id }
+        : group.addPayload(boundText(settlement.record, outcomeToText(outcome)))
+    group.addReference()
+    const { as, atMs, record } = settlement
+    yield* write('settleCall', as, atMs, slice.group, slice.at, slice.length, record)
+  }
+  group.append(settledEvent(subjectFromRow(row), settlement))
+  return 'settled'
+}
+
+/** A group kept for a text that nothing points to any more would never be forgotten (rule 13). */
+function* dropOutcome(row: Row): Steps<void> {
+  const group = optionalInteger(row, 'outcome_group')
+  if (group !== undefined) yield* write('dropReference', group)
+}
+
+/** Where the caller text went; `undefined` when the key is taken. */
+function* insertCall(
+  group: CommitGroup,
+  { call, run, state, finished }: InsertedCall,
+): Steps<Slice | undefined> {
+  const caller = group.addCaller(boundText(call.record, callerToText(call)))
+  const input = group.addPayload(boundText(call.record, call.inputJson))
+  const outcome =
+    finished === undefined
+      ? NO_SLICE
+      : group.addPayload(boundText(call.record, outcomeToText(finished.outcome)))
+  const inserted = yield* write(
+    'insertCall',
+    call.record,
+    call.tenant,
+    call.principal,
+    call.tool,
+    call.definitionHash,
+    call.tier,
+    call.replay,
+    call.rerunUntilMs,
+    call.fingerprint,
+    state,
+    group.writer,
+    call.atMs,
+    finished?.atMs ?? null,
+    group.id,
+    caller.at,
+    caller.length,
+    input.at,
+    input.length,
+    outcome.group,
+    outcome.at,
+    outcome.length,
+    run ?? null,
+    call.session?.sessionId ?? null,
+    call.step?.parent ?? null,
+    call.step?.root ?? null,
+    call.resumable === true ? 1 : 0,
+    ranMs(finished?.outcome),
+  )
+  if (inserted === 0) return undefined
+  group.addReference()
+  if (finished !== undefined) group.addReference()
+  return caller
+}
+
+/** Tools that ended before they ran have no run time. */
+function ranMs(outcome: Outcome | undefined): number | null {
+  if (outcome?.durationMs === undefined || (!outcome.ok && outcome.neverStarted === true)) return null
+  return Math.round(outcome.durationMs)
+}
+
+/** Whether the call waits for its next attempt and nobody took it since it was read. */
+function isStillFree(row: Row, { state, attempt, writer }: CallRecord): boolean {
+  const isSame =
+    text(row, 'state') === state && integer(row, 'attempt') === attempt && text(row, 'writer_id') === writer
+  return isSame && (state === 'released' || state === 'running') && integer(row, 'expired') === 0
+}
+
+const SLOTS = ['claim_group', 'outcome_group', 'late_group'] as const
+
+/** Lets go of what these calls hold in their groups; a group nobody holds loses its payload. */
+export function* dropReferences(calls: readonly Row[]): Steps<void> {
+  const dropped = new Map<number, number>()
+  for (const call of calls) {
+    for (const slot of SLOTS) {
+      const group = optionalInteger(call, slot)
+      if (group !== undefined) dropped.set(group, (dropped.get(group) ?? 0) + 1)
+    }
+  }
+  const alike = Map.groupBy(dropped.keys(), (group) => dropped.get(group) ?? 0)
+  for (const [count, groups] of alike)
+    for (const list of listsOf(groups)) yield* write('dropReferences', count, count, ...list)
+}
+
+/** What was asked about calls that are deleted, with the words of its approvers. */
+export function* deleteApprovalsOf(deleted: readonly Row[]): Steps<void> {
+  const asked = deleted.filter((call) => integer(call, 'approvals') > 0)
+  for (const records of listsOf(asked.map((call) => text(call, 'record')))) {
+    yield* write('deleteDecisionsOfCalls', ...records)
+    yield* write('deleteApprovalsOfCalls', ...records)
+  }
+}
+
+/** What a settled call answers from now on; `undefined` when it took effect but nobody knows the value (rule 12). */
+function settledOutcome(settlement: Settlement): Outcome | undefined {
+  const { as, valueJson, error } = settlement
+  if (as === 'succeeded') return valueJson === undefined ? undefined : { ok: true, valueJson }
+  return error === undefined ? undefined : { ok: false, error }
+}
+
+/** How many requests for approval go with a call that is deleted. */
+export const APPROVALS_OF_CALL =
+  '(SELECT count(*) FROM approvals WHERE approvals.record = calls.record) AS approvals'
+
+export const queries = {
+  insertCall: `INSERT INTO calls (record, tenant, principal, tool, definition, tier, replay, rerun_until, fingerprint,
+      state, attempt, writer, created_at, finished_at, claim_group, caller_at, caller_length, input_at, input_length,
+      outcome_group, outcome_at, outcome_length, run, session, parent, root, resumable, ran_ms)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
+  reclaimCall: `UPDATE calls SET state = ?, attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
+      outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, ran_ms = NULL, run = coalesce(run, record), session = ?
+    WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
+      AND state IN ('released', 'running') AND expired = 0`,
+  /** Beside `reclaimCall`, in one transaction (rule 9). */
+  correctCall: `UPDATE calls SET fingerprint = ?, claim_group = ?, caller_at = ?, caller_length = ?, input_at = ?,
+      input_length = ? WHERE record = ?`,
+  finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?,
+      ran_ms = ? WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
+  lateCall: `UPDATE calls SET late_group = ?, late_at = ?, late_length = ?
+    WHERE record = ? AND attempt = ? AND late_group IS NULL AND expired = 0`,
+  requestCancel:
+    "UPDATE calls SET cancel_requested = 1 WHERE record = ? AND tenant = ? AND state = 'running' AND cancel_requested = 0",
+  settleCall: `UPDATE calls SET state = ?, ran_ms = NULL, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+    WHERE record = ? AND state = 'ambiguous'`,
+  deleteCall: `DELETE FROM calls WHERE record = ? RETURNING record, ${APPROVALS_OF_CALL}`,
+  dropReference:
+    'UPDATE commit_groups SET live = live - 1, payload = CASE WHEN live <= 1 THEN NULL ELSE payload END WHERE id = ?',
+  dropReferences: `UPDATE commit_groups SET live = live - ?, payload = CASE WHEN live <= ? THEN NULL ELSE payload END
+    WHERE id IN (${LIST})`,
+} as const

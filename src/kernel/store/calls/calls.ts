@@ -1,0 +1,211 @@
+import { StoreError } from '#kernel/base/errors'
+import type { CallAddress, CallPage, CallRecord, KernelStore, OwnCallsQuery } from '#kernel/ports/store'
+import { all, get, type Row, type Steps, type StoreContext } from '#kernel/store/engine'
+import { callFromRow, integer, type SealedText, text, unreadableText } from '#kernel/store/rows'
+import {
+  claimCall,
+  findUnsettled,
+  finishCall,
+  insertFinished,
+  reclaimCall,
+  recordLate,
+  requestCancel,
+  settleCall,
+  TAKEN,
+} from './call-changes.ts'
+import { runOf } from './runs.ts'
+
+type CallPort = Pick<
+  KernelStore,
+  | 'find'
+  | 'claim'
+  | 'reclaim'
+  | 'finish'
+  | 'insertFinished'
+  | 'recordLate'
+  | 'requestCancel'
+  | 'cancelRequests'
+  | 'settle'
+  | 'listOwn'
+>
+
+export function sqlCalls(context: StoreContext): CallPort {
+  const { careful, lane, read, snapshot, sealed, chain } = context
+  const holder = holderOf(context)
+  const recordOf = ({ record }: { readonly record: string }) => record
+  const changes = {
+    claim: lane(recordOf, (call) => runOf(call) ?? call.record, claimCall),
+    reclaim: lane(recordOf, ({ run, record }) => run ?? record, reclaimCall),
+    finish: lane(
+      ({ run }) => run.record,
+      ({ run }) => run.run ?? run.record,
+      finishCall,
+    ),
+    insertFinished: lane(recordOf, recordOf, insertFinished),
+    settle: careful(recordOf, settleCall),
+  }
+  const unsettled = read(findUnsettled)
+  return {
+    find: read((address: CallAddress) => findOwn(sealed, address)),
+    async claim(call) {
+      const claimed = await changes.claim(call)
+      return claimed === TAKEN ? holder(call.record) : claimed
+    },
+    async reclaim(previous, next) {
+      const claimed = await changes.reclaim(previous, next)
+      return claimed === TAKEN ? holder(previous.record) : claimed
+    },
+    async finish(finished) {
+      const recorded = await changes.finish(finished)
+      return recorded === TAKEN ? holder(finished.run.record) : recorded
+    },
+    async insertFinished(call, finished) {
+      const recorded = await changes.insertFinished(call, finished)
+      return recorded === TAKEN ? holder(call.record) : recorded
+    },
+    recordLate: lane(recordOf, recordOf, recordLate),
+    requestCancel: careful(recordOf, requestCancel),
+    cancelRequests: read(() => cancelRequests(chain.no)),
+    /** Looks before it writes: a refusal begins no writer and leaves no trace. */
+    async settle(settlement) {
+      const found = await unsettled(settlement.record)
+      return typeof found === 'string' ? found : await changes.settle(settlement)
+    },
+    listOwn: snapshot((query: OwnCallsQuery) => listOwnCalls(sealed, query)),
+  }
+}
+
+function* findOwn(sealed: SealedText, { tenant, record }: CallAddress): Steps<CallRecord | undefined> {
+  const found = yield* findCall(sealed, record)
+  return found?.tenant === tenant ? found : undefined
+}
+
+/** Our own running calls that a caller asked to stop. */
+function* cancelRequests(writerNo: number): Steps<readonly CallAddress[]> {
+  const rows = yield* all('cancelRequests', writerNo)
+  return rows.map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))
+}
+
+/** Calls of everybody that one page looks at: some milliseconds. */
+const MOST_LOOKED_AT = 5_000
+
+/** Calls of one principal, newest first, and the number to go on before. */
+function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<CallPage> {
+  const { tenant, principal, before, limit } = query
+  const numbers = yield* get('callNumbers')
+  if (numbers === undefined) return { calls: [] }
+  const first = integer(numbers, 'first')
+  const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, integer(numbers, 'last') + 1)
+  const from = Math.max(first, end - MOST_LOOKED_AT)
+  const rows = yield* all('listOwnCalls', end, from, tenant, principal, limit)
+  const last = rows.length < limit ? undefined : rows.at(-1)
+  const next = last === undefined ? from : integer(last, 'no')
+  const calls = yield* showCalls(rows, sealed)
+  return next > first ? { calls, next } : { calls }
+}
+
+/** A record whose contents cannot be read is shown without them, not hidden with all others. */
+export function* showCall(row: Row, sealed: SealedText): Steps<CallRecord> {
+  try {
+    return yield* callFromRow(row, sealed)
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'unreadable')
+      return yield* callFromRow(row, unreadableText(row))
+    throw error
+  }
+}
+
+export function* showCalls(rows: readonly Row[], sealed: SealedText): Steps<readonly CallRecord[]> {
+  const calls: CallRecord[] = []
+  for (const row of rows) calls.push(yield* showCall(row, sealed))
+  return calls
+}
+
+export function* findCall(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
+  try {
+    return yield* readCall(sealed, record)
+  } catch (error) {
+    // Another process may have changed the call between the row and its contents: what is there now is consistent.
+    if (error instanceof StoreError && error.code === 'unreadable') return yield* readCall(sealed, record)
+    throw error
+  }
+}
+
+/** Reads, after a change found the call taken, who has it. */
+export function holderOf({ read, sealed }: Pick<StoreContext, 'read' | 'sealed'>) {
+  const find = read((record: string) => findCall(sealed, record))
+  return async (record: string): Promise<{ readonly kind: 'found'; readonly record: CallRecord }> => {
+    const holder = await find(record)
+    if (holder !== undefined) return { kind: 'found', record: holder }
+    throw new StoreError('not_written', 'a call vanished while it was being changed')
+  }
+}
+
+function* readCall(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
+  const row = yield* get('findCall', record)
+  return row === undefined ? undefined : yield* callFromRow(row, sealed)
+}
+
+export const queries = {
+  findCall: 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer WHERE c.record = ?',
+  callerOf: 'SELECT claim_group, caller_at, caller_length FROM calls WHERE record = ?',
+  cancelRequests:
+    "SELECT tenant, record FROM calls WHERE state = 'running' AND writer = ? AND cancel_requested = 1",
+  /** By number, which is there already: an index over principals would cost every call. */
+  listOwnCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+    WHERE c.no < ? AND c.no >= ? AND c.tenant = ? AND c.principal = ? AND c.parent IS NULL ORDER BY c.no DESC LIMIT ?`,
+  /** Two look-ups: SQLite walks the whole table for a minimum and a maximum in one. */
+  callNumbers: `SELECT coalesce((SELECT min(no) FROM calls), 0) AS first,
+    coalesce((SELECT max(no) FROM calls), 0) AS last`,
+} as const
+
+export const tables = `
+CREATE TABLE calls (
+  no INTEGER PRIMARY KEY,
+  record TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  tier TEXT NOT NULL,
+  replay TEXT NOT NULL,
+  rerun_until INTEGER NOT NULL,
+  fingerprint TEXT NOT NULL,
+  state TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  writer INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  finished_at INTEGER,
+  claim_group INTEGER NOT NULL,
+  caller_at INTEGER NOT NULL,
+  caller_length INTEGER NOT NULL,
+  input_at INTEGER NOT NULL,
+  input_length INTEGER NOT NULL,
+  outcome_group INTEGER,
+  outcome_at INTEGER,
+  outcome_length INTEGER,
+  late_group INTEGER,
+  late_at INTEGER,
+  late_length INTEGER,
+  cancel_requested INTEGER NOT NULL DEFAULT 0,
+  expired INTEGER NOT NULL DEFAULT 0,
+  run TEXT,
+  session TEXT,
+  parent TEXT,
+  root TEXT,
+  resumable INTEGER NOT NULL DEFAULT 0,
+  waits_for TEXT,
+  ran_ms INTEGER
+) STRICT;
+
+CREATE INDEX calls_running ON calls (writer) WHERE state = 'running';
+CREATE INDEX calls_ambiguous ON calls (no) WHERE state = 'ambiguous';
+CREATE INDEX calls_ambiguous_run ON calls (run) WHERE state = 'ambiguous';
+CREATE INDEX calls_parked ON calls (tenant, principal, fingerprint) WHERE state = 'parked';
+CREATE INDEX calls_parked_run ON calls (run) WHERE state = 'parked';
+CREATE INDEX calls_parked_session ON calls (session) WHERE state = 'parked';
+CREATE INDEX calls_results ON calls (finished_at) WHERE finished_at IS NOT NULL AND expired = 0;
+CREATE INDEX calls_tombstones ON calls (finished_at) WHERE expired = 1;
+CREATE INDEX calls_steps ON calls (parent) WHERE parent IS NOT NULL;
+CREATE INDEX calls_suspended ON calls (rerun_until) WHERE waits_for IS NOT NULL;
+`

@@ -1,0 +1,323 @@
+import type { CallError, Failure } from '#kernel/call/call'
+import { lastFailure, MOST_ATTEMPTS } from '#kernel/call/look-up'
+import { ambiguousEvent, endedEvent } from '#kernel/journal/append'
+import type { AmbiguousCall } from '#kernel/ports/notice-store'
+import type { KernelStore, RetentionPolicy } from '#kernel/ports/store'
+import { sessionLostError } from '#kernel/run/session-ends'
+import { checkpointSignature } from '#kernel/store/chain'
+import {
+  all,
+  type CommitGroup,
+  get,
+  LIST,
+  listsOf,
+  type Row,
+  type Steps,
+  type StoreContext,
+  write,
+} from '#kernel/store/engine'
+import type { Generation } from '#kernel/store/key-ring'
+import type { Forgetting, StoreDefinition } from '#kernel/store/module'
+import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#kernel/store/rows'
+import { endParkedIn } from './approval-changes.ts'
+import { APPROVALS_OF_CALL, deleteApprovalsOf, dropReferences } from './call-changes.ts'
+import { closeSession, cutAttempt, forgetWhole, keepInRun, labelledByRow, removeRuns } from './runs.ts'
+
+/** Recovery and retention: what is left over, and what is forgotten. */
+export function sqlRecovery({
+  careful,
+  read,
+  engine,
+  chain,
+  definition,
+}: StoreContext): Pick<KernelStore, 'recover' | 'isWriterAlive' | 'hasOtherWriters' | 'purge'> {
+  const openWriters = read(findOpenWriters)
+  const hasEnded = read(writerHasEnded)
+  const recoverSome = careful(() => '', recoverWriter)
+  const purgeSome = careful(
+    () => '',
+    (group, nowMs: number, policy: RetentionPolicy, dropped: number) =>
+      purgeStep(definition, { group, nowMs, policy, limit: STEP }, dropped),
+  )
+  return {
+    async recover(nowMs) {
+      await engine.isAlive(chain.id)
+      let deadWriters = 0
+      let ambiguous = 0
+      for (const writer of await openWriters()) {
+        if (await engine.isAlive(writer.id)) continue
+        deadWriters += 1
+        for (let hasMore = true; hasMore; ) {
+          const recovered = await recoverSome(writer, nowMs)
+          ambiguous += recovered.ambiguous
+          hasMore = recovered.hasMore
+        }
+        if (await hasEnded(writer.id)) await engine.forgetWriter(writer.id)
+      }
+      return { deadWriters, ambiguous }
+    },
+    isWriterAlive: (writer) => engine.isAlive(writer),
+    async hasOtherWriters() {
+      for (const { id } of await openWriters()) if (id !== chain.id && (await engine.isAlive(id))) return true
+      return false
+    },
+    async purge(nowMs, policy) {
+      const dropped = (await engine.tendParts?.(nowMs, policy.journalMs)) ?? 0
+      return await purgeSome(nowMs, policy, dropped)
+    },
+  }
+}
+
+/** Small enough that a step never holds up calls that wait for their commit. */
+const STEP = 200
+
+/** One step of rule 13; `true` while there may be more. `dropped` groups of the journal were deleted with their parts. */
+function* purgeStep(
+  { forgetting }: Pick<StoreDefinition, 'forgetting'>,
+  step: Forgetting,
+  dropped: number,
+): Steps<boolean> {
+  const { group, nowMs, policy, limit } = step
+  const journalMs = nowMs - policy.journalMs
+  const calls = yield* forgetResults(nowMs - policy.resultsMs)
+  const runs = yield* forgetRuns(journalMs)
+  const tombstones = yield* forgetTombstones(journalMs)
+  const groups = yield* forgetJournal(journalMs, group.keys.current)
+  const removed = [calls, runs, tombstones, groups]
+  for (const forget of forgetting) removed.push(yield* forget(step))
+  if (calls + groups + dropped > 0)
+    group.append({ type: 'retention.purged', at: nowMs, calls, groups: groups + dropped })
+  return removed.some((rows) => rows >= limit)
+}
+
+/** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */
+function* forgetResults(beforeMs: number): Steps<number> {
+  const rows = yield* all('expiredResults', beforeMs, beforeMs, STEP)
+  yield* dropReferences(rows)
+  const [kept, gone]: [Row[], Row[]] = [[], []]
+  for (const row of rows) (['write', 'exec'].includes(text(row, 'tier')) ? kept : gone).push(row)
+  for (const records of listsOf(recordsOf(kept))) yield* write('makeTombstones', ...records)
+  for (const records of listsOf(recordsOf(gone)))
+    yield* deleteApprovalsOf(yield* all('deleteCalls', ...records))
+  // The key is free, so the next claim begins a run anew.
+  yield* removeRuns(recordsOf(gone.filter((row) => row.run === row.record)))
+  return rows.length
+}
+
+function recordsOf(rows: readonly Row[]): string[] {
+  return rows.map((row) => text(row, 'record'))
+}
+
+function* forgetTombstones(beforeMs: number): Steps<number> {
+  const deleted = yield* all('deleteTombstones', beforeMs, STEP)
+  yield* deleteApprovalsOf(deleted)
+  return deleted.length
+}
+
+/** Runs and sessions are kept as long as the journal; a long run goes in several steps, from its first event on. */
+function* forgetRuns(beforeMs: number): Steps<number> {
+  let removed = yield* write('deleteSessions', beforeMs, STEP)
+  const whole: number[] = []
+  for (const row of yield* all('oldRuns', beforeMs, STEP)) {
+    if (removed >= STEP) break
+    const [no, events] = [integer(row, 'no'), integer(row, 'next')]
+    const gone = events < STEP ? events : yield* write('deleteFirstEvents', no, no, STEP)
+    if (gone < STEP) whole.push(no)
+    removed += gone + 1
+  }
+  yield* forgetWhole(whole)
+  return removed
+}
+
+/** Cuts old groups off the front of each chain and signs where the cut is (rule 15). */
+function* forgetJournal(beforeMs: number, generation: Generation): Steps<number> {
+  let removed = 0
+  for (const writer of yield* all('oldChains', beforeMs)) {
+    const no = integer(writer, 'no')
+    const last = lastForgettable(yield* all('oldestGroups', no, STEP), beforeMs)
+    if (last === undefined) continue
+    const link = text((yield* get('linkAt', no, last)) ?? {}, 'link')
+    const signature = checkpointSignature(generation, { writer: text(writer, 'id'), group: last, link })
+    yield* write('saveCheckpoint', no, last, link, signature)
+    removed += yield* write('deletePrefix', no, last)
+  }
+  return removed
+}
+
+/** The end of the run of groups, from the oldest on, that are old and hold nothing a call still needs. */
+function lastForgettable(groups: readonly Row[], beforeMs: number): number | undefined {
+  let last: number | undefined
+  for (const group of groups) {
+    if (integer(group, 'at') >= beforeMs || integer(group, 'live') > 0) break
+    last = integer(group, 'n')
+  }
+  return last
+}
+
+const MOST_AT_ONCE = 500
+
+interface DeadWriter {
+  readonly no: number
+  readonly id: string
+}
+
+interface Recovered {
+  readonly ambiguous: number
+  /** There may be more to decide. */
+  readonly hasMore: boolean
+}
+
+function* findOpenWriters(): Steps<readonly DeadWriter[]> {
+  return (yield* all('openWriters')).map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
+}
+
+function* writerHasEnded(writer: string): Steps<boolean> {
+  const row = yield* get('writerEnd', writer)
+  return row !== undefined && row.ended_at !== null
+}
+
+/**
+ * Rule 8: what a dead writer left running becomes `ambiguous`, except what may simply run again; that stays
+ * until a caller asks for it or its time is over. Reads changed nothing, so they just end; what ran in a session
+ * was lost with its state. Sessions close when nothing runs in them any more (rule 30).
+ */
+function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
+  yield* write('endLease', dead.no)
+  const rows = yield* all('cutCallsOf', dead.no, nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
+  const ambiguous: AmbiguousCall[] = []
+  for (const row of rows) {
+    const outcome = outcomeOfCut(row)
+    if (outcome !== undefined) yield* endCut(group, dead, { row, outcome, nowMs })
+    else if (yield* makeAmbiguous(group, dead, { row, nowMs })) ambiguous.push(subjectFromRow(row))
+  }
+  yield* tellOfAmbiguous(group, ambiguous, nowMs)
+  const hasMore = rows.length === MOST_AT_ONCE || (yield* closeSessions(group, dead, nowMs))
+  yield* write('endWriter', nowMs, dead.id)
+  return { ambiguous: ambiguous.length, hasMore }
+}
+
+/** A crash may cut hundreds of calls: nobody wants a message for each. */
+const MOST_TOLD = 50
+
+function* tellOfAmbiguous(
+  group: CommitGroup,
+  ambiguous: readonly AmbiguousCall[],
+  atMs: number,
+): Steps<void> {
+  for (let at = 0; at < ambiguous.length; at += MOST_TOLD) {
+    const calls = ambiguous.slice(at, at + MOST_TOLD)
+    // An attempt becomes ambiguous once, and so the first of them names them all.
+    const about = JSON.stringify([calls[0]?.record, calls[0]?.attempt])
+    yield* group.notify({ kind: 'call.ambiguous', calls }, { about, atMs })
+  }
+}
+
+function* makeAmbiguous(
+  group: CommitGroup,
+  dead: DeadWriter,
+  cut: { readonly row: Row; readonly nowMs: number },
+): Steps<boolean> {
+  const { row, nowMs } = cut
+  const subject = subjectFromRow(row)
+  const { record, attempt } = subject
+  if ((yield* write('makeAmbiguous', record, dead.no, attempt)) === 0) return false
+  yield* keepInRun(row, labelledByRow(row))
+  const run = optionalText(row, 'run') ?? record
+  const attempted = { row: { ...row, run }, record, attempt, sessionId: undefined, atMs: nowMs }
+  group.append({ ...ambiguousEvent(subject, dead.id, nowMs), ...(yield* cutAttempt(attempted, 'cut')) })
+  return true
+}
+
+function* endCut(
+  group: CommitGroup,
+  dead: DeadWriter,
+  cut: { readonly row: Row; readonly outcome: Failure; readonly nowMs: number },
+): Steps<void> {
+  const { row, outcome, nowMs } = cut
+  const subject = subjectFromRow(row)
+  const { record, attempt } = subject
+  const state = outcome.error.canRetry ? 'released' : 'failed'
+  const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
+  const columns = [slice.group, slice.at, slice.length]
+  if ((yield* write('endCut', state, nowMs, ...columns, record, dead.no, attempt)) === 0) return
+  group.addReference()
+  const ended = endedEvent(subject, attempt, { state, outcome, atMs: nowMs })
+  const sessionId = optionalText(row, 'session')
+  const position =
+    optionalText(row, 'run') === undefined
+      ? undefined
+      : yield* cutAttempt({ row, record, attempt, sessionId, atMs: nowMs }, outcome)
+  group.append({ ...ended, ...position })
+}
+
+/** `true` while there are more. */
+function* closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<boolean> {
+  const rows = yield* all('openSessionsOf', dead.no, MOST_AT_ONCE)
+  for (const row of rows) {
+    const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
+    // The state that a parked call waits on is gone: an approval could not be used any more.
+    yield* endParkedIn(group, address, { why: 'session', atMs: nowMs })
+    yield* closeSession(group, address, 'failed', nowMs)
+  }
+  return rows.length === MOST_AT_ONCE
+}
+
+/** How a cut call ends; `undefined` when only an operator can say. */
+function outcomeOfCut(row: Row): Failure | undefined {
+  const tool = text(row, 'tool')
+  const tier = text(row, 'tier')
+  const hasEffects = tier === 'write' || tier === 'exec'
+  if (optionalText(row, 'session') !== undefined) return failureOf(sessionLostError(tool, hasEffects))
+  if (hasEffects) return undefined
+  const message = `The server stopped while ${tool} was running. Nothing was changed.`
+  const cut = failureOf({ code: 'cancelled', message, canRetry: true })
+  // A read cut by a crash may be asked again as long as it has attempts left.
+  return integer(row, 'attempt') < MOST_ATTEMPTS ? cut : lastFailure(cut)
+}
+
+function failureOf(error: CallError): Failure {
+  return { ok: false, error }
+}
+
+export const queries = {
+  openWriters: `SELECT no, id FROM writers WHERE ended_at IS NULL
+    UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM calls WHERE state = 'running')
+    UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM sessions WHERE state <> 'closed')`,
+  writerEnd: 'SELECT ended_at FROM writers WHERE id = ?',
+  /** What a dead writer left running and nobody may run again. */
+  cutCallsOf: `SELECT record, tenant, principal, tool, tier, attempt, run, session, created_at,
+      claim_group, caller_at, caller_length FROM calls
+    WHERE state = 'running' AND writer = ? AND (rerun_until <= ? OR session IS NOT NULL
+      OR (resumable = 0 AND (attempt >= ? OR tier IN ('pure', 'read')))) LIMIT ?`,
+  endCut: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+    WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
+  makeAmbiguous: `UPDATE calls SET state = 'ambiguous' WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
+  openSessionsOf: "SELECT tenant, id FROM sessions WHERE writer = ? AND state <> 'closed' LIMIT ?",
+  /** Rule 13: the clock of a step starts when the call that began it all is final. */
+  expiredResults: `SELECT record, tier, run, claim_group, outcome_group, late_group FROM calls
+    WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ?
+      AND coalesce((SELECT coalesce(r.finished_at, ${Number.MAX_SAFE_INTEGER}) FROM calls r WHERE r.record = calls.root), 0) < ?
+    ORDER BY finished_at LIMIT ?`,
+  /** The commit of the outcome stays named, for as long as the journal has it: it says who settled a call, and why. */
+  makeTombstones: `UPDATE calls SET expired = 1, outcome_at = NULL, outcome_length = NULL,
+      late_group = NULL, late_at = NULL, late_length = NULL WHERE record IN (${LIST})`,
+  deleteCalls: `DELETE FROM calls WHERE record IN (${LIST}) RETURNING record, ${APPROVALS_OF_CALL}`,
+  /** A key is free only when the own run of the call that had it is forgotten too: the next one begins anew. */
+  deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ?
+      AND (run IS NULL OR run <> record OR NOT EXISTS (SELECT 1 FROM runs WHERE key = calls.record))
+      AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r WHERE r.record = calls.root)) LIMIT ?)
+    RETURNING record, ${APPROVALS_OF_CALL}`,
+  /** Nothing of an ambiguous call is forgotten, and so not the run it is in (rule 13). */
+  oldRuns: `SELECT no, next FROM runs WHERE touched_at < ? AND open = 0
+      AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.run = runs.key AND calls.state = 'ambiguous')
+    ORDER BY touched_at LIMIT ?`,
+  deleteSessions: `DELETE FROM sessions WHERE no IN (SELECT no FROM sessions WHERE state = 'closed' AND closed_at < ? LIMIT ?)`,
+  /** Chains whose oldest group is older than the journal is kept. */
+  oldChains: `SELECT w.no, w.id FROM writers w
+    WHERE (SELECT g.at FROM commit_groups g WHERE g.writer = w.no ORDER BY g.n LIMIT 1) < ?`,
+  oldestGroups: 'SELECT n, at, live FROM commit_groups WHERE writer = ? ORDER BY n LIMIT ?',
+  saveCheckpoint: `INSERT INTO checkpoints (writer, n, link, signature) VALUES (?, ?, ?, ?)
+    ON CONFLICT (writer) DO UPDATE SET n = excluded.n, link = excluded.link, signature = excluded.signature
+    WHERE excluded.n > checkpoints.n`,
+  deletePrefix: 'DELETE FROM commit_groups WHERE writer = ? AND n <= ?',
+} as const

@@ -1,0 +1,199 @@
+import { StoreError } from '#kernel/base/errors'
+import type { MaybePromise } from '#kernel/base/runtime'
+import type { CommitGroup, Engine, PendingChange, Steps } from './engine.ts'
+
+const BUSY_RETRY_MS = 2
+const LONGEST_BUSY_MS = 10_000
+const LARGEST_GROUP = 512
+
+/** A change and who waits for it. */
+interface Submitted extends PendingChange {
+  /** Hands out what its steps gave. */
+  resolve(): void
+  reject(error: unknown): void
+}
+
+/**
+ * Rule 19: everything that arrives in one turn of the event loop, or while a commit is under way, is committed together,
+ * so that one fsync pays for all of it. Nobody hears of a change before its commit.
+ */
+export class CommitQueue {
+  readonly #engine: Pick<Engine, 'commit'>
+  /** None where a commit runs beside the event loop: whoever comes meanwhile is company enough. */
+  #patience: Patience | undefined = new Patience()
+  #waiting: Submitted[] = []
+  #scheduled = false
+  #busySinceMs: number | undefined
+  #isClosed = false
+
+  constructor(engine: Pick<Engine, 'commit'>) {
+    this.#engine = engine
+  }
+
+  /** How many changes wait. */
+  get size(): number {
+    return this.#waiting.length
+  }
+
+  submit<T>(key: string, begin: (group: CommitGroup) => Steps<T>, lane?: string): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      if (this.#isClosed) {
+        reject(new StoreError('not_written', 'the store is closed'))
+        return
+      }
+      let result: T
+      const keep = (given: T) => {
+        result = given
+      }
+      this.#waiting.push({ key, lane, begin, keep, resolve: () => resolve(result), reject })
+      this.#schedule()
+    })
+  }
+
+  /** What is waiting is still committed; nothing new is taken. */
+  close(): void {
+    this.#isClosed = true
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => this.#flush())
+  }
+
+  #flush(): void {
+    if (
+      this.#waiting.length < LARGEST_GROUP &&
+      this.#patience?.shouldWait(this.#waiting.length, performance.now()) === true
+    ) {
+      setImmediate(() => this.#flush())
+      return
+    }
+    const changes = this.#waiting.splice(0, LARGEST_GROUP)
+    this.#patience?.leave(changes.length)
+    if (changes.length > 1) changes.sort(byKey)
+    const committing = this.#commit(changes)
+    if (committing instanceof Promise) {
+      this.#patience = undefined
+      void committing.then(() => this.#goOn())
+    } else this.#goOn()
+  }
+
+  #goOn(): void {
+    if (this.#busySinceMs !== undefined) {
+      setTimeout(() => this.#flush(), BUSY_RETRY_MS * (1 + Math.random()))
+      return
+    }
+    this.#scheduled = false
+    if (this.#waiting.length > 0) this.#schedule()
+  }
+
+  #commit(changes: readonly Submitted[]): MaybePromise<void> {
+    try {
+      const committed = this.#engine.commit(changes)
+      if (committed instanceof Promise) {
+        return committed.then(
+          (end) => this.#settle(changes, end),
+          (error: unknown) => this.#fail(changes, error),
+        )
+      }
+      return this.#settle(changes, committed)
+    } catch (error) {
+      return this.#fail(changes, error)
+    }
+  }
+
+  #settle(changes: readonly Submitted[], end: 'committed' | 'busy'): void {
+    if (end === 'busy') {
+      this.#putBack(changes)
+      return
+    }
+    this.#busySinceMs = undefined
+    for (const change of changes) change.resolve()
+  }
+
+  /** A group that failed is tried again one by one, so that only the bad change fails. */
+  #fail(changes: readonly Submitted[], error: unknown): MaybePromise<void> {
+    const isFinal = changes.length === 1 || (error instanceof StoreError && error.code !== 'not_written')
+    if (!isFinal) return this.#commitEach(changes, 0)
+    // A TypeError is a mistake of ours and is told as one.
+    const said = error instanceof StoreError || error instanceof TypeError ? error : contradicted(error)
+    for (const change of changes) change.reject(said)
+  }
+
+  #commitEach(changes: readonly Submitted[], from: number): MaybePromise<void> {
+    for (const [index, change] of changes.entries()) {
+      if (index < from) continue
+      const committing = this.#commit([change])
+      if (committing instanceof Promise) return committing.then(() => this.#commitEach(changes, index + 1))
+    }
+  }
+
+  #putBack(changes: readonly Submitted[]): void {
+    const nowMs = performance.now()
+    this.#busySinceMs ??= nowMs
+    if (nowMs - this.#busySinceMs > LONGEST_BUSY_MS) {
+      this.#busySinceMs = undefined
+      const error = new StoreError('not_written', 'another process kept the database locked for too long')
+      for (const change of changes) change.reject(error)
+      return
+    }
+    this.#waiting.unshift(...changes)
+  }
+}
+
+/** The database works, and this change alone does not: what is stored is not what the change relies on (rule 14). */
+function contradicted(error: unknown): StoreError {
+  const why = error instanceof Error ? error.message : String(error)
+  return new StoreError('unreadable', `this change does not go with what is stored: ${why}`, { cause: error })
+}
+
+function byKey(left: PendingChange, right: PendingChange): number {
+  return left.key < right.key ? -1 : left.key > right.key ? 1 : 0
+}
+
+/** Nothing new for this long: the next change is not on the way. */
+const QUIET_MS = 0.15
+/** The longest a change waits for company. */
+const LONGEST_MS = 2
+/** One group in so many waits without a goal, to see whether more callers have come. */
+const PROBE_EVERY = 64
+
+/**
+ * How long a group waits for more changes before its commit. Callers that just got their answers tend to come back
+ * within a moment; a commit that leaves without them is followed by another one for them alone, and commits are what
+ * costs. So groups grow to as many changes as were seen to come together, and a lone caller waits for nobody.
+ */
+export class Patience {
+  #goal = 1
+  #groups = 0
+  #isProbe = false
+  #firstMs = 0
+  #lastMs = 0
+  #previous = 0
+
+  /** Whether to look once more for changes before committing the `waiting` ones. */
+  shouldWait(waiting: number, nowMs: number): boolean {
+    if (this.#previous === 0) this.#begin(nowMs)
+    if (waiting > this.#previous) {
+      this.#previous = waiting
+      this.#lastMs = nowMs
+    }
+    if (!this.#isProbe && waiting >= this.#goal) return false
+    return nowMs - this.#lastMs < QUIET_MS && nowMs - this.#firstMs < LONGEST_MS
+  }
+
+  /** The group is being committed with this many changes. */
+  leave(size: number): void {
+    // A goal that is missed was too high; what came in a probe can come again.
+    this.#goal = this.#isProbe || size < this.#goal ? Math.max(1, size) : this.#goal
+    this.#previous = 0
+    this.#groups += 1
+    this.#isProbe = this.#groups % PROBE_EVERY === 0
+  }
+
+  #begin(nowMs: number): void {
+    this.#firstMs = nowMs
+    this.#lastMs = nowMs
+  }
+}

@@ -1,0 +1,154 @@
+import { BoundedMap } from '#kernel/base/bounded-map'
+import { StoreError } from '#kernel/base/errors'
+import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '#kernel/journal/events'
+import { dataKeyContext, type Segment, sealContext } from './chain.ts'
+import { type GroupKey, groupGeneration, groupKeyOf, unseal } from './encryption.ts'
+import { all, get, type Row, type Steps } from './engine.ts'
+import { type KeyRing, openReasonIn } from './key-ring.ts'
+import { bytes, integer, optionalInteger, type SealedText, text } from './rows.ts'
+
+const MOST_BYTES = 16 * 1024 * 1024
+/** What is kept of a group besides its text, about. */
+const KEEPING_BYTES = 512
+
+/** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
+export function openGroups(keys: KeyRing): SealedText {
+  const writers = new Map<number, WriterKeys>()
+  const opened = new BoundedMap<string, Buffer>({ weight: MOST_BYTES })
+
+  return function* read(segment, { group, at, length }) {
+    const name = `${segment} ${group}`
+    let plain = opened.get(name)
+    if (plain === undefined) {
+      const row = yield* sealedGroup(segment, group)
+      const writer = integer(row, 'writer')
+      const known = writers.get(writer) ?? (yield* readWriter(keys, writer))
+      writers.set(writer, known)
+      const sealed = bytes(row, segment)
+      const key = known.keyOf(groupGeneration(sealed))
+      plain = unseal(key, sealed, sealContext(segment, known.id, integer(row, 'n')))
+      if (plain.length <= MOST_BYTES) opened.set(name, alone(plain), plain.length + KEEPING_BYTES)
+    }
+    return plain.toString('utf8', at, at + length)
+  }
+}
+
+/** In memory of its own: a short text out of Node's pool would keep all of the pool, many times its size. */
+function alone(plain: Buffer): Buffer {
+  return plain.buffer.byteLength === plain.length ? plain : Buffer.from(Uint8Array.from(plain).buffer)
+}
+
+interface WriterKeys {
+  /** The writer's id, which its groups are bound to. */
+  readonly id: string
+  keyOf(generation: number): GroupKey['key']
+}
+
+function* sealedGroup(segment: Segment, group: number): Steps<Row> {
+  const row = yield* get('groupContents', group)
+  if (row !== undefined && row[segment] !== null) return row
+  throw new StoreError(
+    'unreadable',
+    `the ${segment} of commit group ${group} are gone although a call needs them`,
+  )
+}
+
+function* readWriter(keys: KeyRing, writerNo: number): Steps<WriterKeys> {
+  const row = yield* get('writerByNo', writerNo)
+  if (row === undefined) throw new StoreError('unreadable', `writer ${writerNo} of a commit group is unknown`)
+  const id = text(row, 'id')
+  const dataKey = keys.open('data keys', bytes(row, 'data_key'), dataKeyContext(id))
+  const known = new Map<number, GroupKey['key']>()
+  return {
+    id,
+    keyOf(generation) {
+      const key = known.get(generation) ?? groupKeyOf(keys.of(generation), dataKey).key
+      known.set(generation, key)
+      return key
+    },
+  }
+}
+
+/** What of a chain a reader has not seen. */
+interface UnreadChain {
+  readonly no: number
+  readonly writer: string
+  /** The last group that was given to the reader. */
+  position: number
+  /** When its next group was committed, or a time before that while it has not been looked at. */
+  dueMs: number
+  rows: readonly Row[]
+}
+
+const GROUPS_AT_ONCE = 100
+
+/**
+ * Groups after the given position of each chain. A number over all chains would lose what another process commits late
+ * (rule 16), so chains are merged by the time of their groups; each keeps its own order whatever the clocks said.
+ */
+export function* readJournal(
+  keys: KeyRing,
+  after: readonly JournalPosition[],
+  limit: number,
+): Steps<readonly JournalGroup[]> {
+  let chains = yield* unreadChains(after)
+  const groups: JournalGroup[] = []
+  while (groups.length < limit && chains.length > 0) {
+    const chain = chains.reduce((first, other) => (other.dueMs < first.dueMs ? other : first))
+    const [row, ...rest] = chain.rows
+    if (row === undefined) {
+      chain.rows = yield* all('groupsOf', chain.no, chain.position, GROUPS_AT_ONCE)
+      if (chain.rows.length === 0) chains = chains.filter((other) => other !== chain)
+    } else {
+      groups.push(groupFromRow(row, chain.writer, keys))
+      chain.position = integer(row, 'n')
+      chain.rows = rest
+    }
+    const [next] = chain.rows
+    if (next !== undefined) chain.dueMs = integer(next, 'at')
+  }
+  return groups
+}
+
+/** Every chain, and where it ends now. */
+export function* journalChains(): Steps<readonly JournalChain[]> {
+  return (yield* all('chains')).map((row) => ({
+    no: integer(row, 'no'),
+    writer: text(row, 'id'),
+    group: optionalInteger(row, 'last') ?? -1,
+    hasEnded: optionalInteger(row, 'ended_at') !== undefined,
+  }))
+}
+
+function* unreadChains(after: readonly JournalPosition[]): Steps<readonly UnreadChain[]> {
+  const positions = new Map<string, number>()
+  for (const { writer, group } of after) positions.set(writer, Math.max(group, positions.get(writer) ?? -1))
+  return (yield* all('chains')).flatMap((row) => {
+    const writer = text(row, 'id')
+    const position = positions.get(writer)
+    const last = optionalInteger(row, 'last') ?? -1
+    if (last <= (position ?? -1)) return []
+    const dueMs = position === undefined ? integer(row, 'started_at') : 0
+    return [{ no: integer(row, 'no'), writer, position: position ?? -1, dueMs, rows: [] }]
+  })
+}
+
+export function groupFromRow(row: Row, writer: string, keys: KeyRing): JournalGroup {
+  const events: readonly JournalEvent[] = JSON.parse(text(row, 'events'))
+  return {
+    writer,
+    group: integer(row, 'n'),
+    link: text(row, 'link'),
+    atMs: integer(row, 'at'),
+    events: events.map((event) => openReasonIn(keys, event)),
+  }
+}
+
+export const queries = {
+  linkAt: 'SELECT link FROM commit_groups WHERE writer = ? AND n = ?',
+  chains: `SELECT w.no, w.id, w.started_at, w.ended_at, (SELECT max(n) FROM commit_groups WHERE writer = w.no) AS last
+    FROM writers w ORDER BY w.no`,
+  groupsOf: 'SELECT n, at, events, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
+  groupContents: `SELECT g.writer, g.n, g.callers, g.payload FROM commit_groups g WHERE g.id = ?`,
+  writerByNo: 'SELECT no, id, ended_at, data_key FROM writers WHERE no = ?',
+} as const

@@ -1,0 +1,380 @@
+import { createSecretKey, hash, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
+import { StoreError } from '#kernel/base/errors'
+import { sealOnce, unseal } from './encryption.ts'
+import { all, type CommitGroup, get, type Row, type SqlValue, type Steps, write } from './engine.ts'
+import { bytes, integer, text, word } from './rows.ts'
+
+/** What `COLLET_KEY` and `COLLET_KEY_OLD` say. The old one is there while the key is being changed, and only opens. */
+interface MasterKeys {
+  readonly current: Uint8Array
+  readonly old?: Uint8Array | undefined
+}
+
+/** Rows that are sealed or signed under a generation: a rotation gives each of them the next one, page by page. */
+export interface Resealing {
+  /** In the words of an operator. */
+  readonly what: string
+  /** Takes where the page before ended, and how many rows. */
+  /** Name of a statement. */
+  readonly page: string
+  readonly start: readonly SqlValue[]
+  after(row: Row): readonly SqlValue[]
+  /** Whether it is under an earlier generation. What is not ours, or damaged, stays as it is. */
+  isDue(row: Row, keys: KeyRing): boolean
+  reseal(group: CommitGroup, row: Row, atMs: number): Steps<void>
+}
+
+/** What is sealed under a generation directly. One key a purpose, so that no two uses can be played against each other. */
+const PURPOSES = ['data keys', 'vault keys', 'sources', 'pins', 'requests', 'reasons', 'closings'] as const
+type Purpose = (typeof PURPOSES)[number]
+
+/** `announced`: every process can read it, nobody writes it yet. `past`: it opens what cannot be sealed anew. */
+const STATES = ['announced', 'current', 'past'] as const
+type GenerationState = (typeof STATES)[number]
+
+/** The keys that come from one random root. A rotation makes the next one, and moves to it what can be moved. */
+export interface Generation {
+  readonly no: number
+  readonly state: GenerationState
+  /** Rows that decide are taken with the MAC of this generation or a later one. */
+  readonly floor: number
+  readonly root: Buffer
+  /** Makes the sealing key of a writer's groups, together with its data key. */
+  readonly groups: Buffer
+  /** Links the journal (rule 15). */
+  readonly chain: KeyObject
+  /** Authenticates rows that decide. */
+  readonly rows: KeyObject
+  /** Signs links, and what callers bring back. */
+  readonly links: KeyObject
+  readonly seals: Readonly<Record<Purpose, Buffer>>
+}
+
+/** What a rotation leaves as it is, because records are found by it: digests of keys, what grants are bound to (rule 21). */
+interface Identity {
+  readonly secret: Buffer
+  readonly digest: string
+  readonly bindings: KeyObject
+}
+
+const IDENTITY = 'identity'
+const ROOT_BYTES = 32
+const DIGEST_CHARACTERS = 24
+const NUMBER_BYTES = 4
+
+/**
+ * The keys of one store. `COLLET_KEY` seals nothing but random secrets that the store holds: one that never changes, and
+ * the root of each generation. Everything sealed or signed says which generation it is of, so several are in use while
+ * the key is changed, by however many processes.
+ */
+export class KeyRing {
+  readonly #masters: MasterKeys
+  #identity: Identity | undefined
+  #generations = new Map<number, Generation>()
+  #current: Generation | undefined
+  #isUnderOld = false
+
+  constructor(masters: MasterKeys) {
+    this.#masters = masters
+  }
+
+  /** A ring with its first generation, in no database yet. */
+  static fresh(masters: MasterKeys): KeyRing {
+    const ring = new KeyRing(masters)
+    ring.#identity = identityOf(randomBytes(ROOT_BYTES))
+    ring.#take([generationOf({ no: 1, state: 'current', floor: 1, root: randomBytes(ROOT_BYTES) })])
+    return ring
+  }
+
+  /** What new things are sealed and signed under. */
+  get current(): Generation {
+    return this.#current ?? unloaded()
+  }
+
+  get newest(): Generation {
+    return this.of(Math.max(...this.#generations.keys()))
+  }
+
+  /** Keyed one-way digest. A secret prefix keys it: one-shot hashing is far cheaper than an HMAC object per call. */
+  digest(plain: string): string {
+    const { digest: prefix } = this.#identity ?? unloaded()
+    return hash('sha256', prefix + plain, 'base64url').slice(0, DIGEST_CHARACTERS)
+  }
+
+  /** Binds grants and effects to what they are for (rules 21 and 27). */
+  get bindings(): KeyObject {
+    return (this.#identity ?? unloaded()).bindings
+  }
+
+  /** Whether the store still needs `COLLET_KEY_OLD`. */
+  get isUnderOldKey(): boolean {
+    return this.#isUnderOld
+  }
+
+  get hasOldKey(): boolean {
+    return this.#masters.old !== undefined
+  }
+
+  /** Names the master keys of this process without telling them; the current one first. */
+  get holds(): readonly string[] {
+    const { current, old } = this.#masters
+    return [current, ...(old === undefined ? [] : [old])].map(nameOfKey)
+  }
+
+  find(no: number): Generation | undefined {
+    return this.#generations.get(no)
+  }
+
+  of(no: number): Generation {
+    const found = this.#generations.get(no)
+    if (found !== undefined) return found
+    throw new StoreError(
+      'unreadable',
+      `stored data cannot be decrypted: it was changed, or is under keys that this store does not have (${no})`,
+    )
+  }
+
+  /** Under a random nonce: each of these keys seals few things. */
+  seal(purpose: Purpose, plain: Buffer, context: string): Buffer {
+    const { no, seals } = this.current
+    const number = Buffer.alloc(NUMBER_BYTES)
+    number.writeUInt32BE(no)
+    return Buffer.concat([number, sealOnce(seals[purpose], plain, context)])
+  }
+
+  /** Throws `unreadable` when bytes, keys and context do not fit together (rule 14). */
+  open(purpose: Purpose, sealed: Uint8Array, context: string): Buffer {
+    const { seals } = this.of(generationIn(sealed))
+    return unseal(seals[purpose], sealed.subarray(NUMBER_BYTES), context)
+  }
+
+  /** A sealed text for a column or an event that is a text. */
+  sealText(purpose: Purpose, plain: string, context: string): string {
+    return SEALED + this.seal(purpose, Buffer.from(plain), context).toString('base64url')
+  }
+
+  openText(purpose: Purpose, sealed: string, context: string): string {
+    const bytes = Buffer.from(sealed.slice(SEALED.length), 'base64url')
+    return this.open(purpose, bytes, context).toString('utf8')
+  }
+
+  isCurrent(sealed: Uint8Array): boolean {
+    return generationIn(sealed) === this.current.no
+  }
+
+  /** Whether it is under an earlier generation, and whole. */
+  isDue(purpose: Purpose, sealed: Uint8Array, context: string): boolean {
+    if (this.isCurrent(sealed)) return false
+    try {
+      this.open(purpose, sealed, context)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  /** The same under the current generation. */
+  reseal(purpose: Purpose, sealed: Uint8Array, context: string): Buffer {
+    return this.seal(purpose, this.open(purpose, sealed, context), context)
+  }
+
+  /** Made with the tables, in their transaction. */
+  *create(atMs: number): Steps<void> {
+    const fresh = KeyRing.fresh(this.#masters)
+    this.#identity = fresh.#identity
+    this.#take([fresh.current])
+    const { current, secret } = { current: fresh.current, secret: (this.#identity ?? unloaded()).secret }
+    yield* write('writeMeta', IDENTITY, this.#wrap(secret, IDENTITY).toString('base64url'))
+    yield* write('insertGeneration', current.no, current.state, current.floor, this.#wrapped(current), atMs)
+  }
+
+  /** What the store holds now; refuses a key that is not its own (rule 14). */
+  *load(): Steps<void> {
+    const identity = yield* get('readMeta', IDENTITY)
+    const rows = yield* all('keyGenerations')
+    this.#isUnderOld = false
+    this.#identity ??= identityOf(
+      this.#unwrap(Buffer.from(identity === undefined ? '' : text(identity, 'value'), 'base64url'), IDENTITY),
+    )
+    this.#take(rows.map((row) => this.#generationFrom(row)))
+  }
+
+  /** Puts everything under the current master key; whoever has only the old one cannot open the store any more. */
+  *rewrap(): Steps<void> {
+    const { secret } = this.#identity ?? unloaded()
+    yield* write('writeMeta', IDENTITY, this.#wrap(secret, IDENTITY).toString('base64url'))
+    for (const generation of this.#generations.values()) yield* this.change(generation)
+  }
+
+  *announce(atMs: number): Steps<void> {
+    const { no, floor } = this.newest
+    const next = generationOf({ no: no + 1, state: 'announced', floor, root: randomBytes(ROOT_BYTES) })
+    yield* write('insertGeneration', next.no, next.state, next.floor, this.#wrapped(next), atMs)
+  }
+
+  /** Its state and floor are sealed with its root: who has not the key cannot set them back. */
+  *change(generation: Pick<Generation, 'no' | 'state' | 'floor' | 'root'>): Steps<void> {
+    const { no, state, floor } = generation
+    yield* write('changeGeneration', state, floor, this.#wrapped(generation), no)
+  }
+
+  #generationFrom(row: Row): Generation {
+    const facts = { no: integer(row, 'no'), state: word(row, 'state', STATES), floor: integer(row, 'floor') }
+    const known = this.#generations.get(facts.no)
+    const root = this.#unwrap(bytes(row, 'wrapped'), contextOf(facts))
+    if (known?.state === facts.state && known.floor === facts.floor) return known
+    return generationOf({ ...facts, root })
+  }
+
+  #take(generations: readonly Generation[]): void {
+    const current = generations.findLast(({ state }) => state === 'current')
+    if (current === undefined || current.no < (this.#current?.no ?? 0) || current.floor < this.#floor) {
+      throw new StoreError('unreadable', 'the keys of this store were set back to earlier ones')
+    }
+    this.#current = current
+    this.#generations = new Map(generations.map((generation) => [generation.no, generation]))
+  }
+
+  get #floor(): number {
+    return this.#current?.floor ?? 0
+  }
+
+  #wrapped(generation: Pick<Generation, 'no' | 'state' | 'floor' | 'root'>): Buffer {
+    return this.#wrap(generation.root, contextOf(generation))
+  }
+
+  #wrap(secret: Buffer, context: string): Buffer {
+    return sealOnce(masterSeal(this.#masters.current), secret, context)
+  }
+
+  #unwrap(wrapped: Uint8Array, context: string): Buffer {
+    const { current, old } = this.#masters
+    try {
+      return unseal(masterSeal(current), wrapped, context)
+    } catch {
+      this.#isUnderOld = old !== undefined
+    }
+    try {
+      if (old !== undefined) return unseal(masterSeal(old), wrapped, context)
+    } catch {
+      // Neither fits, which is said below.
+    }
+    throw new StoreError(
+      'unreadable',
+      'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with, or changed to',
+    )
+  }
+}
+
+/** Marks what is sealed: an event may also give a reason in our own words, such as a timeout. */
+const SEALED = 'sealed:'
+const UNREADABLE = '[unreadable]'
+
+/**
+ * Reasons of approvers speak about people and customers, so they are sealed wherever they are stored: beside the
+ * decision, in the events of a run and in the journal. Each is a text of its own and goes with what holds it.
+ */
+export function sealReason(keys: KeyRing, approval: string, reason: string): string {
+  return keys.sealText('reasons', reason, reasonContext(approval))
+}
+
+/** One that cannot be read stays as it is. */
+export function resealReason(keys: KeyRing, approval: string, stored: string): string {
+  const reason = openReason(keys, approval, stored)
+  return stored.startsWith(SEALED) && reason !== UNREADABLE ? sealReason(keys, approval, reason) : stored
+}
+
+/** One that was changed is shown as such: it must not keep anybody from reading the others. */
+export function openReason(keys: KeyRing, approval: string, stored: string): string {
+  if (!stored.startsWith(SEALED)) return stored
+  try {
+    return keys.openText('reasons', stored, reasonContext(approval))
+  } catch {
+    return UNREADABLE
+  }
+}
+
+/** An event or a fact about an approval as its readers see it; most have no reason, and some one of our own words. */
+export function openReasonIn<T extends object>(keys: KeyRing, event: T): T {
+  if (!('approval' in event && 'reason' in event)) return event
+  const { approval, reason } = event
+  if (typeof approval !== 'string' || typeof reason !== 'string') return event
+  return { ...event, reason: openReason(keys, approval, reason) }
+}
+
+function reasonContext(approval: string): string {
+  return JSON.stringify(['approval reason', approval])
+}
+
+function generationIn(sealed: Uint8Array): number {
+  const { buffer, byteOffset, byteLength } = sealed
+  return byteLength < NUMBER_BYTES ? 0 : new DataView(buffer, byteOffset, byteLength).getUint32(0)
+}
+
+function generationOf({ no, state, floor, root }: Pick<Generation, 'no' | 'state' | 'floor' | 'root'>) {
+  const seal = (purpose: Purpose) => derive(root, `collet/seal/${purpose}/v1`)
+  return {
+    ...{ no, state, floor, root },
+    groups: derive(root, 'collet/groups/v1'),
+    chain: createSecretKey(derive(root, 'collet/journal-chain/v1')),
+    rows: createSecretKey(derive(root, 'collet/rows/v1')),
+    links: createSecretKey(derive(root, 'collet/links/v1')),
+    seals: {
+      'data keys': seal('data keys'),
+      'vault keys': seal('vault keys'),
+      sources: seal('sources'),
+      pins: seal('pins'),
+      requests: seal('requests'),
+      reasons: seal('reasons'),
+      closings: seal('closings'),
+    },
+  } satisfies Generation
+}
+
+function identityOf(secret: Buffer): Identity {
+  return {
+    secret,
+    digest: derive(secret, 'collet/digest/v1').toString('base64url'),
+    bindings: createSecretKey(derive(secret, 'collet/bindings/v1')),
+  }
+}
+
+function contextOf({ no, state, floor }: Pick<Generation, 'no' | 'state' | 'floor'>): string {
+  return JSON.stringify(['generation', no, state, floor])
+}
+
+function masterSeal(masterKey: Uint8Array): Buffer {
+  return derive(masterKey, 'collet/generations/v1')
+}
+
+function nameOfKey(masterKey: Uint8Array): string {
+  return derive(masterKey, 'collet/key-name/v1').subarray(0, 9).toString('base64url')
+}
+
+function derive(secret: Uint8Array, purpose: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', secret, '', purpose, 32))
+}
+
+function unloaded(): never {
+  throw new StoreError('unreadable', 'the keys of the store are not read yet')
+}
+
+export const queries = {
+  keyGenerations:
+    'SELECT generation AS no, state, floor, wrapped, closing FROM key_generations ORDER BY generation',
+  insertGeneration:
+    'INSERT INTO key_generations (generation, state, floor, wrapped, created_at) VALUES (?, ?, ?, ?, ?)',
+  changeGeneration: 'UPDATE key_generations SET state = ?, floor = ?, wrapped = ? WHERE generation = ?',
+} as const
+
+/** `closing` is where the chains of the journal ended under a generation that is past, sealed under a later one. */
+export const tables = `
+CREATE TABLE key_generations (
+  generation INTEGER PRIMARY KEY,
+  state TEXT NOT NULL,
+  floor INTEGER NOT NULL,
+  wrapped BLOB NOT NULL,
+  closing BLOB,
+  created_at INTEGER NOT NULL
+) STRICT;
+`

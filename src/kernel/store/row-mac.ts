@@ -1,0 +1,126 @@
+import { StoreError } from '#kernel/base/errors'
+import { isSameSecret } from '#kernel/base/hash'
+import { generationOfTag, tagOf } from './encryption.ts'
+import { type Ask, all, type Row, type Steps, statements } from './engine.ts'
+import type { Generation, KeyRing, Resealing } from './key-ring.ts'
+import type { GuardedTable } from './module.ts'
+import { text } from './rows.ts'
+
+/**
+ * MACs of rows that decide something (`GuardedTable`). Writers seal a row after they changed it; the engine checks rows as it
+ * reads them. A row that was changed without the key is refused and reported, never used.
+ */
+
+const { get, write } = statements<string>()
+
+/** Each value is preceded by its length, so that no two rows have one text. */
+export function rowMac({ no, rows }: Generation, { table, columns }: GuardedTable, row: Row): string {
+  const parts = columns.flatMap((column) => {
+    const value = row[column]
+    const written = value === null || value === undefined ? '' : String(value)
+    return [`\n${column} ${value === null ? 'null' : typeof value} ${Buffer.byteLength(written)} `, written]
+  })
+  return tagOf(no, rows, table, ...parts)
+}
+
+/** A MAC of a past generation does not count: a change of the key gave every row of ours a new one. */
+function hasOwnMac(keys: KeyRing, table: GuardedTable, row: Row): boolean {
+  if (typeof row.mac !== 'string') return false
+  const generation = keys.find(generationOfTag(row.mac))
+  if (generation === undefined || generation.no < keys.current.floor) return false
+  return isSameSecret(row.mac, rowMac(generation, table, row))
+}
+
+/** Names a row for the operator by its primary key, never by its contents. */
+export function nameOfRow({ table, names }: Pick<GuardedTable, 'table' | 'names'>, row: Row): string {
+  return `${table} ${names.map((column) => String(row[column])).join(' ')}`
+}
+
+/** Checks guarded rows as they are read; a store has one. */
+export class RowGuard {
+  readonly tables: readonly GuardedTable[]
+  readonly #keys: KeyRing
+  readonly #tableOf: ReadonlyMap<string, GuardedTable>
+  readonly #reported = new Set<string>()
+  readonly #onForeign: (row: string, table: string) => void
+
+  constructor(
+    keys: KeyRing,
+    tables: readonly GuardedTable[],
+    onForeign: (row: string, table: string) => void = () => undefined,
+  ) {
+    this.#keys = keys
+    this.tables = tables
+    this.#tableOf = new Map(
+      tables.flatMap((table) => table.checkedReads.map((query) => [query, table] as const)),
+    )
+    this.#onForeign = onForeign
+  }
+
+  /**
+   * Called by the engine with every answer. A single row that is not ours is an error for the operator, never "not found"
+   * (rule 14). In a list it is left out and reported, so that it does not block the other rows.
+   */
+  check(ask: Ask): void {
+    if (ask.way === 'write') return
+    const table = this.#tableOf.get(ask.query)
+    if (table === undefined) return
+    if (ask.way === 'all') {
+      ask.answer = ask.answer.filter((row) => this.isOwn(table, row))
+    } else if (ask.answer !== undefined && !this.isOwn(table, ask.answer)) {
+      throw new StoreError(
+        'unreadable',
+        `${nameOfRow(table, ask.answer)} was changed by someone without the key, so it is refused: collet journal verify`,
+      )
+    }
+  }
+
+  /** Reports a row that is not ours once. */
+  isOwn(table: GuardedTable, row: Row): boolean {
+    if (hasOwnMac(this.#keys, table, row)) return true
+    const name = nameOfRow(table, row)
+    if (!this.#reported.has(name)) {
+      this.#reported.add(name)
+      this.#onForeign(name, table.table)
+    }
+    return false
+  }
+}
+
+/** Gives a changed row its new MAC. Its writer has read the row, and so checked it, before. */
+export function* sealRow(keys: KeyRing, table: GuardedTable, ...names: readonly string[]): Steps<void> {
+  yield* refuseForeignTriggers()
+  const row = yield* get(table.queries.read, ...names)
+  if (row !== undefined) yield* write(table.queries.seal, rowMac(keys.current, table, row), ...names)
+}
+
+/** Gives rows the MAC of the next generation; a row that is not ours gets none. */
+export function resealingOf(
+  table: GuardedTable,
+  { what, page, start, after }: Pick<Resealing, 'what' | 'page' | 'start' | 'after'>,
+): Resealing {
+  return {
+    ...{ what, page, start, after },
+    isDue: (row, keys) => generationOfTag(String(row.mac)) !== keys.current.no && hasOwnMac(keys, table, row),
+    *reseal({ keys }, row) {
+      yield* sealRow(keys, table, ...table.names.map((column) => text(row, column)))
+    },
+  }
+}
+
+/** Triggers in the database. Collet makes none: a trigger could change rows while we write them. */
+export function* foreignTriggers(): Steps<readonly string[]> {
+  return (yield* all('triggers')).map((row) => text(row, 'name'))
+}
+
+/** Asked while no other process can write, so that what is signed is what we wrote. */
+export function* refuseForeignTriggers(): Steps<void> {
+  const [name] = yield* foreignTriggers()
+  if (name === undefined) return
+  throw new StoreError(
+    'unreadable',
+    `someone added a trigger to the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
+  )
+}
+
+export const queries = { triggers: "SELECT name FROM sqlite_schema WHERE type = 'trigger'" } as const

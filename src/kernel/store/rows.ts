@@ -1,0 +1,273 @@
+import { StoreError } from '#kernel/base/errors'
+import { CALL_PROTOCOLS, type Failure, type Outcome } from '#kernel/call/call'
+import type { CallRecord, NewCall, RefusedCall, ReloadStore } from '#kernel/ports/store'
+import type { CallLabel } from '#kernel/run/events'
+import type { AskedConsent } from '#store/ports/vault-store'
+import { answered, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+
+const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
+export const TIERS = ['pure', 'read', 'write', 'exec'] as const
+const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
+
+/** Where a text lies inside one group's sealed bytes. */
+export interface Slice {
+  readonly group: number
+  readonly at: number
+  readonly length: number
+}
+
+/** No text: the columns of a slice that is not there. */
+export const NO_SLICE = { group: null, at: null, length: null } as const
+
+/** Opens a sealed text. */
+export type SealedText = (segment: 'callers' | 'payload', slice: Slice) => Steps<string>
+
+export function* callFromRow(row: Row, sealed: SealedText): Steps<CallRecord> {
+  const record = text(row, 'record')
+  const expired = integer(row, 'expired') === 1
+  const outcome = sliceOf(row, 'outcome')
+  const late = sliceOf(row, 'late')
+  return {
+    tenant: text(row, 'tenant'),
+    record,
+    principal: text(row, 'principal'),
+    ...withToolId(yield* callerOf(row, sealed, expired), text(row, 'tool')),
+    fingerprint: text(row, 'fingerprint'),
+    tool: text(row, 'tool'),
+    definitionHash: text(row, 'definition'),
+    run: optionalText(row, 'run'),
+    sessionId: optionalText(row, 'session'),
+    tier: word(row, 'tier', TIERS),
+    replay: word(row, 'replay', REPLAYS),
+    rerunUntilMs: integer(row, 'rerun_until'),
+    state: word(row, 'state', CALL_STATES),
+    attempt: integer(row, 'attempt'),
+    writer: text(row, 'writer_id'),
+    createdAtMs: integer(row, 'created_at'),
+    finishedAtMs: optionalInteger(row, 'finished_at'),
+    ranMs: optionalInteger(row, 'ran_ms'),
+    outcome:
+      outcome === undefined ? undefined : outcomeFromText(ownText(record, yield* sealed('payload', outcome))),
+    late: late === undefined ? undefined : outcomeFromText(ownText(record, yield* sealed('payload', late))),
+    expired,
+    parent: optionalText(row, 'parent'),
+    root: optionalText(row, 'root'),
+    resumable: integer(row, 'resumable') === 1,
+    waitsFor: optionalText(row, 'waits_for'),
+  }
+}
+
+/** Whom an event is about; needs nothing sealed. */
+export function subjectFromRow(row: Row) {
+  return {
+    record: text(row, 'record'),
+    tenant: text(row, 'tenant'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    attempt: integer(row, 'attempt'),
+  }
+}
+
+const BORDER = '\n'
+
+/** A sealed text begins with the record it belongs to: moved under another call it does not open. */
+export function boundText(record: string, plain: string): string {
+  return `${record}${BORDER}${plain}`
+}
+
+export function ownText(record: string, bound: string): string {
+  if (bound.startsWith(`${record}${BORDER}`)) return bound.slice(record.length + BORDER.length)
+  throw new StoreError('unreadable', `what is stored for call ${record} belongs to another one`)
+}
+
+/** What stands in for sealed text that cannot be read. */
+export function unreadableText(row: Row): SealedText {
+  const outcome: Failure = {
+    ok: false,
+    error: { code: 'internal', message: 'The stored outcome cannot be read.', canRetry: false },
+  }
+  const texts = { callers: '["[unreadable]","",null]', payload: outcomeToText(outcome) }
+  return (segment) => answered(boundText(text(row, 'record'), texts[segment]))
+}
+
+/** What a call's caller wrote or can be known by, as one sealed value. */
+type Caller = Pick<CallRecord, 'userId' | 'runId' | 'protocol' | 'by'> & CallLabel
+
+export function callerToText(call: NewCall | RefusedCall | AskedConsent): string {
+  const { callId, traceId, userId, argsHash, toolId, transport, scope } = call
+  return JSON.stringify([
+    callId,
+    traceId,
+    userId ?? null,
+    argsHash,
+    toolId,
+    transport,
+    scope === undefined ? null : scope.runId,
+    ('protocol' in call ? call.protocol : undefined) ?? null,
+    ...('by' in call && call.by !== undefined ? [call.by] : []),
+  ])
+}
+
+/** Opens the caller text of a record. */
+export function* readCaller(record: string, sealed: SealedText, slice: Slice): Steps<Caller> {
+  const parts: readonly (string | null)[] = JSON.parse(ownText(record, yield* sealed('callers', slice)))
+  const [callId, traceId, userId, argsHash, toolId, transport, runId, protocol, by] = parts
+  return {
+    callId: callId ?? '',
+    traceId: traceId ?? '',
+    userId: userId ?? undefined,
+    argsHash: argsHash ?? '',
+    toolId: toolId ?? '',
+    transport: transport === 'mcp' || transport === 'http' ? transport : 'native',
+    runId: runId ?? undefined,
+    protocol: CALL_PROTOCOLS.find((known) => known === protocol),
+    by: by ?? undefined,
+  }
+}
+
+const FORGOTTEN: Caller = {
+  callId: '',
+  traceId: '',
+  userId: undefined,
+  argsHash: '',
+  toolId: '',
+  transport: 'native',
+  runId: undefined,
+  protocol: undefined,
+}
+
+function* callerOf(row: Row, sealed: SealedText, expired: boolean): Steps<Caller> {
+  try {
+    return yield* readCaller(text(row, 'record'), sealed, callerSlice(row))
+  } catch (error) {
+    // A tombstone may outlive the group its caller text was in.
+    if (expired) return FORGOTTEN
+    throw error
+  }
+}
+
+/** Calls that outlive their text are known by the id that code has unless it says otherwise. */
+export function withToolId<C extends CallLabel>(label: C, tool: string): C {
+  const [name = tool] = tool.split('@')
+  return label.toolId === '' ? { ...label, toolId: `openwop:${name}` } : label
+}
+
+/** Where a call's caller text lies. */
+export function callerSlice(row: Row): Slice {
+  return {
+    group: integer(row, 'claim_group'),
+    at: integer(row, 'caller_at'),
+    length: integer(row, 'caller_length'),
+  }
+}
+
+/** Absent also for a row that only names the commit: a call settled without a value, or whose result is forgotten. */
+function sliceOf(row: Row, name: 'outcome' | 'late'): Slice | undefined {
+  const at = optionalInteger(row, `${name}_at`)
+  if (at === undefined) return undefined
+  return { group: integer(row, `${name}_group`), at, length: integer(row, `${name}_length`) }
+}
+
+/**
+ * An outcome as it is stored: a value as `+<duration>,<length>\n<value>`, a value with shown content as `*<json>`, a failure
+ * as `-<json>`. The length matters: offsets into the group are not encrypted, and a shorter or longer piece must not be taken
+ * for another value.
+ */
+export function outcomeToText(outcome: Outcome): string {
+  if (!outcome.ok) return `-${JSON.stringify(outcome)}`
+  if (outcome.shown !== undefined) return `*${JSON.stringify(outcome)}`
+  const { durationMs = '', valueJson } = outcome
+  return `+${durationMs},${valueJson.length}\n${valueJson}`
+}
+
+function outcomeFromText(text: string): Outcome {
+  if (text.startsWith('+')) {
+    const end = text.indexOf('\n')
+    const valueJson = text.slice(end + 1)
+    const [duration = '', length] = text.slice(1, end).split(',')
+    if (Number(length) !== valueJson.length)
+      throw new StoreError('unreadable', 'a stored value has another length than it was written with')
+    return duration === '' ? { ok: true, valueJson } : { ok: true, valueJson, durationMs: Number(duration) }
+  }
+  const outcome: Outcome = JSON.parse(text.slice(1))
+  if (outcome.ok === text.startsWith('*')) return outcome
+  throw new StoreError('unreadable', 'a stored outcome has an unknown form')
+}
+
+/** Typed reads of one row's columns. A column of another type means a damaged database, never a guess. */
+export function text(row: Row, column: string): string {
+  const value = row[column]
+  if (typeof value === 'string') return value
+  throw damaged(column)
+}
+
+export function optionalText(row: Row, column: string): string | undefined {
+  return row[column] === null ? undefined : text(row, column)
+}
+
+export function integer(row: Row, column: string): number {
+  const value = row[column]
+  if (typeof value === 'number') return value
+  throw damaged(column)
+}
+
+export function optionalInteger(row: Row, column: string): number | undefined {
+  return row[column] === null ? undefined : integer(row, column)
+}
+
+export function bytes(row: Row, column: string): Uint8Array {
+  const value = row[column]
+  if (value instanceof Uint8Array) return value
+  throw damaged(column)
+}
+
+export function optionalBytes(row: Row, column: string): Uint8Array | null {
+  return row[column] === null ? null : bytes(row, column)
+}
+
+/** A number that another process raises with every change it counts. */
+export function* readEpoch(name: string): Steps<number> {
+  const row = yield* get('readMeta', name)
+  return row === undefined ? 0 : Number(text(row, 'value'))
+}
+
+const CONFIG_EPOCH = 'config_epoch'
+
+/** Tells servers of one store that their configuration is to be read again. It is a wish, no change of anything: no event speaks of it. */
+export function sqlReloads({ careful, read }: Pick<StoreContext, 'careful' | 'read'>): ReloadStore {
+  const ask = careful(
+    () => '',
+    function* (_group, name: string) {
+      yield* write('raiseEpoch', name)
+      return yield* readEpoch(name)
+    },
+  )
+  return { epoch: read(() => readEpoch(CONFIG_EPOCH)), ask: () => ask(CONFIG_EPOCH) }
+}
+
+/** One of a closed set of words. */
+export function word<W extends string>(row: Row, column: string, words: readonly W[]): W {
+  const value = text(row, column)
+  const known = words.find((candidate) => candidate === value)
+  if (known !== undefined) return known
+  throw damaged(column)
+}
+
+function damaged(column: string): StoreError {
+  return new StoreError('unreadable', `the database holds something unexpected in column ${column}`)
+}
+
+export const queries = {
+  raiseEpoch: `INSERT INTO meta (name, value) VALUES (?, '1')
+    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
+  readMeta: 'SELECT value FROM meta WHERE name = ?',
+  writeMeta:
+    'INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+} as const
+
+export const tables = `
+CREATE TABLE meta (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT;
+`

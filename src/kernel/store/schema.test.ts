@@ -1,0 +1,48 @@
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, it } from 'vitest'
+import { DEFINITION } from '#store/collet-store'
+
+/** Statements that may look at every row, each with its reason. */
+const SCANS: Readonly<Record<string, string>> = {
+  openWriters: 'one row per process that ever wrote, and an index of running calls only',
+  allWriters: 'one row per process that ever wrote',
+  oldChains: 'one row per process that ever wrote',
+  newHeads: 'one row per process that ever wrote',
+  chains: 'one row per process that ever wrote',
+  listParkedCalls: 'an index of waiting calls only',
+  listRunningCalls: 'an index of running calls only',
+  vaultTenants: 'one row per tenant that has a vault',
+  listCredentials: 'for operators, newest first, stopped by its limit',
+  listApprovals: 'for operators, newest first, stopped by its limit',
+  deleteChallenges: 'a few rows, and stopped by its limit',
+  pinSources: 'one row per source ever seen',
+  listKeys: 'for operators, newest first, stopped by its limit',
+  allApprovals: 'a check of the whole store',
+  allDecisions: 'a check of the whole store',
+  allOwners: 'a check of the whole store',
+  allKeys: 'a check of the whole store',
+  allPins: 'a check of the whole store',
+  keyGenerations: 'one row per change of the key',
+  newestGeneration: 'one row per change of the key, the newest first',
+  unendedWriters: 'one row per process that ever wrote',
+  triggers: 'some ten rows that describe the tables',
+  listenersOfNotices: 'for operators, over what was told in a week',
+  listSources: 'one row per source, and all of them are wanted',
+}
+
+describe('the queries', () => {
+  it('look nothing up by walking a table', () => {
+    const database = new DatabaseSync(':memory:')
+    for (const step of DEFINITION.migrations) database.exec(step)
+    const scanning = Object.entries(DEFINITION.queries)
+      .filter(([, sql]) => !sql.startsWith('INSERT'))
+      .filter(([, sql]) => {
+        const values = Array.from(sql.matchAll(/\?/g), () => null)
+        const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values)
+        return plan.some(({ detail }) => /^SCAN (?!CONSTANT ROW)/.test(String(detail)))
+      })
+      .map(([name]) => name)
+    expect(scanning.filter((name) => !(name in SCANS))).toEqual([])
+    database.close()
+  })
+})

@@ -1,0 +1,462 @@
+import { hash } from 'node:crypto'
+import { compareVersions, LATEST, parseToolName, plainVersion, type ToolRef } from '#kernel/base/ids'
+import { coversScope, type Principal } from '#kernel/base/principal'
+import { atOnce, inPieces } from '#kernel/base/runtime'
+import { isForTenant, type Tool } from './tool.ts'
+import { allowLists, NO_TOOLSETS, readSelector, selectsIn, type Toolsets } from './toolsets.ts'
+import { type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
+
+/** What calls ask about tools. */
+export type ToolSet = Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'find' | 'catalogFor'>
+
+/** The tools of the server while sources come, change and go: each change is one new frozen snapshot. */
+export class LiveRegistry implements ToolSet {
+  #current: Registry
+  /** What it was made of: workflows among them know their steps only in the registry. */
+  #served: readonly Tool[]
+  readonly #changes: CatalogChanges
+
+  constructor(
+    tools: readonly Tool[],
+    toolkits: ReadonlyMap<string, string>,
+    changes = new CatalogChanges(),
+    toolsets = NO_TOOLSETS,
+  ) {
+    this.#changes = changes
+    this.#served = tools
+    this.#current = new Registry(tools, toolkits, toolsets)
+  }
+
+  get tools(): readonly Tool[] {
+    return this.#current.tools
+  }
+
+  get toolkits(): ReadonlyMap<string, string> {
+    return this.#current.toolkits
+  }
+
+  get toolsets(): Toolsets {
+    return this.#current.toolsets
+  }
+
+  /** Workflows that are not served because tools they use are not, with what is missing. */
+  get waiting(): ReadonlyMap<string, readonly string[]> {
+    return this.#current.waiting
+  }
+
+  get hasWaiting(): boolean {
+    return this.#current.hasWaiting
+  }
+
+  has(id: string): boolean {
+    return this.#current.has(id)
+  }
+
+  find(name: string): Tool | undefined {
+    return this.#current.find(name)
+  }
+
+  catalogFor(principal: Principal): Catalog {
+    return this.#current.catalogFor(principal)
+  }
+
+  /**
+   * Nothing happens when every definition is what it was: catalogs, and all that is made of them, stay. One at a time,
+   * because a large snapshot is made in pieces.
+   */
+  async replace(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>): Promise<void> {
+    if (isSame(tools, this.#served) && isSameText(toolkits, this.toolkits)) return
+    const next = await Registry.inPieces(tools, toolkits)
+    this.#served = tools
+    this.#put(next.with(this.toolsets))
+  }
+
+  /** The same tools in other toolsets. */
+  regroup(toolsets: Toolsets): void {
+    this.#put(this.#current.with(toolsets))
+  }
+
+  #put(next: Registry): void {
+    const before = this.#current
+    this.#current = next
+    this.#changes.notify((principal) => {
+      const [then, now] = [before.catalogFor(principal).tools, this.catalogFor(principal).tools]
+      return then.length !== now.length || !isSame(then, now)
+    })
+  }
+}
+
+function isSame(left: readonly Tool[], right: readonly Tool[]): boolean {
+  if (left.length !== right.length) return false
+  const known = new Set(right)
+  return left.every((tool) => known.has(tool))
+}
+
+function isSameText(left: ReadonlyMap<string, string>, right: ReadonlyMap<string, string>): boolean {
+  return left.size === right.size && [...left].every(([name, text]) => right.get(name) === text)
+}
+
+const MOST_CATALOGS = 1_000
+/** Tools in the lists of all catalogs together: what is made of those lists lives and dies with them. */
+const MOST_LISTED = 200_000
+
+interface KnownCatalog {
+  readonly catalog: Catalog
+  readonly size: number
+  isListed: boolean
+}
+
+interface RegistryParts extends Pick<ResolvedWorkflows, 'tools' | 'waiting'> {
+  readonly index?: ToolIndex
+}
+
+/** All tools of the server as one frozen snapshot, and the part of it each principal may see. */
+export class Registry {
+  readonly tools: readonly Tool[]
+  /** Descriptions by toolkit name, for dialects that publish them (OTC/C-11). */
+  readonly toolkits: ReadonlyMap<string, string>
+  readonly toolsets: Toolsets
+  /** Whether a call of any tool may have to wait for approval, or for a step of its own. */
+  readonly hasWaiting: boolean
+  readonly #index: ToolIndex
+  readonly #all: Catalog
+  readonly #catalogs = new Map<string, KnownCatalog>()
+  readonly #keys = new WeakMap<Principal, string>()
+  /** Distinct scopes any tool asks for: two principals that cover the same ones share a catalog. */
+  readonly #asked: readonly string[]
+  /** Tenants that have tools of their own: those of all others share their catalogs. */
+  readonly #tenants: ReadonlySet<string>
+  /** Their positions, those without inner ones first. */
+  readonly #workflows: readonly number[]
+  #listed = 0
+
+  /** Workflows that are not served because tools they use are not, with what is missing. */
+  readonly waiting: ReadonlyMap<string, readonly string[]>
+
+  constructor(
+    served: readonly Tool[],
+    toolkits: ReadonlyMap<string, string> = new Map(),
+    toolsets: Toolsets = NO_TOOLSETS,
+    { tools, waiting, index = new ToolIndex(tools) }: RegistryParts = resolveWorkflows(served),
+  ) {
+    this.waiting = waiting
+    this.#index = index
+    this.#all = new Catalog(this.#index)
+    this.tools = this.#index.tools
+    this.toolkits = toolkits
+    this.toolsets = toolsets
+    this.hasWaiting = tools.some(
+      ({ policy, workflow }) => policy.approval !== 'never' || workflow !== undefined,
+    )
+    this.#workflows = [...tools.entries()]
+      .filter(([, { workflow }]) => workflow !== undefined)
+      .sort(([, left], [, right]) => (left.workflow?.depth ?? 0) - (right.workflow?.depth ?? 0))
+      .map(([position]) => position)
+    this.#tenants = new Set(tools.flatMap(({ policy }) => policy.tenants ?? []))
+    this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
+  }
+
+  /** The same without holding the serving thread for the whole of it. */
+  static async inPieces(served: readonly Tool[], toolkits: ReadonlyMap<string, string>): Promise<Registry> {
+    const { tools, waiting } = resolveWorkflows(served)
+    const index = await ToolIndex.inPieces(tools)
+    return new Registry(served, toolkits, NO_TOOLSETS, { tools, waiting, index })
+  }
+
+  with(toolsets: Toolsets): Registry {
+    const { tools, waiting, toolkits } = this
+    return new Registry(tools, toolkits, toolsets, { tools, waiting, index: this.#index })
+  }
+
+  has(id: string): boolean {
+    return this.#index.positionOfId(id) !== undefined
+  }
+
+  /** Any tool that is served, by any of its names: for operators, never for callers (rule 2). */
+  find(name: string): Tool | undefined {
+    return this.#all.find(name)
+  }
+
+  /** Computed once per distinct set of covered scopes, allow-lists and tenant with tools of its own, and once per principal which one that is. */
+  catalogFor(principal: Principal): Catalog {
+    const key = this.#keys.get(principal)
+    const known = key === undefined ? undefined : this.#catalogs.get(key)
+    return known?.catalog ?? this.#catalogOf(principal)
+  }
+
+  #catalogOf(principal: Principal): Catalog {
+    const held = this.#asked.filter((scope) => coversScope(principal.scopes, scope))
+    const allowed = allowLists(principal).map((list) => [...new Set(list)].sort())
+    const key = hash('sha256', JSON.stringify([held, allowed, this.#groupOf(principal)]))
+    this.#keys.set(principal, key)
+    const known = this.#catalogs.get(key)
+    if (known !== undefined) return known.catalog
+    const made = this.#build(key, principal, new Set(held))
+    this.#catalogs.set(key, made)
+    this.#makeRoom(key)
+    return made.catalog
+  }
+
+  /** What decides, besides scopes and allow-list, which tools a principal sees: its tenant, where that has tools of its own. */
+  #groupOf({ tenant, seesEveryTenant }: Principal): string | boolean {
+    return seesEveryTenant ?? (this.#tenants.has(tenant) ? tenant : false)
+  }
+
+  /** What an allow-list names, by whichever of their names: all versions of a tool, or the one that is written (OWP-57). */
+  #positionsOf(allowed: readonly string[]): ReadonlySet<number> {
+    return new Set(
+      allowed.flatMap((text) => {
+        const selector = readSelector(text)
+        if (selector?.kind !== 'name')
+          return this.tools.flatMap((tool, at) => (selectsIn(this.toolsets, text, tool) ? [at] : []))
+        if (selector.version === LATEST) return this.#index.versionsOf(selector.base)
+        return this.#index.positionOfRef(selector.base, selector.version) ?? []
+      }),
+    )
+  }
+
+  #build(key: string, principal: Principal, held: ReadonlySet<string>): KnownCatalog {
+    const { tenant, seesEveryTenant } = principal
+    const allowed = allowLists(principal).map((list) => this.#positionsOf(list))
+    const visible = new Uint8Array(this.tools.length)
+    let size = 0
+    for (const [position, { policy }] of this.tools.entries()) {
+      if (!allowed.every((list) => list.has(position)) || !policy.scopes.every((scope) => held.has(scope)))
+        continue
+      if (seesEveryTenant !== true && !isForTenant(policy, tenant)) continue
+      visible[position] = 1
+      size += 1
+    }
+    size -= this.#hideWorkflows(visible)
+    const made: KnownCatalog = {
+      catalog: new Catalog(this.#index, visible, () => this.#noteListed(key, made)),
+      size,
+      isListed: false,
+    }
+    return made
+  }
+
+  /** Hides workflows from callers that may not call every step (rule 31): gives how many went, inner ones first. */
+  #hideWorkflows(visible: Uint8Array): number {
+    let hidden = 0
+    for (const position of this.#workflows) {
+      if (visible[position] !== 1) continue
+      const steps = [...(this.tools[position]?.workflow?.steps?.keys() ?? [])]
+      if (steps.every((id) => visible[this.#index.positionOfId(id) ?? -1] === 1)) continue
+      visible[position] = 0
+      hidden += 1
+    }
+    return hidden
+  }
+
+  #noteListed(key: string, made: KnownCatalog): void {
+    if (this.#catalogs.get(key) !== made) return
+    made.isListed = true
+    this.#listed += made.size
+    this.#makeRoom(key)
+  }
+
+  /** Drops the oldest catalogs, first of all listed ones, but never the one in use. */
+  #makeRoom(inUse: string): void {
+    for (const [key, known] of this.#catalogs) {
+      if (this.#listed <= MOST_LISTED) break
+      if (known.isListed && key !== inUse) this.#drop(key, known)
+    }
+    for (const [key, known] of this.#catalogs) {
+      if (this.#catalogs.size <= MOST_CATALOGS) break
+      if (key !== inUse) this.#drop(key, known)
+    }
+  }
+
+  #drop(key: string, known: KnownCatalog): void {
+    this.#catalogs.delete(key)
+    if (known.isListed) this.#listed -= known.size
+  }
+}
+
+/** Whether a principal's own catalog is among those that changed: nobody hears of tools hidden from them (rule 2). */
+type IsAffected = (principal: Principal) => boolean
+
+type CatalogListener = (isAffected: IsAffected) => void
+
+/** Tells open streams that tools came, went or changed. Code that replaces tools calls `notify` afterwards. */
+export class CatalogChanges {
+  readonly #listeners = new Set<CatalogListener>()
+
+  notify(isAffected: IsAffected = () => true): void {
+    for (const listener of [...this.#listeners]) listener(isAffected)
+  }
+
+  /** Gives the way to stop listening. */
+  listen(listener: CatalogListener): () => void {
+    this.#listeners.add(listener)
+    return () => {
+      this.#listeners.delete(listener)
+    }
+  }
+}
+
+/** Which tools of an index are seen: one byte a tool, or all of them. */
+type Visibility = Uint8Array | 'all'
+
+/**
+ * The tools one principal may see, frozen. Everything it asks is answered from here (rule 2). A view of the index, so
+ * that a catalog nobody lists costs a byte a tool.
+ */
+export class Catalog {
+  readonly #index: ToolIndex
+  readonly #visible: Visibility
+  #onListed: (() => void) | undefined
+  #tools: readonly Tool[] | undefined
+  #bases: readonly string[] | undefined
+  #latest: readonly Tool[] | undefined
+
+  /** `onListed` hears once that the catalog now holds lists of its own. */
+  constructor(index: ToolIndex, visible: Visibility = 'all', onListed?: () => void) {
+    this.#index = index
+    this.#visible = visible
+    this.#onListed = onListed
+  }
+
+  /** In registration order, every version (OTC/T-22). */
+  get tools(): readonly Tool[] {
+    this.#noteListed()
+    this.#tools ??= Object.freeze(this.#index.tools.filter((_, position) => this.#sees(position)))
+    return this.#tools
+  }
+
+  /** `base` may be any of a tool's names. */
+  resolve(ref: ToolRef): Tool | undefined {
+    return ref.version === LATEST
+      ? this.#newestOf(ref.base)
+      : this.#at(this.#index.positionOfRef(ref.base, ref.version))
+  }
+
+  get(id: string): Tool | undefined {
+    return this.#at(this.#index.positionOfId(id))
+  }
+
+  /** Newest version of each tool, in registration order of the base names. */
+  latest(): readonly Tool[] {
+    this.#latest ??= Object.freeze(
+      this.bases().flatMap((base) => {
+        const newest = this.#newestOf(base)
+        return newest === undefined ? [] : [newest]
+      }),
+    )
+    return this.#latest
+  }
+
+  /** By any of its names, newest version unless one is named. Hidden and unknown are both absent (rule 2). */
+  find(name: string): Tool | undefined {
+    const ref = parseToolName(name)
+    return ref === undefined ? undefined : this.resolve(ref)
+  }
+
+  /** Of the tool with this name, oldest first. */
+  versionsOf(base: string): readonly Tool[] {
+    return this.#index.versionsOf(base).flatMap((position) => this.#at(position) ?? [])
+  }
+
+  bases(): readonly string[] {
+    this.#bases ??= Object.freeze([...new Set(this.tools.map(({ parts }) => parts.base))])
+    return this.#bases
+  }
+
+  #newestOf(base: string): Tool | undefined {
+    const position = this.#index.versionsOf(base).findLast((version) => this.#sees(version))
+    return this.#at(position)
+  }
+
+  #at(position: number | undefined): Tool | undefined {
+    return position !== undefined && this.#sees(position) ? this.#index.tools[position] : undefined
+  }
+
+  #sees(position: number): boolean {
+    return this.#visible === 'all' || this.#visible[position] === 1
+  }
+
+  #noteListed(): void {
+    const tell = this.#onListed
+    this.#onListed = undefined
+    tell?.()
+  }
+}
+
+/**
+ * Every tool of the server by every name, made once; catalogs are views of it. An id goes before a function name, and that
+ * before a catalog id; no two tools that are served together share a name anyway (`checkShared`, `joinTools`).
+ */
+export class ToolIndex {
+  readonly tools: readonly Tool[]
+  readonly #positions: ToolPositions
+
+  constructor(tools: readonly Tool[], positions: ToolPositions = atOnce(findPositions(tools))) {
+    this.tools = Object.freeze([...tools])
+    this.#positions = positions
+  }
+
+  /** The same without holding the serving thread: there may be thousands of tools. */
+  static async inPieces(tools: readonly Tool[]): Promise<ToolIndex> {
+    return new ToolIndex(tools, await inPieces(findPositions(tools)))
+  }
+
+  positionOfId(id: string): number | undefined {
+    return this.#positions.byId.get(id)
+  }
+
+  positionOfRef(base: string, version: string): number | undefined {
+    return this.#positions.byRef.get(refText(base, version)) ?? this.#versionOf(base, version)
+  }
+
+  /** The same by another name than its base. */
+  #versionOf(name: string, version: string): number | undefined {
+    return this.versionsOf(name).find(
+      (position) => plainVersion(this.tools[position]?.parts.version ?? '') === version,
+    )
+  }
+
+  /** By base name, function name or catalog id. */
+  versionsOf(base: string): readonly number[] {
+    return this.#positions.versions.get(base) ?? []
+  }
+}
+
+function refText(base: string, version: string): string {
+  return `${base}@${version}`
+}
+
+interface ToolPositions {
+  readonly byId: ReadonlyMap<string, number>
+  /** By base name and plain version, as requests are read. */
+  readonly byRef: ReadonlyMap<string, number>
+  /** Positions of the versions of each tool by all its names, oldest first. */
+  readonly versions: ReadonlyMap<string, readonly number[]>
+}
+
+function* findPositions(tools: readonly Tool[]): Generator<undefined, ToolPositions> {
+  const byId = new Map<string, number>()
+  const byRef = new Map<string, number>()
+  const versions = new Map<string, number[]>()
+  for (const [position, { id, parts }] of tools.entries()) {
+    yield
+    byId.set(id, position)
+    byRef.set(refText(parts.base, plainVersion(parts.version)), position)
+    const known = versions.get(parts.base)
+    if (known === undefined) versions.set(parts.base, [position])
+    else known.push(position)
+  }
+  const versionAt = (position: number): string => tools[position]?.parts.version ?? ''
+  for (const positions of versions.values()) {
+    if (positions.length > 1)
+      positions.sort((left, right) => compareVersions(versionAt(left), versionAt(right)))
+  }
+  for (const key of ['name', 'catalogId'] as const) {
+    for (const tool of tools) {
+      yield
+      const positions = versions.get(tool.parts.base)
+      if (positions !== undefined && !versions.has(tool[key])) versions.set(tool[key], positions)
+    }
+  }
+  return { byId, byRef, versions }
+}

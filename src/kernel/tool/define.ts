@@ -1,0 +1,314 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
+import type {
+  PolicyDefinition,
+  SessionContext,
+  StatefulContext,
+  ToolContext,
+  ToolRequirements,
+} from './tool.ts'
+
+/** Registered, so that a workflow made by another copy of this package is still one. */
+const WORKFLOW: unique symbol = Symbol.for('collet.workflow')
+
+export interface StepOptions {
+  /** Names this use; needed where one tool is called several times at once. Default: the tool's own name. */
+  readonly step?: string
+}
+
+/** A tool as `tool()` gave it, with its types. */
+export type TypedTool<I extends SchemaLike, O extends SchemaLike | null> = DefinedTool & {
+  readonly input: I
+  readonly output: O
+}
+
+/** What a step is given: what its schema takes from a caller. */
+export type StepInput<I> = I extends StandardSchemaV1
+  ? StandardSchemaV1.InferInput<I>
+  : IsShape<I> extends true
+    ? ShapeInput<I>
+    : I extends { readonly type: 'object'; readonly properties: unknown }
+      ? TypeOfSchema<I>
+      : JsonObject
+
+/** What a step gives: the value as it is stored. */
+export type StepResult<O> = O extends null
+  ? null
+  : O extends StandardSchemaV1
+    ? StandardSchemaV1.InferInput<O>
+    : IsShape<O> extends true
+      ? ShapeInput<O>
+      : TypeOfSchema<O>
+
+/**
+ * Calls one of the tools in `uses` as a durable call of its own. Gives its value, also when an earlier attempt of this
+ * workflow got it; throws a `ToolError` when it failed for good. While it waits for a person the workflow is suspended.
+ */
+export interface CallStep {
+  <const I extends SchemaLike, const O extends SchemaLike | null>(
+    used: TypedTool<I, O>,
+    input: StepInput<I>,
+    options?: StepOptions,
+  ): Promise<StepResult<O>>
+  (used: string, input: JsonObject, options?: StepOptions): Promise<JsonValue>
+}
+
+/** What a workflow's `run` gets: what changes the world goes through `call`, so there is no way out of its own. */
+export interface WorkflowContext
+  extends Pick<
+    ToolContext,
+    | 'callId'
+    | 'traceId'
+    | 'signal'
+    | 'principal'
+    | 'userId'
+    | 'claimedUserId'
+    | 'userInfo'
+    | 'log'
+    | 'progress'
+  > {
+  readonly call: CallStep
+}
+
+/** A tool made of other tools, as its author writes it. */
+export interface WorkflowDefinition<
+  I extends SchemaLike = SchemaLike,
+  O extends SchemaLike | null = SchemaLike | null,
+> {
+  /** `Toolkit.Name@x.y.z`. */
+  readonly id: string
+  readonly name?: string
+  readonly title?: string
+  /** openwop id; default `workflow:Toolkit.Name`. */
+  readonly catalogId?: string
+  /** What the tool does and when to use it: models decide by this. */
+  readonly description: string
+  /** Words that toolsets choose tools by, such as `crm`: letters, digits, `.`, `_`, `-`. */
+  readonly tags?: readonly string[]
+  readonly version?: string
+  readonly input: I
+  readonly output: O
+  /** Every tool it may call: what `tool()` gave, or any name of it; without a version the newest one. */
+  readonly uses: readonly (string | DefinedTool)[]
+  /** Tier and egress are the worst of `uses`, and scopes are added to theirs. */
+  readonly policy?: Omit<PolicyDefinition, 'safetyTier' | 'egress'>
+  /**
+   * May run many times for one call, from the beginning: it must ask for the same steps with the same inputs each time.
+   * Effects outside `call` are not protected.
+   */
+  readonly run: (input: InputOf<I>, context: WorkflowContext) => ResultOf<O> | Promise<ResultOf<O>>
+}
+
+/** Defines a tool that is made of other tools. Checked, like every tool, when the server loads it. */
+export function workflow<const I extends SchemaLike, const O extends SchemaLike | null>(
+  definition: WorkflowDefinition<I, O>,
+): WorkflowDefinition<I, O> & DefinedTool {
+  return markTool({ ...definition, [WORKFLOW]: true as const })
+}
+
+export function isWorkflow(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && WORKFLOW in value && value[WORKFLOW] === true
+}
+
+/** Registered, so that a tool made by another copy of this package is still found. */
+const BRAND: unique symbol = Symbol.for('collet.tool')
+
+/** Marks what `tool()` made; a loader takes every exported value that has it. */
+export interface DefinedTool<Id extends string = string> {
+  readonly id: Id
+  readonly [BRAND]: true
+}
+
+/**
+ * Defines a tool. Only gives types and a mark: everything is checked when the server loads it, so that all
+ * findings of all tools are seen at once.
+ */
+export function tool<
+  const I extends SchemaLike,
+  const O extends SchemaLike | null,
+  S = undefined,
+  const Id extends string = string,
+>(definition: ToolDefinition<I, O, S> & { readonly id: Id }): ToolDefinition<I, O, S> & DefinedTool<Id> {
+  return markTool(definition)
+}
+
+/** Makes a definition one that loaders find. */
+export function markTool<D extends { readonly id: string }>(definition: D): D & DefinedTool<D['id']> {
+  return Object.freeze({ ...definition, [BRAND]: true as const })
+}
+
+export function isDefinedTool(value: unknown): value is DefinedTool {
+  return typeof value === 'object' && value !== null && BRAND in value && value[BRAND] === true
+}
+
+/** A schema of a library (zod, arktype, valibot …), an object of such schemas (`{ city: z.string() }`), or plain JSON Schema. */
+export type SchemaLike = StandardSchemaV1 | SchemaShape | JsonObject
+
+/** Named parameters, each with a schema of a library. */
+interface SchemaShape {
+  readonly [name: string]: StandardSchemaV1
+}
+
+type MadeBy<M> = M extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<M> : never
+type TakenBy<M> = M extends StandardSchemaV1 ? StandardSchemaV1.InferInput<M> : never
+
+/** Members that may be missing are those whose schema takes `undefined`. */
+type ShapeOutput<S> = Together<
+  { -readonly [K in keyof S as undefined extends MadeBy<S[K]> ? never : K]: MadeBy<S[K]> } & {
+    -readonly [K in keyof S as undefined extends MadeBy<S[K]> ? K : never]?: MadeBy<S[K]>
+  }
+>
+
+type ShapeInput<S> = Together<
+  { -readonly [K in keyof S as undefined extends TakenBy<S[K]> ? never : K]: TakenBy<S[K]> } & {
+    -readonly [K in keyof S as undefined extends TakenBy<S[K]> ? K : never]?: TakenBy<S[K]>
+  }
+>
+
+/** One object type, as hovering shows it. */
+type Together<T> = { [K in keyof T]: T[K] }
+
+/** `{}` is an empty shape too, and means no parameters. */
+type IsShape<S> = S extends SchemaShape ? (keyof S extends never ? false : true) : false
+
+/** What `run` receives: the schema library's output type, or the type a JSON Schema written in place describes. */
+export type InputOf<S> = S extends StandardSchemaV1
+  ? StandardSchemaV1.InferOutput<S>
+  : IsShape<S> extends true
+    ? ShapeOutput<S>
+    : S extends { readonly type: 'object'; readonly properties: unknown }
+      ? TypeOfSchema<S>
+      : JsonObject
+
+/** What `run` must give: what goes on the wire for the output schema, nothing for `null`, any JSON for `{}`. */
+type ResultOf<S> = S extends null
+  ? // biome-ignore lint/suspicious/noConfusingVoidType: a run that returns nothing has this type
+    void | null | undefined
+  : S extends StandardSchemaV1
+    ? StandardSchemaV1.InferInput<S>
+    : IsShape<S> extends true
+      ? ShapeInput<S>
+      : TypeOfSchema<S>
+
+/** What a stateful tool says about its state; `close` may be left out when there is nothing to end. */
+export interface SessionDefinition<S = unknown> {
+  /** Makes the state that the calls of one session share; `run` gets it as `context.session`. */
+  readonly open: (context: SessionContext) => S | Promise<S>
+  readonly close?: (state: Awaited<S>, context: SessionContext) => void | Promise<void>
+  /** How long a session without calls stays open; 15 minutes by default. */
+  readonly idleMs?: number
+  /**
+   * Whether calls outside of a session run without state. By default each of them gets state of its own, which is let
+   * go after it.
+   */
+  readonly isOptional?: boolean
+}
+
+/** What `run` gets: the state too, when there is any. */
+type ContextOf<S> = [S] extends [undefined] ? ToolContext : StatefulContext<Awaited<S>>
+
+/** A tool as its author writes it. */
+export interface ToolDefinition<
+  I extends SchemaLike = SchemaLike,
+  O extends SchemaLike | null = SchemaLike | null,
+  S = unknown,
+> {
+  /** `Toolkit.Name@x.y.z`: what the tool is, with its version. */
+  readonly id: string
+  /** The name that models call it by: 1 to 64 of `A-Za-z0-9_-`. Default `Toolkit_Name`. */
+  readonly name?: string
+  /** A short name for people. */
+  readonly title?: string
+  /** openwop id; default `openwop:Toolkit.Name`. */
+  readonly catalogId?: string
+  /** What the tool does and when to use it: models decide by this. */
+  readonly description: string
+  /** Words that toolsets choose tools by, such as `crm`: letters, digits, `.`, `_`, `-`. */
+  readonly tags?: readonly string[]
+  /** Optional repetition of the id's version; must agree with it. */
+  readonly version?: string
+  /** The parameters: a schema of zod, arktype or valibot, an object of such schemas (`{ city: z.string() }`), JSON Schema, or `{}` for none. */
+  readonly input: I
+  /**
+   * Describes the JSON that `run` returns and that is sent as it is; the library does not run on it.
+   * `null` = no output, `{}` = any JSON value.
+   */
+  readonly output: O
+  /** Secrets, tokens and the user id that a call needs besides its input. */
+  readonly requirements?: ToolRequirements
+  /** What it may do, who may call it and whether somebody has to approve. */
+  readonly policy?: PolicyDefinition
+  /** For a tool that keeps state between calls. The state lives in one process and is lost with it. */
+  readonly session?: SessionDefinition<S>
+  /** Does the work. What it returns is checked against `output`; throw a `ToolError` for a failure that the caller should read. */
+  readonly run: (input: InputOf<I>, context: ContextOf<S>) => ResultOf<O> | Promise<ResultOf<O>>
+}
+
+/** A part of what a tool says, as MCP has it. `data` is base64. */
+export type ContentBlock =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string }
+  | {
+      readonly type: 'resource_link'
+      readonly uri: string
+      readonly name: string
+      readonly mimeType?: string
+    }
+  | {
+      readonly type: 'resource'
+      readonly resource: { readonly uri: string; readonly mimeType?: string } & (
+        | { readonly text: string }
+        | { readonly blob: string }
+      )
+    }
+
+/**
+ * The result of a tool with `output: {}` that answers with text, pictures, sound or links. `structured` is the same as JSON,
+ * for programs.
+ */
+export function content(blocks: readonly ContentBlock[], structured?: JsonObject): JsonObject {
+  const plain: JsonObject[] = blocks.map((block) => ({ ...block }))
+  return { content: plain, ...(structured === undefined ? {} : { structuredContent: structured }) }
+}
+
+/**
+ * The type of the values a JSON Schema written in place accepts, for the keywords that map onto types:
+ * `const`, `enum`, `type`, `properties` with `required`, and `items`. Anything else is any JSON value.
+ */
+type TypeOfSchema<S> = S extends { readonly const: infer C }
+  ? C
+  : S extends { readonly enum: readonly (infer E)[] }
+    ? E
+    : S extends { readonly type: infer T }
+      ? string extends T
+        ? JsonValue
+        : TypeNamed<T extends readonly (infer Each)[] ? Each : T, S>
+      : JsonValue
+
+type TypeNamed<T, S> = T extends 'string'
+  ? string
+  : T extends 'number' | 'integer'
+    ? number
+    : T extends 'boolean'
+      ? boolean
+      : T extends 'null'
+        ? null
+        : T extends 'array'
+          ? ArrayType<S>
+          : T extends 'object'
+            ? ObjectType<S>
+            : JsonValue
+
+type ArrayType<S> = S extends { readonly prefixItems: unknown }
+  ? JsonArray
+  : S extends { readonly items: infer I }
+    ? readonly TypeOfSchema<I>[]
+    : JsonArray
+
+type ObjectType<S> = S extends { readonly properties: infer P }
+  ? { readonly [K in keyof P & RequiredNames<S>]: TypeOfSchema<P[K]> } & {
+      readonly [K in Exclude<keyof P, RequiredNames<S>>]?: TypeOfSchema<P[K]>
+    }
+  : JsonObject
+
+type RequiredNames<S> = S extends { readonly required: readonly (infer N)[] } ? N : never

@@ -1,0 +1,133 @@
+import type { Report } from '#kernel/base/errors'
+import { describeValue, isRecord } from '#kernel/base/json'
+import { didYouMean } from '#kernel/base/nearest-name'
+import { checkKeys, isText } from './checks.ts'
+import { hasEffects, POLICY_FIELDS, type PolicyDefinition, type SourceKind, type ToolPolicy } from './tool.ts'
+
+interface PolicyOptions {
+  readonly source: SourceKind
+  readonly defaultTimeoutMs: number
+}
+
+const RERUN_WINDOW_MS = 3_600_000
+const WORKFLOW_WINDOW_MS = 7 * 24 * 3_600_000
+
+/** A policy with every default filled in: what is not said counts as the more careful choice. */
+export function readPolicy(written: unknown, options: PolicyOptions, report: Report): ToolPolicy {
+  const given = isRecord(written) ? written : {}
+  if (written !== undefined && !isRecord(written)) {
+    report('policy', 'Is not an object.', "Write `{ safetyTier: 'read' }` or the like, or leave it out.")
+  }
+  checkKeys(given, Object.keys(POLICY_FIELDS), 'policy', report)
+  if (options.source === 'workflow') checkWorkedOut(given, report)
+  const safetyTier = readChoice('safetyTier', POLICY_FIELDS.safetyTier, given.safetyTier, report) ?? 'write'
+  const isExec = safetyTier === 'exec'
+  const egress =
+    readChoice('egress', POLICY_FIELDS.egress, given.egress, report) ?? (isExec ? 'host-owned' : undefined)
+  const costHint = readChoice('costHint', POLICY_FIELDS.costHint, given.costHint, report)
+  const latencyHint = readChoice('latencyHint', POLICY_FIELDS.latencyHint, given.latencyHint, report)
+  const cost = readNumber('cost', POLICY_FIELDS.cost, given.cost, report)
+  const tenants = readTenants(given.tenants, report)
+  const policy: ToolPolicy = {
+    safetyTier,
+    replay: readChoice('replay', POLICY_FIELDS.replay, given.replay, report) ?? 'non-deterministic',
+    ...(egress === undefined ? {} : { egress }),
+    approval:
+      readChoice('approval', POLICY_FIELDS.approval, given.approval, report) ?? (isExec ? 'always' : 'never'),
+    scopes: readScopes(given.scopes, report),
+    ...(tenants === undefined ? {} : { tenants }),
+    timeoutMs:
+      readNumber('timeoutMs', POLICY_FIELDS.timeoutMs, given.timeoutMs, report) ?? options.defaultTimeoutMs,
+    rerunWindowMs:
+      readNumber('rerunWindowMs', POLICY_FIELDS.rerunWindowMs, given.rerunWindowMs, report) ??
+      rerunWindow(options),
+    ...(costHint === undefined ? {} : { costHint }),
+    ...(latencyHint === undefined ? {} : { latencyHint }),
+    ...(cost === undefined ? {} : { cost }),
+  }
+  // What a workflow does is not known before its steps are.
+  if (options.source !== 'workflow') checkTogether(policy, report)
+  return Object.freeze(policy)
+}
+
+/** A workflow that was cut repeats nothing when it goes on, so it may do so for long (rule 31). */
+function rerunWindow({ source }: PolicyOptions): number {
+  return source === 'workflow' ? WORKFLOW_WINDOW_MS : RERUN_WINDOW_MS
+}
+
+/** The worst of what a workflow uses is what it is; nobody can say less. */
+function checkWorkedOut(given: Readonly<Record<string, unknown>>, report: Report): void {
+  for (const key of ['safetyTier', 'egress']) {
+    if (given[key] === undefined) continue
+    report(`policy/${key}`, 'Is worked out from `uses`.', 'Leave it out.')
+  }
+}
+
+export function checkTogether(policy: ToolPolicy, report: Report): void {
+  if (policy.replay === 'deterministic' && hasEffects(policy)) {
+    report(
+      'policy/replay',
+      `A tool of tier \`${policy.safetyTier}\` changes something, so it is not \`deterministic\`.`,
+      "Write `replay: 'idempotent'` if a repeated run changes nothing more, or say `safetyTier: 'pure'` or `'read'`.",
+    )
+  }
+}
+
+function readChoice<Choice extends string>(
+  name: keyof PolicyDefinition,
+  { choices }: { readonly choices: readonly Choice[] },
+  value: unknown,
+  report: Report,
+): Choice | undefined {
+  const chosen = choices.find((choice) => choice === value)
+  if (value === undefined || chosen !== undefined) return chosen
+  const meant = typeof value === 'string' ? didYouMean(value, choices) : ''
+  report(`policy/${name}`, `Is ${describeValue(value)}.${meant}`, `Write one of: ${choices.join(', ')}.`)
+  return undefined
+}
+
+function readScopes(value: unknown, report: Report): readonly string[] {
+  if (value === undefined) return Object.freeze([])
+  const scopes: readonly unknown[] = Array.isArray(value) ? value : [undefined]
+  const texts = scopes.filter(isText)
+  if (texts.length < scopes.length) {
+    report('policy/scopes', 'Is not a list of non-empty texts.', "Write `scopes: ['mail:send']`.")
+  }
+  const spaced = texts.find((scope) => !POLICY_FIELDS.scopes.each.test(scope))
+  if (spaced !== undefined) {
+    const problem = `${describeValue(spaced)} holds a space, which separates scopes.`
+    report('policy/scopes', problem, "Write each scope as a text of its own: `['mail:read', 'mail:send']`.")
+  }
+  return Object.freeze([...new Set(texts)])
+}
+
+/** Nobody's tool would be a mistake that nobody sees. */
+function readTenants(value: unknown, report: Report): readonly string[] | undefined {
+  if (value === undefined) return undefined
+  const tenants: readonly unknown[] = Array.isArray(value) ? value : []
+  const texts = tenants.filter(isText)
+  if (texts.length === 0 || texts.length < tenants.length) {
+    report(
+      'policy/tenants',
+      'Is not a list of tenants.',
+      "Write `tenants: ['acme']`, or leave it out for all tenants.",
+    )
+  }
+  return Object.freeze([...new Set(texts)])
+}
+
+function readNumber(
+  name: keyof PolicyDefinition,
+  { isWhole, least, most }: { readonly isWhole: boolean; readonly least: number; readonly most: number },
+  value: unknown,
+  report: Report,
+): number | undefined {
+  if (value === undefined) return undefined
+  const isWithin = typeof value === 'number' && value >= least && value <= most
+  if (isWithin && (!isWhole || Number.isInteger(value))) return value
+  const fix = isWhole
+    ? `Write a whole number of milliseconds from ${least} to ${most}.`
+    : `Write a number from ${least} to ${most}, such as 2.5.`
+  report(`policy/${name}`, `Is ${describeValue(value)}.`, fix)
+  return undefined
+}

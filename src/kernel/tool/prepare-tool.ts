@@ -1,0 +1,302 @@
+import { hash } from 'node:crypto'
+import type { Finding, Report } from '#kernel/base/errors'
+import { definitionHash } from '#kernel/base/hash'
+import { DEFAULT_VENDOR } from '#kernel/base/ids'
+import { describeValue, isRecord, type JsonObject } from '#kernel/base/json'
+import { checkSchema } from '#schema/check'
+import { type ImportedSchema, readImportedSchema } from '#schema/imported'
+import { inlineSchema } from '#schema/inline'
+import { readInputSchema, readOutputSchema, type SchemaSource } from '#schema/read'
+import { createInputCheck, createInputParse, createOutputCheck, type EnforcedSchema } from '#schema/validator'
+import {
+  checkDescription,
+  checkId,
+  checkKeys,
+  checkName,
+  checkParameters,
+  checkRequirements,
+  checkTags,
+  checkTitle,
+  checkVersion,
+  defaultName,
+  readCatalogId,
+  readSession,
+  readUses,
+} from './checks.ts'
+import { isWorkflow, type ToolDefinition, type WorkflowDefinition } from './define.ts'
+import { readPolicy } from './policy.ts'
+import { LONGEST_TIMER_MS, type SourceKind, type Tool } from './tool.ts'
+
+export interface PrepareOptions {
+  /** Where the definition was loaded from, for findings. */
+  readonly file?: string
+  /** Digest of that file: what `run` does is part of what an approval is for (rule 21). Without it its own functions are. */
+  readonly moduleHash?: string
+  /** Limit for tools that set none; 60 s by default. */
+  readonly defaultTimeoutMs?: number
+  /** Middle of the catalog ids of host extensions: `x-host-<vendor>-…`. Default `local`. */
+  readonly vendor?: string | undefined
+  /** `node-pack`, a tool written as code, by default. */
+  readonly source?: SourceKind
+  /** Whether each parameter must have a description; `false` only for tools of others (OTC/C-10). */
+  readonly describeParameters?: boolean
+  /**
+   * For a definition that another party wrote: hears what is odd but usable. Such a schema is cut where it has no end,
+   * enforced as it came, and its patterns run in linear time.
+   */
+  readonly onOddity?: Report
+}
+
+type PreparedTool =
+  | { readonly ok: true; readonly tool: Tool }
+  | { readonly ok: false; readonly findings: readonly Finding[] }
+
+/** What must fit together between tools; known even when other parts of a definition are wrong. */
+export type ToolIdentity = Pick<Tool, 'id' | 'parts' | 'name' | 'catalogId'>
+
+interface InspectedTool {
+  readonly identity: ToolIdentity | undefined
+  /** Only without findings. */
+  readonly tool: Tool | undefined
+  readonly findings: readonly Finding[]
+}
+
+const DEFAULT_TIMEOUT_MS = 60_000
+
+const KEYS = Object.keys({
+  id: true,
+  name: true,
+  title: true,
+  catalogId: true,
+  description: true,
+  tags: true,
+  version: true,
+  input: true,
+  output: true,
+  requirements: true,
+  policy: true,
+  session: true,
+  run: true,
+} satisfies Record<keyof ToolDefinition, true>)
+
+const WORKFLOW_KEYS = Object.keys({
+  id: true,
+  name: true,
+  title: true,
+  catalogId: true,
+  description: true,
+  tags: true,
+  version: true,
+  input: true,
+  output: true,
+  uses: true,
+  policy: true,
+  run: true,
+} satisfies Record<keyof WorkflowDefinition, true>)
+
+/** Steps have limits of their own; all of them together get more time than one tool. */
+const WORKFLOW_TIMES = 10
+
+/** Checks a definition completely and makes the tool the server lists and calls, or gives every finding. */
+export function prepareTool(definition: unknown, options: PrepareOptions = {}): PreparedTool {
+  const { tool, findings } = inspectTool(definition, options)
+  return tool === undefined ? { ok: false, findings } : { ok: true, tool }
+}
+
+/** The same, and what is known of a tool that has findings. */
+export function inspectTool(definition: unknown, given: PrepareOptions): InspectedTool {
+  const asWorkflow = isWorkflow(definition)
+  const written = isRecord(definition) ? definition : {}
+  const options: PrepareOptions = asWorkflow ? workflowOptions(given) : ownOptions(given, written)
+  const findings: Finding[] = []
+  const toolId = typeof written.id === 'string' ? written.id : '(no id)'
+  const file = options.file === undefined ? {} : { file: options.file }
+  const report: Report = (where, problem, fix) => findings.push({ toolId, ...file, where, problem, fix })
+  if (written !== definition) {
+    report(
+      'tool',
+      `Is ${describeValue(definition)}, not a definition.`,
+      'Write `tool({ id, description, … })`.',
+    )
+    return { identity: undefined, tool: undefined, findings }
+  }
+  checkKeys(written, asWorkflow ? WORKFLOW_KEYS : KEYS, '', report)
+  const identity = readIdentity(written, options, report)
+  const tool = readTool(written, identity, options, report)
+  return { identity, tool: findings.length === 0 ? tool : undefined, findings }
+}
+
+function workflowOptions(given: PrepareOptions): PrepareOptions {
+  const { defaultTimeoutMs = DEFAULT_TIMEOUT_MS } = given
+  return {
+    ...given,
+    source: 'workflow',
+    defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMES, LONGEST_TIMER_MS),
+  }
+}
+
+/** OWP-31: a tool that runs commands is a host extension, whatever it comes from. */
+function ownOptions(given: PrepareOptions, { policy }: Written): PrepareOptions {
+  return isRecord(policy) && policy.safetyTier === 'exec' ? { ...given, source: 'host-extension' } : given
+}
+
+/** A definition may come from a file without types, so nothing about it is believed. */
+type Written = { readonly [Key in keyof ToolDefinition | 'uses']?: unknown }
+
+function readIdentity(
+  { id, name, version, catalogId }: Written,
+  { source = 'node-pack', vendor = DEFAULT_VENDOR }: PrepareOptions,
+  report: Report,
+): ToolIdentity | undefined {
+  const parts = checkId(id, report)
+  if (version !== undefined) checkVersion(version, parts, report)
+  const written = name === undefined ? undefined : checkName(name, report)
+  if (parts === undefined) return undefined
+  const known = {
+    name: name === undefined ? defaultName(parts, report) : written,
+    catalogId: readCatalogId(catalogId, { parts, source, vendor }, report),
+  }
+  if (known.name === undefined || known.catalogId === undefined) return undefined
+  return { id: `${parts.base}@${parts.version}`, parts, name: known.name, catalogId: known.catalogId }
+}
+
+function readTool(
+  written: Written,
+  identity: ToolIdentity | undefined,
+  options: PrepareOptions,
+  report: Report,
+): Tool | undefined {
+  const { source = 'node-pack', defaultTimeoutMs = DEFAULT_TIMEOUT_MS, moduleHash } = options
+  const title = checkTitle(written.title, report)
+  const description = checkDescription(written.description, report)
+  const tags = checkTags(written.tags, report)
+  const input = readInput(written.input, options, report)
+  const output = readOutput(written.output, options, report)
+  const requirements = checkRequirements(written.requirements, 'userId', report)
+  const policy = readPolicy(written.policy, { source, defaultTimeoutMs }, report)
+  const session = readSession(written.session, report)
+  const uses = isWorkflow(written) ? readUses(written.uses, report) : undefined
+  const run = readRun(written, report)
+  if (identity === undefined || description === undefined || input === undefined) return undefined
+  if (output === undefined || run === undefined) return undefined
+  const { parts, ...names } = identity
+  // What a run costs is the operator's account and no promise: a call goes on under another price.
+  // Who sees a tool and what it costs are the operator's to change; what a claim pins stays the same.
+  const { cost: _cost, tenants: _tenants, ...promised } = policy
+  const published = {
+    ...names,
+    ...(title === undefined ? {} : { title }),
+    description,
+    source,
+    inputSchema: input.schema,
+    outputSchema: output.schema,
+  }
+  const ownHash = definitionHash({
+    ...published,
+    ...(requirements === undefined ? {} : { requirements: requirements.json }),
+    policy: promised,
+    ...(session === undefined ? {} : { session: { idleMs: session.idleMs } }),
+    ...(uses === undefined ? {} : { uses }),
+    module: moduleHash ?? codeHash(written),
+  })
+  return Object.freeze({
+    ...published,
+    parts,
+    ...(tags === undefined ? {} : { tags }),
+    ...authoredOf(input, output),
+    ...(requirements === undefined ? {} : { requirements: Object.freeze(requirements.requirements) }),
+    policy,
+    definitionHash: ownHash,
+    ...(uses === undefined
+      ? {}
+      : { workflow: { uses, own: { policy, definitionHash: ownHash }, steps: undefined, depth: 1, run } }),
+    ...(session === undefined ? {} : { session }),
+    checkInput: createInputCheck(input.enforced),
+    parseInput: createInputParse(input.validate),
+    checkOutput: createOutputCheck(output.enforced),
+    run,
+  })
+}
+
+interface ReadInput extends ReadSchema {
+  readonly schema: JsonObject
+  readonly enforced: EnforcedSchema
+  readonly authored?: JsonObject
+  readonly validate?: SchemaSource['validate']
+}
+
+/** What is published, and what values are held against. */
+interface ReadSchema {
+  readonly schema: JsonObject | null
+  readonly enforced: EnforcedSchema | null
+  /** As its author wrote it; absent for imported ones, which are shown as they are published. */
+  readonly authored?: JsonObject | null
+}
+
+function authoredOf({ authored: input }: ReadInput, { authored: output }: ReadSchema) {
+  return input === undefined || output === undefined ? {} : { authored: Object.freeze({ input, output }) }
+}
+
+function readInput(written: unknown, options: PrepareOptions, report: Report): ReadInput | undefined {
+  const { describeParameters = true, onOddity } = options
+  const read =
+    onOddity === undefined
+      ? readOwnInput(written, report)
+      : namedParameters(readImportedSchema(written, 'input', report, onOddity))
+  if (read !== undefined) checkParameters(read.schema, 'input', report, { describeParameters })
+  return read === undefined ? undefined : { ...read, schema: withProperties(read.schema) }
+}
+
+/** Some models refuse an object schema that names no `properties`. */
+function withProperties(schema: JsonObject): JsonObject {
+  if (schema.type !== 'object' || schema.properties !== undefined) return schema
+  return Object.freeze({ ...schema, properties: Object.freeze({}) })
+}
+
+/** Inputs are objects whether a schema says so or not (OTC/T-13), so one that says nothing loses nobody a tool. */
+function namedParameters(read: ImportedSchema | undefined): ImportedSchema | undefined {
+  if (read === undefined || 'type' in read.schema || Object.keys(read.schema).length === 0) return read
+  return { ...read, schema: Object.freeze({ type: 'object', ...read.schema }) }
+}
+
+function readOwnInput(written: unknown, report: Report): ReadInput | undefined {
+  const source = readInputSchema(written, report)
+  const schema = source === undefined ? undefined : publish(source.json, 'input', report)
+  if (source === undefined || schema === undefined) return undefined
+  const { json, validate } = source
+  return { schema, enforced: schema, authored: json, ...(validate === undefined ? {} : { validate }) }
+}
+
+/** `null` = no output (OTC-35). */
+function readOutput(written: unknown, { onOddity }: PrepareOptions, report: Report): ReadSchema | undefined {
+  if (written === null) return { schema: null, enforced: null, authored: null }
+  if (onOddity !== undefined) return readImportedSchema(written, 'output', report, onOddity)
+  const authored = readOutputSchema(written, report)
+  const schema = authored === undefined ? undefined : publish(authored, 'output', report)
+  return authored === undefined || schema === undefined ? undefined : { schema, enforced: schema, authored }
+}
+
+function publish(json: JsonObject, where: string, report: Report): JsonObject | undefined {
+  const sound = checkSchema(json, where, report, { references: 'allowed' })
+  return sound ? inlineSchema(json, where, report) : undefined
+}
+
+/** What a definition does, as far as its own functions say it: not what these call (rule 21). */
+function codeHash({ run, session }: Written): string {
+  const { open, close } = isRecord(session) ? { open: undefined, close: undefined, ...session } : {}
+  return hash('sha256', JSON.stringify([run, open, close].map(String)), 'base64url')
+}
+
+/** What it gets is the server's to say: a context with `call` for a workflow, another for every other tool. */
+type Run = (input: unknown, context: unknown) => unknown
+
+function readRun(written: Written, report: Report): Run | undefined {
+  const { run } = written
+  if (isRun(run)) return run.bind(written)
+  report('run', `Is ${describeValue(run)}.`, 'Write a function: `run: (input, context) => …`.')
+  return undefined
+}
+
+function isRun(value: unknown): value is Run {
+  return typeof value === 'function'
+}

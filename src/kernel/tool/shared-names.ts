@@ -1,0 +1,64 @@
+import type { ToolIdentity } from './prepare-tool.ts'
+import type { Tool } from './tool.ts'
+
+/*
+ * Function names of tools whose written `name` is not theirs alone. OTC wants only ids to be unique, so two toolkits may each
+ * have a tool named `Add`, and two versions of a tool may have different names. OTC lists show the names as written. Where a
+ * name is what callers call (MCP, OpenTool), each such tool goes by `Toolkit_Name`, and the written name resolves to none of
+ * them. The function name of a tool is therefore always unique, and never depends on what a caller may see.
+ */
+
+const MAX_FUNCTION_NAME = 64
+
+/** By base name: the function names of the tools that do not keep the written one. */
+export function findFunctionNames(identities: readonly ToolIdentity[]): ReadonlyMap<string, string> {
+  const basesOf = new Map<string, Set<string>>()
+  const namesOf = new Map<string, Set<string>>()
+  for (const { name, parts } of identities) {
+    addTo(basesOf, name, parts.base)
+    addTo(namesOf, parts.base, name)
+  }
+  const names = new Map<string, string>()
+  for (const { name, parts } of identities) {
+    const isAlone = basesOf.get(name)?.size === 1 && namesOf.get(parts.base)?.size === 1
+    const own = `${parts.toolkit}_${parts.name}`
+    if (!isAlone && own.length <= MAX_FUNCTION_NAME) names.set(parts.base, own)
+  }
+  return names
+}
+
+function addTo(sets: Map<string, Set<string>>, key: string, value: string): void {
+  const known = sets.get(key)
+  if (known === undefined) sets.set(key, new Set([value]))
+  else known.add(value)
+}
+
+/** The tool under its function name. What a claim pins stays the same, so other tools do not change it. */
+export function withFunctionName(tool: Tool, names: ReadonlyMap<string, string>): Tool {
+  const name = names.get(tool.parts.base)
+  return name === undefined || name === tool.name
+    ? tool
+    : Object.freeze({ ...tool, name, writtenName: tool.name })
+}
+
+type Named = Pick<Tool, 'parts' | 'name' | 'writtenName'>
+
+/** Which of these tools a written name could mean, for an error about that name; `undefined` when none has it. */
+export function sharedNameHint(name: string, tools: readonly Named[]): string | undefined {
+  const bases = new Set(
+    tools.filter(({ writtenName }) => writtenName === name).map(({ parts }) => parts.base),
+  )
+  if (bases.size === 0) return undefined
+  return bases.size === 1 ? `Did you mean '${[...bases][0]}'?` : `It could mean ${[...bases].join(' or ')}.`
+}
+
+/** One note for the operator about each written name that calls nothing. */
+export function sharedNameNotes(tools: readonly Named[]): readonly string[] {
+  const displaced = tools.filter(({ writtenName }) => writtenName !== undefined)
+  return [...Map.groupBy(displaced, ({ writtenName }) => writtenName)].map(([written, named]) => {
+    const bases = [...new Set(named.map(({ parts }) => parts.base))]
+    const names = [...new Set(named.map(({ name }) => name))]
+    const whose = bases.length === 1 ? `some versions of ${bases[0]}` : bases.join(', ')
+    return `"${written}" is the name of ${whose}, so no tool can be called by it. MCP and OpenTool list ${names.join(', ')}.`
+  })
+}

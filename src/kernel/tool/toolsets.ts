@@ -1,0 +1,243 @@
+import { LATEST, parseToolName, plainVersion } from '#kernel/base/ids'
+import { didYouMean } from '#kernel/base/nearest-name'
+import type { Principal } from '#kernel/base/principal'
+import { sharedNameHint } from './shared-names.ts'
+import { POLICY_FIELDS, type SafetyTier, type Tool } from './tool.ts'
+
+/** A named part of the catalog, as an operator describes it (docs/toolsets.md). */
+export interface Toolset {
+  readonly description?: string | undefined
+  /** Selectors: a tool is in when one of them selects it. */
+  readonly include: readonly string[]
+  /** … and none of these does. */
+  readonly exclude: readonly string[]
+  /** The most that a call of its tools may do; absent = anything. */
+  readonly tier?: SafetyTier | undefined
+}
+
+export type Toolsets = ReadonlyMap<string, Toolset>
+
+export const NO_TOOLSETS: Toolsets = new Map()
+
+/** Stands for a whole toolset in the list of tools that a key may use. */
+export const TOOLSET_PREFIX = 'toolset:'
+
+const TIERS: readonly SafetyTier[] = POLICY_FIELDS.safetyTier.choices
+
+/** What selectors look at. */
+export interface Selected
+  extends Pick<Tool, 'parts' | 'name' | 'writtenName' | 'catalogId' | 'tags' | 'keptFrom'> {
+  readonly policy: Pick<Tool['policy'], 'safetyTier'>
+}
+
+/** The toolkit of a tool's source: that of its id, unless the id is the upstream's. */
+export function sourceToolkit({ parts, keptFrom }: Pick<Tool, 'parts' | 'keptFrom'>): string {
+  return keptFrom?.toolkit ?? parts.toolkit
+}
+
+/** Whether a tool is one of a toolset's. */
+export function isInToolset(toolset: Toolset, tool: Selected): boolean {
+  const known = TESTS.get(toolset)
+  if (known !== undefined) return known(tool)
+  const test = testOf(toolset)
+  TESTS.set(toolset, test)
+  return test(tool)
+}
+
+type Test = (tool: Selected) => boolean
+
+/** Its words are read once: thirty toolsets may be asked about ten thousand tools. */
+const TESTS = new WeakMap<Toolset, Test>()
+
+function testOf({ include, exclude, tier }: Toolset): Test {
+  const [included, excluded] = [include.map(selectorTest), exclude.map(selectorTest)]
+  const highest = tier === undefined ? TIERS.length : TIERS.indexOf(tier)
+  return (tool) => {
+    if (TIERS.indexOf(tool.policy.safetyTier) > highest) return false
+    return included.some((test) => test(tool)) && !excluded.some((test) => test(tool))
+  }
+}
+
+/** What bounds a principal besides its scopes: a tool must be selected by each of these lists. */
+export function allowLists({ tools, toolsets, toolset }: Principal): readonly (readonly string[])[] {
+  return [
+    ...(tools === undefined ? [] : [tools]),
+    ...(toolsets === undefined ? [] : [toolsets.map((name) => TOOLSET_PREFIX + name)]),
+    ...(toolset === undefined ? [] : [[TOOLSET_PREFIX + toolset]]),
+  ]
+}
+
+/** What selects tools besides their names. */
+const KINDS = ['source', 'tag', 'toolset'] as const
+
+type Selector =
+  | { readonly kind: 'name'; readonly base: string; readonly version: string }
+  | { readonly kind: 'names' | (typeof KINDS)[number]; readonly pattern: string }
+
+const LONGEST_SELECTOR = 300
+
+/** `undefined` for what can select nothing. */
+export function readSelector(text: string): Selector | undefined {
+  if (text === '' || text.length > LONGEST_SELECTOR || /\s/.test(text)) return undefined
+  const kind = KINDS.find((word) => text.startsWith(`${word}:`))
+  if (kind !== undefined) {
+    const pattern = text.slice(kind.length + 1)
+    return pattern === '' ? undefined : { kind, pattern }
+  }
+  if (text.includes('*')) return { kind: 'names', pattern: text }
+  const ref = parseToolName(text)
+  return ref === undefined ? undefined : { kind: 'name', base: ref.base, version: ref.version }
+}
+
+/** Whether a selector means this tool, where it may name a toolset too. One that is not there has no tools. */
+export function selectsIn(toolsets: Toolsets, text: string, tool: Selected): boolean {
+  if (!text.startsWith(TOOLSET_PREFIX)) return selects(text, tool)
+  const toolset = toolsets.get(text.slice(TOOLSET_PREFIX.length))
+  return toolset !== undefined && isInToolset(toolset, tool)
+}
+
+/** Whether a selector that names no toolset means this tool. */
+export function selects(text: string, tool: Selected): boolean {
+  return selectorTest(text)(tool)
+}
+
+const SELECTS_NOTHING: Test = () => false
+
+function selectorTest(text: string): Test {
+  const selector = readSelector(text)
+  if (selector === undefined || selector.kind === 'toolset') return SELECTS_NOTHING
+  if (selector.kind === 'name') {
+    const { base, version } = selector
+    return ({ parts, name, catalogId }) =>
+      (parts.base === base || name === base || catalogId === base) && isVersion(version, parts.version)
+  }
+  const { kind, pattern } = selector
+  const matches = globTest(pattern)
+  if (kind === 'source') return (tool) => matches(sourceToolkit(tool))
+  if (kind === 'tag') return ({ tags = [] }) => tags.some(matches)
+  const spell = pattern.includes('@')
+    ? (name: string, version: string) => `${name}@${version}`
+    : (name: string) => name
+  return ({ parts: { base, version }, name, catalogId }) =>
+    matches(spell(base, version)) || matches(spell(name, version)) || matches(spell(catalogId, version))
+}
+
+function isVersion(asked: string, version: string): boolean {
+  return asked === LATEST || asked === plainVersion(version)
+}
+
+/** `*` matches any run of characters; no regular expression, because patterns meet names of others. */
+export function matchesGlob(name: string, pattern: string): boolean {
+  return globTest(pattern)(name)
+}
+
+function globTest(pattern: string): (name: string) => boolean {
+  const [first = '', ...middle] = pattern.split('*')
+  const last = middle.pop()
+  if (last === undefined) return (name) => name === pattern
+  return (name) => {
+    if (!name.startsWith(first) || !name.endsWith(last)) return false
+    let from = first.length
+    for (const part of middle) {
+      const at = name.indexOf(part, from)
+      if (at === -1) return false
+      from = at + part.length
+    }
+    return name.length - last.length >= from
+  }
+}
+
+/** What selectors may name. */
+export interface Selectable {
+  readonly tools: readonly Selected[]
+  /** Keys of sources, also of those whose tools are not there yet. */
+  readonly sources: readonly string[]
+  readonly toolsets: Toolsets
+}
+
+/** What is wrong with a selector that selects nothing, and what was probably meant; `undefined` when it selects something. */
+export function idleSelector(text: string, known: Selectable): string | undefined {
+  const selector = readSelector(text)
+  const quoted = JSON.stringify(text)
+  if (selector === undefined) return `${quoted} is no name of a tool and no pattern. ${FORMS}`
+  if (selector.kind === 'toolset') {
+    const names = [...known.toolsets.keys()]
+    if (names.includes(selector.pattern)) return undefined
+    return `there is no toolset "${selector.pattern}".${didYouMean(selector.pattern, names)}`
+  }
+  if (known.tools.some((tool) => selects(text, tool))) return undefined
+  if (selector.kind === 'source') {
+    const names = [...new Set([...known.sources, ...known.tools.map(sourceToolkit)])]
+    const isThere = names.some((name) => matchesGlob(name, selector.pattern))
+    if (isThere) return `the source "${selector.pattern}" has no tools here yet.`
+    return `there is no source "${selector.pattern}".${didYouMean(selector.pattern, names)}`
+  }
+  if (selector.kind === 'tag') {
+    const tags = new Set(known.tools.flatMap(({ tags = [] }) => tags))
+    return `no tool has the tag "${selector.pattern}".${didYouMean(selector.pattern, tags)}`
+  }
+  const names = known.tools.flatMap(({ parts, name, catalogId }) => [parts.base, name, catalogId])
+  if (selector.kind === 'name') {
+    const shared = sharedNameHint(selector.base, known.tools)
+    const meant = shared === undefined ? didYouMean(text, names) : ` ${shared}`
+    return `there is no tool ${quoted}.${meant}`
+  }
+  return `${quoted} matches no tool.${didYouMean(text, patternsLike(text, names))}`
+}
+
+export const FORMS =
+  'Write a name such as "Mail.Send", a pattern such as "Mail.*", "source:KEY" or "tag:NAME".'
+
+/** Enough to find a slip, and little enough that a large catalog is not held up by one. */
+const MOST_LIKE = 2_000
+
+/**
+ * The pattern with its longest piece as names have it in that place: `read*`, `writ*` for `reed*`, `Text.*` for `Txt.*`. A dot
+ * stays a dot: without it a pattern would mean the tools of other toolkits too.
+ */
+export function patternsLike(pattern: string, names: Iterable<string>): ReadonlySet<string> {
+  const pieces = pattern.split('*')
+  const length = Math.max(...pieces.map((piece) => piece.length))
+  const longest = pieces.findIndex((piece) => piece.length === length)
+  const written = pieces[longest] ?? ''
+  const isToolkit = longest === 0 && written.endsWith('.')
+  const like = new Set<string>()
+  for (const name of names) {
+    if (isToolkit && name.includes('.'))
+      like.add(pieces.with(0, name.slice(0, name.indexOf('.') + 1)).join('*'))
+    const last = name.length - length
+    const from = longest === pieces.length - 1 ? last : 0
+    const to = longest === 0 ? 0 : last
+    for (let at = Math.max(0, from); at <= to && like.size < MOST_LIKE; at += 1) {
+      const piece = name.slice(at, at + length)
+      const meant = pieces.with(longest, piece).join('*')
+      if (piece.includes('.') === written.includes('.') && matchesGlob(name, meant)) like.add(meant)
+    }
+  }
+  return like
+}
+
+interface IdleWord {
+  /** For the operator. */
+  readonly text: string
+  /** What does nothing; absent where a toolset as a whole is empty. */
+  readonly selector?: string
+}
+
+/** Everything in toolsets that does nothing. */
+export function findIdle(toolsets: Toolsets, known: Omit<Selectable, 'toolsets'>): readonly IdleWord[] {
+  return [...toolsets].flatMap(([name, toolset]) => {
+    const { include, exclude, tier } = toolset
+    const idle = Object.entries({ include, exclude }).flatMap(([where, selectors]) =>
+      selectors.flatMap((selector) => {
+        const problem = idleSelector(selector, { ...known, toolsets: NO_TOOLSETS })
+        if (problem === undefined || selector === '*') return []
+        return [{ text: `toolsets.${name}.${where}: ${problem}`, selector }]
+      }),
+    )
+    const isEmpty = known.tools.length > 0 && !known.tools.some((tool) => isInToolset(toolset, tool))
+    if (!isEmpty || idle.length > 0) return idle
+    const why = tier === undefined ? '' : ` None of what it includes is at most "${tier}".`
+    return [{ text: `toolsets.${name}: has no tools.${why}` }]
+  })
+}

@@ -1,0 +1,211 @@
+import type { Finding, Report } from '#kernel/base/errors'
+import { definitionHash } from '#kernel/base/hash'
+import { compareVersions, LATEST, parseToolName, plainVersion } from '#kernel/base/ids'
+import { didYouMean } from '#kernel/base/nearest-name'
+import { checkTogether } from './policy.ts'
+import { sharedNameHint } from './shared-names.ts'
+import {
+  type Egress,
+  effectiveApproval,
+  needsCredential,
+  type SafetyTier,
+  type Tool,
+  type ToolPolicy,
+  type WorkflowStep,
+} from './tool.ts'
+
+/** Workflows inside workflows; deeper ones are refused. */
+export const MOST_DEPTH = 8
+
+export interface ResolvedWorkflows {
+  /** The same tools in the same order; workflows know their steps, or are left out. */
+  readonly tools: readonly Tool[]
+  readonly findings: readonly Finding[]
+  /** Workflows that wait for tools which are not served, by id, with what is missing. */
+  readonly waiting: ReadonlyMap<string, readonly string[]>
+}
+
+/**
+ * Works out of which tools each workflow is made, and what follows from them: tier, egress and scopes are the worst of
+ * all, and its digest covers theirs, so that a claim pins them too (rule 31). Done again whenever tools change.
+ */
+export function resolveWorkflows(tools: readonly Tool[]): ResolvedWorkflows {
+  if (!tools.some(({ workflow }) => workflow !== undefined))
+    return { tools, findings: [], waiting: new Map() }
+  const resolver = new Resolver(tools)
+  return {
+    tools: tools.flatMap((tool) => resolver.resolve(tool) ?? []),
+    findings: resolver.findings,
+    waiting: resolver.waiting,
+  }
+}
+
+class Resolver {
+  readonly findings: Finding[] = []
+  readonly waiting = new Map<string, readonly string[]>()
+  /** Versions of each tool, oldest first, by all its names. */
+  readonly #byName: ReadonlyMap<string, readonly Tool[]>
+  readonly #done = new Map<Tool, Tool | undefined>()
+  readonly #trail: Tool[] = []
+
+  constructor(tools: readonly Tool[]) {
+    const byVersion = (left: Tool, right: Tool) => compareVersions(left.parts.version, right.parts.version)
+    const byName = new Map<string, readonly Tool[]>()
+    for (const [base, all] of Map.groupBy(tools, ({ parts }) => parts.base)) {
+      byName.set(base, all.toSorted(byVersion))
+    }
+    for (const key of ['name', 'catalogId'] as const) {
+      for (const tool of tools) {
+        const versions = byName.get(tool.parts.base)
+        if (versions !== undefined && !byName.has(tool[key])) byName.set(tool[key], versions)
+      }
+    }
+    this.#byName = byName
+  }
+
+  /** `undefined` when it cannot be served. */
+  resolve(tool: Tool): Tool | undefined {
+    if (tool.workflow === undefined) return tool
+    if (this.#done.has(tool)) return this.#done.get(tool)
+    this.#trail.push(tool)
+    const resolved = this.#make(tool, tool.workflow)
+    this.#trail.pop()
+    this.#done.set(tool, resolved)
+    return resolved
+  }
+
+  #make(tool: Tool, workflow: NonNullable<Tool['workflow']>): Tool | undefined {
+    const report: Report = (where, problem, fix) =>
+      this.findings.push({ toolId: tool.id, where, problem, fix })
+    const before = this.findings.length
+    const missing: string[] = []
+    const steps: Tool[] = []
+    for (const ref of workflow.uses) {
+      const used = this.#find(ref)
+      if (used === undefined) {
+        missing.push(ref)
+        continue
+      }
+      if (this.#isCircular(used, report)) continue
+      const step = this.resolve(used)
+      if (step === undefined) missing.push(...(this.waiting.get(used.id) ?? []))
+      else if (step.policy.safetyTier === 'exec') refuseExec(step, report)
+      else steps.push(step)
+    }
+    if (missing.length > 0) this.waiting.set(tool.id, missing)
+    const depth = 1 + Math.max(0, ...steps.map((step) => step.workflow?.depth ?? 0))
+    if (depth > MOST_DEPTH) {
+      const problem = `Workflows are ${depth} deep here; ${MOST_DEPTH} is the most.`
+      report('uses', problem, 'Call the tools of an inner workflow directly.')
+    }
+    const policy = policyOf(workflow.own.policy, steps)
+    checkTogether(policy, report)
+    if (this.findings.length > before || missing.length > 0) return undefined
+    return withSteps(tool, { ...workflow, depth }, policy, steps)
+  }
+
+  #find(ref: string): Tool | undefined {
+    const { base, version } = parseToolName(ref) ?? { base: ref, version: LATEST }
+    const versions = this.#byName.get(base) ?? []
+    if (version === LATEST) return versions.at(-1)
+    return versions.find(({ parts }) => plainVersion(parts.version) === version)
+  }
+
+  #isCircular(used: Tool, report: Report): boolean {
+    const start = this.#trail.indexOf(used)
+    if (start === -1) return false
+    const circle = [...this.#trail.slice(start), used].map(({ id }) => id).join(' → ')
+    report('uses', `Calls itself: ${circle}.`, 'A workflow must not be among its own steps.')
+    return true
+  }
+}
+
+/** A host-extension keeps its tier to itself: nothing that runs commands goes by another name (OWP-31). */
+function refuseExec(step: Tool, report: Report): void {
+  const problem = `"${step.id}" is of tier \`exec\`, which no workflow can be.`
+  report('uses', problem, 'Let the agent call it by itself, so that it sees what it calls.')
+}
+
+/** What nobody has, said to its author. */
+export function missingUse(
+  { id }: Pick<Tool, 'id'>,
+  missing: readonly string[],
+  tools: readonly Tool[],
+): readonly Finding[] {
+  const ids = tools.flatMap(({ id: full, parts }) => [full, parts.base])
+  const others = tools.flatMap(({ name, catalogId }) => [name, catalogId])
+  return missing.map((ref) => {
+    const { base, isOtherName } = parseToolName(ref) ?? { base: ref }
+    const shared = sharedNameHint(base, tools)
+    const meant = shared === undefined ? didYouMean(ref, isOtherName ? others : ids) : ` ${shared}`
+    return {
+      toolId: id,
+      where: 'uses',
+      problem: `No tool is called "${ref}".${meant}`,
+      fix: 'Add that tool to `tools`, or name one that is served.',
+    }
+  })
+}
+
+function policyOf(own: ToolPolicy, steps: readonly Tool[]): ToolPolicy {
+  const policies = steps.map(({ policy }) => policy)
+  const { egress: _own, ...rest } = own
+  const egress = worstEgress(policies.map((policy) => policy.egress))
+  return Object.freeze({
+    ...rest,
+    safetyTier: worstTier(policies.map((policy) => policy.safetyTier)),
+    ...(egress === undefined ? {} : { egress }),
+    // Every step is a call of the same principal, so it must hold what each of them asks for (OWP-34).
+    scopes: Object.freeze([...new Set([...own.scopes, ...policies.flatMap(({ scopes }) => scopes)])]),
+  })
+}
+
+function withSteps(
+  tool: Tool,
+  workflow: NonNullable<Tool['workflow']>,
+  policy: ToolPolicy,
+  used: readonly Tool[],
+): Tool {
+  const steps = new Map(used.map((step) => [step.id, stepOf(step)]))
+  const { cost: _cost, tenants: _tenants, ...promised } = policy
+  const pinned = [...steps.values()].map((step) => [step.id, step.definitionHash])
+  const digest = definitionHash({ own: workflow.own.definitionHash, policy: promised, steps: pinned })
+  // Nothing changed: a comparison of catalogs sees the same tool.
+  if (tool.workflow?.steps !== undefined && tool.definitionHash === digest) return tool
+  return Object.freeze({
+    ...tool,
+    policy,
+    workflow: Object.freeze({ ...workflow, steps }),
+    definitionHash: digest,
+  })
+}
+
+function stepOf(step: Tool): WorkflowStep {
+  return {
+    id: step.id,
+    names: [step.parts.base, step.name, step.catalogId],
+    definitionHash: step.definitionHash,
+    asks: effectiveApproval(step) !== 'never',
+    needsCredential: needsCredential(step),
+  }
+}
+
+const TIERS = { pure: 0, read: 1, write: 2, exec: 3 } as const satisfies Record<SafetyTier, number>
+/** What is not said may be anything the host does not own. */
+const UNSAID = 3
+const REACH = {
+  none: 0,
+  'safe-fetch': 1,
+  'host-mediated': 2,
+  'host-owned': 4,
+} as const satisfies Record<Egress, number>
+
+function worstTier(tiers: readonly SafetyTier[]): SafetyTier {
+  return tiers.reduce((worst, tier) => (TIERS[tier] > TIERS[worst] ? tier : worst), 'pure')
+}
+
+/** `undefined` when one of them says nothing (OWP-37). */
+function worstEgress(all: readonly (Egress | undefined)[]): Egress | undefined {
+  const reach = (egress: Egress | undefined) => (egress === undefined ? UNSAID : REACH[egress])
+  return all.reduce((worst, egress) => (reach(egress) > reach(worst) ? egress : worst), 'none')
+}

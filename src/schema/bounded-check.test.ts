@@ -1,0 +1,338 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+import { prepareTool } from '#kernel/tool/prepare-tool'
+import type { Tool } from '#kernel/tool/tool'
+import { createBoundedCheck } from './bounded-check.ts'
+import { createSchemaValidator } from './validator.ts'
+
+const NAMES = ['a', 'b', 'ab', 'toString', 'constructor', 'x/y']
+
+const values = fc.letrec<{ value: JsonValue }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 3, depthSize: 'small' },
+    fc.constantFrom<JsonValue>(null, true, false, 0, 1, 2, 1.5, -3, '', 'a', 'ab', 'aab', '😀', 'x/y'),
+    fc.array(tie('value'), { maxLength: 4 }),
+    fc.dictionary(fc.constantFrom(...NAMES), tie('value'), { maxKeys: 4, noNullPrototype: true }),
+  ),
+})).value
+
+const schemas = fc.letrec<{ schema: JsonValue }>((tie) => {
+  const schema = tie('schema')
+  const map = fc.dictionary(fc.constantFrom(...NAMES), schema, { maxKeys: 3, noNullPrototype: true })
+  const list = fc.array(schema, { minLength: 1, maxLength: 3 })
+  const small = fc.nat(3)
+  const keywords: fc.Arbitrary<JsonObject>[] = [
+    fc
+      .constantFrom('array', 'boolean', 'integer', 'null', 'number', 'object', 'string')
+      .map((type) => ({ type })),
+    fc.constantFrom(['string', 'null'], ['number', 'object']).map((type) => ({ type })),
+    fc.array(values, { minLength: 1, maxLength: 3 }).map((each) => ({ enum: each })),
+    values.map((each) => ({ const: each })),
+    small.map((limit) => ({ minimum: limit })),
+    small.map((limit) => ({ maximum: limit })),
+    small.map((limit) => ({ exclusiveMinimum: limit })),
+    small.map((limit) => ({ exclusiveMaximum: limit })),
+    fc.constantFrom(1, 2, 0.5).map((unit) => ({ multipleOf: unit })),
+    small.map((limit) => ({ minLength: limit })),
+    small.map((limit) => ({ maxLength: limit })),
+    fc.constantFrom('^a', 'b$', '^[a-z]+$', '/').map((pattern) => ({ pattern })),
+    small.map((limit) => ({ minItems: limit })),
+    small.map((limit) => ({ maxItems: limit })),
+    fc.boolean().map((unique) => ({ uniqueItems: unique })),
+    list.map((each) => ({ prefixItems: each })),
+    schema.map((each) => ({ items: each })),
+    fc.tuple(list, schema).map(([prefixItems, items]) => ({ prefixItems, items })),
+    fc.record({ contains: schema, minContains: small, maxContains: small }),
+    schema.map((each) => ({ contains: each })),
+    fc.subarray(NAMES).map((required) => ({ required })),
+    small.map((limit) => ({ minProperties: limit })),
+    small.map((limit) => ({ maxProperties: limit })),
+    map.map((properties) => ({ properties })),
+    fc.record({ properties: map, additionalProperties: schema }),
+    fc.tuple(map, schema, schema).map(([properties, each, additionalProperties]) => ({
+      ...{ properties, additionalProperties },
+      patternProperties: { '^a': each },
+    })),
+    schema.map((each) => ({ propertyNames: each })),
+    fc
+      .tuple(fc.constantFrom(...NAMES), fc.subarray(NAMES))
+      .map(([name, names]) => ({ dependentRequired: { [name]: names } })),
+    map.map((dependentSchemas) => ({ dependentSchemas })),
+    list.map((allOf) => ({ allOf })),
+    list.map((anyOf) => ({ anyOf })),
+    list.map((oneOf) => ({ oneOf })),
+    schema.map((not) => ({ not })),
+    fc
+      .tuple(schema, schema, schema)
+      .map((parts) =>
+        Object.fromEntries(['if', 'then', 'else'].map((keyword, index) => [keyword, parts[index] ?? true])),
+      ),
+    fc.constantFrom('#/$defs/one', '#/$defs/two').map(($ref) => ({ $ref })),
+  ]
+  return {
+    schema: fc.oneof(
+      { maxDepth: 3, depthSize: 'small', withCrossShrink: true },
+      fc.boolean(),
+      fc
+        .array(fc.oneof(...keywords), { minLength: 1, maxLength: 3 })
+        .map((parts) => Object.assign({}, ...parts)),
+    ),
+  }
+}).schema
+
+/** `one` may lead to `two`, and nothing back, so that every check ends. */
+const roots: fc.Arbitrary<JsonObject> = fc.tuple(schemas, schemas, schemas).map(([root, one, two]) => ({
+  allOf: [root],
+  $defs: { one: withoutReferences(one, '#/$defs/one'), two: withoutReferences(two, '#/$defs/') },
+}))
+
+function withoutReferences(schema: JsonValue, prefix: string): JsonValue {
+  const text = JSON.stringify(schema, (name, value: unknown) =>
+    name === '$ref' && typeof value === 'string' && value.startsWith(prefix) ? undefined : value,
+  )
+  return JSON.parse(text)
+}
+
+describe('a schema of somebody else', () => {
+  it('means what it means to the validator of our own schemas', () => {
+    let refused = 0
+    let accepted = 0
+    fc.assert(
+      fc.property(roots, fc.array(values, { minLength: 1, maxLength: 5 }), (schema, tried) => {
+        const own = createSchemaValidator(schema)
+        const bounded = createBoundedCheck(schema)
+        for (const value of tried) {
+          const expected = own(value)
+          if (expected[0]?.message.startsWith('Cannot be checked') === true) continue
+          const found = bounded(value)
+          if (expected.length === 0) accepted += 1
+          else refused += 1
+          expect([value, found.length > 0, found]).toEqual([value, expected.length > 0, found])
+        }
+      }),
+      { numRuns: 1_000 },
+    )
+    expect(Math.min(refused, accepted)).toBeGreaterThan(200)
+  })
+
+  it.each<[string, JsonObject, JsonValue, boolean]>([
+    [
+      'what alternatives saw',
+      { anyOf: [{ properties: { a: true } }, { properties: { b: true } }] },
+      { a: 1, b: 2 },
+      true,
+    ],
+    ['what no alternative saw', { anyOf: [{ properties: { a: true } }] }, { a: 1, b: 2 }, false],
+    ['what only a failed one saw', { anyOf: [{ properties: { a: false } }, true] }, { a: 1 }, false],
+    [
+      'what a reference saw',
+      { $ref: '#/$defs/d', $defs: { d: { properties: { a: true } } } },
+      { a: 1 },
+      true,
+    ],
+    ['what a negation saw', { not: { properties: { a: false } } }, { a: 1 }, false],
+    ['what a pattern saw', { allOf: [{ patternProperties: { '^a': true } }] }, { ab: 1 }, true],
+    ['what its own neighbour asked for', { allOf: [{ unevaluatedProperties: true }] }, { a: 1 }, true],
+    ['what a condition saw', { if: { properties: { a: { const: 1 } } } }, { a: 1 }, true],
+    ['items of a prefix', { prefixItems: [true] }, [1], true],
+    ['items after a prefix', { prefixItems: [true] }, [1, 2], false],
+    ['items that were looked for', { contains: { const: 2 } }, [2, 2], true],
+    ['items that were not', { contains: { const: 2 } }, [2, 1], false],
+  ])('`unevaluated…` knows %s', (_what, schema, value, fits) => {
+    const closed = { ...schema, unevaluatedProperties: false, unevaluatedItems: false }
+    expect(createBoundedCheck(closed)(value).length === 0).toBe(fits)
+  })
+
+  it('19.99 is a multiple of 0.01, and 0.015 is not', () => {
+    const check = createBoundedCheck({ multipleOf: 0.01 })
+    expect([check(19.99), check(0.07), check(1e21), check(0.015).length]).toEqual([[], [], [], 1])
+  })
+
+  it('a large honest value is checked: a megabyte of rows, of numbers, of picture', () => {
+    const row = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`k${index}`, 'some text']))
+    const rows = {
+      items: {
+        properties: Object.fromEntries(
+          Object.keys(row).map((name) => [name, { type: 'string', maxLength: 100 }]),
+        ),
+        required: Object.keys(row),
+        additionalProperties: false,
+      },
+    }
+    const id = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}$'
+    const picture = '^data:image/[a-z]+;base64,[A-Za-z0-9+/]+=*$'
+    expect(createBoundedCheck(rows)(list(6_000, () => row))).toEqual([])
+    expect(createBoundedCheck({ items: { type: 'number' } })(list(200_000, Number))).toEqual([])
+    expect(createBoundedCheck({ items: { pattern: id } })(list(30_000, () => '0123abcd-89ab-4567'))).toEqual(
+      [],
+    )
+    expect(
+      createBoundedCheck({ pattern: picture })(`data:image/png;base64,${'QUJD'.repeat(250_000)}`),
+    ).toEqual([])
+    expect(
+      createBoundedCheck({ pattern: picture })(`data:image/png;base64,${'QU,D'.repeat(250_000)}`),
+    ).toHaveLength(1)
+  })
+})
+
+function list<Item extends JsonValue>(length: number, make: (index: number) => Item): Item[] {
+  return Array.from({ length }, (_, index) => make(index))
+}
+
+/** Letters without a period, so that no engine can remember its way. */
+function letters(length: number): string {
+  let text = ''
+  for (let index = 0, seed = 7; index < length; index += 1) {
+    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
+    text += 'abc'[(seed >> 16) % 3]
+  }
+  return text
+}
+
+function nested(levels: number): JsonValue {
+  let value: JsonValue = 1
+  for (let level = 0; level < levels; level += 1) value = { a: value }
+  return value
+}
+
+const LEVEL: JsonObject = { type: 'object', properties: { a: { $ref: '#/$defs/level' } } }
+const MEMBERS = Object.fromEntries(list(10_000, (index) => [`k${index}`, index]))
+const SLOW = '.*a.{40}|.*b.{40}'
+
+const ATTACKS: readonly (readonly [string, JsonObject, JsonValue])[] = [
+  [
+    '2 000 times unique',
+    { allOf: list(2_000, () => ({ uniqueItems: true })) },
+    list(60_000, (n) => `value ${n}`),
+  ],
+  [
+    '2 000 times unique objects',
+    { allOf: list(2_000, () => ({ uniqueItems: true })) },
+    list(20_000, (n) => ({ a: n, b: [n] })),
+  ],
+  [
+    '2 000 times equal',
+    { allOf: list(2_000, (n) => ({ not: { const: [n] } })) },
+    list(60_000, (n) => `value ${n}`),
+  ],
+  [
+    'one of two references',
+    { $ref: '#/$defs/level', $defs: { level: { oneOf: [LEVEL, LEVEL] } } },
+    nested(90),
+  ],
+  [
+    'any of two references',
+    {
+      $ref: '#/$defs/level',
+      $defs: {
+        level: {
+          anyOf: [
+            { ...LEVEL, required: ['z'] },
+            { ...LEVEL, required: ['y'] },
+          ],
+        },
+      },
+    },
+    nested(90),
+  ],
+  [
+    'patterns of names',
+    { patternProperties: Object.fromEntries(list(100, (n) => [`${SLOW}|z${n}$`, { type: 'number' }])) },
+    Object.fromEntries(list(3_000, (n) => [`${letters(30)}${n}`, n])),
+  ],
+  ['400 patterns', { allOf: list(400, (n) => ({ pattern: `^[a-c]{${n % 20},}.*${n}?$` })) }, letters(50_000)],
+  ['a pattern that goes back and forth', { pattern: '^(a+)+$' }, `${'a'.repeat(100_000)}b`],
+  [
+    'a pattern with a great many states',
+    { items: { pattern: `^(${SLOW}|.*c.{40})$` } },
+    list(300, (n) => `${letters(3_000)}${n}`),
+  ],
+  ['2 000 times long text', { allOf: list(2_000, () => ({ minLength: 1 })) }, letters(600_000)],
+  [
+    '2 000 times all names',
+    { allOf: list(2_000, () => ({ minProperties: 1, propertyNames: { minLength: 1 } })) },
+    MEMBERS,
+  ],
+  ['a few thousand alternatives', { anyOf: list(8_000, (n) => ({ const: n, type: 'string' })) }, 'x'],
+  [
+    'alternatives for every item',
+    { items: { anyOf: list(5_000, (n) => ({ const: n })) } },
+    list(20_000, () => 'x'),
+  ],
+  [
+    'everything looked at again and again',
+    {
+      allOf: list(300, () => ({ additionalProperties: {}, unevaluatedProperties: false })),
+      unevaluatedProperties: false,
+    },
+    MEMBERS,
+  ],
+  [
+    'a circle of references',
+    { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } },
+    1,
+  ],
+  [
+    'a value nested 5 000 levels',
+    { $ref: '#/$defs/a', $defs: { a: { additionalProperties: { $ref: '#/$defs/a' } } } },
+    nested(5_000),
+  ],
+  ['many small repetitions', { allOf: list(500, (n) => ({ pattern: `(x{9}|y{${n}}){9}` })) }, letters(1_000)],
+]
+
+/** Processor time of this process; of a few tries the least, because other programs disturb it. */
+function leastCpuMs(tries: number, run: (nth: number) => void): number {
+  const times = list(tries, (nth) => {
+    const before = process.cpuUsage()
+    run(nth)
+    const { user, system } = process.cpuUsage(before)
+    return (user + system) / 1_000
+  })
+  return Math.min(...times)
+}
+
+describe('a definition that was made to hold the server', () => {
+  it.each(ATTACKS)('is let in, and a check of it ends: %s', (_attack, schema, value) => {
+    const rss = process.memoryUsage.rss()
+    const input: JsonObject = { type: 'object', properties: { value: schema }, ...definitionsOf(schema) }
+    const tools: Tool[] = []
+    const importing = leastCpuMs(5, () => tools.push(imported(input)))
+    const checking = leastCpuMs(5, (nth) => tools[nth]?.checkInput({ value }))
+    expect(importing).toBeLessThan(100)
+    expect(checking).toBeLessThan(100)
+    expect(process.memoryUsage.rss() - rss).toBeLessThan(200 * 2 ** 20)
+  })
+
+  it('does no more when the upstream answers with the value itself', () => {
+    const [, schema, value] = ATTACKS[0] ?? ['', {}, null]
+    const tool = imported({}, schema)
+    expect(leastCpuMs(5, () => expect(tool.checkOutput(value)).toHaveLength(1))).toBeLessThan(100)
+  })
+
+  it.each<[string, JsonObject]>([
+    ['50000 values', { enum: list(60_000, Number) }],
+    ['200 levels', { const: nested(5_000) }],
+    ['4000000 characters', { description: 'x'.repeat(5_000_000) }],
+  ])('is left out when it has more than %s', (most, schema) => {
+    const prepared = prepare({ type: 'object', properties: { value: schema } })
+    expect(prepared.ok ? [] : prepared.findings.map(({ problem }) => problem)).toEqual([
+      `The schema has more than ${most}.`,
+    ])
+  })
+})
+
+function definitionsOf({ $defs }: JsonObject): JsonObject {
+  return $defs === undefined ? {} : { $defs }
+}
+
+function prepare(input: JsonObject, output: JsonObject | null = null) {
+  const definition = { id: 'A.B@1.0.0', description: 'd', input, output, run: () => undefined }
+  return prepareTool(definition, { describeParameters: false, onOddity: () => undefined })
+}
+
+function imported(input: JsonObject, output: JsonObject | null = null): Tool {
+  const prepared = prepare(input, output)
+  if (!prepared.ok) throw new Error('The tool is left out.')
+  return prepared.tool
+}

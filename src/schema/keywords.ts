@@ -1,0 +1,149 @@
+import {
+  childPointer,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  pointerSteps,
+  setMember,
+} from '#kernel/base/json'
+
+/** What a reference points to inside its own document; `undefined` when it leads nowhere. */
+export type SchemaResolver = (reference: string) => JsonValue | undefined
+
+export function createSchemaResolver(root: JsonObject): SchemaResolver {
+  let index: SchemaIndex | undefined
+  return (reference) => {
+    const fragment = localFragment(reference, root)
+    if (fragment === undefined) return undefined
+    index ??= indexSchemas(root)
+    const target = isPointer(fragment) ? followPointer(root, fragment) : index.anchors.get(fragment)
+    // Only what stands where a schema stands has been checked as one.
+    return !isJsonObject(target) || index.schemas.has(target) ? target : undefined
+  }
+}
+
+interface SchemaIndex {
+  readonly schemas: ReadonlySet<JsonObject>
+  readonly anchors: ReadonlyMap<string, JsonObject>
+}
+
+function indexSchemas(root: JsonObject): SchemaIndex {
+  const schemas = new Set<JsonObject>()
+  const anchors = new Map<string, JsonObject>()
+  visitSchemas(root, '', (schema) => {
+    schemas.add(schema)
+    for (const keyword of ANCHORS) {
+      const name = schema[keyword]
+      if (typeof name === 'string' && !anchors.has(name)) anchors.set(name, schema)
+    }
+  })
+  return { schemas, anchors }
+}
+
+function isPointer(fragment: string): boolean {
+  return fragment === '' || fragment.startsWith('/')
+}
+
+/** The decoded part after `#`, if what stands before it is this document. */
+function localFragment(reference: string, root: JsonObject): string | undefined {
+  const [document = '', fragment = '', ...more] = reference.split('#')
+  const { $id: id } = root
+  const itself = document === '' || (typeof id === 'string' && document === id.replace(/#$/, ''))
+  if (!itself || more.length > 0) return undefined
+  try {
+    return decodeURIComponent(fragment)
+  } catch {
+    return undefined
+  }
+}
+
+function followPointer(root: JsonObject, pointer: string): JsonValue | undefined {
+  let place: JsonValue = root
+  for (const step of pointerSteps(pointer)) {
+    // A list has its indices as own keys, and nothing is read from a prototype.
+    if (typeof place !== 'object' || place === null || !Object.hasOwn(place, step)) return undefined
+    const next: JsonValue | undefined = Array.isArray(place) ? place[Number(step)] : memberOf(place, step)
+    if (next === undefined) return undefined
+    place = next
+  }
+  return place
+}
+
+function memberOf(place: JsonValue, step: string): JsonValue | undefined {
+  return isJsonObject(place) ? place[step] : undefined
+}
+
+/**
+ * Where JSON Schema 2020-12 holds further schemas. Everything else is data or annotation: a `$ref` inside
+ * `const` is a value, and a property named `$defs` is a property (OTC-34).
+ */
+export const SUBSCHEMAS: ReadonlyMap<string, 'one' | 'list' | 'map'> = new Map([
+  ['additionalProperties', 'one'],
+  ['unevaluatedProperties', 'one'],
+  ['propertyNames', 'one'],
+  ['items', 'one'],
+  ['unevaluatedItems', 'one'],
+  ['contains', 'one'],
+  ['contentSchema', 'one'],
+  ['not', 'one'],
+  ['if', 'one'],
+  ['then', 'one'],
+  ['else', 'one'],
+  ['allOf', 'list'],
+  ['anyOf', 'list'],
+  ['oneOf', 'list'],
+  ['prefixItems', 'list'],
+  ['properties', 'map'],
+  ['patternProperties', 'map'],
+  ['dependentSchemas', 'map'],
+  ['dependencies', 'map'],
+  ['$defs', 'map'],
+  ['definitions', 'map'],
+])
+
+/** Keywords that point elsewhere; one schema document has one scope, so both resolve alike. */
+export const REFERENCES: ReadonlySet<string> = new Set(['$ref', '$dynamicRef'])
+export const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions'])
+export const ANCHORS: ReadonlySet<string> = new Set(['$anchor', '$dynamicAnchor'])
+
+/** Calls `visit` for a schema and every schema inside it. The schema is known to fit the meta-schema. */
+export function visitSchemas(
+  schema: JsonValue,
+  pointer: string,
+  visit: (schema: JsonObject, pointer: string) => void,
+): void {
+  if (!isJsonObject(schema)) return
+  visit(schema, pointer)
+  for (const [keyword, value] of Object.entries(schema)) {
+    const holds = SUBSCHEMAS.get(keyword)
+    if (holds === undefined) continue
+    const place = childPointer(pointer, keyword)
+    if (holds === 'one') visitSchemas(value, place, visit)
+    else if (Array.isArray(value)) {
+      for (const [index, member] of value.entries()) visitSchemas(member, childPointer(place, index), visit)
+    } else if (isJsonObject(value)) {
+      for (const [name, member] of Object.entries(value)) {
+        visitSchemas(member, childPointer(place, name), visit)
+      }
+    }
+  }
+}
+
+/** What a keyword holds, with the schemas directly inside it mapped; anything else is given back as it is. */
+export function mapSubschemas(
+  keyword: string,
+  value: JsonValue,
+  map: (schema: JsonValue) => JsonValue,
+): JsonValue {
+  const holds = SUBSCHEMAS.get(keyword)
+  if (holds === undefined) return value
+  if (Array.isArray(value)) return value.map(map)
+  if (holds === 'one' || !isJsonObject(value)) return map(value)
+  const members: Record<string, JsonValue> = {}
+  for (const [name, member] of Object.entries(value)) setMember(members, name, map(member))
+  return members
+}
+
+export function propertiesOf({ properties }: JsonObject): JsonObject {
+  return isJsonObject(properties) ? properties : {}
+}

@@ -1,0 +1,199 @@
+import { RE2JS } from 're2js'
+import { childPointer, isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
+import { mapSubschemas, REFERENCES, visitSchemas } from './keywords.ts'
+
+/** A pattern that is not enforced here, and why. */
+interface RelaxedPattern {
+  readonly pointer: string
+  readonly pattern: string
+  readonly problem: string
+}
+
+/** Making one ready takes a while: instructions of all patterns of a schema that do, at most. */
+const MOST_INSTRUCTIONS = 10_000
+
+/** Where accepting more inside accepts less outside; the members that go with a keyword go with it. */
+const TURNING: ReadonlyMap<string, readonly string[]> = new Map([
+  ['not', ['not']],
+  ['oneOf', ['oneOf']],
+  ['if', ['if', 'then', 'else']],
+  ['contains', ['contains', 'minContains', 'maxContains']],
+])
+
+/** What they refuse depends on what the others have looked at, also on those that are gone. */
+const DEPENDENT = ['unevaluatedProperties', 'unevaluatedItems'] as const
+
+/**
+ * The same schema without some of its patterns. It accepts whatever the original accepts: a pattern less, and where
+ * less would refuse more (`not`, `oneOf`, …), the whole keyword less.
+ */
+export function withoutPatterns(schema: JsonObject, relaxed: readonly RelaxedPattern[]): JsonObject {
+  if (relaxed.length === 0) return schema
+  const hard = new Set(relaxed.map(({ pattern }) => pattern))
+  const softened = soften(schema, hard)
+  return isJsonObject(softened) ? softened : {}
+}
+
+/** The patterns that no linear-time engine can run, and those that are too many. */
+export function findHardPatterns(schema: JsonObject): readonly RelaxedPattern[] {
+  const found: RelaxedPattern[] = []
+  const problems = new Map<string, string | undefined>()
+  let left = MOST_INSTRUCTIONS
+  const problemOf = (pattern: string): string | undefined => {
+    if (problems.has(pattern)) return problems.get(pattern)
+    const compiled = left > 0 ? compileLinear(pattern) : TOO_MANY
+    if (compiled.ok) left -= compiled.size
+    const problem = compiled.ok ? undefined : compiled.problem
+    problems.set(pattern, problem)
+    return problem
+  }
+  visitSchemas(schema, '', ({ pattern, patternProperties }, pointer) => {
+    const names = isJsonObject(patternProperties) ? Object.keys(patternProperties) : []
+    const written = names.map((name) => ({ name, place: childPointer(`${pointer}/patternProperties`, name) }))
+    if (typeof pattern === 'string') written.unshift({ name: pattern, place: `${pointer}/pattern` })
+    for (const { name, place } of written) {
+      const problem = problemOf(name)
+      if (problem !== undefined) found.push({ pointer: place, pattern: name, problem })
+    }
+  })
+  return found
+}
+
+const TOO_MANY: LinearPattern = { ok: false, problem: 'the schema has more patterns than are checked' }
+
+function soften(schema: JsonValue, hard: ReadonlySet<string>): JsonValue {
+  if (!isJsonObject(schema)) return schema
+  const dropped = new Set<string>(DEPENDENT)
+  for (const [keyword, together] of TURNING) {
+    const value = schema[keyword]
+    if (value !== undefined && isTouched(value, hard)) for (const name of together) dropped.add(name)
+  }
+  const kept: Record<string, JsonValue> = {}
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (dropped.has(keyword) || (keyword === 'pattern' && typeof value === 'string' && hard.has(value)))
+      continue
+    setMember(kept, keyword, softenKeyword(keyword, value, hard))
+  }
+  return kept
+}
+
+function softenKeyword(keyword: string, value: JsonValue, hard: ReadonlySet<string>): JsonValue {
+  const softened = mapSubschemas(keyword, value, (inner) => soften(inner, hard))
+  if (keyword !== 'patternProperties' || !isJsonObject(softened)) return softened
+  const members: Record<string, JsonValue> = {}
+  for (const [name, member] of Object.entries(softened)) {
+    // The empty pattern matches every name, so that `additionalProperties` refuses none that the lost one let in.
+    if (hard.has(name)) members[''] = true
+    else setMember(members, name, member)
+  }
+  return members
+}
+
+/** Whether something inside is not enforced, or might not be, because a reference leads out. */
+function isTouched(value: JsonValue, hard: ReadonlySet<string>): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (!isJsonObject(value)) return value.some((member) => isTouched(member, hard))
+  return Object.entries(value).some(
+    ([name, member]) =>
+      REFERENCES.has(name) ||
+      hard.has(name) ||
+      (name === 'pattern' && typeof member === 'string' && hard.has(member)) ||
+      isTouched(member, hard),
+  )
+}
+
+/** A pattern made to match in linear time, or why it cannot be. */
+export type LinearPattern =
+  | {
+      readonly ok: true
+      readonly test: (text: string) => boolean
+      /** Instructions: what one character of a text costs at most. */
+      readonly size: number
+    }
+  | { readonly ok: false; readonly problem: string }
+
+/** Longer ones take long to compile, and nobody wrote them by hand. */
+const LONGEST_PATTERN = 4_096
+/** Counted repetitions are written out: a short pattern can be a long program. */
+const LARGEST_PROGRAM = 2_500
+
+/**
+ * A pattern that another party wrote, on an engine without backtracking, so that no text can hang us. It has to
+ * compile as ECMA-262 too: what only the engine understands would mean something else upstream.
+ */
+export function compileLinear(pattern: string): LinearPattern {
+  if (pattern.length > LONGEST_PATTERN) {
+    return { ok: false, problem: `has more than ${LONGEST_PATTERN} characters` }
+  }
+  try {
+    new RegExp(pattern, 'u')
+    if (unfoldedSize(pattern) > LARGEST_PROGRAM) {
+      return { ok: false, problem: `its repetitions unfold to more than ${LARGEST_PROGRAM} steps` }
+    }
+    const compiled = RE2JS.compile(RE2JS.translateRegExp(withSpaces(pattern)))
+    return { ok: true, test: (text) => compiled.test(text), size: compiled.programSize() }
+  } catch (error) {
+    const detail = error instanceof Error ? error.message : 'it does not compile'
+    return { ok: false, problem: detail }
+  }
+}
+
+const IDLE = /[-_ @'":#,=<>~!%&`;]/
+
+/** Without escapes that mean the character itself, as `\-` or `\@`: common, harmless, and refused by the `u` flag. */
+export function withoutIdleEscapes(pattern: string): string {
+  return mapEscapes(pattern, (escaped, inClass) =>
+    IDLE.test(escaped) && !(inClass && escaped === '-') ? escaped : undefined,
+  )
+}
+
+const SPACES =
+  '\\t\\n\\x0B\\f\\r \\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}\\x{FEFF}'
+
+/** ECMA-262 counts more characters as white space than the engine does. */
+function withSpaces(pattern: string): string {
+  return mapEscapes(pattern, (escaped, inClass) => {
+    if (escaped === 's') return inClass ? SPACES : `[${SPACES}]`
+    return escaped === 'S' && !inClass ? `[^${SPACES}]` : undefined
+  })
+}
+
+/** Replaces escape sequences; `undefined` leaves one as it is. */
+function mapEscapes(pattern: string, map: (escaped: string, inClass: boolean) => string | undefined): string {
+  let inClass = false
+  return pattern.replaceAll(/\\([\s\S])|[[\]]/g, (found, escaped: string | undefined) => {
+    if (escaped !== undefined) return map(escaped, inClass) ?? found
+    inClass = found === '['
+    return found
+  })
+}
+
+/** An upper bound of the parts that a valid pattern has once its counted repetitions are written out. */
+function unfoldedSize(pattern: string): number {
+  // The size so far of each open group, and of the last part, which a repetition multiplies.
+  const open = [{ size: 0, last: 0 }]
+  let here = { size: 0, last: 0 }
+  const take = (size: number): void => {
+    here.size += size
+    here.last = size
+  }
+  for (const [token, least, most] of pattern.matchAll(PARTS)) {
+    if (token === '(') {
+      open.push(here)
+      here = { size: 0, last: 0 }
+    } else if (token === ')') {
+      const { size } = here
+      here = open.pop() ?? here
+      take(size + 2)
+    } else if (least !== undefined) {
+      const times = Math.max(Number(least), Number(most ?? '') || 1, 1)
+      here.size += here.last * (times - 1)
+      here.last *= times
+    } else take(token.startsWith('\\p') || token.startsWith('\\P') ? CLASS_SIZE : 1 + token.length / 8)
+  }
+  return here.size
+}
+
+/** A class of Unicode has hundreds of ranges. */
+const CLASS_SIZE = 20
+const PARTS = /\\[pP]\{[^}]*\}|\\[\s\S]|\[(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g

@@ -1,0 +1,392 @@
+import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
+import type { InputIssue, Report } from '#kernel/base/errors'
+import {
+  childPointer,
+  copyJson,
+  describeValue,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+} from '#kernel/base/json'
+import { didYouMean, misspelledName } from '#kernel/base/nearest-name'
+import type { MaybePromise } from '#kernel/base/runtime'
+import { propertiesOf, REFERENCES, SUBSCHEMAS, visitSchemas } from './keywords.ts'
+
+/** A schema library's own issues, with its own words. */
+export function standardIssues(issues: readonly StandardSchemaV1.Issue[]): readonly InputIssue[] {
+  return issues.map(({ message, path }) => {
+    const steps = (path ?? []).map((step) => String(typeof step === 'object' ? step.key : step))
+    const pointer = steps.reduce(childPointer, '')
+    const [parameter] = steps
+    return parameter === undefined ? { pointer, message } : { parameter, pointer, message }
+  })
+}
+
+/** A schema as written, read as JSON Schema 2020-12 and, if a library made it, with that library's parse. */
+export interface SchemaSource {
+  readonly json: JsonObject
+  readonly validate?: StandardSchemaV1.Props['validate']
+}
+
+const PLAIN_TYPES =
+  'JSON has strings, numbers, booleans, null, arrays and objects: write a date as an ISO string, a bigint as a string, a Map as an object.'
+
+/**
+ * Inputs are published as what arrives: the schema's input side. `run` gets what the library makes of it.
+ */
+export function readInputSchema(source: unknown, report: Report): SchemaSource | undefined {
+  if (isShape(source)) {
+    const json = convertShape(source, 'input', 'input', report)
+    return json === undefined ? undefined : { json, validate: (value) => validateShape(source, value) }
+  }
+  if (!isStandardSchema(source)) {
+    const json = readPlainSchema(source, 'input', report)
+    return json === undefined ? undefined : { json }
+  }
+  const standard = source['~standard']
+  const json = convert(source, 'input', 'input', report)
+  return json === undefined ? undefined : { json, validate: (value) => standard.validate(value) }
+}
+
+/**
+ * Outputs are published as what `run` returns, the schema's input side, because that goes out as it is: the
+ * library does not run again, so a schema that would change the value is refused instead of ignored.
+ */
+export function readOutputSchema(source: unknown, report: Report): JsonObject | undefined {
+  const isShaped = isShape(source)
+  if (!isShaped && !isStandardSchema(source)) return readPlainSchema(source, 'output', report)
+  const read = (side: Side) =>
+    isShaped ? convertShape(source, 'output', side, report) : convert(source, 'output', side, report)
+  const json = read('input')
+  if (json === undefined) return undefined
+  const after = read('output')
+  if (after === undefined) return undefined
+  if (isSameShape(json, after)) return json
+  report(
+    'output',
+    'The schema transforms its value, and outputs are sent as `run` returns them.',
+    'Transform inside `run`, and describe here the JSON that is sent.',
+  )
+  return undefined
+}
+
+function readPlainSchema(source: unknown, where: string, report: Report): JsonObject | undefined {
+  if (typeof source !== 'object' || source === null || Array.isArray(source)) {
+    const any =
+      where === 'output' ? ', `null` for no output, or `{}` for any value' : ', or `{}` for no parameters'
+    report(
+      where,
+      `Is ${describeValue(source)}.`,
+      `Write a schema of zod, arktype or valibot, JSON Schema as an object${any}.`,
+    )
+    return undefined
+  }
+  const json = asJson(source, where, report)
+  if (json !== undefined) checkPlainSchema(json, where, report)
+  return json
+}
+
+/** What arrives, or what the library makes of it. */
+type Side = 'input' | 'output'
+
+/** Members with a schema of a library each, as `{ city: z.string() }`: what the MCP SDK takes, and so what many write. */
+type Shape = Readonly<Record<string, StandardSchemaV1>>
+
+function isShape(source: unknown): source is Shape {
+  if (typeof source !== 'object' || source === null || isStandardSchema(source)) return false
+  const members = Object.values(source)
+  return members.length > 0 && members.every(isStandardSchema)
+}
+
+/** The object schema around a shape. A member is optional when its own schema takes nothing for an answer. */
+function convertShape(shape: Shape, where: Side, side: Side, report: Report): JsonObject | undefined {
+  const properties: Record<string, JsonObject> = {}
+  for (const [name, member] of Object.entries(shape)) {
+    const pointer = childPointer('/properties', name)
+    const json = convert(member, `${where}${pointer}`, side, report)
+    if (json === undefined) continue
+    const { $schema: _dialect, ...schema } = json
+    properties[name] = withRoot(schema, `#${pointer}`)
+  }
+  if (Object.keys(properties).length < Object.keys(shape).length) return undefined
+  const required = Object.keys(shape).filter((name) => !takesNothing(shape[name]))
+  return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
+}
+
+/** References of a member's own document, which now begins further down. */
+function withRoot(schema: JsonObject, root: string): JsonObject {
+  const moved = (value: JsonValue): JsonValue => {
+    if (Array.isArray(value)) return value.map(moved)
+    return isJsonObject(value) ? withRoot(value, root) : value
+  }
+  return Object.fromEntries(
+    Object.entries(schema).map(([name, value]) =>
+      name === '$ref' && typeof value === 'string' && value.startsWith('#')
+        ? [name, `${root}${value.slice(1)}`]
+        : [name, moved(value)],
+    ),
+  )
+}
+
+function takesNothing(member: StandardSchemaV1 | undefined): boolean {
+  try {
+    const result = member?.['~standard'].validate(undefined)
+    if (result instanceof Promise) result.catch(() => undefined)
+    return result !== undefined && !(result instanceof Promise) && result.issues === undefined
+  } catch {
+    return false
+  }
+}
+
+type Parsed = StandardSchemaV1.Result<unknown>
+
+/** Every member by its own schema; what the shape does not name is left out, as the libraries do with objects. */
+function validateShape(shape: Shape, value: unknown): MaybePromise<Parsed> {
+  const given = new Map(typeof value === 'object' && value !== null ? Object.entries(value) : [])
+  const names = Object.keys(shape)
+  const results = Object.entries(shape).map(([name, member]) => member['~standard'].validate(given.get(name)))
+  const join = (parsed: readonly Parsed[]): Parsed => joinMembers(names, parsed)
+  const atOnce = results.filter((result): result is Parsed => !(result instanceof Promise))
+  return atOnce.length === results.length ? join(atOnce) : Promise.all(results).then(join)
+}
+
+function joinMembers(names: readonly string[], parsed: readonly Parsed[]): Parsed {
+  const issues: StandardSchemaV1.Issue[] = []
+  const read: [string, unknown][] = []
+  for (const [index, name] of names.entries()) {
+    const result = parsed[index]
+    if (result?.issues !== undefined) {
+      issues.push(...result.issues.map((issue) => ({ ...issue, path: [name, ...(issue.path ?? [])] })))
+    } else if (result?.value !== undefined) read.push([name, result.value])
+  }
+  return issues.length > 0 ? { issues } : { value: Object.fromEntries(read) }
+}
+
+function convert(
+  source: StandardSchemaV1,
+  where: string,
+  side: Side,
+  report: Report,
+): JsonObject | undefined {
+  const { vendor } = source['~standard']
+  if (!givesJsonSchema(source)) {
+    report(where, `This ${vendor} schema cannot give JSON Schema.`, converterOf(vendor))
+    return undefined
+  }
+  try {
+    const options = { target: 'draft-2020-12', ...libraryOptions(vendor) }
+    return asJson(source['~standard'].jsonSchema[side](options), where, report)
+  } catch (error) {
+    const detail = error instanceof Error ? error.message : String(error)
+    const nothing = where === 'output' ? ' For no output write `output: null`.' : ''
+    report(where, `JSON Schema cannot express it: ${detail.replace(/\.$/, '')}.`, `${PLAIN_TYPES}${nothing}`)
+    return undefined
+  }
+}
+
+function converterOf(vendor: string): string {
+  if (vendor === 'valibot') return 'Write `toStandardJsonSchema(schema)` from `@valibot/to-json-schema`.'
+  if (vendor === 'zod') return 'Use zod 4.2 or newer.'
+  if (vendor === 'arktype') return 'Use arktype 2.2 or newer.'
+  return 'Use a version of the library that implements Standard JSON Schema, or write plain JSON Schema.'
+}
+
+function asJson(source: object, where: string, report: Report): JsonObject | undefined {
+  const copied = copyJson(source)
+  if (!copied.ok) {
+    const hasSchemas = Object.values(source).some(isStandardSchema)
+    const fix = hasSchemas
+      ? 'Give every member a schema of the library, or write `z.object({ … })` around all of them.'
+      : 'Write plain JSON Schema.'
+    report(`${where}${copied.pointer}`, copied.problem, fix)
+    return undefined
+  }
+  return isJsonObject(copied.value) ? copied.value : {}
+}
+
+/** Equal apart from defaults and strictness, in which the two sides of a schema differ by design. */
+function isSameShape(left: JsonValue | undefined, right: JsonValue | undefined): boolean {
+  if (typeof left !== 'object' || left === null || typeof right !== 'object' || right === null) {
+    return left === right
+  }
+  if (!isJsonObject(left) || !isJsonObject(right)) {
+    if (isJsonObject(left) || isJsonObject(right) || left.length !== right.length) return false
+    return left.every((member, index) => isSameShape(member, right[index]))
+  }
+  const names = new Set([...Object.keys(left), ...Object.keys(right)])
+  return [...names].every((name) => {
+    if (name === 'default' || name === 'required') return true
+    return isSameShape(unlessClosed(name, left[name]), unlessClosed(name, right[name]))
+  })
+}
+
+function unlessClosed(name: string, value: JsonValue | undefined): JsonValue | undefined {
+  return name === 'additionalProperties' && value === false ? undefined : value
+}
+
+function isStandardSchema(value: unknown): value is StandardSchemaV1 {
+  const standard = standardOf(value)
+  return standard !== undefined && 'validate' in standard && typeof standard.validate === 'function'
+}
+
+function givesJsonSchema(value: unknown): value is StandardJSONSchemaV1 {
+  const standard = standardOf(value)
+  if (standard === undefined || !('jsonSchema' in standard)) return false
+  const converter: unknown = standard.jsonSchema
+  return typeof converter === 'object' && converter !== null && 'input' in converter && 'output' in converter
+}
+
+/** Schemas of some libraries are functions. */
+function standardOf(value: unknown): object | undefined {
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return undefined
+  if (!('~standard' in value)) return undefined
+  const standard: unknown = value['~standard']
+  return typeof standard === 'object' && standard !== null ? standard : undefined
+}
+
+/**
+ * What each library's converter must be configured with so that all behave alike: checks that only code can do are left
+ * to the library's own parse, and types that JSON lacks are refused instead of becoming "anything".
+ */
+function libraryOptions(vendor: string): { readonly libraryOptions?: Record<string, unknown> } {
+  const options = OPTIONS.get(vendor)
+  return options === undefined ? {} : { libraryOptions: options }
+}
+
+const OPTIONS: ReadonlyMap<string, Record<string, unknown>> = new Map([
+  [
+    'arktype',
+    {
+      fallback: {
+        date: () => refuse('Date'),
+        proto: (found: { readonly proto: { readonly name: string } }) => refuse(found.proto.name),
+        domain: (found: { readonly domain: string }) => refuse(found.domain),
+        unit: (found: { readonly unit: unknown }) => refuse(String(found.unit)),
+        symbolKey: () => refuse('A symbol as key'),
+      },
+    },
+  ],
+  ['valibot', { ignoreActions: ['check', 'check_items', 'partial_check', 'raw_check'] }],
+])
+
+function refuse(what: string): never {
+  throw new Error(`${what} cannot be represented in JSON Schema`)
+}
+
+/**
+ * Slips in JSON Schema written by hand, which the standard reads as annotations and so as "anything goes".
+ * Schemas of libraries are not asked: they spell well, and their users may add annotations of their own.
+ */
+function checkPlainSchema(schema: JsonObject, where: string, report: Report): void {
+  visitSchemas(schema, '', (inner, pointer) => {
+    for (const keyword of Object.keys(inner)) {
+      const meant = misspelledKeyword(keyword)
+      if (meant === undefined) continue
+      report(
+        `${where}${childPointer(pointer, keyword)}`,
+        `Is not a keyword of JSON Schema 2020-12. Did you mean "${meant}"?`,
+        `Write \`${meant}\`, or \`x-${keyword}\` for an annotation of your own.`,
+      )
+    }
+  })
+  checkRequired(schema, where, report)
+}
+
+/** Every keyword of 2020-12, and its two old names that validators still obey. */
+const KEYWORDS: ReadonlySet<string> = new Set([
+  ...SUBSCHEMAS.keys(),
+  ...REFERENCES,
+  ...['$schema', '$id', '$anchor', '$dynamicAnchor', '$vocabulary', '$comment'],
+  ...['type', 'enum', 'const', 'multipleOf', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
+  ...[
+    'minLength',
+    'maxLength',
+    'pattern',
+    'minItems',
+    'maxItems',
+    'uniqueItems',
+    'minContains',
+    'maxContains',
+  ],
+  ...['minProperties', 'maxProperties', 'required', 'dependentRequired'],
+  ...['format', 'contentEncoding', 'contentMediaType'],
+  ...['title', 'description', 'default', 'deprecated', 'readOnly', 'writeOnly', 'examples'],
+])
+
+/** Words of OpenAPI and of older drafts that only look like slips. */
+const OTHER_WORDS: ReadonlySet<string> = new Set(['example', 'id', 'formatMinimum', 'formatMaximum'])
+
+/** How many letters may be wrong. Short keywords have neighbours that mean something else: `note` is not `not`. */
+const SLIPS: readonly { readonly letters: number; readonly keywords: readonly string[] }[] = [
+  { letters: 1, keywords: keywordsOf(4, 7) },
+  { letters: 2, keywords: keywordsOf(8, 15) },
+  { letters: 3, keywords: keywordsOf(16, Number.POSITIVE_INFINITY) },
+]
+
+function keywordsOf(shortest: number, longest: number): readonly string[] {
+  return [...KEYWORDS].filter(({ length }) => length >= shortest && length <= longest)
+}
+
+function misspelledKeyword(keyword: string): string | undefined {
+  if (KEYWORDS.has(keyword) || OTHER_WORDS.has(keyword) || keyword.startsWith('x-')) return undefined
+  for (const { letters, keywords } of SLIPS) {
+    const meant = misspelledName(keyword, keywords, letters)
+    if (meant !== undefined) return meant
+  }
+  return undefined
+}
+
+/** Where a schema stands on its own; inside `anyOf` and its like, the properties may be declared around it. */
+const STANDALONE = [
+  'properties',
+  'patternProperties',
+  'additionalProperties',
+  'items',
+  'prefixItems',
+] as const
+const COMPOSERS = ['allOf', 'anyOf', 'oneOf', 'not', 'if', 'dependentSchemas', ...REFERENCES] as const
+
+/** A required name that nothing declares is a slip on one of the two sides: no caller could know what to send. */
+function checkRequired(schema: JsonValue | undefined, where: string, report: Report): void {
+  if (!isJsonObject(schema)) return
+  const { required } = schema
+  if (Array.isArray(required) && !COMPOSERS.some((keyword) => keyword in schema)) {
+    for (const [index, name] of required.entries()) {
+      if (typeof name !== 'string' || mayHold(schema, name)) continue
+      const meant = didYouMean(name, Object.keys(propertiesOf(schema)))
+      report(
+        `${where}/required/${index}`,
+        `"${name}" is not among the properties.${meant}`,
+        'Declare it under `properties`, or take it off this list.',
+      )
+    }
+  }
+  for (const keyword of STANDALONE) {
+    const place = `${where}/${keyword}`
+    const value = schema[keyword]
+    if (keyword === 'items' || keyword === 'additionalProperties') checkRequired(value, place, report)
+    else if (typeof value === 'object' && value !== null) {
+      for (const [name, member] of Object.entries(value)) {
+        checkRequired(member, childPointer(place, name), report)
+      }
+    }
+  }
+}
+
+function mayHold(schema: JsonObject, name: string): boolean {
+  if (Object.hasOwn(propertiesOf(schema), name)) return true
+  const { additionalProperties, unevaluatedProperties, patternProperties } = schema
+  const others = additionalProperties ?? unevaluatedProperties
+  if (others !== undefined && others !== false) return true
+  if (!isJsonObject(patternProperties)) return false
+  return Object.keys(patternProperties).some((pattern) => matches(pattern, name))
+}
+
+/** A pattern that does not compile has a finding of its own. */
+function matches(pattern: string, name: string): boolean {
+  try {
+    return new RegExp(pattern, 'u').test(name)
+  } catch {
+    return true
+  }
+}

@@ -1,0 +1,178 @@
+import { isJsonObject, type JsonObject, type JsonValue, pointerSteps, setMember } from '#kernel/base/json'
+import { mapSubschemas, REFERENCES, SUBSCHEMAS } from './keywords.ts'
+import { withoutIdleEscapes } from './patterns.ts'
+
+const NEWEST = 'https://json-schema.org/draft/2020-12/schema'
+/** Dialects that 2020-12 reads alike once the words below are rewritten; most servers write draft-07, as their library does. */
+const OLDER = /^https?:\/\/json-schema\.org\/(?:draft-0[4-7]|draft\/2019-09)\/schema#?$/
+const UP_TO_7 = /\/draft-0[4-7]\//
+/** All that counts beside a reference in drafts up to 7. */
+const BESIDE_REFERENCE: ReadonlySet<string> = new Set([
+  '$ref',
+  'definitions',
+  '$defs',
+  'title',
+  'description',
+])
+/** Words of older drafts that say nothing about a value. */
+const IDLE: ReadonlySet<string> = new Set(['$recursiveAnchor', '$async'])
+
+/** Whether a schema says that it is in the newest dialect; one that names none may have words of older ones. */
+export function isNewest({ $schema: dialect }: JsonObject): boolean {
+  return typeof dialect === 'string' && dialect.replace(/#$/, '') === NEWEST
+}
+
+/** The dialect that a schema names, if nobody here knows it. */
+export function unknownDialect(schema: JsonObject): string | undefined {
+  const { $schema: dialect } = schema
+  if (dialect === undefined || isNewest(schema)) return undefined
+  const name = typeof dialect === 'string' ? dialect : ''
+  return OLDER.test(name) ? undefined : name.replace(/#$/, '')
+}
+
+/**
+ * A schema of another house in the words of 2020-12, the one dialect that is enforced here: older drafts and OpenAPI say
+ * some things differently, and what everybody writes must not cost a tool. Only for definitions that are imported.
+ */
+export function upgradeSchema(schema: JsonObject): JsonObject {
+  const { $schema: dialect, $id: id, ...rest } = schema
+  const upgraded = rewrite(rest, {
+    root: rest,
+    itself: typeof id === 'string' ? id.replace(/#$/, '') : '',
+    isLonely: typeof dialect === 'string' && UP_TO_7.test(dialect),
+  })
+  const root = isJsonObject(upgraded) ? upgraded : {}
+  return typeof dialect === 'string' && !OLDER.test(dialect) ? { $schema: dialect, ...root } : root
+}
+
+interface Origin {
+  /** The document as it was written. */
+  readonly root: JsonObject
+  /** What the document calls itself. */
+  readonly itself: string
+  /** Whether a reference stands alone, whatever is written beside it. */
+  readonly isLonely: boolean
+}
+
+function rewrite(schema: JsonValue, origin: Origin): JsonValue {
+  if (!isJsonObject(schema)) return schema
+  const isReference = origin.isLonely && typeof schema.$ref === 'string'
+  const made: Record<string, JsonValue> = {}
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (IDLE.has(keyword) || (isReference && !BESIDE_REFERENCE.has(keyword))) continue
+    if (keyword === '$recursiveRef') made.$ref = ownReference(value, origin)
+    else if (REFERENCES.has(keyword)) setMember(made, keyword, ownReference(value, origin))
+    else if (keyword === 'pattern' && typeof value === 'string') made.pattern = withoutIdleEscapes(value)
+    else if (keyword === 'dependencies' && isJsonObject(value)) splitDependencies(made, value, origin)
+    else setMember(made, keyword, rewriteKeyword(keyword, value, origin))
+  }
+  rewriteTuple(made)
+  rewriteNullable(made)
+  rewriteBound(made, 'exclusiveMinimum', 'minimum')
+  rewriteBound(made, 'exclusiveMaximum', 'maximum')
+  rewriteEmptyChoice(made)
+  if (typeof made.id === 'string') delete made.id
+  return made
+}
+
+function rewriteKeyword(keyword: string, value: JsonValue, origin: Origin): JsonValue {
+  const map = (inner: JsonValue): JsonValue => rewrite(inner, origin)
+  if (keyword === 'additionalItems') return map(value)
+  if (keyword !== 'patternProperties' || !isJsonObject(value)) return mapSubschemas(keyword, value, map)
+  const members: Record<string, JsonValue> = {}
+  for (const [name, member] of Object.entries(value))
+    setMember(members, withoutIdleEscapes(name), map(member))
+  return members
+}
+
+/** A reference that names the document itself, or a place in it that has another word now. */
+function ownReference(value: JsonValue, { itself, root }: Origin): JsonValue {
+  if (typeof value !== 'string') return value
+  const isNamed = itself !== '' && (value === itself || value.startsWith(`${itself}#`))
+  const reference = isNamed ? `#${value.slice(itself.length + 1)}` : value
+  return MOVED.test(reference) ? movedReference(reference, root) : reference
+}
+
+const MOVED = /^#\/(?:.*\/)?(?:items|additionalItems|dependencies)(?:\/|$)/
+
+/** Where a reference leads once the words on its way are rewritten; a word is one only in a schema, elsewhere it is a name. */
+function movedReference(reference: string, root: JsonObject): string {
+  let place: JsonValue = root
+  let holds: Holding = 'words'
+  const made: string[] = []
+  for (const step of reference.slice(2).split('/')) {
+    const [name = ''] = pointerSteps(`/${step}`)
+    if (typeof place !== 'object' || place === null || !Object.hasOwn(place, name)) return reference
+    made.push(holds === 'words' && isJsonObject(place) ? movedWord(step, place) : step)
+    place = Reflect.get(place, name)
+    holds = heldBelow(holds, name, place)
+  }
+  return `#/${made.join('/')}`
+}
+
+/** What stands at a place: the words of a schema, further schemas by name or number, or data that nobody rewrites. */
+type Holding = 'words' | 'schemas' | 'data'
+
+function heldBelow(holds: Holding, step: string, value: JsonValue): Holding {
+  if (holds !== 'words') return holds === 'schemas' ? 'words' : 'data'
+  const below = step === 'additionalItems' ? 'one' : SUBSCHEMAS.get(step)
+  if (below === undefined) return 'data'
+  return below === 'one' && !Array.isArray(value) ? 'words' : 'schemas'
+}
+
+function movedWord(word: string, schema: JsonObject): string {
+  if (word === 'dependencies') return 'dependentSchemas'
+  if (!Array.isArray(schema.items)) return word
+  if (word === 'items') return 'prefixItems'
+  return word === 'additionalItems' ? 'items' : word
+}
+
+/** Until 2019-09 `items` was also a list. */
+function rewriteTuple(made: Record<string, JsonValue>): void {
+  const { items, additionalItems } = made
+  if (!Array.isArray(items)) return
+  delete made.items
+  delete made.additionalItems
+  if (items.length > 0) made.prefixItems = items
+  if (additionalItems !== undefined) made.items = additionalItems
+}
+
+/** OpenAPI 3.0. */
+function rewriteNullable(made: Record<string, JsonValue>): void {
+  if (typeof made.nullable !== 'boolean') return
+  const { nullable, type, enum: values } = made
+  delete made.nullable
+  if (!nullable) return
+  if (typeof type === 'string' && type !== 'null') made.type = [type, 'null']
+  if (Array.isArray(values) && !values.includes(null)) made.enum = [...values, null]
+}
+
+/** A list of choices that is filled when the upstream is configured; until then no value is one of them. */
+function rewriteEmptyChoice(made: Record<string, JsonValue>): void {
+  if (!Array.isArray(made.enum) || made.enum.length > 0) return
+  delete made.enum
+  made.not = {}
+}
+
+/** In draft 4 an exclusive bound was a switch beside the bound. */
+function rewriteBound(
+  made: Record<string, JsonValue>,
+  exclusive: 'exclusiveMinimum' | 'exclusiveMaximum',
+  bound: 'minimum' | 'maximum',
+): void {
+  const isExclusive = made[exclusive]
+  if (typeof isExclusive !== 'boolean') return
+  const value = made[bound]
+  delete made[exclusive]
+  if (isExclusive && value !== undefined) made[exclusive] = value
+}
+
+/** Until 2019-09 one word said both what else is needed and what else must fit. */
+function splitDependencies(made: Record<string, JsonValue>, dependencies: JsonObject, origin: Origin): void {
+  const entries = Object.entries(dependencies)
+  const required = entries.filter(([, value]) => Array.isArray(value))
+  const schemas = entries.filter(([, value]) => !Array.isArray(value))
+  if (required.length > 0) made.dependentRequired = Object.fromEntries(required)
+  if (schemas.length > 0)
+    made.dependentSchemas = Object.fromEntries(schemas.map(([name, value]) => [name, rewrite(value, origin)]))
+}

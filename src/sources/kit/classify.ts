@@ -1,0 +1,338 @@
+import { canonicalJson, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { Breather } from '#kernel/base/runtime'
+import type { PinChanged } from '#kernel/journal/events'
+import type { PolicyDefinition } from '#kernel/tool/tool'
+import type {
+  AcceptedDefinition,
+  ChangeClass,
+  KeptDefinition,
+  PinnedSource,
+  PinRecord,
+  PinWrite,
+  WaitingChange,
+} from '#store/ports/import-store'
+import { definitionDiff, pinHash } from './definition-diff.ts'
+import { servedHash, worstClass } from './pin-view.ts'
+import { giveLocalNames, toolkitOf } from './project.ts'
+import type { Discovery, OfferedTool, Source, ToolHints } from './source.ts'
+import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
+
+interface SightedTools {
+  readonly tools: readonly OfferedTool[]
+  /** What cannot even be kept, and why. */
+  readonly left: readonly { readonly nativeName: string; readonly problem: string }[]
+}
+
+const LONGEST_NAME = 512
+const DEEPEST = 128
+const MOST_TOOLS = 20_000
+const MOST_VALUES = 200_000
+
+/** The tools of a discovery that can be looked at: named once, of a size that a person can decide about. */
+export async function sanitizeDiscovered({ tools }: Pick<Discovery, 'tools'>): Promise<SightedTools> {
+  const breather = new Breather()
+  const sighted = new Map<string, OfferedTool>()
+  const left: { nativeName: string; problem: string }[] = []
+  for (const tool of tools) {
+    if (breather.isDue) await breather.breathe()
+    const problem = problemOf(tool, sighted)
+    if (problem === undefined) sighted.set(tool.nativeName, tool)
+    else left.push({ nativeName: tool.nativeName.slice(0, LONGEST_NAME), problem })
+  }
+  return { tools: [...sighted.values()], left }
+}
+
+function problemOf(tool: OfferedTool, sighted: ReadonlyMap<string, OfferedTool>): string | undefined {
+  const { nativeName } = tool
+  if (nativeName === '' || nativeName.length > LONGEST_NAME || !nativeName.isWellFormed()) {
+    return `the upstream offers a tool whose name is not a text of 1 to ${LONGEST_NAME} characters; left out`
+  }
+  if (nativeName.includes('\0')) return 'the upstream offers a tool with NUL in its name; left out'
+  if (sighted.size >= MOST_TOOLS) return `the upstream offers more than ${MOST_TOOLS} tools; left out`
+  if (sighted.has(nativeName)) return 'the upstream offers two tools of this name; the second is left out'
+  const { inputSchema, outputSchema, binding, requirements } = tool
+  return isTooMuch([inputSchema, outputSchema, binding, requirements])
+    ? `the upstream offers a definition of more than ${MOST_VALUES} values or ${DEEPEST} levels; left out`
+    : undefined
+}
+
+function isTooMuch(value: unknown): boolean {
+  let left = MOST_VALUES
+  const walk = (inner: unknown, depth: number): boolean => {
+    left -= 1
+    if (left < 0 || depth > DEEPEST) return true
+    if (typeof inner !== 'object' || inner === null) return false
+    return Object.values(inner).some((member) => walk(member, depth + 1))
+  }
+  return walk(value, 0)
+}
+
+const FIRST_SIGHT = 'first sight'
+export const FIRST_VERSION = '1.0.0'
+
+interface Sighting {
+  readonly source: Pick<Source, 'policyFor' | 'wants' | 'asOfferedNow'>
+  readonly identity: JsonObject
+  /** Distinct native names. */
+  readonly tools: readonly OfferedTool[]
+  readonly atMs: number
+}
+
+/**
+ * What a discovery does to the pins of its source. At first sight everything is let in but what is suspicious; from
+ * then on nothing that is offered changes what is served, but for the operator's own policy. `undefined` = nothing new.
+ */
+export async function classifyDiscovery(
+  known: PinnedSource,
+  sighting: Sighting,
+): Promise<PinWrite | undefined> {
+  const rows = new Map(known.pins.map((pin) => [pin.nativeName, pin]))
+  const offered = new Map(sighting.tools.map((tool) => [tool.nativeName, tool]))
+  const names = giveLocalNames(
+    [...offered.keys()],
+    new Map(known.pins.map((pin) => [pin.nativeName, pin.local])),
+  )
+  const findRenamed = createRenameFinder(
+    known.pins.filter((pin) => pin.isServed && !offered.has(pin.nativeName)),
+  )
+  const isFirst = known.revision <= 0
+  // A source that offers nothing yet has not been seen.
+  if (isFirst && offered.size === 0) return undefined
+  const next: PinRecord[] = []
+  const read = createTextReader()
+  const breather = new Breather()
+  // Reading what is offered took its own share of this turn.
+  await breather.breathe()
+  for (const [nativeName, tool] of offered) {
+    if (breather.isDue) await breather.breathe()
+    const definition = { hash: pinHash(sighting.identity, tool), offered: tool, identity: sighting.identity }
+    const row = rows.get(nativeName)
+    const before = row ?? {
+      nativeName,
+      local: names.get(nativeName) ?? nativeName,
+      accepted: undefined,
+      isServed: false,
+      waiting: undefined,
+    }
+    next.push(judgeOffered(before, definition, { sighting, findRenamed, isFirst, read }))
+  }
+  for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
+  const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
+  // A first sight that was begun ends with what is offered now.
+  if (changed.length === 0 && known.revision >= 0) return undefined
+  await breather.breathe()
+  let changesServed = false
+  const events = [...firstSightEvents(changed, isFirst, known.source, sighting.atMs)]
+  for (const pin of changed) {
+    if (breather.isDue) await breather.breathe()
+    const before = rows.get(pin.nativeName)
+    changesServed ||= servedHash(pin) !== servedHash(before)
+    events.push(...eventOf(pin, before, known.source, sighting.atMs))
+  }
+  return {
+    source: known.source,
+    seen: known.revision,
+    pins: changed,
+    changesServed,
+    events,
+  }
+}
+
+interface Situation {
+  readonly sighting: Sighting
+  readonly findRenamed: ReturnType<typeof createRenameFinder>
+  readonly isFirst: boolean
+  readonly read: TextReader
+}
+
+function judgeOffered(known: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
+  const { sighting, isFirst } = situation
+  const row = withReading(withHints(known, definition), definition, sighting.source)
+  const { accepted, isServed } = row
+  if (isServed && accepted?.hash === definition.hash) {
+    return withWaiting(withPolicy(row, definition.offered.policy), undefined)
+  }
+  const current = withPolicy(row, policyNow(row, sighting))
+  if (row.waiting?.definition?.hash === definition.hash) return current
+  const suspicions = suspicionsOf(definition.offered, situation.read)
+  if (isFirst && suspicions.length === 0) {
+    const first = { ...definition, version: FIRST_VERSION, atMs: sighting.atMs, by: FIRST_SIGHT }
+    return { ...row, accepted: first, isServed: true, waiting: undefined }
+  }
+  const waiting =
+    isServed && accepted !== undefined
+      ? changeOf(accepted, definition, sighting.atMs)
+      : additionOf(definition, suspicions, situation)
+  return withWaiting(current, waiting)
+}
+
+/**
+ * Hints follow the operator, who believes them or not, and the upstream where it takes one back: less needs no decision.
+ * What nobody believed so far is believed of exactly the definition that was accepted.
+ */
+function withHints(row: PinRecord, { hash, offered: { hints } }: KeptDefinition): PinRecord {
+  const { accepted } = row
+  if (accepted === undefined || accepted.hash === hash) return row
+  const { hints: before, ...rest } = accepted.offered
+  if (before === undefined && hints === undefined) return row
+  const kept = before === undefined || hints === undefined ? hints : inBoth(before, hints)
+  const offered = kept === undefined ? rest : { ...rest, hints: kept }
+  const next = pinHash(accepted.identity, offered)
+  if (next === accepted.hash || (before === undefined && next !== hash)) return row
+  return { ...row, accepted: { ...accepted, offered, hash: next } }
+}
+
+function inBoth(left: ToolHints, right: ToolHints): ToolHints {
+  return {
+    readOnly: left.readOnly && right.readOnly,
+    idempotent: left.idempotent && right.idempotent,
+    ...(left.additive && right.additive ? { additive: true } : {}),
+    ...(left.closedWorld && right.closedWorld ? { closedWorld: true } : {}),
+  }
+}
+
+/** A definition that only our own reading has changed since it was accepted stays accepted. */
+function withReading(row: PinRecord, { hash }: KeptDefinition, source: Sighting['source']): PinRecord {
+  const { accepted } = row
+  if (accepted === undefined || accepted.hash === hash || source.asOfferedNow === undefined) return row
+  try {
+    const offered = source.asOfferedNow(accepted.offered)
+    if (pinHash(accepted.identity, offered) !== hash) return row
+    return { ...row, accepted: { ...accepted, offered, hash } }
+  } catch {
+    // The source cannot read what it once offered: the change waits for a decision.
+    return row
+  }
+}
+
+function changeOf(accepted: AcceptedDefinition, definition: KeptDefinition, seenAtMs: number): WaitingChange {
+  const differences = definitionDiff(accepted, definition)
+  const reasons = differences.filter((found) => found.class === 'suspicious').map(reasonOf)
+  const found = worstClass(differences.map((difference) => difference.class))
+  return { kind: 'change', definition, class: found, reasons: [...new Set(reasons)], seenAtMs }
+}
+
+function additionOf(
+  definition: KeptDefinition,
+  suspicions: readonly Suspicion[],
+  { sighting, findRenamed }: Situation,
+): WaitingChange {
+  const before = findRenamed(definition)
+  // Callers that knew it by its old name have to learn the new one.
+  const found: ChangeClass = before === undefined ? 'widening' : 'breaking'
+  return {
+    kind: 'addition',
+    definition,
+    class: suspicions.length > 0 ? 'suspicious' : found,
+    reasons: suspicions.map(reasonOf),
+    ...(before === undefined ? {} : { renamedFrom: before.nativeName }),
+    seenAtMs: sighting.atMs,
+  }
+}
+
+function reasonOf({ where, says }: Suspicion): string {
+  return `${where} ${says}`
+}
+
+function judgeGone(row: PinRecord, sighting: Sighting): PinRecord {
+  if (!row.isServed) return withWaiting(row, undefined)
+  const current = withPolicy(row, policyNow(row, sighting))
+  // What the operator left out himself is no news of the upstream, and nothing to decide.
+  if (row.accepted !== undefined && sighting.source.wants?.(row.accepted.offered) === false)
+    return withWaiting(current, undefined)
+  if (row.waiting?.kind === 'removal') return current
+  const reasons = ['the upstream no longer offers it']
+  return withWaiting(current, {
+    kind: 'removal',
+    definition: undefined,
+    class: 'breaking',
+    reasons,
+    seenAtMs: sighting.atMs,
+  })
+}
+
+/**
+ * The operator's policy for the definition in force; what comes with another definition is not for this one. A source
+ * that cannot read what it once offered says nothing here, and gets a finding where the tool is made.
+ */
+function policyNow({ accepted }: PinRecord, { source }: Sighting): PolicyDefinition | undefined {
+  if (accepted === undefined) return undefined
+  try {
+    return source.policyFor?.(accepted.offered)
+  } catch {
+    return undefined
+  }
+}
+
+function withPolicy(row: PinRecord, policy: PolicyDefinition | undefined): PinRecord {
+  const { accepted } = row
+  if (policy === undefined || accepted === undefined || isSamePolicy(policy, accepted.offered.policy))
+    return row
+  return { ...row, accepted: { ...accepted, offered: { ...accepted.offered, policy } } }
+}
+
+function isSamePolicy(left: PolicyDefinition, right: PolicyDefinition): boolean {
+  return policyText(left) === policyText(right)
+}
+
+function policyText(policy: PolicyDefinition): string {
+  return JSON.stringify(Object.entries(policy).sort(([left], [right]) => (left < right ? -1 : 1)))
+}
+
+function withWaiting(row: PinRecord, waiting: WaitingChange | undefined): PinRecord {
+  return row.waiting === waiting ? row : { ...row, waiting }
+}
+
+/** One for all: thousands of tools may come at once, and each has its row. */
+function firstSightEvents(
+  changed: readonly PinRecord[],
+  isFirst: boolean,
+  source: string,
+  at: number,
+): readonly PinChanged[] {
+  const count = changed.filter((pin) => pin.isServed).length
+  return isFirst ? [{ type: 'pin.first_seen', at, source, count }] : []
+}
+
+function eventOf(
+  pin: PinRecord,
+  before: PinRecord | undefined,
+  source: string,
+  at: number,
+): readonly PinChanged[] {
+  const tool = `${toolkitOf(source)}.${pin.local}`
+  const { waiting, accepted } = pin
+  if (waiting !== undefined && waiting !== before?.waiting) {
+    const hash = waiting.definition?.hash ?? 'removed'
+    return [{ type: 'pin.held', at, source, tool, hash, class: waiting.class }]
+  }
+  if (before?.waiting !== undefined && waiting === undefined) {
+    return [{ type: 'pin.returned', at, source, tool, hash: accepted?.hash ?? 'removed' }]
+  }
+  return []
+}
+
+/**
+ * Finds the vanished tool that a new one was before: the same schemas with the same text or target, under another name.
+ * Looks each one up, because an upstream may replace thousands of tools at once.
+ */
+function createRenameFinder(
+  gone: readonly PinRecord[],
+): (definition: KeptDefinition) => PinRecord | undefined {
+  let known: Map<string, PinRecord> | undefined
+  return (definition) => {
+    known ??= new Map(
+      gone.flatMap((pin) =>
+        pin.accepted === undefined ? [] : marksOf(pin.accepted).map((mark) => [mark, pin]),
+      ),
+    )
+    const [byText = '', byTarget = ''] = marksOf(definition)
+    return known.get(byText) ?? known.get(byTarget)
+  }
+}
+
+function marksOf({ offered }: KeptDefinition): readonly string[] {
+  const { inputSchema, outputSchema, description, binding } = offered
+  const schemas: readonly JsonValue[] = [inputSchema, outputSchema]
+  return [canonicalJson(['text', description, ...schemas]), canonicalJson(['target', binding, ...schemas])]
+}

@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest'
+import { SILENT_LOGGER } from '#kernel/base/runtime'
+import type { ToolRequirements } from '#kernel/tool/tool'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import { FakeClock } from '#testing/test-gateway'
+import { sampleOffer } from '../../../test/contracts/source-contract.ts'
+import { sampleDiscovery, sampleSource } from '../../../test/samples/sources.ts'
+import { Pins } from './pins.ts'
+
+describe('what an upstream wants of callers (rule 32)', () => {
+  it.each<[string, ToolRequirements | undefined, ToolRequirements | undefined, string]>([
+    ['a secret', undefined, { secrets: [{ id: 'key' }] }, 'breaking'],
+    [
+      'another secret',
+      { secrets: [{ id: 'key' }] },
+      { secrets: [{ id: 'key' }, { id: 'more' }] },
+      'breaking',
+    ],
+    ['a token', undefined, { authorization: [{ id: 'hub', oauth2: { scopes: ['read'] } }] }, 'breaking'],
+    [
+      'one more scope',
+      { authorization: [{ id: 'hub', oauth2: { scopes: ['read'] } }] },
+      { authorization: [{ id: 'hub', oauth2: { scopes: ['read', 'write'] } }] },
+      'breaking',
+    ],
+    ['the user', undefined, { userId: true }, 'breaking'],
+    ['a secret less', { secrets: [{ id: 'key' }] }, undefined, 'widening'],
+    [
+      'a scope less',
+      { authorization: [{ id: 'hub', oauth2: { scopes: ['read', 'write'] } }] },
+      { authorization: [{ id: 'hub', oauth2: { scopes: ['read'] } }] },
+      'widening',
+    ],
+    [
+      'the same in another order',
+      { secrets: [{ id: 'a' }, { id: 'b' }] },
+      { secrets: [{ id: 'b' }, { id: 'a' }] },
+      'wording',
+    ],
+  ])('%s: %s → %s is %s', async (_what, before, after, found) => {
+    const pins = new Pins({ store: openMemoryStore(), clock: new FakeClock(), log: SILENT_LOGGER })
+    const offer = (requirements: ToolRequirements | undefined) =>
+      sampleOffer('a', requirements === undefined ? {} : { requirements })
+    await pins.observe(sampleSource(), sampleDiscovery([offer(before)]))
+    await pins.observe(sampleSource(), sampleDiscovery([offer(after)]))
+    const [row] = await pins.list('files')
+    expect(row?.waiting?.class).toBe(found)
+    expect(row?.state).toBe(found === 'breaking' ? 'suspended' : 'served')
+  })
+})

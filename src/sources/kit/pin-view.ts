@@ -1,0 +1,172 @@
+import { hasEffects, type SafetyTier } from '#kernel/tool/tool'
+import type { ChangeClass, PinRecord, WaitingChange } from '#store/ports/import-store'
+import { definitionDiff, type OfferedBy } from './definition-diff.ts'
+import { toolkitOf } from './project.ts'
+import type { Difference } from './schema-diff.ts'
+import { suspicionsOf } from './suspicions.ts'
+
+/** Tells apart what agents see and what calls do; the same for rows that differ in nothing of that. */
+export function servedHash(pin: PinRecord | undefined): string {
+  if (pin?.accepted === undefined || !pin.isServed) return ''
+  const { hash, version, offered } = pin.accepted
+  return JSON.stringify([hash, version, offered.policy, suspensionOf(pin) ?? null])
+}
+
+/** `held`: waits for its first yes. `removed`: an operator agreed that it is gone. */
+type PinState = 'served' | 'suspended' | 'held' | 'removed'
+
+/** A pinned tool as an operator sees it. */
+export interface PinView {
+  readonly source: string
+  /** `Toolkit.Name`, which names it to commands. */
+  readonly tool: string
+  readonly nativeName: string
+  readonly state: PinState
+  readonly version: string | undefined
+  readonly hash: string | undefined
+  readonly acceptedBy: string | undefined
+  readonly acceptedAtMs: number | undefined
+  readonly waiting: WaitingView | undefined
+}
+
+interface WaitingView {
+  readonly kind: WaitingChange['kind']
+  readonly class: ChangeClass
+  readonly reasons: readonly string[]
+  readonly hash: string
+  readonly renamedFrom: string | undefined
+  readonly seenAtMs: number
+  readonly rejectedBy: string | undefined
+}
+
+/** The same, with everything that an approval would change. */
+export interface PinDiff extends PinView {
+  /** Version after an approval; `undefined` when the tool would go. */
+  readonly nextVersion: string | undefined
+  readonly differences: readonly Difference[]
+}
+
+const REMOVED = 'removed'
+
+/** `undefined` for a name that was only kept: a tool that went before anybody decided. */
+export function viewPin(source: string, pin: PinRecord): PinView | undefined {
+  const { accepted, waiting } = pin
+  if (accepted === undefined && waiting === undefined) return undefined
+  return {
+    source,
+    tool: toolNameOf(source, pin),
+    nativeName: pin.nativeName,
+    state: stateOf(pin),
+    version: accepted?.version,
+    hash: accepted?.hash,
+    acceptedBy: accepted?.by,
+    acceptedAtMs: accepted?.atMs,
+    waiting: waiting === undefined ? undefined : viewWaiting(waiting),
+  }
+}
+
+export function toolNameOf(source: string, { local }: Pick<PinRecord, 'local'>): string {
+  return `${toolkitOf(source)}.${local}`
+}
+
+export function hashOfWaiting({ definition }: WaitingChange): string {
+  return definition?.hash ?? REMOVED
+}
+
+function stateOf(pin: PinRecord): PinState {
+  if (!pin.isServed) return pin.accepted === undefined || pin.waiting !== undefined ? 'held' : 'removed'
+  return suspensionOf(pin) === undefined ? 'served' : 'suspended'
+}
+
+function viewWaiting(waiting: WaitingChange): WaitingView {
+  return {
+    kind: waiting.kind,
+    class: waiting.class,
+    reasons: waiting.reasons,
+    hash: hashOfWaiting(waiting),
+    renamedFrom: waiting.renamedFrom,
+    seenAtMs: waiting.seenAtMs,
+    rejectedBy: waiting.rejected?.by,
+  }
+}
+
+export function diffPin(view: PinView, { accepted, waiting }: PinRecord): PinDiff {
+  const after = waiting?.definition
+  if (after === undefined) {
+    const says = waiting === undefined ? [] : [{ where: 'tool', class: 'breaking', says: 'is gone' } as const]
+    return { ...view, nextVersion: undefined, differences: says }
+  }
+  if (accepted === undefined) {
+    const { offered } = after
+    const suspicions = suspicionsOf(offered).map((found) => ({ ...found, class: 'suspicious' }) as const)
+    const { description, inputSchema, outputSchema, binding } = offered
+    const shown = { description, inputSchema, outputSchema, binding }
+    const whole = { where: 'tool', class: 'widening', says: 'is new', after: shown } as const
+    return { ...view, nextVersion: '1.0.0', differences: [...suspicions, whole] }
+  }
+  const differences = definitionDiff(accepted, after)
+  const isSame = accepted.hash === after.hash
+  const raised = raiseVersion(
+    accepted.version,
+    differences.map((difference) => difference.class),
+  )
+  return { ...view, nextVersion: isSame ? accepted.version : raised, differences }
+}
+
+const UNCLASSIFIED: SafetyTier = 'write'
+
+const REMOVED_IN_SUSPENSION = 'the upstream no longer offers it'
+const SAYS = {
+  wording: 'its text has changed upstream',
+  widening: 'its definition has been widened upstream',
+  breaking: 'its definition has changed upstream in a way that breaks callers',
+  suspicious: 'its definition has changed upstream in a suspicious way',
+} satisfies Record<ChangeClass, string>
+
+/**
+ * Why a served tool is not called for now: a grave change of a tool with effects waits (rule 32), also after a no,
+ * because the upstream still is another one than was accepted.
+ */
+export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string | undefined {
+  if (!isServed || accepted === undefined || waiting === undefined || !isGrave(waiting.class))
+    return undefined
+  const { safetyTier = UNCLASSIFIED } = accepted.offered.policy
+  return hasEffects({ safetyTier }) ? describeChange(waiting) : undefined
+}
+
+/** The same for what a call meets before any pin tells of it: why it must not go there. `undefined` = not offered. */
+export function suspensionBy(accepted: OfferedBy, met: OfferedBy | undefined): string | undefined {
+  const { safetyTier = UNCLASSIFIED } = accepted.offered.policy
+  if (!hasEffects({ safetyTier })) return undefined
+  if (met === undefined) return REMOVED_IN_SUSPENSION
+  const found = worstClass(definitionDiff(accepted, met).map((difference) => difference.class))
+  return isGrave(found) ? SAYS[found] : undefined
+}
+
+function describeChange({ kind, class: found }: WaitingChange): string {
+  return kind === 'removal' ? REMOVED_IN_SUSPENSION : SAYS[found]
+}
+
+const WEIGHT = { wording: 0, widening: 1, breaking: 2, suspicious: 3 } satisfies Record<ChangeClass, number>
+
+/** The heaviest of several; what says nothing is wording. */
+export function worstClass(classes: readonly ChangeClass[]): ChangeClass {
+  return classes.reduce<ChangeClass>(
+    (worst, next) => (WEIGHT[next] > WEIGHT[worst] ? next : worst),
+    'wording',
+  )
+}
+
+/** Whether a tool with effects stops until an operator decides (rule 32). */
+function isGrave(change: ChangeClass): boolean {
+  return WEIGHT[change] >= WEIGHT.breaking
+}
+
+/** The version of an accepted change: major when it breaks, minor when it widens, patch for words. */
+export function raiseVersion(version: string, changes: readonly ChangeClass[]): string {
+  const [major = 1, minor = 0, patch = 0] = version.split('.').map(Number)
+  // A suspicious text breaks nothing by itself; what it came with counts.
+  const weighed = worstClass(changes.filter((change) => change !== 'suspicious'))
+  if (weighed === 'breaking') return `${major + 1}.0.0`
+  return weighed === 'widening' ? `${major}.${minor + 1}.0` : `${major}.${minor}.${patch + 1}`
+}

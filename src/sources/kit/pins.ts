@@ -1,0 +1,398 @@
+import { StoreError } from '#kernel/base/errors'
+import { Breather, type Clock, type Logger, type MaybePromise } from '#kernel/base/runtime'
+import type { PinChanged } from '#kernel/journal/events'
+import {
+  type AcceptedDefinition,
+  nextRevision,
+  type PinnedSource,
+  type PinRecord,
+  type PinWrite,
+} from '#store/ports/import-store'
+import type { Store } from '#store/ports/store'
+import { classifyDiscovery, FIRST_VERSION, sanitizeDiscovered } from './classify.ts'
+import { definitionDiff } from './definition-diff.ts'
+import {
+  diffPin,
+  hashOfWaiting,
+  type PinDiff,
+  type PinView,
+  raiseVersion,
+  servedHash,
+  suspensionOf,
+  toolNameOf,
+  viewPin,
+} from './pin-view.ts'
+import { toolkitOf } from './project.ts'
+import type { Discovery, Source } from './source.ts'
+import type { PinnedTool } from './source-runner.ts'
+
+interface PinsOptions {
+  readonly store: Pick<Store, 'pins'>
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+interface PinAnswer {
+  readonly by: string
+  /** Of the change that was looked at, or its beginning: another one that came since is not decided about. */
+  readonly hash?: string
+}
+
+interface PinsAnswer {
+  readonly by: string
+  readonly suspicious?: boolean
+  /**
+   * Hashes of the changes that were looked at, by tool. Only these tools are decided about, and none of them when
+   * another change of one of them waits by now.
+   */
+  readonly hashes?: ReadonlyMap<string, string>
+}
+
+export type PinDecided = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
+
+/** Another process wrote at the same time; more often than this is a fault. */
+const MOST_TRIES = 20
+
+/** Holds what sources offer against what was let in. Only `accept` puts a new definition before an agent (rule 32). */
+export class Pins {
+  readonly #options: PinsOptions
+  /** What was read last of each source: definitions are large, and change rarely. */
+  readonly #known = new Map<string, PinnedSource>()
+
+  constructor(options: PinsOptions) {
+    this.#options = options
+  }
+
+  /** What of a source is before agents now; needs no upstream. */
+  async accepted(sourceKey: string): Promise<readonly PinnedTool[]> {
+    const { pins } = await this.#read(sourceKey)
+    return pins.flatMap((pin) => {
+      if (!pin.isServed || pin.accepted === undefined) return []
+      const { offered, identity, version, hash } = pin.accepted
+      const suspended = suspensionOf(pin)
+      return [
+        {
+          offered,
+          identity,
+          version,
+          hash,
+          local: pin.local,
+          ...(suspended === undefined ? {} : { suspended }),
+        },
+      ]
+    })
+  }
+
+  /** Native names of everything that was ever pinned, served or not. */
+  async names(sourceKey: string): Promise<readonly string[]> {
+    return (await this.#read(sourceKey)).pins.map(({ nativeName }) => nativeName)
+  }
+
+  /** Takes note of what a source offers; `changed` when other tools, or tools otherwise, are served from now on. */
+  async observe(
+    source: Source,
+    discovery: Discovery,
+  ): Promise<{ readonly changed: boolean; readonly waiting: number }> {
+    const { clock, log } = this.#options
+    const { identity } = discovery
+    const { tools, left } = await sanitizeDiscovered(discovery)
+    for (const { nativeName, problem } of left) log.warn({ source: source.key, tool: nativeName }, problem)
+    const sighting = { source, identity, tools, atMs: clock.nowMs() }
+    const done = await this.#change(source.key, (known) => classifyDiscovery(known, sighting))
+    const waiting = done.now.pins.filter(isUndecided).length
+    return { changed: done.written?.changesServed ?? false, waiting }
+  }
+
+  /** All pinned tools, or those of one source, in order. */
+  async list(sourceKey?: string): Promise<readonly PinView[]> {
+    const keys = sourceKey === undefined ? await this.#options.store.pins.sources() : [sourceKey]
+    const views: PinView[] = []
+    for (const key of keys) {
+      const { pins } = await this.#read(key)
+      for (const pin of pins) {
+        const view = viewPin(key, pin)
+        if (view !== undefined) views.push(view)
+      }
+    }
+    return views
+  }
+
+  /** Those of which something waits that was not let in; what was rejected is among them for as long as it is offered. */
+  async waiting(): Promise<readonly PinView[]> {
+    const keys = await this.#options.store.pins.sources()
+    const all = await Promise.all(keys.map((key) => this.#read(key)))
+    return all.flatMap(({ source, pins }) =>
+      pins.flatMap((pin) => (pin.waiting === undefined ? [] : (viewPin(source, pin) ?? []))),
+    )
+  }
+
+  /** What an approval would change; `undefined` for a tool that is not pinned. */
+  async diff(tool: string): Promise<PinDiff | undefined> {
+    const found = await this.#find(tool)
+    const view = found === undefined ? undefined : viewPin(found.source, found.pin)
+    return found === undefined || view === undefined ? undefined : diffPin(view, found.pin)
+  }
+
+  /** Lets in the waiting change of one tool. */
+  accept(tool: string, decision: PinAnswer): Promise<PinDecided> {
+    return this.#decide(tool, decision, acceptWaiting, 'pin.accepted')
+  }
+
+  /** Rejects the waiting change of one tool; what is in force stays. */
+  reject(tool: string, decision: PinAnswer): Promise<PinDecided> {
+    return this.#decide(tool, decision, rejectWaiting, 'pin.rejected')
+  }
+
+  /** Lets in every waiting change of a source but rejected and, by default, suspicious ones; gives the tools. */
+  async acceptAll(
+    sourceKey: string,
+    { by, suspicious = false, hashes }: PinsAnswer,
+  ): Promise<{ readonly accepted: readonly string[]; readonly changed: readonly string[] }> {
+    const decision = { by, atMs: this.#options.clock.nowMs() }
+    let changed: readonly string[] = []
+    const { written } = await this.#change(sourceKey, (known) => {
+      const waiting = known.pins
+        .filter(isUndecided)
+        .filter((pin) => suspicious || pin.waiting?.class !== 'suspicious')
+      const isSeen = (pin: PinRecord): boolean => hashes?.get(toolNameOf(sourceKey, pin)) === hashOfPin(pin)
+      const decided = hashes === undefined ? waiting : waiting.filter(isSeen)
+      const found = new Set(decided.map((pin) => toolNameOf(sourceKey, pin)))
+      changed = [...(hashes?.keys() ?? [])].filter((tool) => !found.has(tool))
+      return changed.length > 0
+        ? undefined
+        : decidePins(known, decided, { decision, apply: acceptWaiting, type: 'pin.accepted' })
+    })
+    return { accepted: (written?.pins ?? []).map((pin) => toolNameOf(sourceKey, pin)), changed }
+  }
+
+  async #decide(
+    tool: string,
+    { by, hash }: PinAnswer,
+    apply: typeof acceptWaiting,
+    type: 'pin.accepted' | 'pin.rejected',
+  ): Promise<PinDecided> {
+    const found = await this.#find(tool)
+    if (found === undefined) return 'not_found'
+    const decision = { by, atMs: this.#options.clock.nowMs() }
+    let refused: PinDecided | undefined
+    await this.#change(found.source, (known) => {
+      const pin = known.pins.find(({ nativeName }) => nativeName === found.pin.nativeName)
+      refused = undefined
+      if (pin?.waiting === undefined) refused = 'not_waiting'
+      else if (hash !== undefined && !hashOfWaiting(pin.waiting).startsWith(hash)) refused = 'other_hash'
+      return refused !== undefined || pin === undefined
+        ? undefined
+        : decidePins(known, [pin], { decision, apply, type })
+    })
+    return refused ?? 'decided'
+  }
+
+  async #find(tool: string): Promise<{ readonly source: string; readonly pin: PinRecord } | undefined> {
+    const [name = ''] = tool.split('@')
+    for (const source of await this.#options.store.pins.sources()) {
+      if (!name.startsWith(`${toolkitOf(source)}.`)) continue
+      const { pins } = await this.#read(source)
+      const pin = pins.find((candidate) => toolNameOf(source, candidate) === name)
+      if (pin !== undefined) return { source, pin }
+    }
+    return undefined
+  }
+
+  /** Reads, decides and writes, again when another process was faster. */
+  async #change(
+    sourceKey: string,
+    decide: (known: PinnedSource) => MaybePromise<PinWrite | undefined>,
+  ): Promise<{ readonly now: PinnedSource; readonly written: PinWrite | undefined }> {
+    for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+      const known = await this.#read(sourceKey)
+      const change = await decide(known)
+      if (change === undefined) return { now: known, written: undefined }
+      const seen = await this.#write(change)
+      if (seen === undefined) continue
+      const now = withWritten(known, { ...change, seen })
+      this.#known.set(sourceKey, now)
+      return { now, written: change }
+    }
+    throw new StoreError('not_written', `others kept changing the pins of ${sourceKey}`)
+  }
+
+  /** The revision that the last part was written on; `undefined` when another process was faster. */
+  async #write(change: PinWrite): Promise<number | undefined> {
+    let { seen } = change
+    let written: PinWrite | undefined
+    for await (const part of partsOf(change)) {
+      if (written !== undefined) seen = nextRevision(written)
+      written = { ...part, seen }
+      if ((await this.#options.store.pins.write(written)) === 'stale') return undefined
+    }
+    return seen
+  }
+
+  async #read(sourceKey: string): Promise<PinnedSource> {
+    const { pins } = this.#options.store
+    const known = this.#known.get(sourceKey)
+    if (known !== undefined && (await pins.revision(sourceKey)) === known.revision) return known
+    const read = keepKnown(await pins.read(sourceKey), known)
+    this.#known.set(sourceKey, read)
+    return read
+  }
+}
+
+/** Nobody has said yes or no. */
+function isUndecided({ waiting }: PinRecord): boolean {
+  return waiting !== undefined && waiting.rejected === undefined
+}
+
+function hashOfPin({ waiting }: PinRecord): string | undefined {
+  return waiting === undefined ? undefined : hashOfWaiting(waiting)
+}
+
+/** A transaction of this much takes about 10 ms; a source may have thousands of tools. */
+const MOST_CHARACTERS = 400_000
+const MOST_PINS = 400
+
+/**
+ * A write in parts that hold the serving thread shortly. A crash in between loses nothing: the rows are independent of
+ * each other, and a first sight goes on where it stopped, because it is one until its last part.
+ */
+async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
+  const breather = new Breather()
+  const isFirst = change.seen <= 0
+  let pins: PinRecord[] = []
+  let characters = 0
+  const eventsOf = eventsByTool(change)
+  const part = (isPartial: boolean): PinWrite => ({
+    ...change,
+    pins,
+    ...(isPartial && isFirst ? { isPartial, changesServed: false } : {}),
+    events: [
+      ...pins.flatMap((pin) => eventsOf.get(toolNameOf(change.source, pin)) ?? []),
+      ...(isPartial ? [] : (eventsOf.get(undefined) ?? [])),
+    ],
+  })
+  for (const pin of change.pins) {
+    if (characters > MOST_CHARACTERS || pins.length >= MOST_PINS) {
+      yield part(true)
+      // The next part is put together in a turn of its own, after the commit of this one.
+      await breather.breathe()
+      pins = []
+      characters = 0
+    }
+    pins.push(pin)
+    characters += JSON.stringify(pin).length
+    if (breather.isDue) await breather.breathe()
+  }
+  await breather.breathe()
+  yield part(false)
+}
+
+/** Under `undefined` what is about no single tool. */
+function eventsByTool({ events }: PinWrite): ReadonlyMap<string | undefined, PinWrite['events']> {
+  return Map.groupBy(events, (event) => ('tool' in event ? event.tool : undefined))
+}
+
+/** What is known after our own write: it was made on this revision, so nothing else has changed. */
+function withWritten(known: PinnedSource, change: PinWrite): PinnedSource {
+  const rows = new Map([...known.pins, ...change.pins].map((pin) => [pin.nativeName, pin]))
+  return { ...known, revision: nextRevision(change), pins: [...rows.values()].sort(byName) }
+}
+
+/**
+ * The same rows, with definitions that have not changed as the objects they were: what was made of them, which is
+ * costly for thousands of tools, is found by them.
+ */
+function keepKnown(read: PinnedSource, known: PinnedSource | undefined): PinnedSource {
+  if (known === undefined) return read
+  const before = new Map(known.pins.map((pin) => [pin.nativeName, pin]))
+  return { ...read, pins: read.pins.map((pin) => keepDefinition(pin, before.get(pin.nativeName))) }
+}
+
+function keepDefinition(pin: PinRecord, known: PinRecord | undefined): PinRecord {
+  if (pin.accepted === undefined || known?.accepted === undefined) return pin
+  const isSame =
+    acceptedHash(pin) === acceptedHash(known) &&
+    pin.accepted.by === known.accepted.by &&
+    pin.accepted.atMs === known.accepted.atMs
+  return isSame ? { ...pin, accepted: known.accepted } : pin
+}
+
+/** Hash, version and policy of what was accepted, whether it is served or not. */
+function acceptedHash({ accepted, ...pin }: PinRecord): string {
+  return servedHash({ ...pin, accepted, isServed: true, waiting: undefined })
+}
+
+function byName(left: PinRecord, right: PinRecord): number {
+  return left.nativeName < right.nativeName ? -1 : 1
+}
+
+interface PinRuling {
+  readonly decision: PinDecision
+  readonly apply: (pin: PinRecord, decision: PinDecision) => PinRecord
+  readonly type: 'pin.accepted' | 'pin.rejected'
+}
+
+/** One write for the decisions about some tools of a source; `undefined` when there is nothing to decide. */
+function decidePins(
+  known: PinnedSource,
+  pins: readonly PinRecord[],
+  { decision, apply, type }: PinRuling,
+): PinWrite | undefined {
+  const decided = pins
+    .map((pin) => ({ pin, next: apply(pin, decision) }))
+    .filter(({ pin, next }) => pin !== next)
+  if (decided.length === 0) return undefined
+  const events = decided.map(({ pin, next }): PinChanged => {
+    const version = type === 'pin.accepted' && next.isServed ? next.accepted?.version : undefined
+    return {
+      type,
+      at: decision.atMs,
+      source: known.source,
+      tool: toolNameOf(known.source, pin),
+      ...(pin.waiting === undefined ? {} : { hash: hashOfWaiting(pin.waiting), class: pin.waiting.class }),
+      ...(version === undefined ? {} : { version }),
+      by: decision.by,
+    }
+  })
+  return {
+    source: known.source,
+    seen: known.revision,
+    pins: decided.map(({ next }) => next),
+    changesServed: decided.some(({ pin, next }) => servedHash(pin) !== servedHash(next)),
+    events,
+  }
+}
+
+/** Who decides, and when. */
+interface PinDecision {
+  readonly by: string
+  readonly atMs: number
+}
+
+/** The row once the waiting change is let in: a new version for a new definition, and no more service for a removal. */
+function acceptWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
+  const { waiting, accepted } = pin
+  if (waiting === undefined) return pin
+  const { definition } = waiting
+  if (definition === undefined) return { ...pin, isServed: false, waiting: undefined }
+  const version = accepted === undefined ? FIRST_VERSION : nextVersion(accepted, definition)
+  return { ...pin, accepted: { ...definition, version, by, atMs }, isServed: true, waiting: undefined }
+}
+
+/** What is in force stays so; the no holds for as long as the upstream offers exactly this. */
+function rejectWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
+  const { waiting } = pin
+  return waiting === undefined ? pin : { ...pin, waiting: { ...waiting, rejected: { by, atMs } } }
+}
+
+/** A tool that comes back as it went is the version it was. */
+function nextVersion(
+  accepted: AcceptedDefinition,
+  definition: Omit<AcceptedDefinition, 'version' | 'by' | 'atMs'>,
+): string {
+  if (accepted.hash === definition.hash) return accepted.version
+  const differences = definitionDiff(accepted, definition)
+  return raiseVersion(
+    accepted.version,
+    differences.map((difference) => difference.class),
+  )
+}

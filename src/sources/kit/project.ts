@@ -1,0 +1,458 @@
+import { type Finding, fault, type Report } from '#kernel/base/errors'
+import { shortHash } from '#kernel/base/hash'
+import { hostExtensionId, type ToolId, withoutVersion } from '#kernel/base/ids'
+import { isJsonObject, type JsonObject } from '#kernel/base/json'
+import { Breather } from '#kernel/base/runtime'
+import { inspectTool } from '#kernel/tool/prepare-tool'
+import type {
+  KeptFrom,
+  PolicyDefinition,
+  SafetyTier,
+  SourceKind,
+  StatefulContext,
+  Tool,
+} from '#kernel/tool/tool'
+import { pinHash } from './definition-diff.ts'
+import type { OfferedTool, Source } from './source.ts'
+import type { PinnedTool } from './source-runner.ts'
+
+interface JoinedTools {
+  readonly tools: readonly Tool[]
+  /** By the key of the source that a tool was left out of. */
+  readonly findings: ReadonlyMap<string, readonly Finding[]>
+}
+
+/** Names that no two tools of different bases may share, be it as one or as the other: a caller may write either. */
+const NAMES = ['name', 'catalogId'] as const
+
+/** What is served of one source. */
+interface SourceTools {
+  readonly key: string
+  readonly tools: readonly Tool[]
+}
+
+/**
+ * Tools written as code and imported ones in one list. What was there first keeps its names, so a source can never
+ * replace another source's tool; what clashes is left out and reported.
+ */
+export async function joinTools(own: readonly Tool[], imported: Iterable<SourceTools>): Promise<JoinedTools> {
+  const breather = new Breather()
+  const tools = [...own]
+  const findings = new Map<string, Finding[]>()
+  const owners = new Map<string, string>()
+  const bases = new Map<string, Tool>(own.map((tool) => [tool.parts.base, tool]))
+  const taken = new Map<string, Tool>(
+    own.flatMap((tool) =>
+      [tool.name, tool.catalogId, tool.writtenName ?? tool.name].map((name) => [name, tool] as const),
+    ),
+  )
+  for (const { key: source, tools: ofSource } of imported) {
+    for (const tool of ofSource) {
+      if (breather.isDue) await breather.breathe()
+      const { base } = tool.parts
+      const others = [bases.get(base), ...NAMES.map((key) => taken.get(tool[key]))].filter(isKnown)
+      // Other versions of a tool of this source have the same names.
+      const clash = others.find((other) => other.parts.base !== base || owners.get(base) !== source)
+      if (clash !== undefined) {
+        const told = findings.get(source) ?? []
+        findings.set(source, [
+          ...told,
+          clashOf(tool, { source, other: clash, owner: owners.get(clash.parts.base) }),
+        ])
+        continue
+      }
+      tools.push(tool)
+      owners.set(base, source)
+      bases.set(base, tool)
+      for (const key of NAMES) taken.set(tool[key], tool)
+    }
+  }
+  return { tools, findings }
+}
+
+function isKnown(tool: Tool | undefined): tool is Tool {
+  return tool !== undefined
+}
+
+interface Clash {
+  readonly source: string
+  readonly other: Tool
+  /** The source of the other tool; `undefined` for a tool of the config itself. */
+  readonly owner: string | undefined
+}
+
+function clashOf(tool: Tool, { source, other, owner }: Clash): Finding {
+  const whose = owner === undefined ? "one of the config's own tools" : `a tool of the source "${owner}"`
+  return {
+    toolId: tool.id,
+    where: 'id',
+    problem: `Its id, function name or catalog id already belongs to "${other.id}", ${whose}, so it is left out of the source "${source}".`,
+    fix: 'Give the source another key, or leave the tool out with `exclude`.',
+  }
+}
+
+export interface ProjectedTools {
+  readonly tools: readonly Tool[]
+  /** Why single tools are left out; the others stay. */
+  readonly findings: readonly Finding[]
+  /** What is odd about tools that stay. */
+  readonly warnings: readonly Finding[]
+}
+
+interface ProjectOptions {
+  readonly defaultTimeoutMs: number
+  /** `openwop.vendor`: in catalog ids of tier `exec`, where the source names no vendor of its own. */
+  readonly vendor: string
+}
+
+/** What the names of a tool are made of. */
+export interface Naming {
+  readonly toolkit: string
+  readonly local: string
+  /** Names the tool among those of its source, in every version. */
+  readonly nativeName: string
+  readonly version: string
+  readonly keptFrom?: KeptFrom
+}
+
+/** Its own toolkit and name, or those of its upstream where they are kept. */
+export function namingOf(
+  sourceKey: string,
+  { nativeName, local, version }: Pick<Naming, 'nativeName' | 'local' | 'version'>,
+  kept: ToolId | undefined,
+): Naming {
+  const toolkit = toolkitOf(sourceKey)
+  if (kept === undefined) return { toolkit, local, nativeName, version }
+  const keptFrom = { toolkit, pin: `${toolkit}.${local}` }
+  return {
+    ...{ toolkit: kept.toolkit, local: kept.name, version: kept.version, keptFrom },
+    nativeName: withoutVersion(nativeName),
+  }
+}
+
+/** Accepted definitions of a source as tools that are listed and called; a call goes upstream with the pinned binding. */
+export async function projectTools(
+  source: Source,
+  pinned: readonly PinnedTool[],
+  options: ProjectOptions,
+): Promise<ProjectedTools> {
+  const tools: Tool[] = []
+  const findings: Finding[] = []
+  const warnings: Finding[] = []
+  const given = new Map(
+    pinned.flatMap(({ offered, local }) => (local === undefined ? [] : [[offered.nativeName, local]])),
+  )
+  const names = giveLocalNames(
+    pinned.map(({ offered }) => offered.nativeName),
+    given,
+  )
+  const known = projectionsOf(source)
+  const breather = new Breather()
+  // The commit of the pins took its own share of this turn.
+  if (pinned.length > 0) await breather.breathe()
+  for (const pin of pinned) {
+    if (breather.isDue) await breather.breathe()
+    const local = names.get(pin.offered.nativeName) ?? ''
+    const mark = markOf(source, pin, local, options)
+    const before = known.get(pin.offered)
+    const projection =
+      before?.mark === mark ? before : { mark, ...projectTool(source, pin, { local, ...options }) }
+    known.set(pin.offered, projection)
+    findings.push(...projection.findings)
+    warnings.push(...projection.warnings)
+    if (projection.tool !== undefined) tools.push(projection.tool)
+  }
+  return { tools, findings, warnings }
+}
+
+interface Projection {
+  /** What it was made of besides the definition; another mark, another projection. */
+  readonly mark: string
+  readonly tool: Tool | undefined
+  readonly findings: readonly Finding[]
+  readonly warnings: readonly Finding[]
+}
+
+/** A decision about one tool must not make thousands anew. Lives and dies with its source and its definitions. */
+const PROJECTIONS = new WeakMap<Source, WeakMap<OfferedTool, Projection>>()
+
+function projectionsOf(source: Source): WeakMap<OfferedTool, Projection> {
+  const known = PROJECTIONS.get(source)
+  if (known !== undefined) return known
+  const made = new WeakMap<OfferedTool, Projection>()
+  PROJECTIONS.set(source, made)
+  return made
+}
+
+/** `undefined` policies come from a source that cannot read its own definition, which projecting then tells. */
+function markOf(source: Source, pin: PinnedTool, local: string, options: ProjectOptions): string {
+  const { identity, version, hash, suspended = null } = pin
+  let policy: PolicyDefinition | null = null
+  try {
+    policy = source.policyFor?.(pin.offered) ?? null
+  } catch {
+    return `unreadable ${local}`
+  }
+  return JSON.stringify([version, hash ?? identity, local, suspended, policy, options.defaultTimeoutMs])
+}
+
+function projectTool(
+  source: Source,
+  pin: PinnedTool,
+  { defaultTimeoutMs, vendor, local }: ProjectOptions & Pick<Naming, 'local'>,
+): Omit<Projection, 'mark'> {
+  const { nativeName } = pin.offered
+  const naming = namingOf(
+    source.key,
+    { nativeName, local, version: pin.version },
+    source.keptId?.(pin.offered),
+  )
+  const toolId = idOf(naming)
+  const warnings: Finding[] = []
+  const onOddity: Report = (where, problem, fix) => warnings.push({ toolId, where, problem, fix })
+  try {
+    const { tool, findings } = inspectTool(toDefinition(source, pin, { ...naming, vendor }), {
+      source: source.kind,
+      describeParameters: false,
+      defaultTimeoutMs,
+      moduleHash: pin.hash ?? pinHash(pin.identity, pin.offered),
+      onOddity,
+    })
+    if (tool === undefined) return { tool, findings, warnings }
+    tellUndescribed(tool, onOddity)
+    const shownHints = source.shownHintsFor?.(pin.offered)
+    const { keptFrom } = naming
+    const extra = { ...(shownHints && { shownHints }), ...(keptFrom && { keptFrom }) }
+    return { tool: Object.keys(extra).length === 0 ? tool : { ...tool, ...extra }, findings, warnings }
+  } catch (error) {
+    // A definition that its own source cannot read, or that is nested beyond the stack, costs no other tool.
+    const problem = `Cannot be read: ${error instanceof Error ? error.message : 'unknown'}.`
+    const fix = 'Accept what the upstream offers now, or exclude the tool.'
+    return { tool: undefined, findings: [{ toolId, where: 'tool', problem, fix }], warnings }
+  }
+}
+
+function toDefinition(
+  source: Source,
+  pin: PinnedTool,
+  { vendor, ...naming }: Naming & Pick<ProjectOptions, 'vendor'>,
+) {
+  const { toolkit, local } = naming
+  const { offered, suspended } = pin
+  const { nativeName, title, description, inputSchema, outputSchema, requirements } = offered
+  const invocation = { nativeName, binding: offered.binding, accepted: pin }
+  const session = source.sessionOf?.(offered)
+  const policy = source.policyFor?.(offered) ?? offered.policy
+  const run = (input: unknown, context: StatefulContext<unknown>) =>
+    source.invoke({ ...invocation, input: asInput(input), context })
+  // The definition stays the same while it is suspended, so that a call of before can go on after it.
+  const refuse = () => {
+    throw refusal(suspended ?? '')
+  }
+  return {
+    id: idOf(naming),
+    name: functionNameOf(toolkit, local),
+    ...(title === undefined || title.trim() === '' ? {} : { title: title.toWellFormed() }),
+    catalogId: catalogIdOf(source.kind, {
+      ...catalogNames(naming),
+      safetyTier: policy.safetyTier,
+      vendor: source.vendor ?? (source.kind === 'host-extension' ? toolkit : vendor),
+    }),
+    description: firstText(description, title, nativeName),
+    input: inputSchema,
+    output: outputSchema,
+    ...tagsOf(offered),
+    ...(requirements === undefined ? {} : { requirements }),
+    policy,
+    ...(session === undefined
+      ? {}
+      : { session: suspended === undefined ? session : { ...session, open: refuse } }),
+    run: suspended === undefined ? run : refuse,
+  }
+}
+
+function idOf({ toolkit, local, version }: Naming): string {
+  return `${toolkit}.${local}@${version}`
+}
+
+/** A catalog id says which source a tool is of, also where its id does not. */
+export function catalogNames({ toolkit, local, nativeName, keptFrom }: Naming) {
+  if (keptFrom === undefined) return { toolkit, nativeName, local }
+  return { toolkit: keptFrom.toolkit, nativeName, local: `${toolkit}_${local}` }
+}
+
+const MOST_TAGS = 20
+const LONGEST_TAG = 64
+
+/** Its tags as selectors write them, without spaces: `User management` is `User-management`. */
+export function tagsOf({ tags = [] }: Pick<OfferedTool, 'tags'>): { readonly tags?: readonly string[] } {
+  const words = tags.map((tag) =>
+    tag
+      .trim()
+      .replaceAll(/[^\p{L}\p{N}._-]+/gu, '-')
+      .slice(0, LONGEST_TAG),
+  )
+  const found = [...new Set(words.filter((word) => word !== ''))].slice(0, MOST_TAGS)
+  return found.length === 0 ? {} : { tags: found }
+}
+
+/** Nothing was sent, so the same call may run once an operator has decided (rule 9). */
+function refusal(why: string): Error {
+  return fault(
+    'upstream_failed',
+    `This tool is suspended: ${why}. Nothing was sent. An operator must accept the change before it can be called again.`,
+    {
+      canRetry: true,
+      developerMessage: 'See it with `collet pins diff`; accept it with `collet pins accept`.',
+    },
+  )
+}
+
+/** The wire check has let only objects through (OTC/T-13). */
+function asInput(input: unknown): JsonObject {
+  return isInput(input) ? input : {}
+}
+
+function isInput(input: unknown): input is JsonObject {
+  return typeof input === 'object' && input !== null && !Array.isArray(input)
+}
+
+/** OTC-26: a description is never empty, whatever the upstream sent. */
+function firstText(...texts: readonly (string | undefined)[]): string {
+  return texts.find((text) => text !== undefined && text.trim() !== '')?.toWellFormed() ?? 'No description.'
+}
+
+/** OTC-32 is no reason to lose a tool of another party. */
+function tellUndescribed({ inputSchema: { properties } }: Tool, tell: Report): void {
+  const missing = Object.entries(isJsonObject(properties) ? properties : {})
+    .filter(([, parameter]) => !isJsonObject(parameter) || typeof parameter.description !== 'string')
+    .map(([name]) => name)
+  if (missing.length === 0) return
+  const names = missing.slice(0, 5).join(', ') + (missing.length > 5 ? ', …' : '')
+  tell(
+    'input',
+    `${missing.length} of its parameters have no description: ${names}.`,
+    'Ask its author; the tool is served as it is.',
+  )
+}
+
+/** The grammar sets no limit; readers of a list do. */
+const LONGEST_LOCAL = 128
+const LONGEST_FUNCTION_NAME = 64
+const LONGEST_CATALOG_ID = 256
+/** `_` or `-`, and eight digits. */
+const SUFFIX = 9
+
+/** The toolkit that the tools of a source are in. */
+export function toolkitOf(sourceKey: string): string {
+  return plain(sourceKey)
+}
+
+/**
+ * The names that tools get in their ids: other characters become `_`, and a name that is taken gets `_` and eight
+ * digits of its native name. Names that were given once stay; among new ones a native name that needs no change comes
+ * first, then code unit order, so that every process gives the same.
+ */
+export function giveLocalNames(
+  nativeNames: readonly string[],
+  given: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  const names = new Map(given)
+  const taken = new Set(given.values())
+  for (const native of asWrittenFirst(new Set(nativeNames))) {
+    if (names.has(native)) continue
+    const local = freeName(native, taken)
+    taken.add(local)
+    names.set(native, local)
+  }
+  return names
+}
+
+/** Function name for models: `Toolkit_Name` within 64 characters. */
+export function functionNameOf(toolkit: string, local: string): string {
+  return shortenTo(`${toolkit}_${local}`, LONGEST_FUNCTION_NAME, '_')
+}
+
+/** openwop §7.1: the id of each source's tools; bytes that the grammar lacks are percent-encoded. */
+const CATALOG_IDS = {
+  'node-pack': (toolkit, native) => `openwop:${toolkit}.${encode(native)}`,
+  workflow: (toolkit, native) => `workflow:${toolkit}.${encode(native)}`,
+  mcp: (toolkit, native) => `mcp:${toolkit}.${encode(native)}`,
+  connector: (toolkit, native) => `connector:${toolkit}.${encode(native)}`,
+  'host-extension': (_toolkit, _native, local, vendor) => `x-host-${vendorLabel(vendor)}-${label(local)}`,
+} satisfies Record<SourceKind, (toolkit: string, native: string, local: string, vendor: string) => string>
+
+/** A tool of tier `exec` is a host extension, whatever its source is (OWP-31). */
+export function catalogIdOf(
+  kind: SourceKind,
+  {
+    toolkit,
+    nativeName,
+    local,
+    vendor,
+    safetyTier,
+  }: {
+    readonly toolkit: string
+    readonly nativeName: string
+    readonly local: string
+    readonly vendor: string
+    readonly safetyTier?: SafetyTier | undefined
+  },
+): string {
+  const id =
+    safetyTier === 'exec' && kind !== 'host-extension'
+      ? hostExtensionId(vendorLabel(vendor), toolkit, local)
+      : CATALOG_IDS[kind](toolkit, nativeName, local, vendor)
+  return shortenTo(id, LONGEST_CATALOG_ID, '-')
+}
+
+function freeName(native: string, taken: ReadonlySet<string>): string {
+  const wanted = shortenTo(plain(native), LONGEST_LOCAL, '_', native)
+  if (!taken.has(wanted)) return wanted
+  for (let round = 0; ; round += 1) {
+    const digits = shortHash(round === 0 ? native : `${native}\0${round}`)
+    const name = `${wanted.slice(0, LONGEST_LOCAL - SUFFIX)}_${digits}`
+    if (!taken.has(name)) return name
+  }
+}
+
+function plain(text: string): string {
+  return text.replaceAll(/[^A-Za-z0-9_]/gu, '_') || '_'
+}
+
+function asWrittenFirst(names: ReadonlySet<string>): readonly string[] {
+  const { same = [], changed = [] } = Object.groupBy(names, (name) =>
+    plain(name) === name ? 'same' : 'changed',
+  )
+  // Code unit order.
+  return [...same.sort(), ...changed.sort()]
+}
+
+/** Cut where it is too long, with eight digits of the whole so that two cuts stay two. */
+function shortenTo(text: string, longest: number, join: '_' | '-', whole = text): string {
+  if (text.length <= longest) return text
+  return `${text.slice(0, longest - SUFFIX).replace(/%.?$/, '')}${join}${shortHash(whole)}`
+}
+
+function encode(native: string): string {
+  const kept = native.toWellFormed().replaceAll(/[^A-Za-z0-9._/-]/gu, encodeCharacter)
+  return kept === '' ? '_' : kept
+}
+
+function encodeCharacter(character: string): string {
+  return [...Buffer.from(character, 'utf8')]
+    .map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`)
+    .join('')
+}
+
+/** A vendor that is a label already stays as it was written, `-` and all. */
+function vendorLabel(vendor: string): string {
+  return /^[a-z][a-z0-9-]*$/.test(vendor) ? vendor : label(plain(vendor))
+}
+
+/** A label of a host extension's id. Small letters, digits and `-` only: digits distinguish what lost other characters. */
+function label(text: string): string {
+  const made = text.toLowerCase().replaceAll('_', '-')
+  if (/^[a-z][a-z0-9_]*$/.test(text)) return made
+  return `${/^[a-z]/.test(made) ? '' : 'x'}${made}-${shortHash(text)}`
+}

@@ -1,0 +1,345 @@
+import { canonicalJson, childPointer, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { upgradeInput } from '#schema/imported'
+import { createSchemaResolver, propertiesOf, type SchemaResolver } from '#schema/keywords'
+import { upgradeSchema } from '#schema/upgrade'
+import type { ChangeClass } from '#store/ports/import-store'
+import {
+  boundEffect,
+  checkedMeaning,
+  flatten,
+  hasReference,
+  isNothing,
+  keywordMeaning,
+  type SchemaEffect,
+  typeEffect,
+  typesOf,
+  valuesEffect,
+} from './schema-meaning.ts'
+
+/** One difference between two definitions, in words for the operator. */
+export interface Difference {
+  /** Member of the definition, with a JSON Pointer where it goes deeper. */
+  readonly where: string
+  readonly class: ChangeClass
+  readonly says: string
+  readonly before?: JsonValue
+  readonly after?: JsonValue
+}
+
+export type Side = 'input' | 'output'
+
+/** Who sends suffers when less is taken; who receives suffers when more may come. */
+const CLASSES = {
+  input: {
+    narrower: 'breaking',
+    wider: 'widening',
+    other: 'breaking',
+    wording: 'wording',
+  },
+  output: {
+    narrower: 'widening',
+    wider: 'breaking',
+    other: 'breaking',
+    wording: 'wording',
+  },
+} as const satisfies Record<Side, Record<SchemaEffect, ChangeClass>>
+
+/** Enough to decide on; a schema that is rewritten whole needs no more. */
+const MOST_DIFFERENCES = 200
+
+interface Comparison {
+  readonly side: Side
+  readonly before: SchemaResolver
+  readonly after: SchemaResolver
+  /** Whether definitions that references lead to differ at all. */
+  readonly definitionsDiffer: boolean
+  /** Whether they differ in more than words. */
+  readonly meaningsDiffer: boolean
+  readonly seen: Map<JsonObject, Set<JsonObject>>
+  readonly found: Difference[]
+}
+
+/** What another schema changes for callers; two schemas that mean the same give wording at most. */
+export function schemaDiff(written: JsonObject, offered: JsonObject, side: Side): readonly Difference[] {
+  const read = side === 'input' ? upgradeInput : upgradeSchema
+  const [before, after] = [read(written), read(offered)]
+  const comparison: Comparison = {
+    side,
+    before: createSchemaResolver(before),
+    after: createSchemaResolver(after),
+    definitionsDiffer: definitionsOf(before) !== definitionsOf(after),
+    meaningsDiffer: meaningsOf(before) !== meaningsOf(after),
+    seen: new Map(),
+    found: [],
+  }
+  compare(before, after, side, comparison)
+  const { found } = comparison
+  const isQuiet = found.every((difference) => difference.class === 'wording')
+  if (isQuiet && checkedMeaning(before) !== checkedMeaning(after)) {
+    note(comparison, side, 'other', 'changes in a way that cannot be described in detail')
+  }
+  return found
+}
+
+function definitionsOf({ $defs = {}, definitions = {} }: JsonObject): string {
+  return canonicalJson([$defs, definitions])
+}
+
+function meaningsOf({ $defs = {}, definitions = {} }: JsonObject): string {
+  return keywordMeaning('$defs', $defs) + keywordMeaning('definitions', definitions)
+}
+
+function compare(before: JsonValue, after: JsonValue, where: string, comparison: Comparison): void {
+  const left = flatten(before, comparison.before)
+  const right = flatten(after, comparison.after)
+  const partners = comparison.seen.get(left.from) ?? new Set()
+  if (comparison.found.length >= MOST_DIFFERENCES) return
+  if (partners.has(right.from)) {
+    for (const keyword of new Set([...Object.keys(left.said), ...Object.keys(right.said)])) {
+      compareKeyword(keyword, left.said, right.said, where, comparison)
+    }
+    return
+  }
+  comparison.seen.set(left.from, partners.add(right.from))
+  if (isNothing(left) !== isNothing(right)) {
+    const takesNone = isNothing(right)
+    const says = takesNone ? 'is allowed no more' : 'is allowed now'
+    note(comparison, where, takesNone ? 'narrower' : 'wider', says, before, after)
+    return
+  }
+  compareProperties(left.schema, right.schema, where, comparison)
+  const keywords = new Set([...Object.keys(left.schema), ...Object.keys(right.schema)])
+  for (const keyword of keywords) compareKeyword(keyword, left.schema, right.schema, where, comparison)
+  const values = valuesEffect(left.schema, right.schema)
+  if (values !== undefined) {
+    const [one, two] = [left.schema, right.schema].map(({ enum: list, const: value }) => list ?? value)
+    note(comparison, where, values, 'allows other values', one, two)
+  }
+}
+
+type Compare = (
+  before: JsonValue | undefined,
+  after: JsonValue | undefined,
+  where: string,
+  comparison: Comparison,
+  keyword: string,
+) => void
+
+const inner: Compare = (before, after, where, comparison) => {
+  compare(before ?? true, after ?? true, where, comparison)
+}
+
+const bound: (direction: 'least' | 'most') => Compare = (direction) => (before, after, where, comparison) => {
+  const effect = boundEffect(direction, before, after)
+  if (effect !== undefined) note(comparison, where, effect, saysOf(before, after), before, after)
+}
+
+/** A check that is there or not; two different ones cannot be compared. */
+const check: Compare = (before, after, where, comparison) => {
+  if (isSame(before, after)) return
+  const [wasAny, isAny] = [before === undefined || before === false, after === undefined || after === false]
+  if (wasAny && isAny) return
+  const effect = wasAny ? 'narrower' : isAny ? 'wider' : 'other'
+  note(comparison, where, effect, saysOf(before, after), before, after)
+}
+
+const opaque: Compare = (before, after, where, comparison, keyword) => {
+  const mayDiffer = comparison.meaningsDiffer && before !== undefined && hasReference(before)
+  if (isSame(before, after) && !mayDiffer) return
+  const isReworded = !mayDiffer && meansTheSame(keyword, before, after)
+  note(comparison, where, isReworded ? 'wording' : 'other', saysOf(before, after), before, after)
+}
+
+const branches: (all: boolean) => Compare = (all) => (before, after, where, comparison, keyword) => {
+  if (!comparison.meaningsDiffer && !isSame(before, after) && meansTheSame(keyword, before, after)) {
+    note(comparison, where, 'wording', saysOf(before, after), before, after)
+    return
+  }
+  const left = Array.isArray(before) ? before : []
+  const right = Array.isArray(after) ? after : []
+  const [had, has] = [new Set(left.map(canonicalJson)), new Set(right.map(canonicalJson))]
+  const lost = left.filter((one) => !has.has(canonicalJson(one)))
+  const gained = right.filter((one) => !had.has(canonicalJson(one)))
+  const [lostOne, gainedOne] = [lost[0], gained[0]]
+  const gone = new Set(lost)
+  for (const one of left) {
+    if (comparison.definitionsDiffer && !gone.has(one)) compare(one, one, where, comparison)
+  }
+  if (lost.length === 1 && gained.length === 1 && lostOne !== undefined && gainedOne !== undefined) {
+    compare(lostOne, gainedOne, where, comparison)
+  } else if (lost.length > 0 && gained.length > 0) {
+    note(comparison, where, 'other', 'has other alternatives', before, after)
+  } else if (lost.length > 0 || gained.length > 0) {
+    const isMore = gained.length > 0
+    // One more alternative takes more, one more condition less; the first alternative is a condition of its own.
+    const isFirstOrLast = left.length === 0 || right.length === 0
+    const takesMore = all || isFirstOrLast ? !isMore : isMore
+    note(comparison, where, takesMore ? 'wider' : 'narrower', saysOf(before, after), before, after)
+  }
+}
+
+/** Where no value can fit two of them, alternatives are alternatives; elsewhere one more may take a value away. */
+const exactlyOne: Compare = (before, after, where, comparison, keyword) => {
+  const isPlain = areApart(before, comparison.before) && areApart(after, comparison.after)
+  const way = isPlain ? branches(false) : opaque
+  way(before, after, where, comparison, keyword)
+}
+
+function areApart(list: JsonValue | undefined, resolve: SchemaResolver): boolean {
+  const seen = new Set<string>()
+  for (const branch of Array.isArray(list) ? list : []) {
+    const { type } = flatten(branch, resolve).schema
+    for (const name of typesOf(type)) {
+      if (seen.has(name)) return false
+      seen.add(name)
+    }
+  }
+  return true
+}
+
+const types: Compare = (before, after, where, comparison) => {
+  const effect = typeEffect(before, after)
+  if (effect !== undefined) note(comparison, where, effect, 'takes other types', before, after)
+}
+
+/** Handled together with `required`, or by what refers to them. */
+const elsewhere: Compare = () => {}
+
+const wording: Compare = (before, after, where, comparison) => {
+  if (!isSame(before, after)) note(comparison, where, 'wording', saysOf(before, after), before, after)
+}
+
+const KEYWORDS: Readonly<Record<string, Compare>> = {
+  properties: elsewhere,
+  required: elsewhere,
+  $defs: elsewhere,
+  definitions: elsewhere,
+  enum: elsewhere,
+  const: elsewhere,
+  $schema: elsewhere,
+  $id: elsewhere,
+  $anchor: elsewhere,
+  $dynamicAnchor: elsewhere,
+  type: types,
+  additionalProperties: inner,
+  unevaluatedProperties: opaque,
+  propertyNames: inner,
+  items: inner,
+  unevaluatedItems: opaque,
+  contains: opaque,
+  contentSchema: inner,
+  allOf: branches(true),
+  anyOf: branches(false),
+  oneOf: exactlyOne,
+  minimum: bound('least'),
+  exclusiveMinimum: bound('least'),
+  minLength: bound('least'),
+  minItems: bound('least'),
+  minProperties: bound('least'),
+  minContains: bound('least'),
+  maximum: bound('most'),
+  exclusiveMaximum: bound('most'),
+  maxLength: bound('most'),
+  maxItems: bound('most'),
+  maxProperties: bound('most'),
+  maxContains: bound('most'),
+  pattern: check,
+  format: check,
+  multipleOf: check,
+  uniqueItems: check,
+  contentEncoding: check,
+  contentMediaType: check,
+  not: opaque,
+  if: opaque,
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+  then: opaque,
+  else: opaque,
+  prefixItems: opaque,
+  patternProperties: opaque,
+  dependentSchemas: opaque,
+  dependentRequired: opaque,
+  dependencies: opaque,
+  $ref: opaque,
+  $dynamicRef: opaque,
+}
+
+function compareKeyword(
+  keyword: string,
+  before: JsonObject,
+  after: JsonObject,
+  where: string,
+  comparison: Comparison,
+): void {
+  const way = Object.hasOwn(KEYWORDS, keyword) ? KEYWORDS[keyword] : undefined
+  const place = childPointer(where, keyword)
+  ;(way ?? wording)(before[keyword], after[keyword], place, comparison, keyword)
+}
+
+/** A property that goes or is newly demanded breaks; one that may be left out widens, for both sides. */
+function compareProperties(
+  before: JsonObject,
+  after: JsonObject,
+  where: string,
+  comparison: Comparison,
+): void {
+  const [left, right] = [propertiesOf(before), propertiesOf(after)]
+  const [demanded, demands] = [requiredOf(before), requiredOf(after)]
+  for (const name of new Set([...Object.keys(left), ...Object.keys(right), ...demanded, ...demands])) {
+    const place = childPointer(`${where}/properties`, name)
+    const one = Object.hasOwn(left, name) ? left[name] : undefined
+    const two = Object.hasOwn(right, name) ? right[name] : undefined
+    const [was, is] = [demanded.has(name), demands.has(name)]
+    if (one !== undefined && two === undefined) {
+      comparison.found.push({ where: place, class: 'breaking', says: 'is gone', before: one })
+      continue
+    }
+    if (one === undefined && two !== undefined) {
+      const breaks = is && comparison.side === 'input'
+      const says = is ? 'is new and required' : 'is new'
+      comparison.found.push({ where: place, class: breaks ? 'breaking' : 'widening', says, after: two })
+      continue
+    }
+    if (one !== undefined && two !== undefined) compare(one, two, place, comparison)
+    if (was !== is) {
+      note(comparison, place, is ? 'narrower' : 'wider', is ? 'is now required' : 'is no longer required')
+    }
+  }
+}
+
+function requiredOf({ required }: JsonObject): ReadonlySet<string> {
+  return new Set(Array.isArray(required) ? required.filter((name) => typeof name === 'string') : [])
+}
+
+function isSame(before: JsonValue | undefined, after: JsonValue | undefined): boolean {
+  if (before === undefined || after === undefined) return before === after
+  return canonicalJson(before) === canonicalJson(after)
+}
+
+/** Whether only annotations inside differ. */
+function meansTheSame(keyword: string, before: JsonValue | undefined, after: JsonValue | undefined): boolean {
+  if (before === undefined || after === undefined) return false
+  return keywordMeaning(keyword, before) === keywordMeaning(keyword, after)
+}
+
+function saysOf(before: JsonValue | undefined, after: JsonValue | undefined): string {
+  if (before === undefined) return 'is new'
+  return after === undefined ? 'is gone' : 'changes'
+}
+
+function note(
+  { side, found }: Comparison,
+  where: string,
+  effect: SchemaEffect,
+  says: string,
+  before?: JsonValue,
+  after?: JsonValue,
+): void {
+  if (found.length >= MOST_DIFFERENCES) return
+  found.push({
+    where,
+    class: CLASSES[side][effect],
+    says,
+    ...(before === undefined ? {} : { before }),
+    ...(after === undefined ? {} : { after }),
+  })
+}

@@ -1,0 +1,153 @@
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
+import { ANCHORS, mapSubschemas, REFERENCES, type SchemaResolver, SUBSCHEMAS } from '#schema/keywords'
+
+/** Keywords that decide which values are taken. Every other one is an annotation, and may change by itself. */
+const CHECKING: ReadonlySet<string> = new Set([
+  ...SUBSCHEMAS.keys(),
+  ...REFERENCES,
+  ...ANCHORS,
+  ...[
+    'type',
+    'enum',
+    'const',
+    'required',
+    'dependentRequired',
+    'format',
+    'pattern',
+    'multipleOf',
+    'uniqueItems',
+  ],
+  ...[
+    'minimum',
+    'maximum',
+    'exclusiveMinimum',
+    'exclusiveMaximum',
+    'minLength',
+    'maxLength',
+    'minItems',
+    'maxItems',
+  ],
+  ...['minProperties', 'maxProperties', 'minContains', 'maxContains', 'contentEncoding', 'contentMediaType'],
+])
+/** Lists whose order says nothing. */
+const SETS: ReadonlySet<string> = new Set(['required', 'enum', 'type'])
+const LONGEST_CHAIN = 50
+
+/** What a schema checks, without its words and without order where that says nothing. */
+export function checkedMeaning(schema: JsonObject): string {
+  return canonicalJson(withoutWords(schema))
+}
+
+/** The same of what one keyword holds. */
+export function keywordMeaning(keyword: string, value: JsonValue): string {
+  return canonicalJson(meaningOf(keyword, value))
+}
+
+function withoutWords(schema: JsonValue): JsonValue {
+  if (!isJsonObject(schema)) return schema
+  const kept: Record<string, JsonValue> = {}
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (!CHECKING.has(keyword)) continue
+    setMember(kept, keyword, meaningOf(keyword, value))
+  }
+  return kept
+}
+
+function meaningOf(keyword: string, value: JsonValue): JsonValue {
+  if (SETS.has(keyword) && Array.isArray(value)) return value.map((item) => canonicalJson(item)).sort()
+  return mapSubschemas(keyword, value, withoutWords)
+}
+
+interface FlatSchema {
+  /** With its own reference followed. */
+  readonly schema: JsonObject
+  /** What it says beside the reference. */
+  readonly said: JsonObject
+  /** The object it came from, which tells when one is met again. */
+  readonly from: JsonObject
+}
+
+export function flatten(schema: JsonValue, resolve: SchemaResolver): FlatSchema {
+  let from = asObject(schema)
+  let said: JsonObject = {}
+  for (let steps = 0; steps < LONGEST_CHAIN; steps += 1) {
+    const { $ref: reference, ...siblings } = from
+    if (typeof reference !== 'string') break
+    const target = resolve(reference)
+    if (target === undefined || Object.keys(siblings).some((keyword) => CHECKING.has(keyword))) break
+    said = { ...siblings, ...said }
+    from = asObject(target)
+  }
+  return { schema: { ...from, ...said }, said, from }
+}
+
+const ANY: JsonObject = Object.freeze({})
+const NOTHING: JsonObject = Object.freeze({ not: ANY })
+
+/** Whether a schema takes no value at all. */
+export function isNothing({ from }: FlatSchema): boolean {
+  const { not, ...others } = from
+  return isJsonObject(not) && Object.keys(not).length === 0 && Object.keys(others).length === 0
+}
+
+function asObject(schema: JsonValue): JsonObject {
+  if (isJsonObject(schema)) return schema
+  return schema === false ? NOTHING : ANY
+}
+
+export function hasReference(value: JsonValue): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (!isJsonObject(value)) return value.some(hasReference)
+  return Object.entries(value).some(([name, member]) => REFERENCES.has(name) || hasReference(member))
+}
+
+/** What a change does to the values that are taken. `other`: some more and some less, or nobody can tell. */
+export type SchemaEffect = 'narrower' | 'wider' | 'other' | 'wording'
+
+/** A bound that moves; one that is absent refuses nothing. */
+export function boundEffect(
+  direction: 'least' | 'most',
+  before: JsonValue | undefined,
+  after: JsonValue | undefined,
+): SchemaEffect | undefined {
+  if (before === after) return undefined
+  if (before === undefined) return 'narrower'
+  if (after === undefined) return 'wider'
+  if (typeof before !== 'number' || typeof after !== 'number') return 'other'
+  return after > before === (direction === 'least') ? 'narrower' : 'wider'
+}
+
+const TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
+
+export function typeEffect(
+  before: JsonValue | undefined,
+  after: JsonValue | undefined,
+): SchemaEffect | undefined {
+  return setEffect(typesOf(before), typesOf(after))
+}
+
+/** Every number type takes whole numbers. */
+export function typesOf(type: JsonValue | undefined): ReadonlySet<string> {
+  const named = type === undefined ? TYPES : (Array.isArray(type) ? type : [type]).map(String)
+  return new Set(named.includes('number') ? [...named, 'integer'] : named)
+}
+
+/** `enum` and `const` say the same thing. */
+export function valuesEffect(before: JsonObject, after: JsonObject): SchemaEffect | undefined {
+  const [left, right] = [valuesOf(before), valuesOf(after)]
+  if (left === undefined) return right === undefined ? undefined : 'narrower'
+  return right === undefined ? 'wider' : setEffect(left, right)
+}
+
+function valuesOf(schema: JsonObject): ReadonlySet<string> | undefined {
+  const { enum: list, const: value } = schema
+  if (value !== undefined) return new Set([canonicalJson(value)])
+  return Array.isArray(list) ? new Set(list.map(canonicalJson)) : undefined
+}
+
+function setEffect(before: ReadonlySet<string>, after: ReadonlySet<string>): SchemaEffect | undefined {
+  const keeps = [...before].every((member) => after.has(member))
+  const adds = [...after].some((member) => !before.has(member))
+  if (keeps) return adds ? 'wider' : undefined
+  return adds ? 'other' : 'narrower'
+}

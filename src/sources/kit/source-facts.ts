@@ -1,0 +1,123 @@
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+
+/**
+ * What may be written down of the options of a source: pins, the journal, notices and pages use it. Arguments, paths and
+ * queries often hold credentials, so only the name of a package or script is kept of a command, and a keyed digest
+ * stands for all its arguments.
+ */
+
+/** Words before the name of a package or script that take no value of their own. */
+const LAUNCHER_WORDS = new Set(
+  '-y --yes -q --quiet -s --silent -i --interactive --rm -m -u run exec dlx tool x'.split(' '),
+)
+/** Programs that start the package, image or script that their arguments name. Arguments of any other program may be secrets. */
+const LAUNCHERS = new Set(
+  'npx npm pnpm yarn bunx bun node deno tsx ts-node uvx uv pipx pip python pypy ruby php perl java dotnet go cargo docker podman nerdctl sh bash zsh env sudo'.split(
+    ' ',
+  ),
+)
+/** A package, image, module or file; no address, no user with a password, no assignment, no sentence. */
+const NAME = /^(?!.*:\/\/)(?![^/]*:[^/]*@)[\w@./\\~:+-]{1,200}$/
+
+/** The package or script that a command starts; absent where the word in its place may be something else. */
+function programIn(command: string, args: readonly string[]): string | undefined {
+  const launcher = command
+    .replace(/^.*[/\\]/s, '')
+    .toLowerCase()
+    .replace(/(?:[\d.]+|\.(?:exe|cmd|bat|ps1))$/, '')
+  if (!LAUNCHERS.has(launcher)) return undefined
+  const word = args.find((each) => !LAUNCHER_WORDS.has(each))
+  return word !== undefined && !word.startsWith('-') && NAME.test(word) ? word : undefined
+}
+
+/** The command and the package or script it starts, without any other argument. */
+export function shownCommand(command: string, args: readonly string[]): string {
+  const program = programIn(command, args)
+  const shown = shownProgram(command)
+  return program === undefined ? shown : `${shown} ${program}`
+}
+
+/**
+ * The part of a command that can be the path of a program. People write arguments, assignments and addresses into it too:
+ * those become an ellipsis. Folders on the way to a program may have a space in their name.
+ */
+export function shownProgram(command: string): string {
+  const [path = ''] = /^[^\s=?]*(?: +(?!-)[^\s=?:@/\\]*[/\\][^\s=?:@]*)*/.exec(command) ?? []
+  if (path.includes('://')) return `${path.slice(0, path.indexOf('//'))}…`
+  if (path === command) return command
+  const next = command.charAt(path.length)
+  return `${path}${next}…`
+}
+
+/**
+ * The command as pins know it (rule 32): another argument is another upstream, and no argument can be read from it.
+ * Origins stay readable, because a call that would go to another one is suspicious.
+ */
+export function pinnedCommand(
+  command: string,
+  args: readonly string[],
+  digest: (text: string) => string,
+): JsonObject {
+  const program = programIn(command, args)
+  const shown = shownProgram(command)
+  const hidden = shown === command ? args : [command, ...args]
+  const origins = hidden.flatMap(originsOf)
+  return {
+    ...{ transport: 'stdio', command: shown },
+    ...(program === undefined ? {} : { program }),
+    ...(origins.length === 0 ? {} : { origins: [...new Set(origins)] }),
+    arguments: hidden.length === 0 ? '' : digest(JSON.stringify(['arguments of a program', ...hidden])),
+  }
+}
+
+/** Scheme, host and port of each address in an argument; also of one behind an option, as in `--url=https://…`. */
+function originsOf(argument: string): readonly string[] {
+  return [...argument.matchAll(/[a-z][a-z0-9+.-]*:\/\/[^\s"']+/gi)].flatMap(([address]) => {
+    const url = URL.parse(address)
+    return url === null || url.host === '' ? [] : [`${url.protocol}//${url.host}`]
+  })
+}
+
+/** An address for people who manage sources, without user, password and query. */
+export function shownAddress(address: string): string {
+  const { origin, pathname } = new URL(address)
+  return `${origin}${pathname === '/' ? '' : pathname}`
+}
+
+/** Where an address leads, as the journal has it: some services put the key of their customer into the path. */
+export function hostOf(address: string): string {
+  const { protocol, host } = new URL(address)
+  return `${protocol}//${host}`
+}
+
+/** The host, file or program of a source, without what may be a secret. */
+export function targetOf(options: JsonObject): string | undefined {
+  const { url, file, command, args } = options
+  if (typeof url === 'string' && URL.canParse(url)) return hostOf(url)
+  if (typeof file === 'string') return file
+  if (typeof command !== 'string') return undefined
+  return shownCommand(command, Array.isArray(args) ? args.map(String) : [])
+}
+
+/** Options that say what the tools of a source may do and who may use them; none of them holds a credential. */
+const RULES = ['tenants', 'policy', 'tools', 'include', 'exclude', 'trust', 'isolation'] as const
+const MAX_CHANGES = 100
+
+/** Each rule that another set of options changes, by its path; `null` for one that is gone. */
+export function changedRules(before: JsonObject, after: JsonObject): JsonObject {
+  const [old, now] = [rulesOf(before), rulesOf(after)]
+  const names = [...new Set([...old.keys(), ...now.keys()])].filter(
+    (name) => canonicalJson(old.get(name) ?? null) !== canonicalJson(now.get(name) ?? null),
+  )
+  return Object.fromEntries(names.slice(0, MAX_CHANGES).map((name) => [name, now.get(name) ?? null]))
+}
+
+function rulesOf(options: JsonObject): ReadonlyMap<string, JsonValue> {
+  return new Map(RULES.flatMap((name) => leavesOf(name, options[name])))
+}
+
+function leavesOf(path: string, value: JsonValue | undefined): readonly (readonly [string, JsonValue])[] {
+  if (value === undefined) return []
+  if (!isJsonObject(value)) return [[path, value]]
+  return Object.entries(value).flatMap(([name, inner]) => leavesOf(`${path}.${name}`, inner))
+}

@@ -1,0 +1,226 @@
+import type { JsonObject } from '#kernel/base/json'
+import { boundLogger, type Clock, type Logger, untilAborted } from '#kernel/base/runtime'
+import type { Discovery, OfferedTool, Source, SourceHealth } from './source.ts'
+
+const DISCOVERY_DEADLINE_MS = 30_000
+const REFRESH_MS = 5 * 60_000
+const FIRST_BACKOFF_MS = 1_000
+const LONGEST_BACKOFF_MS = 5 * 60_000
+/** Upstreams that announce every small change one by one cost one discovery. */
+const SETTLE_MS = 100
+
+interface SourceRunnerOptions {
+  readonly source: Source
+  readonly clock: Clock
+  readonly log: Logger
+  /** What was offered goes to the pins. */
+  observe(discovery: Discovery): Promise<Observed>
+}
+
+/** What is known of a source right now. */
+export interface SourceStatus extends SourceHealth {
+  readonly key: string
+  readonly type: string
+  readonly kind: string
+  /** Since when it is in its state, as far as this process saw it. */
+  readonly sinceMs: number
+  /** When its tools were last read in full; absent = never in this process. */
+  readonly readAtMs?: number
+  /** When they are read next by themselves; absent while they are. */
+  readonly nextReadAtMs?: number
+  /** How many tools it offers, as of then. */
+  readonly offered?: number
+  /** Changes that wait for an operator. */
+  readonly waiting: number
+  readonly warnings: readonly string[]
+}
+
+interface LastReading {
+  readonly atMs: number
+  readonly offered: number
+  readonly warnings: readonly string[]
+}
+
+/** Keeps one source's definitions fresh: at start, when it says so, from time to time, and with patience after failures. */
+export class SourceRunner {
+  readonly source: Source
+  readonly #options: SourceRunnerOptions
+  readonly #log: Logger
+  readonly #closed = new AbortController()
+  #timer: NodeJS.Timeout | undefined
+  #nextMs: number | undefined
+  #reading: Promise<void> | undefined
+  #isAsked = false
+  #failures = 0
+  #failure: string | undefined
+  #last: LastReading | undefined
+  #waiting = 0
+  #seen: { readonly state: SourceHealth['state']; readonly sinceMs: number }
+  #closing: Promise<void> | undefined
+
+  constructor(options: SourceRunnerOptions) {
+    this.#options = options
+    this.source = options.source
+    this.#seen = { state: 'starting', sinceMs: options.clock.nowMs() }
+    this.#log = boundLogger(options.log, { source: options.source.key })
+    this.source.watch?.(() => this.#schedule(SETTLE_MS))
+  }
+
+  status(): SourceStatus {
+    const { key, type, kind } = this.source
+    const last = this.#last
+    const health = this.notice()
+    return {
+      ...{ key, type, kind },
+      ...health,
+      sinceMs: this.#seen.sinceMs,
+      ...(last === undefined ? {} : { readAtMs: last.atMs, offered: last.offered }),
+      ...(this.#reading === undefined && this.#nextMs !== undefined ? { nextReadAtMs: this.#nextMs } : {}),
+      waiting: this.#waiting,
+      warnings: last?.warnings ?? [],
+    }
+  }
+
+  /** Looks how the source is: sources do not say when they change, so somebody looks from time to time. */
+  notice(): SourceHealth {
+    const health = this.#health()
+    if (health.state !== this.#seen.state)
+      this.#seen = { state: health.state, sinceMs: this.#options.clock.nowMs() }
+    return health
+  }
+
+  /** Whether its tools were read, or tried to be, in this process. */
+  get isStarted(): boolean {
+    return this.#reading !== undefined || this.#last !== undefined || this.#failures > 0
+  }
+
+  /** The first reading, or the one under way. Never throws. */
+  firstReading(): Promise<void> {
+    return this.#reading ?? (this.isStarted ? Promise.resolve() : this.refresh())
+  }
+
+  /** Reads the definitions now; asked during a reading, once more after it. Never throws. */
+  refresh(): Promise<void> {
+    if (this.#reading !== undefined) {
+      this.#isAsked = true
+      return this.#reading
+    }
+    clearTimeout(this.#timer)
+    this.#reading = this.#readAll().finally(() => {
+      this.#reading = undefined
+      this.#schedule(this.#failures === 0 ? REFRESH_MS : this.#backoffMs())
+    })
+    return this.#reading
+  }
+
+  /** The same from nothing: what lives of the source is not believed (an operator asked). Never throws. */
+  renew(): Promise<void> {
+    this.source.renew?.()
+    return this.refresh()
+  }
+
+  /** Reads no more. What runs on the source goes on. */
+  rest(): void {
+    this.#closed.abort(new DOMException('The source is closed.', 'AbortError'))
+    clearTimeout(this.#timer)
+  }
+
+  /** Once, however often it is asked for. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    this.rest()
+    await this.#reading
+    await this.source.close()
+  }
+
+  #health(): SourceHealth {
+    const own = this.source.health()
+    if (own.state === 'down') return own
+    if (this.#failure !== undefined)
+      return { state: this.#last === undefined ? 'down' : 'degraded', reason: this.#failure }
+    return this.#last === undefined ? { state: 'starting' } : own
+  }
+
+  async #readAll(): Promise<void> {
+    do {
+      this.#isAsked = false
+      await this.#readOnce()
+    } while (this.#isAsked && !this.#closed.signal.aborted)
+  }
+
+  async #readOnce(): Promise<void> {
+    const deadline = AbortSignal.timeout(DISCOVERY_DEADLINE_MS)
+    const signal = AbortSignal.any([deadline, this.#closed.signal])
+    try {
+      const discovery = await untilAborted(this.source.discover(signal), signal)
+      const { waiting } = await this.#options.observe(discovery)
+      this.#noteRead(discovery, waiting)
+    } catch (error) {
+      if (!this.#closed.signal.aborted) this.#noteFailed(error, deadline.aborted)
+    }
+  }
+
+  #noteRead({ tools, warnings }: Discovery, waiting: number): void {
+    if (waiting > this.#waiting)
+      this.#log.warn({ waiting }, 'definitions of the source wait for a decision: collet pins list')
+    if (this.#failure !== undefined) this.#log.info({}, 'the source answers again')
+    this.#waiting = waiting
+    this.#last = { atMs: this.#options.clock.nowMs(), offered: tools.length, warnings }
+    this.#failures = 0
+    this.#failure = undefined
+  }
+
+  #noteFailed(error: unknown, isLate: boolean): void {
+    const said = error instanceof Error ? error.message : String(error)
+    const reason = isLate ? `It did not list its tools within ${DISCOVERY_DEADLINE_MS / 1_000} s.` : said
+    if (reason !== this.#failure)
+      this.#log.warn({ err: error }, 'the tools of a source could not be read; what was known of them stays')
+    this.#failures += 1
+    this.#failure = reason
+  }
+
+  #backoffMs(): number {
+    return Math.min(FIRST_BACKOFF_MS * 2 ** (this.#failures - 1), LONGEST_BACKOFF_MS)
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#closed.signal.aborted) return
+    clearTimeout(this.#timer)
+    this.#nextMs = this.#options.clock.nowMs() + delayMs
+    this.#timer = setTimeout(() => this.refresh(), delayMs).unref()
+  }
+}
+
+/** What the sources need of the pins. */
+export interface DefinitionPins {
+  accepted(sourceKey: string): Promise<readonly PinnedTool[]>
+  /** Native names of everything that was ever pinned, served or not. */
+  names(sourceKey: string): Promise<readonly string[]>
+  /** Takes note of what is offered now: pins at first sight, quarantines every later change. */
+  observe(source: Source, discovery: Discovery): Promise<Observed>
+}
+
+interface Observed {
+  /** Whether what is served may be another than before. */
+  readonly changed: boolean
+  /** Changes that wait for an operator. */
+  readonly waiting: number
+}
+
+/** A definition that an operator, or first sight, let in: what agents see and calls run on (rule 32). */
+export interface PinnedTool {
+  readonly offered: OfferedTool
+  /** Who the upstream was when it was accepted. */
+  readonly identity: JsonObject
+  readonly version: string
+  /** `pinHash` of the two above, where it is known already. */
+  readonly hash?: string
+  /** Its name in the id, given at first sight and kept; made from the native name where absent. */
+  readonly local?: string
+  /** Why calls are refused until an operator decides; absent for a tool that runs. */
+  readonly suspended?: string
+}

@@ -1,0 +1,337 @@
+import { RE2JS } from 're2js'
+import { childPointer, isJsonObject, type JsonValue } from '#kernel/base/json'
+import type { OfferedTool } from './source.ts'
+
+/** Something in a definition's texts that no honest definition needs. */
+export interface Suspicion {
+  readonly where: string
+  readonly says: string
+}
+
+/** Enough to decide on. */
+const MOST_SUSPICIONS = 20
+
+/**
+ * Texts that speak to the model instead of describing the tool, that hide something, or that ask for what is none of
+ * the tool's business. Every text of a definition reaches models: names, defaults and enums as well as descriptions.
+ */
+export function suspicionsOf(offered: OfferedTool, read: TextReader = suspicionIn): readonly Suspicion[] {
+  const found: Suspicion[] = []
+  const look = (where: string, text: string): void => {
+    if (found.length >= MOST_SUSPICIONS) return
+    const says = read(withoutOwnOrder(text, offered.nativeName))
+    if (says !== undefined) found.push({ where, says })
+  }
+  const { nativeName, title, description, inputSchema, outputSchema } = offered
+  look('name', nativeName)
+  if (title !== undefined) look('title', title)
+  look('description', description)
+  visitTexts(inputSchema, 'input', look)
+  visitTexts(outputSchema, 'output', look)
+  return found
+}
+
+/** "Call this before any other Shopify tool": a tool may say in which order it and its own siblings are used. */
+const ORDER =
+  /\b(before|instead of) ((?:any|all|every)(?: of)?(?: the)?(?: other)?|other) ([a-z][a-z0-9]{3,30}) (tools?|functions?)\b/gi
+
+function withoutOwnOrder(text: string, nativeName: string): string {
+  if (!text.includes('ool') && !text.includes('OOL') && !/function/i.test(text)) return text
+  const own = new Set(nativeName.toLowerCase().split(/[^a-z0-9]+/))
+  const plain = text.replaceAll(ORDER, (order: string, _when: string, _which: string, whose: string) =>
+    own.has(whose.toLowerCase()) ? 'in their order' : order,
+  )
+  return GUIDES.some((word) => own.has(word)) ? plain.replaceAll(GUIDE_ORDER, 'It is called first') : plain
+}
+
+/** A tool whose name says that it explains the others may ask to be called before them; not instead of them. */
+const GUIDES = ['instructions', 'guide', 'guidelines', 'overview', 'onboarding', 'readme']
+const GUIDE_ORDER =
+  /\b(?:this tool|it) (?:must|should|has to|needs to) (?:always )?be (?:called|used|invoked|run|executed) before (?:any|all|every)(?: of)?(?: the)?(?: other)? (?:tools?|functions?)\b/gi
+
+export type TextReader = (text: string) => string | undefined
+
+/** Reads each text once: the tools of one upstream say the same things over and over. */
+export function createTextReader(): TextReader {
+  const known = new Map<string, string | undefined>()
+  return (text) => {
+    if (IDENTIFIER.test(text)) return undefined
+    if (!known.has(text)) known.set(text, suspicionIn(text))
+    return known.get(text)
+  }
+}
+
+/** A name of a property or a keyword: no room for hidden or spoken words. */
+const IDENTIFIER = /^[\w$.:-]{1,24}$/
+
+export function suspicionIn(text: string): string | undefined {
+  const hidden = hiddenCharacter(text)
+  if (hidden !== undefined) return hidden
+  const mixed = mixedWord(text)
+  if (mixed !== undefined) return `has a word of mixed alphabets: ${JSON.stringify(mixed.slice(0, 40))}`
+  return instructionIn(text)
+}
+
+function visitTexts(value: JsonValue, where: string, look: (where: string, text: string) => void): void {
+  if (typeof value === 'string') look(where, value)
+  if (typeof value !== 'object' || value === null) return
+  if (!isJsonObject(value)) {
+    for (const [index, member] of value.entries()) visitTexts(member, childPointer(where, index), look)
+    return
+  }
+  for (const [name, member] of Object.entries(value)) {
+    const place = childPointer(where, name)
+    look(place, name)
+    // A pattern is for engines, not for readers.
+    if (name !== 'pattern' || typeof member !== 'string') visitTexts(member, place, look)
+  }
+}
+
+/** What a text does besides describing its tool, with the words that say it; `undefined` = it only describes. */
+function instructionIn(text: string): string | undefined {
+  if (text.length < SHORTEST) return undefined
+  const plain = text.replaceAll(/\s+/g, ' ')
+  const small = plain.toLowerCase()
+  for (const sign of SIGNS) {
+    const { needs, says, unless, honest } = sign
+    if (!needs.every((need) => need.test(small))) continue
+    const matcher = compiledOf(sign).matcher(plain)
+    while (matcher.find()) {
+      const found = matcher.group() ?? ''
+      const after = plain.slice(matcher.end(), matcher.end() + FOLLOWING)
+      if (unless?.test(after) === true) continue
+      if (honest?.(clauseAround(plain, matcher.start(), matcher.end())) === true) continue
+      return `${says}: ${JSON.stringify(found.trim().slice(0, 80))}`
+    }
+  }
+  return undefined
+}
+
+/** Nobody is talked into anything in fewer characters. */
+const SHORTEST = 8
+const FOLLOWING = 20
+
+interface Sign {
+  /** In the syntax of the linear-time engine: the texts are another party's. */
+  readonly pattern: string
+  /** Small letters that every match has; most texts lack them, and are done without the slower engine. */
+  readonly needs: readonly RegExp[]
+  readonly says: string
+  /** What may follow it in an honest text. */
+  readonly unless?: RegExp
+  /** Whether the clause it stands in says the opposite. */
+  readonly honest?: (clause: string) => boolean
+}
+
+/** As far as one thought goes; a clause of many words is no longer one. */
+const LONGEST_CLAUSE = 200
+
+function clauseAround(text: string, start: number, end: number): string {
+  const before = text.slice(Math.max(0, start - LONGEST_CLAUSE), start)
+  const after = text.slice(end, end + LONGEST_CLAUSE)
+  return `${before.split(CLAUSE_END).at(-1)} \u0000 ${after.split(CLAUSE_END)[0]}`
+}
+
+/** A full stop ends a clause where a space follows: names of files have them too. */
+const CLAUSE_END = /[!?;:]|\.(?= |$)/
+
+const FORBIDS =
+  /\b(?:(?:is|are|gets?|be) (?:always |also )?(?:rejected|refused|forbidden|disallowed|denied|blocked|prohibited|excluded|off[- ]limits)|(?:is|are) (?:not|never) (?:be )?(?:allowed|permitted|accepted|read|opened|sent|touched|accessible)|not (?:allowed|permitted)|(?:rejects?|refuses?|forbids?|denies|blocks?|excludes?)|(?:do not|don't|never|must not|should not|cannot|can't|may not) (?:be )?(?:use|used|pass|passed|read|point|give|given|access|accessed|open|opened|include|included|send|sent|upload|uploaded))\b/gi
+/** What an order to pass something on is made of. */
+const ORDERS =
+  /\b(?:read|open|load|[Ff]etch|get|cat|access|collect|gather|extract|pass|send|include|put|post|append|provide|forward|upload|attach|copy|encode|insert|embed|use|give|goes|belongs?|into|parameter|argument|field)\b/i
+
+/** Whether a clause only says that something is not allowed: it forbids, and what is left of it orders nothing. */
+function onlyForbids(clause: string): boolean {
+  const rest = clause.replaceAll(FORBIDS, '')
+  return rest !== clause && !ORDERS.test(rest)
+}
+
+const USER = '(?:the |a |your )?(?:user|human|operator|person)s?'
+const TELL =
+  '(?:tell|telling|inform|informing|mention|mentioning|notify|notifying|reveal|revealing|disclose|disclosing|alert|alerting|show|showing|warn|warning|ask|asking)'
+const TALK =
+  '(?:(?:conversation|chat|dialog(?:ue)?|message|prompt)s?(?: history| log| context)?|(?:system|developer|initial) (?:prompt|message|instructions?))'
+const SEND =
+  '(?:send|post|forward|upload|submit|transmit|copy|leak|exfiltrate|e-?mail|bcc|pass|include|append|insert|embed|put|attach|encode|provide)'
+
+/** Verbs of passing something on. */
+const SENDING =
+  /send|post|forward|upload|submit|transmit|copy|leak|exfiltrat|mail|bcc|pass|includ|append|insert|embed|put|attach|encod|provid/
+
+/** Each says one thing that a description of a tool does not say. */
+const SIGNS: readonly Sign[] = [
+  {
+    pattern: `\\b(?:ignore|disregard|forget|override|bypass|overrule)\\b[^.!?]{0,30}\\b(?:previous|prior|above|earlier|preceding|existing|all|any|your|system|safety)\\b[^.!?]{0,20}\\b(?:instructions?|prompts?|guidelines?|guardrails?|directives?|system messages?|safety (?:rules|checks))\\b`,
+    needs: [
+      /ignor|disregard|forget|overrid|bypass|overrul/,
+      /instruction|prompt|guideline|guardrail|directive|system message|safety/,
+    ],
+    says: 'tells the model to set its instructions aside',
+  },
+  {
+    pattern: `\\b(?:do not|don't|never|must not|should not|without) ${TELL}(?: (?:this|it|that|anything|about this))?(?: to| with| from)? ${USER}\\b`,
+    needs: [
+      /(?:not|n't|never|without) (?:tell|inform|mention|notify|reveal|disclos|alert|show|warn|ask)/,
+      /user|human|operator|person/,
+    ],
+    says: 'asks to keep something from the user',
+    unless: /^ (?:to|that they|must|should|id|name|group|account)\b/i,
+  },
+  {
+    pattern: `\\b(?:hide|conceal|keep) (?:this|it|these|the (?:fact|result|action|call))[^.!?]{0,30} from ${USER}\\b`,
+    needs: [/(?:hide|conceal|keep) (?:this|it|these|the) /, /from/],
+    says: 'asks to keep something from the user',
+  },
+  {
+    pattern:
+      '</?(?:important|system|instructions?|secret|hidden|critical|admin|assistant|sys|system[-_ ]?prompt|user_info|priority)(?:\\s[^>]{0,40})?>|<\\|(?:im_start|im_end|system|user|assistant|endoftext)\\|>|\\[/?INST\\]|<</?SYS>>|(?:^| )#{2,} ?(?:system|instruction)s?:',
+    needs: [
+      /<\/?(?:important|system|instruction|secret|hidden|critical|admin|assistant|sys|user_info|priority)|<\||\[\/?inst\]|<<\/?sys|## ?(?:system|instruction)/,
+    ],
+    says: 'has markup that models take for instructions',
+  },
+  {
+    pattern:
+      "\\b(?:you are|act as|behave as|pretend to be|you're) (?:now |an? |the )*(?:ai|assistant|language model|llm|chatbot|agent|developer mode|dan|root|unrestricted)\\b",
+    needs: [/you are|act as|behave as|pretend to be|you're/],
+    says: 'gives the model a role',
+  },
+  {
+    pattern:
+      '\\b(?:before|after|whenever|when|prior to|each time|every time)\\b[^.!?]{0,30}\\b(?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|execut(?:e|ing)) (?:any|all|every|other|another|each)(?: of)?(?: the)?(?: other)? (?:tools?|functions?)\\b',
+    needs: [
+      /(?:any|all|every|other|another|each)(?: of)?(?: the)?(?: other)? (?:tool|function)/,
+      /us(?:e|ing)|call|invok|run|execut/,
+    ],
+    says: 'meddles with the use of other tools',
+  },
+  {
+    pattern:
+      "\\b(?:this tool|it) (?:must|should|has to|needs to) (?:always )?be (?:called|used|invoked|run|executed) (?:first|before (?:any|all|every|other)|instead of (?:any|all|every|other))\\b|\\b(?:do not|don't|never) (?:use|call|invoke) (?:any other|other|the (?:built-?in|original|real|native)|another)(?: \\w+)? tools?\\b",
+    needs: [
+      /be (?:called|used|invoked|run|executed) (?:first|before|instead)|(?:not|n't|never) (?:use|call|invoke) /,
+    ],
+    says: 'meddles with the use of other tools',
+  },
+  {
+    pattern: `\\b${SEND}\\b[^.!?]{0,40}\\b(?:the|this|your|full|entire|whole|complete|all|previous|its)\\b[^.!?]{0,20}\\b${TALK}\\b[^.!?]{0,60}\\b(?:parameter|argument|field|input|tool|url|endpoint|webhook|server|address|to https?:)`,
+    needs: [
+      /(?:the|this|your|full|entire|whole|complete|all|previous|its)\b.{0,20}\b(?:conversation|chat|dialog|prompt|message|(?:system|developer|initial) instruction)/,
+      SENDING,
+      /parameter|argument|field|input|tool|url|endpoint|webhook|server|address|to https?:/,
+    ],
+    says: 'asks for the conversation',
+  },
+  {
+    pattern:
+      '(?:~|\\$HOME|%USERPROFILE%|/home/[\\w-]+|/root|/Users/[\\w-]+)[/\\\\]\\.(?:ssh|aws|gnupg|kube|docker|cursor|claude|npmrc|netrc|env|bash_history|config[/\\\\]gcloud|git-credentials)|\\bid_(?:rsa|ed25519|ecdsa)\\b|/etc/(?:passwd|shadow)\\b|\\bclaude_desktop_config\\b',
+    needs: [/[/\\]\.|id_(?:rsa|ed25519|ecdsa)|\/etc\/|claude_desktop/],
+    says: 'names files that hold credentials',
+    unless: /^\.pub\b/,
+    honest: onlyForbids,
+  },
+  {
+    // Many honest servers name this file, because they are configured there; only passing it on is odd.
+    pattern: `\\b${SEND} (?:me )?(?:the |your |its )?(?:(?:whole|full|entire|complete) )?(?:contents? of |file )?(?:the |your )?[^\\s]{0,60}\\bmcp\\.json\\b|\\bmcp\\.json\\b[^.!?]{0,80}\\b(?:and|then) ${SEND}\\b`,
+    needs: [/mcp\.json/, SENDING],
+    says: 'asks for a file that may hold credentials to be passed on',
+    honest: onlyForbids,
+  },
+  {
+    pattern:
+      '\\b(?:read|open|load|[Ff]etch|get|cat|access|collect|gather|extract)\\b[^.!?]{0,40}(?:\\.env|environment variables|api[ -]?keys?|private keys?|ssh keys?|credentials|passwords|secrets)\\b[^.!?]{0,80}\\b(?:and|then)\\b[^.!?]{0,30}\\b(?:send|pass|include|put|post|append|provide|forward|upload|attach|copy|encode)\\b',
+    needs: [
+      /\.env|environment variables|api[ -]?key|private key|ssh key|credentials|passwords|secrets/,
+      /\b(?:and|then)\b.{0,30}\b(?:send|pass|include|put|post|append|provide|forward|upload|attach|copy|encode)\b/,
+      /\b(?:read|open|load|[Ff]etch|get|cat|access|collect|gather|extract)\b/,
+    ],
+    says: 'asks for credentials to be passed on',
+  },
+  {
+    pattern:
+      '\\b(?:send|forward|upload|exfiltrate|transmit|leak|bcc|copy|post)\\b[^.!?]{0,60}\\b(?:contents?|data|files?|results?|history|emails?|messages?|credentials|keys?|tokens?|secrets?|responses?|everything)\\b[^!?]{0,40}\\bto (?:https?://|[\\w.+-]+@[\\w-]+\\.[a-z]|(?:an? |the )?(?:attacker|external (?:server|address|url|endpoint)))',
+    needs: [/to (?:https?:\/\/|[\w.+-]{1,64}@|(?:an? |the )?(?:attacker|external))/],
+    says: 'asks for something to be sent elsewhere',
+  },
+  {
+    pattern:
+      '!\\[[^\\]]{0,80}\\]\\(https?://[^)\\s]{0,200}(?:\\{[\\w ]{1,40}\\}|\\$\\{|<[\\w ]{2,40}>|[?&][\\w-]{1,40}=[\\[{<])',
+    needs: [/!\[/, /\]\(https?:/],
+    says: 'has an image whose address carries data away',
+  },
+]
+
+const compiledSigns = new Map<Sign, RE2JS>()
+
+/** Each for the first text that has what it needs: all of them at once would hold the server up, and most are never needed. */
+function compiledOf(sign: Sign): RE2JS {
+  const known = compiledSigns.get(sign)
+  if (known !== undefined) return known
+  const compiled = RE2JS.compile(sign.pattern, RE2JS.CASE_INSENSITIVE)
+  compiledSigns.set(sign, compiled)
+  return compiled
+}
+
+/** What is in a text that a reader does not see, or sees as something else; names what it is, `undefined` = nothing. */
+export function hiddenCharacter(text: string): string | undefined {
+  if (PLAIN.test(text)) return undefined
+  for (const { pattern, says } of HIDDEN) {
+    const found = pattern.exec(text)
+    if (found !== null) return `${says} (${codePoint(found[0])})`
+  }
+  const isOneWay = !/[\p{Script=Arabic}\p{Script=Hebrew}]/u.test(text)
+  return isOneWay && /[\u200E\u200F]/.test(text)
+    ? 'has marks of text direction and no text that needs them'
+    : undefined
+}
+
+/** Most texts: visible ASCII and white space. */
+const PLAIN = /^[\t\n\r\x20-\x7e]*$/
+
+/** A tag sequence is how the flags of England, Scotland and Wales are written. */
+const HIDDEN: readonly { readonly pattern: RegExp; readonly says: string }[] = [
+  {
+    pattern: /(?<!\u{1F3F4}[\u{E0061}-\u{E007A}]{0,6})[\u{E0000}-\u{E007F}]/u,
+    says: 'has invisible tag characters, which models read',
+  },
+  {
+    pattern: /[\u{E0100}-\u{E01EF}]|[\u{FE00}-\u{FE0F}]{2}/u,
+    says: 'has variation selectors that can carry hidden data',
+  },
+  { pattern: /[\u202A-\u202E\u2066-\u2069]/, says: 'has characters that reverse the direction of text' },
+  {
+    pattern: /\u034F|[\u200B\u2060-\u2064\uFEFF\u180E\u115F\u1160\u3164\uFFA0\u00AD]/,
+    says: 'has characters of no width',
+  },
+  // Between letters of scripts that join, and in emoji, these two are spelling.
+  {
+    pattern: /(?:^|[\x20-\x7e\s])(?:\u200C|\u200D)|(?:\u200C|\u200D)(?:$|[\x20-\x7e\s])/u,
+    says: 'has joiners of no width where nothing joins',
+  },
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: looking for them
+  { pattern: /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]/, says: 'has control characters' },
+  { pattern: /[\u{E000}-\u{F8FF}\u{F0000}-\u{10FFFD}]/u, says: 'has characters of private use' },
+  { pattern: /[\uFFF9-\uFFFB]/, says: 'has characters that hide annotations' },
+]
+
+/** A word that looks Latin and is not all Latin; `undefined` = there is none. */
+function mixedWord(text: string): string | undefined {
+  if (PLAIN.test(text)) return undefined
+  for (const [word] of text.matchAll(/[\p{L}\p{M}\p{N}_]+/gu)) {
+    const isMixed = /\p{Script=Latin}/u.test(word) && LOOKALIKE.test(word)
+    if (isMixed || STYLED.test(word)) return word
+  }
+  return undefined
+}
+
+/** Cyrillic, and the Greek letters that look like Latin ones; µ, π and their like are signs of their own. */
+const LOOKALIKE =
+  /[\p{Script=Cyrillic}\u0391\u0392\u0395-\u0397\u0399\u039A\u039C\u039D\u039F\u03A1\u03A4\u03A5\u03A7\u03BF\u03BD\u03C1\u03F2]/u
+/** Two or more letters of the mathematical or full-width alphabets: a word that searches do not find. */
+const STYLED = /[\u{1D400}-\u{1D7FF}]{2}|[\uFF21-\uFF3A\uFF41-\uFF5A]{2}/u
+
+function codePoint(found: string): string {
+  const hidden = [...found].find((character) => !PLAIN.test(character)) ?? found
+  return `U+${(hidden.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`
+}

@@ -1,0 +1,266 @@
+import { fault, StoreError, type ToolError } from '#kernel/base/errors'
+import { ANONYMOUS, type Principal, WHOLE_TENANT } from '#kernel/base/principal'
+import type { Clock, Logger, TokenBroker } from '#kernel/base/runtime'
+import { Secret } from '#kernel/base/secret'
+import { ASSERT_USERS_SCOPE, isRunAs, mayNameUser } from '#kernel/base/users'
+import type { Tool } from '#kernel/tool/tool'
+import type { Store } from '#store/ports/store'
+import type { VaultEntry, VaultOwner } from '#store/ports/vault-store'
+
+/** A token that ends sooner than this is renewed first: clocks differ, and the tool needs time to use it. */
+const EXPIRY_SKEW_MS = 60_000
+/** Of a token that lives for a short time only, this part of its life. */
+const EXPIRY_SKEW_PART = 0.25
+
+/** Why there is none, in the words of openwop (OWP-76). */
+export type CredentialProblem =
+  | 'credential_required'
+  | 'credential_not_found'
+  | 'credential_forbidden'
+  | 'credential_scope_unsupported'
+  | 'connector_auth_expired'
+
+type FoundCredential =
+  | { readonly ok: true; readonly ref: string; readonly value: Secret }
+  | { readonly ok: false; readonly problem: CredentialProblem }
+
+export interface CredentialNeeds {
+  readonly store: Pick<Store, 'vault'>
+  readonly clock: Clock
+  readonly broker: TokenBroker
+  readonly refresher: TokenRefresher
+}
+
+/** A secret an operator has set for exactly this owner; below it, of calls for no user, one that the whole tenant shares (rule 24). */
+export async function findSecret(
+  { store }: CredentialNeeds,
+  owner: VaultOwner | undefined,
+  name: string,
+): Promise<FoundCredential> {
+  if (owner === undefined) return { ok: false, problem: 'credential_forbidden' }
+  const address = { ...owner, provider: name, kind: 'secret' } as const
+  const own = await store.vault.find(address)
+  const entry = own ?? (owner.user === '' ? await store.vault.find(sharedBy(address)) : undefined)
+  return entry?.value === undefined
+    ? { ok: false, problem: 'credential_not_found' }
+    : { ok: true, ref: entry.ref, value: entry.value }
+}
+
+/** Where a tenant keeps what all its callers share. */
+export function sharedBy<Owner extends VaultOwner>(owner: Owner): Owner {
+  return { ...owner, principal: WHOLE_TENANT, user: '' }
+}
+
+/** A token of exactly this owner that covers the scopes and is good for a while, renewed if need be. */
+export async function findToken(
+  services: CredentialNeeds,
+  owner: VaultOwner | undefined,
+  need: { readonly provider: string; readonly scopes: readonly string[] },
+): Promise<FoundCredential> {
+  if (owner === undefined) return { ok: false, problem: 'credential_forbidden' }
+  const entry = await services.store.vault.find({ ...owner, provider: need.provider, kind: 'token' })
+  if (entry === undefined) return { ok: false, problem: 'credential_not_found' }
+  if (entry.value === undefined) return { ok: false, problem: 'connector_auth_expired' }
+  if (!need.scopes.every((scope) => entry.scopes.includes(scope)))
+    return { ok: false, problem: 'credential_scope_unsupported' }
+  const nowMs = services.clock.nowMs()
+  if (isGood(entry, nowMs + skewOf(entry))) return accessOf(entry)
+  return await renew(services, entry, need.scopes)
+}
+
+async function renew(
+  { refresher, clock }: CredentialNeeds,
+  entry: VaultEntry,
+  scopes: readonly string[],
+): Promise<FoundCredential> {
+  const renewed = await refresher.refresh(entry)
+  if (renewed === 'refused') return { ok: false, problem: 'connector_auth_expired' }
+  if (renewed !== 'unavailable') {
+    const covers = scopes.every((scope) => renewed.scopes.includes(scope))
+    return covers ? accessOf(renewed) : { ok: false, problem: 'credential_scope_unsupported' }
+  }
+  // The provider cannot be asked just now: what is still good is used up.
+  if (isGood(entry, clock.nowMs())) return accessOf(entry)
+  throw credentialUnavailable(entry.provider)
+}
+
+function skewOf({ expiresAtMs = 0, updatedAtMs }: VaultEntry): number {
+  return Math.min(EXPIRY_SKEW_MS, Math.max(0, (expiresAtMs - updatedAtMs) * EXPIRY_SKEW_PART))
+}
+
+function isGood({ expiresAtMs }: VaultEntry, atMs: number): boolean {
+  return expiresAtMs === undefined || expiresAtMs > atMs
+}
+
+function accessOf({ ref, value }: VaultEntry): FoundCredential {
+  if (value === undefined) return { ok: false, problem: 'connector_auth_expired' }
+  return { ok: true, ref, value: unpackToken(value).accessToken }
+}
+
+/** Nobody is asked for consent because a provider is down: the authorization itself is still there. */
+function credentialUnavailable(provider: string): ToolError {
+  return fault(
+    'not_ready',
+    `The authorization of ${provider} has to be renewed, and ${provider} does not answer. Nothing was run. Try again shortly.`,
+    { retryAfterMs: 5_000, developerMessage: `credential_unavailable: ${provider}` },
+  )
+}
+
+/**
+ * Whose part of the vault a call may reach; `undefined` = none. Callers without a credential share one principal, which has
+ * a vault only where it is the person at this machine (rules 3 and 28). A user id counts only if it is the credential's own
+ * subject, or the principal may assert users; there is no way from a user to the principal's own entries, nor back (rule 24).
+ */
+export function vaultOwner(
+  store: Pick<Store, 'digest'>,
+  principal: Principal,
+  userId: string | undefined,
+): VaultOwner | undefined {
+  if (principal.id === ANONYMOUS.id && principal.isLocal !== true) return undefined
+  if (isRunAs(principal)) return undefined
+  const { id, tenant } = principal
+  if (userId === undefined || userId === '') return { tenant, principal: id, user: '' }
+  return mayNameUser(principal, userId)
+    ? { tenant, principal: id, user: userDigest(store, userId) }
+    : undefined
+}
+
+/** The answer to a call that names a user without proof, from a tool that needs one: nothing it could add would help. */
+export function unprovenUser({ name }: Pick<Tool, 'name'>, { id }: Principal, userId: string): ToolError {
+  const because =
+    id === ANONYMOUS.id
+      ? 'a caller without a key cannot prove one'
+      : `${id} may not act for ${userId} (scope ${ASSERT_USERS_SCOPE})`
+  return fault('not_authorized', `${name} needs a user id that is proven, and ${because}. Nothing was run.`, {
+    developerMessage:
+      "Call with the user's own token (its `sub` is the user id), or with a credential that has the scope users:assert.",
+  })
+}
+
+/** The answer to the operator who runs a tool as a caller, where the tool needs that caller's credentials. */
+export function credentialsNotUsed({ id }: Principal, needed: readonly string[]): ToolError {
+  return fault(
+    'not_authorized',
+    `The tool needs ${needed.join(', ')}. The operator runs this call as ${id}, and the credentials of ${id} are used only for its own calls. Nothing was run. Sign in with a key of ${id} to use them.`,
+  )
+}
+
+/** A user id is kept as a digest only. */
+export function userDigest(store: Pick<Store, 'digest'>, userId: string | undefined): string {
+  return userId === undefined || userId === '' ? '' : store.digest(`user:${userId}`)
+}
+
+/** Longer than a provider is ever waited for, so that a lease ends only under a process that died. */
+const LEASE_MS = 12_000
+const POLL_MS = 50
+
+type Refreshed = VaultEntry | 'refused' | 'unavailable'
+
+interface TokenRefresherOptions {
+  readonly store: Pick<Store, 'vault'>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly broker: TokenBroker
+}
+
+/**
+ * Renews tokens, one request for all who wait: in this process they share a promise, across processes a lease on the
+ * version they have seen (rule 26). A provider that rotates refresh tokens would take a second request for theft.
+ */
+export class TokenRefresher {
+  readonly #options: TokenRefresherOptions
+  readonly #underWay = new Map<string, Promise<Refreshed>>()
+
+  constructor(options: TokenRefresherOptions) {
+    this.#options = options
+  }
+
+  refresh(entry: VaultEntry): Promise<Refreshed> {
+    const name = `${entry.ref} ${entry.version}`
+    const known = this.#underWay.get(name)
+    if (known !== undefined) return known
+    const begun = this.#refresh(entry).finally(() => this.#underWay.delete(name))
+    this.#underWay.set(name, begun)
+    return begun
+  }
+
+  async #refresh(entry: VaultEntry): Promise<Refreshed> {
+    const { store, clock } = this.#options
+    const value = entry.value === undefined ? undefined : unpackToken(entry.value)
+    if (value?.refreshToken === undefined) return this.#spend(entry)
+    const giveUpMs = clock.nowMs() + LEASE_MS + POLL_MS
+    while (clock.nowMs() < giveUpMs) {
+      const nowMs = clock.nowMs()
+      if (await store.vault.lease(entry, nowMs, nowMs + LEASE_MS))
+        return await this.#ask(entry, value.refreshToken)
+      const current = await store.vault.find(entry)
+      if (current?.value === undefined) return 'refused'
+      if (current.version !== entry.version) return current
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+    }
+    return 'unavailable'
+  }
+
+  async #ask(
+    entry: VaultEntry,
+    refreshToken: NonNullable<ReturnType<typeof unpackToken>['refreshToken']>,
+  ): Promise<Refreshed> {
+    const { store, clock, broker, log } = this.#options
+    const answer = await broker.refresh(entry.provider, refreshToken, entry.scopes)
+    if (answer.kind === 'unavailable') {
+      await store.vault.unlease(entry)
+      return 'unavailable'
+    }
+    if (answer.kind === 'refused') {
+      log.info({ provider: entry.provider, ref: entry.ref }, 'a provider refused to renew a token')
+      return await this.#spend(entry)
+    }
+    const { tokens } = answer
+    const renewed = {
+      value: packToken({ ...tokens, refreshToken: tokens.refreshToken ?? refreshToken }),
+      scopes: tokens.scopes,
+      expiresAtMs: tokens.expiresAtMs,
+      atMs: clock.nowMs(),
+    }
+    // Set anew or removed while we asked: what is there now counts.
+    if (!(await store.vault.renew(entry, renewed))) return (await store.vault.find(entry)) ?? 'refused'
+    return { ...entry, ...renewed, version: entry.version + 1, updatedAtMs: renewed.atMs }
+  }
+
+  async #spend(entry: VaultEntry): Promise<Refreshed> {
+    const { store, clock } = this.#options
+    if (await store.vault.spend(entry, clock.nowMs())) return 'refused'
+    const current = await store.vault.find(entry)
+    return current?.value === undefined || current.version === entry.version ? 'refused' : current
+  }
+}
+
+/** What the vault keeps as the value of a token: the access token, and what renews it. */
+interface TokenValue {
+  readonly accessToken: Secret
+  readonly refreshToken: Secret | undefined
+}
+
+export function packToken({ accessToken, refreshToken }: TokenValue): Secret {
+  return new Secret(JSON.stringify([accessToken.reveal(), refreshToken?.reveal() ?? null]))
+}
+
+export function unpackToken(value: Secret): TokenValue {
+  const [access, refresh] = parse(value)
+  if (typeof access !== 'string' || access === '')
+    throw new StoreError('unreadable', 'a token in the vault is damaged')
+  return {
+    accessToken: new Secret(access),
+    refreshToken: typeof refresh === 'string' ? new Secret(refresh) : undefined,
+  }
+}
+
+/** The parser's own message would quote the value. */
+function parse(value: Secret): readonly unknown[] {
+  try {
+    const parsed: unknown = JSON.parse(value.reveal())
+    return Array.isArray(parsed) ? parsed : []
+  } catch {
+    return []
+  }
+}

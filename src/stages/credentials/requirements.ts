@@ -1,0 +1,347 @@
+import {
+  type AuthorizationChallenge,
+  fault,
+  type MissingRequirements,
+  type ToolError,
+} from '#kernel/base/errors'
+import type { Hooks, MaybePromise } from '#kernel/base/runtime'
+import type { Secret } from '#kernel/base/secret'
+import { isRunAs, proveUser, subjectOf } from '#kernel/base/users'
+import type { CallRequest } from '#kernel/call/call'
+import type { IdentifiedCall } from '#kernel/call/look-up'
+import { unstarted } from '#kernel/call/resolve'
+import type { RequiringCall } from '#kernel/call/stages'
+import type { ChallengeNeed } from '#kernel/ports/store'
+import type { AuthorizationRequirement, Tool } from '#kernel/tool/tool'
+import type { ConsentEvents } from '#stages/unstarted-events'
+import type { Store } from '#store/ports/store'
+import type { VaultOwner } from '#store/ports/vault-store'
+import { type ConsentObstacle, explainObstacle } from './consent-obstacles.ts'
+import {
+  type CredentialNeeds,
+  type CredentialProblem,
+  credentialsNotUsed,
+  findSecret,
+  findToken,
+  unprovenUser,
+  userDigest,
+  vaultOwner,
+} from './credentials.ts'
+
+const CHALLENGE_LIFETIME_MS = 10 * 60_000
+/** Each is looked for in every text of the call, so nobody may send thousands. */
+const MOST_SENT = 100
+
+/** What lending credentials to a call takes. */
+interface RequirementNeeds extends CredentialNeeds {
+  readonly store: Store
+  readonly hooks: Hooks
+  readonly consents: ConsentEvents
+  /** Unguessable, URL-safe. */
+  newChallengeId(): string
+  /** Base of the URLs we hand out, never taken from a request (OTC/T-16). */
+  publicUrl(): string
+}
+
+interface Wanted extends RequiringCall {
+  /** Whose part of the vault it may use. */
+  readonly owner: VaultOwner | undefined
+  /** Whose credentials count; `undefined` = the caller's own. */
+  readonly userId: string | undefined
+}
+
+interface Unmet {
+  readonly need: AuthorizationRequirement
+  readonly problem: CredentialProblem
+}
+
+/**
+ * OTC-73, OTC-74, OTC-79. What the caller sends wins and is never stored; else the vault is asked; else a challenge is
+ * stored, and not a call (rule 20). Gives the call with every credential its tool has declared.
+ */
+export function checkRequirements(
+  needs: RequirementNeeds,
+  requiring: RequiringCall,
+): MaybePromise<IdentifiedCall> {
+  const { tool, call } = requiring
+  const { request } = call
+  if (request.tokens.size + request.secrets.size > MOST_SENT)
+    throw fault('request_invalid', `A call takes at most ${MOST_SENT} tokens and secrets.`)
+  const needsNothing = tool.requirements === undefined && !isGiven(request.userId)
+  return needsNothing ? call : meetRequirements(needs, requiring)
+}
+
+async function meetRequirements(needs: RequirementNeeds, requiring: RequiringCall): Promise<IdentifiedCall> {
+  const { tool } = requiring
+  const { requirements } = tool
+  const { request, principal } = requiring.call
+  const isUserProven = isGiven(request.userId) && (await proveUser(needs.hooks, principal, request.userId))
+  const call = isUserProven ? { ...requiring.call, isUserProven } : requiring.call
+  if (requirements === undefined) return call
+  if (requirements.userId === true && isGiven(request.userId) && !isUserProven)
+    throw unprovenUser(tool, principal, request.userId ?? '')
+  const userId = vaultUser(requiring)
+  const owner = vaultOwner(needs.store, principal, userId)
+  const wanted: Wanted = { ...requiring, call, owner, userId }
+  const held = new LentCredentials(request)
+  const unauthorized: Unmet[] = []
+  for (const need of requirements.authorization ?? []) {
+    const problem = await holdToken(needs, need, wanted, held)
+    if (problem !== undefined) unauthorized.push({ need, problem })
+    // What the operator sends along is not the caller's consent.
+    else if (!isRunAs(principal)) await completeChallenges(needs, need, wanted, held.tokens.get(need.id)?.ref)
+  }
+  const secrets: string[] = []
+  for (const { id } of requirements.secrets ?? []) {
+    if (!(await holdSecret(needs, id, wanted, held))) secrets.push(id)
+  }
+  const lacking = [...unauthorized.map(({ need }) => need.id), ...secrets]
+  if (lacking.length > 0 && isRunAs(principal)) throw credentialsNotUsed(principal, lacking)
+  const lacksUser = needsUser(tool) && !isGiven(userId)
+  if (unauthorized.length === 0 && secrets.length === 0 && !lacksUser) return held.withCredentials(call)
+  const authorization: AuthorizationChallenge[] = []
+  const runs: string[] = []
+  const reasons = new Set<string>()
+  for (const unmet of unauthorized) {
+    const obstacle = obstacleFor(needs, unmet, wanted)
+    if (obstacle !== undefined) reasons.add(reasonFor(obstacle, unmet, wanted))
+    const { runId, ...challenge } = await openChallenge(
+      needs,
+      { ...unmet, canAsk: obstacle === undefined },
+      wanted,
+    )
+    authorization.push(challenge)
+    if (runId !== undefined) runs.push(runId)
+  }
+  if (secrets.length > 0 && owner === undefined) reasons.add(reasonFor(noVaultFor(wanted), undefined, wanted))
+  throw requirementMissing(
+    tool,
+    { unauthorized, runId: runs[0], reasons: [...reasons] },
+    {
+      ...(authorization.length === 0 ? {} : { authorization }),
+      ...(secrets.length === 0 ? {} : { secrets: secrets.map((id) => ({ id })) }),
+      ...(lacksUser ? { userId: true } : {}),
+    },
+  )
+}
+
+/** Whose credentials count: the user that the call names, or of a tool that is for users the subject of the caller's token. */
+function vaultUser({ tool, call: { request, principal } }: RequiringCall): string | undefined {
+  return isGiven(request.userId) || !needsUser(tool) ? request.userId : subjectOf(principal.id)
+}
+
+function noVaultFor({ userId }: Wanted): ConsentObstacle {
+  return isGiven(userId) ? 'unproven_user' : 'no_vault'
+}
+
+/** Why nobody can be asked for it; `undefined` = somebody can. */
+function obstacleFor(
+  { broker }: RequirementNeeds,
+  { need }: Unmet,
+  wanted: Wanted,
+): ConsentObstacle | undefined {
+  const ofProvider = broker.obstacle(need.id, scopesOf(need))
+  if (ofProvider !== undefined) return ofProvider
+  if (wanted.owner === undefined) return noVaultFor(wanted)
+  // What the principal itself consents to would be of no use to a tool that needs a user (rule 24).
+  return needsUser(wanted.tool) && !isGiven(wanted.userId) ? 'no_user' : undefined
+}
+
+function reasonFor(obstacle: ConsentObstacle, unmet: Unmet | undefined, { call, userId }: Wanted): string {
+  const scopes = unmet === undefined ? [] : scopesOf(unmet.need)
+  const about = { provider: unmet?.need.id ?? '', scopes, principal: call.principal.id, userId }
+  return explainObstacle(obstacle, about).reason
+}
+
+/** Why there is no token, or nothing: then it is held. A token that was sent and is no good is not replaced by another. */
+async function holdToken(
+  needs: RequirementNeeds,
+  need: AuthorizationRequirement,
+  wanted: Wanted,
+  held: LentCredentials,
+): Promise<CredentialProblem | undefined> {
+  const sent = wanted.call.request.tokens.get(need.id)
+  if (sent !== undefined && isGiven(sent.reveal())) {
+    return (await isUsable(needs, need, wanted, sent)) ? undefined : 'credential_required'
+  }
+  const found = await findToken(needs, wanted.owner, { provider: need.id, scopes: scopesOf(need) })
+  if (!found.ok) return found.problem
+  if (!(await isUsable(needs, need, wanted, found.value))) return 'credential_required'
+  held.tokens.set(need.id, found)
+  return undefined
+}
+
+async function holdSecret(
+  needs: RequirementNeeds,
+  id: string,
+  { call, owner }: Wanted,
+  held: LentCredentials,
+): Promise<boolean> {
+  if (isGiven(call.request.secrets.get(id)?.reveal())) return true
+  const found = await findSecret(needs, owner, id)
+  if (found.ok) held.secrets.set(id, found)
+  return found.ok
+}
+
+/** OTC/T-17: not known to be bad. */
+async function isUsable(
+  { hooks }: RequirementNeeds,
+  need: AuthorizationRequirement,
+  { tool, call }: Wanted,
+  token: Secret,
+): Promise<boolean> {
+  if (hooks.verifyToken === undefined) return true
+  const { principal, request } = call
+  const { userId } = request
+  return await hooks.verifyToken({ provider: need.id, token, tool: tool.id, principal, userId })
+}
+
+function isGiven(text: string | undefined): boolean {
+  return text !== undefined && text !== ''
+}
+
+function needsUser({ requirements }: Pick<Tool, 'requirements'>): boolean {
+  return requirements?.userId === true || requirements?.userId === 'claimed'
+}
+
+function scopesOf(need: AuthorizationRequirement): readonly string[] {
+  return need.oauth2?.scopes ?? []
+}
+
+/** One authorization of one caller; a user id is kept as a digest only. */
+function needOf(
+  needs: RequirementNeeds,
+  need: AuthorizationRequirement,
+  { call, userId }: Wanted,
+): ChallengeNeed {
+  return {
+    tenant: call.tenant,
+    principal: call.principal.id,
+    user: userDigest(needs.store, userId),
+    provider: need.id,
+    scopes: [...scopesOf(need)].sort(),
+  }
+}
+
+/**
+ * Clients that poll a challenge learn that the token has arrived by another way. Of a tool that needs a user also who was
+ * asked before the user was known; of any other that is the principal's own question, and stays open (rule 24).
+ */
+async function completeChallenges(
+  needs: RequirementNeeds,
+  need: AuthorizationRequirement,
+  wanted: Wanted,
+  ref: string | undefined,
+): Promise<void> {
+  const met = needOf(needs, need, wanted)
+  const atMs = needs.clock.nowMs()
+  const credential = ref === undefined ? {} : { credential: { ref, scopes: met.scopes } }
+  const isUserLate = met.user !== '' && needsUser(wanted.tool)
+  for (const each of isUserLate ? [met, { ...met, user: '' }] : [met]) {
+    await needs.consents.resolve(each, { as: 'completed', ...credential, atMs })
+    await needs.store.endChallenge(each, 'completed', atMs)
+  }
+}
+
+async function openChallenge(
+  needs: RequirementNeeds,
+  { need, problem, canAsk }: Unmet & { readonly canAsk: boolean },
+  wanted: Wanted,
+): Promise<AuthorizationChallenge & { readonly runId: string | undefined }> {
+  const atMs = needs.clock.nowMs()
+  const challenge = await needs.store.openChallenge({
+    id: needs.newChallengeId(),
+    ...needOf(needs, need, wanted),
+    tool: wanted.tool.id,
+    atMs,
+    expiresAtMs: atMs + CHALLENGE_LIFETIME_MS,
+    ...(canAsk ? { consent: true } : {}),
+  })
+  const { id } = challenge
+  const url = `${needs.publicUrl()}/challenges/${id}`
+  const hasExpired = problem === 'connector_auth_expired'
+  const isAsked = challenge.consent === true
+  const runId = isAsked
+    ? await needs.consents.ask(unstarted(wanted.call, wanted.tool, wanted.scope), {
+        challenge,
+        url,
+        hasExpired,
+      })
+    : undefined
+  return { id, url, checkUrl: `${url}/status`, provider: need.id, scopes: scopesOf(need), runId }
+}
+
+function requirementMissing(
+  tool: Tool,
+  {
+    unauthorized,
+    runId,
+    reasons,
+  }: {
+    readonly unauthorized: readonly Unmet[]
+    readonly runId: string | undefined
+    /** Why people cannot be asked for them. */
+    readonly reasons: readonly string[]
+  },
+  missing: MissingRequirements,
+): ToolError {
+  const wants = [
+    ...(unauthorized.length === 0
+      ? []
+      : [`authorization from ${unauthorized.map(({ need }) => need.id).join(', ')}`]),
+    ...(missing.secrets === undefined
+      ? []
+      : [`the secret ${missing.secrets.map(({ id }) => id).join(', ')}`]),
+    ...(missing.userId === true ? ['a user id'] : []),
+  ]
+  const providers = unauthorized.map(
+    ({ need, problem }) => `${need.id} (scopes: ${scopesOf(need).join(' ') || 'none'}; ${problem})`,
+  )
+  const message = [`${tool.name} needs ${wants.join(' and ')}. Nothing was run.`, ...reasons].join(' ')
+  return fault('requirement_missing', message, {
+    missing,
+    ...(runId === undefined ? {} : { runId }),
+    ...(providers.length === 0
+      ? {}
+      : { developerMessage: `Send a token in context.authorization for: ${providers.join(', ')}.` }),
+  })
+}
+
+interface Held {
+  readonly ref: string
+  readonly value: Secret
+}
+
+/** What the vault lends to one call. It lives in this call's memory alone (OWP-74). */
+class LentCredentials {
+  readonly tokens = new Map<string, Held>()
+  readonly secrets = new Map<string, Held>()
+  readonly #request: CallRequest
+
+  constructor(request: CallRequest) {
+    this.#request = request
+  }
+
+  /** The same call; its request is as if the caller had sent these, so they are handed out and cut out of texts alike. */
+  withCredentials(call: IdentifiedCall): IdentifiedCall {
+    if (this.tokens.size === 0 && this.secrets.size === 0) return call
+    const request = {
+      ...this.#request,
+      tokens: joined(this.#request.tokens, this.tokens),
+      secrets: joined(this.#request.secrets, this.secrets),
+    }
+    const vaultRefs = new Map([...refsOf('authorization', this.tokens), ...refsOf('secrets', this.secrets)])
+    return { ...call, request, vaultRefs }
+  }
+}
+
+function joined(
+  sent: ReadonlyMap<string, Secret>,
+  lent: ReadonlyMap<string, Held>,
+): ReadonlyMap<string, Secret> {
+  return new Map([...sent, ...[...lent].map(([id, { value }]) => [id, value] as const)])
+}
+
+function refsOf(kind: string, lent: ReadonlyMap<string, Held>): readonly (readonly [string, string])[] {
+  return [...lent].map(([id, { ref }]) => [`${kind}:${id}`, ref] as const)
+}

@@ -1,0 +1,382 @@
+import type { Principal } from '#kernel/base/principal'
+import type { Clock, MaybePromise } from '#kernel/base/runtime'
+import { type Reservation, UNRESERVED } from '#kernel/call/stages'
+import type { Tool } from '#kernel/tool/tool'
+import type { BudgetStore, BudgetWindow, Spending } from '#store/ports/protocol-store'
+import { subjectKey } from './limits.ts'
+import { type LimitName, limitRefusal } from './settings.ts'
+
+/** More than any window can use, and exact in a double and in SQLite. */
+export const NO_LIMIT = Number.MAX_SAFE_INTEGER
+
+export const UNITS = ['calls', 'milliseconds', 'cost'] as const satisfies readonly (keyof Spending)[]
+
+type Unit = (typeof UNITS)[number]
+
+export const NOTHING: Spending = { calls: 0, milliseconds: 0, cost: 0 }
+
+/** Each unit by itself. */
+export function perUnit(amount: (unit: Unit) => number): Spending {
+  return { calls: amount('calls'), milliseconds: amount('milliseconds'), cost: amount('cost') }
+}
+
+export function isNothing({ calls, milliseconds, cost }: Spending): boolean {
+  return calls === 0 && milliseconds === 0 && cost === 0
+}
+
+/** What a window grants of a wish, when so much of it is handed out already. */
+export function grantOf(wanted: Spending, limit: Spending, used: Spending): Spending {
+  return perUnit((unit) => Math.max(0, Math.min(wanted[unit], limit[unit] - used[unit])))
+}
+
+/** What everybody it is for may spend in each window. */
+export interface BudgetRule {
+  readonly for: 'principal' | 'tenant'
+  /** Ids of principals or names of tenants; `undefined` = each. */
+  readonly of: ReadonlySet<string> | undefined
+  readonly windowMs: number
+  /** `NO_LIMIT` in units that do not count. */
+  readonly limit: Spending
+}
+
+/** A budget that counts for one principal's calls. */
+interface Budget {
+  readonly for: BudgetRule['for']
+  readonly windowMs: number
+  readonly limit: Spending
+}
+
+/** Rules with the same window are one budget: the tighter limit counts, and what is spent is counted once. */
+export function budgetsFor(
+  { tenant, id }: Pick<Principal, 'tenant' | 'id'>,
+  rules: readonly BudgetRule[],
+): readonly Budget[] {
+  const found = new Map<string, Budget>()
+  for (const rule of rules) {
+    const isMeant = rule.of === undefined || rule.of.has(rule.for === 'principal' ? id : tenant)
+    if (!isMeant) continue
+    const key = `${rule.for} ${rule.windowMs}`
+    const other = found.get(key)
+    const limit =
+      other === undefined ? rule.limit : perUnit((unit) => Math.min(rule.limit[unit], other.limit[unit]))
+    found.set(key, { for: rule.for, windowMs: rule.windowMs, limit })
+  }
+  return [...found.values()]
+}
+
+/** The part of a budget that is fetched at a time: a fiftieth, so that few calls wait for the store. */
+const CHUNKS = 50
+/** A store that had nothing left is not asked again for this long, or refused calls would cost more than others. */
+const ASK_AGAIN_MS = 1_000
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+
+/** What this process has in its hand of one window of one budget. */
+class BudgetAccount {
+  readonly window: BudgetWindow
+  readonly budget: Budget
+  readonly #store: BudgetStore
+  /** Those the budget limits. */
+  readonly #units: readonly Unit[]
+  /** Leased, and neither spent nor set aside; endless in units the budget does not limit. */
+  readonly #free: Mutable<Spending>
+  /** Set aside for calls that run. */
+  readonly #held: Mutable<Spending> = { ...NOTHING }
+  readonly #emptyUntilMs: Mutable<Spending> = { ...NOTHING }
+  /** What those who wait for the next lease need. */
+  readonly #asked: Mutable<Spending> = { ...NOTHING }
+  #leasing: Promise<void> | undefined
+  #isSent = false
+  #isUsed = true
+  #isClosed = false
+
+  constructor(store: BudgetStore, budget: Budget, window: BudgetWindow) {
+    this.#store = store
+    this.budget = budget
+    this.window = window
+    this.#units = UNITS.filter((unit) => budget.limit[unit] < NO_LIMIT)
+    this.#free = perUnit((unit) => (this.#units.includes(unit) ? 0 : Number.POSITIVE_INFINITY))
+  }
+
+  get endsAtMs(): number {
+    return this.window.startMs + this.window.lengthMs
+  }
+
+  /** Whether calls at this time are of its window, and it is not given up. */
+  isFor(nowMs: number): boolean {
+    const { startMs, lengthMs } = this.window
+    return !this.#isClosed && nowMs >= startMs && nowMs < startMs + lengthMs
+  }
+
+  covers(need: Spending): boolean {
+    const free = this.#free
+    return free.calls >= need.calls && free.milliseconds >= need.milliseconds && free.cost >= need.cost
+  }
+
+  /** Only what `covers`. */
+  take(need: Spending): void {
+    this.#isUsed = true
+    this.#hold(need, 1)
+    this.#release(need, -1)
+  }
+
+  /** Its call ended so much earlier than it might have. */
+  settle(need: Spending, unspentMs: number): void {
+    this.#hold(need, -1)
+    this.#free.milliseconds += unspentMs
+  }
+
+  /** Its call did not run. */
+  cancel(need: Spending): void {
+    this.#hold(need, -1)
+    this.#release(need, 1)
+  }
+
+  /** The unit that the store has no more of, as far as we know. */
+  exhausted(need: Spending, monotonicMs: number): Unit | undefined {
+    return this.#units.find((unit) => this.#free[unit] < need[unit] && monotonicMs < this.#emptyUntilMs[unit])
+  }
+
+  /** Whether calls that run may still give back what is lacking. */
+  mayRecover(unit: Unit): boolean {
+    return unit === 'milliseconds' && this.#held[unit] > 0
+  }
+
+  /** Fetches another part; those who come meanwhile wait for the same one, and then look again. */
+  lease(need: Spending, clock: Clock): Promise<void> {
+    if (!this.#isSent) {
+      for (const unit of this.#units) if (this.#free[unit] < need[unit]) this.#asked[unit] += need[unit]
+    }
+    this.#leasing ??= this.#lease(clock).finally(() => {
+      this.#isSent = false
+      this.#leasing = undefined
+    })
+    return this.#leasing
+  }
+
+  /** Whether nobody has used it since this was last asked, nor uses it now. */
+  rest(): boolean {
+    const isIdle = !this.#isUsed && this.#leasing === undefined && isNothing(this.#held)
+    this.#isUsed = false
+    return isIdle
+  }
+
+  /**
+   * Gives back what nothing is set aside for, once: what the store does not get is lost until the window ends, and
+   * never spent twice.
+   */
+  async close(): Promise<void> {
+    const unspent = perUnit((unit) => (this.#units.includes(unit) ? this.#free[unit] : 0))
+    this.#isClosed = true
+    for (const unit of this.#units) this.#free[unit] = 0
+    if (!isNothing(unspent)) await this.#store.giveBack(this.window, unspent)
+  }
+
+  #hold({ calls, milliseconds, cost }: Spending, sign: 1 | -1): void {
+    this.#held.calls += sign * calls
+    this.#held.milliseconds += sign * milliseconds
+    this.#held.cost += sign * cost
+  }
+
+  #release({ calls, milliseconds, cost }: Spending, sign: 1 | -1): void {
+    this.#free.calls += sign * calls
+    this.#free.milliseconds += sign * milliseconds
+    this.#free.cost += sign * cost
+  }
+
+  async #lease(clock: Clock): Promise<void> {
+    // All who ask in the same turn share one lease.
+    await Promise.resolve()
+    const { limit } = this.budget
+    const wanted = perUnit((unit) =>
+      this.#asked[unit] === 0 ? 0 : Math.max(this.#asked[unit], Math.floor(limit[unit] / CHUNKS)),
+    )
+    Object.assign(this.#asked, NOTHING)
+    this.#isSent = true
+    const granted = await this.#store.lease(this.window, wanted, limit, clock.nowMs())
+    this.#isUsed = true
+    for (const unit of this.#units) {
+      this.#free[unit] += granted[unit]
+      if (granted[unit] < wanted[unit]) this.#emptyUntilMs[unit] = clock.monotonicMs() + ASK_AGAIN_MS
+    }
+  }
+}
+
+/** When a call that others' reservations keep out may look again. */
+const RESERVED_RETRY_MS = 1_000
+/** Cost is counted in thousandths. */
+export const COST_PARTS = 1_000
+export const USUAL_COST = 1
+
+interface BudgetsOptions {
+  readonly store: BudgetStore
+  readonly rules: readonly BudgetRule[]
+  readonly clock: Clock
+  onRefused(name: LimitName): void
+}
+
+/** What one run may spend, reserved before it begins. */
+class BudgetReservation implements Reservation {
+  readonly #accounts: readonly BudgetAccount[]
+  readonly #need: Spending
+  #isOpen = true
+
+  constructor(accounts: readonly BudgetAccount[], need: Spending) {
+    this.#accounts = accounts
+    this.#need = need
+  }
+
+  /** It ran this long. Time beyond its timeout is not counted: no more was set aside. */
+  settle(durationMs: number): void {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    const unspentMs = Math.max(0, this.#need.milliseconds - Math.ceil(durationMs))
+    for (const account of this.#accounts) account.settle(this.#need, unspentMs)
+  }
+
+  /** Nothing ran, unless it was settled. */
+  cancel(): void {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    for (const account of this.#accounts) account.cancel(this.#need)
+  }
+}
+
+/** A budget that counts for a principal, and the account it was last spent from. */
+interface Purse {
+  readonly budget: Budget
+  readonly key: string
+  account: BudgetAccount | undefined
+}
+
+/**
+ * Budgets across restarts and processes. The store hands out parts of each window; calls spend from the part their
+ * process has, so most of them ask nobody. The worst case is set aside first and settled after the run.
+ */
+export class Budgets {
+  readonly #options: BudgetsOptions
+  readonly #accounts = new Map<string, BudgetAccount>()
+  /** By principal object, which is the same for all calls with one credential. */
+  #purses = new WeakMap<Principal, readonly Purse[]>()
+  #rules: BudgetsOptions['rules']
+
+  constructor(options: BudgetsOptions) {
+    this.#options = options
+    this.#rules = options.rules
+  }
+
+  /** From now on; what was spent stays spent. */
+  change(rules: BudgetsOptions['rules']): void {
+    this.#rules = rules
+    this.#purses = new WeakMap()
+    // Accounts hold the limits they were opened with. What cannot be given back is lost until the window ends.
+    this.#closeAll(() => true).catch(() => undefined)
+  }
+
+  /** How many windows this process has a part of. */
+  get size(): number {
+    return this.#accounts.size
+  }
+
+  /** Throws `budget_exceeded`, or rejects with it after asking the store. */
+  reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> {
+    if (this.#rules.length === 0) return UNRESERVED
+    const purses = this.#pursesOf(principal)
+    if (purses.length === 0) return UNRESERVED
+    const need = needOf(tool)
+    return this.#take(principal, purses, need) ?? this.#leaseAndTake(principal, purses, need)
+  }
+
+  /** Gives back what was leased and not used since the last time. */
+  async tidy(): Promise<void> {
+    await this.#closeAll((account) => account.rest())
+  }
+
+  async close(): Promise<void> {
+    await this.#closeAll(() => true)
+  }
+
+  #pursesOf(principal: Principal): readonly Purse[] {
+    const known = this.#purses.get(principal)
+    if (known !== undefined) return known
+    const purses = budgetsFor(principal, this.#rules).map((budget) => {
+      const whose = budget.for === 'principal' ? subjectKey(principal) : principal.tenant
+      return { budget, key: `${budget.for} ${budget.windowMs} ${whose}`, account: undefined }
+    })
+    this.#purses.set(principal, purses)
+    return purses
+  }
+
+  #take(principal: Principal, purses: readonly Purse[], need: Spending): Reservation | undefined {
+    const accounts = purses.map((purse) => this.#accountOf(principal, purse))
+    for (const account of accounts) if (!account.covers(need)) return undefined
+    for (const account of accounts) account.take(need)
+    return new BudgetReservation(accounts, need)
+  }
+
+  /** Each round either takes, or fetches, or learns that there is nothing left, so it ends with the budget. */
+  async #leaseAndTake(principal: Principal, purses: readonly Purse[], need: Spending): Promise<Reservation> {
+    const { clock } = this.#options
+    for (;;) {
+      const reservation = this.#take(principal, purses, need)
+      if (reservation !== undefined) return reservation
+      const short = purses
+        .map((purse) => this.#accountOf(principal, purse))
+        .filter((account) => !account.covers(need))
+      for (const account of short) this.#checkNotEmpty(account, need)
+      await Promise.all(short.map((account) => account.lease(need, clock)))
+    }
+  }
+
+  #checkNotEmpty(account: BudgetAccount, need: Spending): void {
+    const { clock, onRefused } = this.#options
+    const unit = account.exhausted(need, clock.monotonicMs())
+    if (unit === undefined) return
+    const name = account.budget.for === 'principal' ? 'principal_budget' : 'tenant_budget'
+    onRefused(name)
+    const retryAfterMs = account.mayRecover(unit) ? RESERVED_RETRY_MS : account.endsAtMs - clock.nowMs()
+    throw limitRefusal(name, retryAfterMs)
+  }
+
+  #accountOf({ tenant, id }: Principal, purse: Purse): BudgetAccount {
+    const nowMs = this.#options.clock.nowMs()
+    if (purse.account?.isFor(nowMs) === true) return purse.account
+    const { budget, key } = purse
+    const shared = this.#accounts.get(key)
+    // What is left of an earlier window is worth nothing any more.
+    const account = shared?.isFor(nowMs) === true ? shared : this.#openAccount({ tenant, id }, budget, nowMs)
+    this.#accounts.set(key, account)
+    purse.account = account
+    return account
+  }
+
+  #openAccount(
+    { tenant, id }: Pick<Principal, 'tenant' | 'id'>,
+    budget: Budget,
+    nowMs: number,
+  ): BudgetAccount {
+    const { windowMs: lengthMs } = budget
+    const startMs = Math.floor(nowMs / lengthMs) * lengthMs
+    const principal = budget.for === 'principal' ? id : undefined
+    return new BudgetAccount(this.#options.store, budget, { tenant, principal, lengthMs, startMs })
+  }
+
+  async #closeAll(isFinished: (account: BudgetAccount) => boolean): Promise<void> {
+    const closing = [...this.#accounts].filter(([, account]) => isFinished(account))
+    for (const [key] of closing) this.#accounts.delete(key)
+    await Promise.all(closing.map(([, account]) => account.close()))
+  }
+}
+
+/** The worst case: the whole of its timeout. Made once per tool. */
+const needs = new WeakMap<Tool, Spending>()
+
+function needOf(tool: Tool): Spending {
+  const known = needs.get(tool)
+  if (known !== undefined) return known
+  const { timeoutMs, cost = USUAL_COST } = tool.policy
+  const parts = cost === 0 ? 0 : Math.max(1, Math.round(cost * COST_PARTS))
+  const need = { calls: 1, milliseconds: timeoutMs, cost: parts }
+  needs.set(tool, need)
+  return need
+}

@@ -1,0 +1,383 @@
+import type { Principal } from '#kernel/base/principal'
+import type { Clock, MaybePromise } from '#kernel/base/runtime'
+import type { Release, Slot } from '#kernel/call/stages'
+import type { Tool } from '#kernel/tool/tool'
+import type { RateStore } from '#store/ports/protocol-store'
+import { type RateBook, SharedBuckets, TokenBuckets, type Tokens } from './rates.ts'
+import {
+  type CallLimit,
+  type LimitName,
+  type LimitSettings,
+  limitRefusal,
+  type ToolLimit,
+} from './settings.ts'
+
+/** When a caller that found as many running as may run should look again. */
+const SLOT_RETRY_MS = 1_000
+/** The same for requests that are held open, which last longer. */
+const WAITING_RETRY_MS = 5_000
+const OVERLOAD_RETRY_MS = 2_000
+/** A loop that is late with so few runs has tools that compute, and not too many callers. */
+const FEW_RUNS = 10
+/** No tool has such a name. */
+const ALL_TOOLS = '*'
+
+/** What tells that the server is behind. */
+interface LoadSigns {
+  /** Runs that have not settled. */
+  runs(): number
+  pendingWrites(): number
+  /** How late the event loop has been for some time. */
+  delayMs(): number
+}
+
+interface CallLimitsOptions {
+  readonly settings: LimitSettings
+  readonly clock: Clock
+  readonly signs: LoadSigns
+  /** Where processes that serve together share their rates; absent = this one counts for itself. */
+  readonly sharedRates?: RateStore | undefined
+  onRefused(name: LimitName): void
+}
+
+/**
+ * What a new run must get past besides its own checks. Nothing here is asked of a replay or of a request that joins
+ * a running call (rule 1), and a caller learns nothing about tools it cannot see: those are found missing first.
+ */
+export class CallLimits {
+  readonly #options: CallLimitsOptions
+  #settings: LimitSettings
+  readonly #principals: RateBook
+  readonly #tools: RateBook
+  /** By tool and principal (OWP-56). */
+  readonly #pairs: RateBook
+  readonly #running = new RunCounters()
+  readonly #waiting = new KeyedCounter()
+  /** Which of the settings are for a tool, by whichever of its names: looked for once. */
+  #byTool = new WeakMap<Tool, ToolLimit>()
+
+  constructor(options: CallLimitsOptions) {
+    this.#options = options
+    this.#settings = options.settings
+    const { sharedRates, clock } = options
+    const open = (kind: string): RateBook =>
+      sharedRates === undefined ? new TokenBuckets() : new SharedBuckets({ store: sharedRates, clock, kind })
+    this.#principals = open('principal')
+    this.#tools = open('tool')
+    this.#pairs = open('pair')
+  }
+
+  /** From now on; what was let in stays in. */
+  change(settings: LimitSettings): void {
+    this.#settings = settings
+    this.#byTool = new WeakMap()
+  }
+
+  /** Before the tool is looked for: load, then the caller's own rate. Unknown tools count too. */
+  checkCaller(principal: Principal): MaybePromise<void> {
+    this.#checkLoad()
+    const { rate } = this.#ofPrincipal(principal)
+    if (rate === undefined) return
+    const bucket = this.#principals.find(subjectKey(principal), rate, this.#options.clock.monotonicMs())
+    if (bucket.mustAsk) return this.#askAndTake([{ name: 'principal_rate', bucket }])
+    this.#checkToken('principal_rate', bucket)
+    bucket.take()
+  }
+
+  /** After the tool was found in the caller's own catalog. All buckets give a token, or none does. */
+  checkTool(principal: Principal, tool: Tool): MaybePromise<void> {
+    const { rate, perPrincipal } = this.#ofTool(tool)
+    const { base } = tool.parts
+    const { rate: total } = this.#settings.total
+    if (rate === undefined && perPrincipal.rate === undefined && total === undefined) return
+    const nowMs = this.#options.clock.monotonicMs()
+    const ofPair = perPrincipal.rate && this.#pairs.find(pairKey(principal, base), perPrincipal.rate, nowMs)
+    const ofTool = rate && this.#tools.find(base, rate, nowMs)
+    const ofAll = total && this.#tools.find(ALL_TOOLS, total, nowMs)
+    if (ofPair?.mustAsk === true || ofTool?.mustAsk === true || ofAll?.mustAsk === true) {
+      return this.#askAndTake([
+        { name: 'tool_rate', bucket: ofPair },
+        { name: 'tool_rate', bucket: ofTool },
+        { name: 'total_rate', bucket: ofAll },
+      ])
+    }
+    this.#checkToken('tool_rate', ofPair)
+    this.#checkToken('tool_rate', ofTool)
+    this.#checkToken('total_rate', ofAll)
+    ofPair?.take()
+    ofTool?.take()
+    ofAll?.take()
+  }
+
+  /** Counts a run that begins now, until its slot is left. A step is counted with its workflow. */
+  enter(principal: Principal, tool: Tool, isStep: boolean): Slot {
+    if (!isStep) this.#checkTotal()
+    const ofPrincipal = isStep ? undefined : this.#ofPrincipal(principal).concurrent
+    const { concurrent: ofTool, perPrincipal } = this.#ofTool(tool)
+    const { base } = tool.parts
+    const ofPair = perPrincipal.concurrent
+    if (ofPrincipal === undefined && ofTool === undefined && ofPair === undefined)
+      return new CountedSlot(undefined, NO_KEYS)
+    const keys = {
+      principal: ofPrincipal === undefined ? undefined : subjectKey(principal),
+      tool: ofTool === undefined ? undefined : base,
+      pair: ofPair === undefined ? undefined : pairKey(principal, base),
+    }
+    const { principals, tools, pairs } = this.#running
+    this.#checkConcurrency('principal_concurrency', principals.count(keys.principal), ofPrincipal)
+    this.#checkConcurrency('tool_concurrency', tools.count(keys.tool), ofTool)
+    this.#checkConcurrency('tool_concurrency', pairs.count(keys.pair), ofPair)
+    this.#running.add(keys, 1)
+    return new CountedSlot(this.#running, keys)
+  }
+
+  /** For a request that is held open, which costs a connection: a reader of a run, or a caller that waits for a decision. */
+  enterWaiting(principal: Principal): Release {
+    const full = this.#fullFor(principal)
+    if (full !== undefined) this.#refuse(full, WAITING_RETRY_MS)
+    return this.#waiting.take(subjectKey(principal))
+  }
+
+  /** The same for those who can do without: a wish to wait is no demand (RFC 7240). */
+  tryEnterWaiting(principal: Principal): Release | undefined {
+    return this.#fullFor(principal) === undefined ? this.#waiting.take(subjectKey(principal)) : undefined
+  }
+
+  /** What is left of a wish to wait. */
+  shortenWait(waitMs: number): number {
+    return Math.min(waitMs, this.#settings.waiting.longestMs ?? waitMs)
+  }
+
+  #fullFor(principal: Principal): 'principal_waiting' | 'total_waiting' | undefined {
+    const { perPrincipal, total } = this.#settings.waiting
+    if (perPrincipal !== undefined && this.#waiting.count(subjectKey(principal)) >= perPrincipal)
+      return 'principal_waiting'
+    return total !== undefined && this.#waiting.total >= total ? 'total_waiting' : undefined
+  }
+
+  #checkLoad(): void {
+    const { delayMs, pendingWrites } = this.#settings.total
+    const { signs } = this.#options
+    this.#checkTotal()
+    if (pendingWrites !== undefined && signs.pendingWrites() >= pendingWrites) {
+      this.#refuse('pending_writes', OVERLOAD_RETRY_MS)
+    }
+    if (delayMs === undefined || signs.runs() < FEW_RUNS || signs.delayMs() <= delayMs) return
+    this.#refuse('delay', OVERLOAD_RETRY_MS)
+  }
+
+  #checkTotal(): void {
+    const { concurrent } = this.#settings.total
+    if (concurrent !== undefined && this.#options.signs.runs() >= concurrent) {
+      this.#refuse('total_concurrency', SLOT_RETRY_MS)
+    }
+  }
+
+  /** Each round asks for what is lacking and learns that it is there or when it will be, so it ends with the rate. */
+  async #askAndTake(wanted: readonly WantedToken[]): Promise<void> {
+    for (;;) {
+      for (const { name, bucket } of wanted) if (bucket?.mustAsk !== true) this.#checkToken(name, bucket)
+      const unknown = wanted.filter(({ bucket }) => bucket?.mustAsk === true)
+      if (unknown.length === 0) break
+      await Promise.all(unknown.map(({ bucket }) => bucket?.ask()))
+    }
+    for (const { bucket } of wanted) bucket?.take()
+  }
+
+  #checkToken(name: LimitName, bucket: Tokens | undefined): void {
+    if (bucket !== undefined && bucket.waitMs > 0) this.#refuse(name, bucket.waitMs)
+  }
+
+  #checkConcurrency(name: LimitName, taken: number, most: number | undefined): void {
+    if (most !== undefined && taken >= most) this.#refuse(name, SLOT_RETRY_MS)
+  }
+
+  #refuse(name: LimitName, retryAfterMs: number): never {
+    this.#options.onRefused(name)
+    throw limitRefusal(name, retryAfterMs)
+  }
+
+  #ofPrincipal({ id }: Principal): CallLimit {
+    const { byPrincipal, perPrincipal } = this.#settings
+    return byPrincipal.size === 0 ? perPrincipal : (byPrincipal.get(id) ?? perPrincipal)
+  }
+
+  #ofTool(tool: Tool): ToolLimit {
+    const { byTool, perTool } = this.#settings
+    if (byTool.size === 0) return perTool
+    const known = this.#byTool.get(tool)
+    if (known !== undefined) return known
+    const { parts, name, catalogId } = tool
+    const limit = byTool.get(parts.base) ?? byTool.get(name) ?? byTool.get(catalogId) ?? perTool
+    this.#byTool.set(tool, limit)
+    return limit
+  }
+}
+
+/** One of the tokens that a call needs, and what it is told when there is none. */
+interface WantedToken {
+  readonly name: LimitName
+  readonly bucket: Tokens | undefined
+}
+
+/** The keys under which one run is counted; what is `undefined` is not limited. */
+interface RunKeys {
+  readonly principal: string | undefined
+  readonly tool: string | undefined
+  /** Of a principal with a tool. */
+  readonly pair: string | undefined
+}
+
+const NO_KEYS: RunKeys = { principal: undefined, tool: undefined, pair: undefined }
+
+/** Runs by what limits them, until they have settled. */
+class RunCounters {
+  readonly principals = new KeyedCounter()
+  readonly tools = new KeyedCounter()
+  readonly pairs = new KeyedCounter()
+
+  add({ principal, tool, pair }: RunKeys, amount: 1 | -1): void {
+    if (principal !== undefined) this.principals.add(principal, amount)
+    if (tool !== undefined) this.tools.add(tool, amount)
+    if (pair !== undefined) this.pairs.add(pair, amount)
+  }
+}
+
+/** What one run takes of the limits on concurrent runs. */
+class CountedSlot implements Slot {
+  readonly #counters: RunCounters | undefined
+  readonly #keys: RunKeys
+  #isExtended = false
+
+  /** Without counters: of a run that nothing limits. */
+  constructor(counters: RunCounters | undefined, keys: RunKeys) {
+    this.#counters = counters
+    this.#keys = keys
+  }
+
+  /** Ended but not settled: the run counts until it has (rule 10). */
+  extend(settled: Promise<unknown>): void {
+    this.#isExtended = true
+    const free = () => this.#counters?.add(this.#keys, -1)
+    settled.then(free, free)
+  }
+
+  leave(): void {
+    if (!this.#isExtended) this.#counters?.add(this.#keys, -1)
+  }
+}
+
+interface Names {
+  readonly own: string
+  readonly withTool: Map<string, string>
+}
+
+/** Made once per principal object, which is the same for all calls with one credential: texts that are new are slow keys. */
+const known = new WeakMap<Principal, Names>()
+
+/** Different for different principals, whatever stands in a tenant's or a principal's name. */
+export function subjectKey(principal: Principal): string {
+  return namesOf(principal).own
+}
+
+/** The same for a principal and a tool; no base name holds a space. */
+function pairKey(principal: Principal, base: string): string {
+  const { own, withTool } = namesOf(principal)
+  const pair = withTool.get(base)
+  if (pair !== undefined) return pair
+  const made = `${base} ${own}`
+  withTool.set(base, made)
+  return made
+}
+
+function namesOf(principal: Principal): Names {
+  const names = known.get(principal)
+  if (names !== undefined) return names
+  const { tenant, id } = principal
+  const made = { own: `${tenant.length}:${tenant}${id}`, withTool: new Map() }
+  known.set(principal, made)
+  return made
+}
+
+/** Counts by key what is in use. A key at zero is forgotten, so the counter is as small as what is in use. */
+export class KeyedCounter {
+  readonly #counts = new Map<string, number>()
+  #total = 0
+
+  /** Of all keys together. */
+  get total(): number {
+    return this.#total
+  }
+
+  /** Nothing is ever counted under `undefined`. */
+  count(key: string | undefined): number {
+    return key === undefined ? 0 : (this.#counts.get(key) ?? 0)
+  }
+
+  add(key: string, amount = 1): void {
+    const now = this.count(key) + amount
+    if (now > 0) this.#counts.set(key, now)
+    else this.#counts.delete(key)
+    this.#total += amount
+  }
+
+  /** Counts one until it is released. */
+  take(key: string): Release {
+    this.add(key)
+    let isTaken = true
+    return () => {
+      if (isTaken) this.add(key, -1)
+      isTaken = false
+    }
+  }
+}
+
+/** Lets only so many in at a time; the others wait in line. The limit may change while they do. */
+export class Semaphore {
+  readonly #limit: () => number
+  readonly #waiting = new Set<() => void>()
+  #taken = 0
+
+  constructor(limit: () => number) {
+    this.#limit = limit
+  }
+
+  get taken(): number {
+    return this.#taken
+  }
+
+  /** Enters if there is room now. Each entry is given back by `leave`. */
+  tryEnter(): boolean {
+    if (this.#taken >= this.#limit()) return false
+    this.#taken += 1
+    return true
+  }
+
+  /** Resolves once there is room; rejects with the signal's reason. Each entry is given back by `leave`. */
+  async enter(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    if (this.tryEnter()) return
+    await new Promise<void>((resolve, reject) => {
+      const abandon = (): void => {
+        this.#waiting.delete(go)
+        reject(signal.reason)
+      }
+      const go = (): void => {
+        signal.removeEventListener('abort', abandon)
+        this.#taken += 1
+        resolve()
+      }
+      signal.addEventListener('abort', abandon, { once: true })
+      this.#waiting.add(go)
+    })
+  }
+
+  leave(): void {
+    this.#taken -= 1
+    for (const go of this.#waiting) {
+      if (this.#taken >= this.#limit()) return
+      this.#waiting.delete(go)
+      go()
+    }
+  }
+}

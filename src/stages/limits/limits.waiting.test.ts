@@ -1,0 +1,53 @@
+import { array, assert, constantFrom, nat, property, record } from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { isToolError } from '#kernel/base/errors'
+import type { Principal } from '#kernel/base/principal'
+import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { CallLimits } from './limits.ts'
+import { type LimitName, NO_LIMITS, type WaitLimit } from './settings.ts'
+
+const ALICE: Principal = { id: 'alice', tenant: 'default', scopes: [] }
+const WHO: readonly Principal[] = [ALICE, { ...ALICE, id: 'bob' }, { ...ALICE, tenant: 'other' }]
+
+function limitsOf(waiting: WaitLimit, onRefused: (name: LimitName) => void): CallLimits {
+  const signs = { runs: () => 0, pendingWrites: () => 0, delayMs: () => 0 }
+  return new CallLimits({ settings: { ...NO_LIMITS, waiting }, clock: SYSTEM_CLOCK, signs, onRefused })
+}
+
+describe('requests that are held open', () => {
+  it('are never more than may be, of one principal or in all, and who leaves makes room', () => {
+    const step = record({ who: constantFrom(...WHO), leaves: nat(3) })
+    assert(
+      property(array(step, { maxLength: 60 }), nat(4), nat(8), (steps, perPrincipal, total) => {
+        const refused: string[] = []
+        const limits = limitsOf({ perPrincipal, total, longestMs: undefined }, (name) => refused.push(name))
+        const held: { readonly who: Principal; readonly leave: () => void }[] = []
+        for (const { who, leaves } of steps) {
+          const own = held.filter((each) => each.who === who).length
+          const isFree = own < perPrincipal && held.length < total
+          try {
+            held.push({ who, leave: limits.enterWaiting(who) })
+            expect(isFree).toBe(true)
+          } catch (error) {
+            if (!isToolError(error)) throw error
+            expect(isFree).toBe(false)
+            expect(error.retryAfterMs).toBe(5_000)
+            expect(refused.at(-1)).toBe(own >= perPrincipal ? 'principal_waiting' : 'total_waiting')
+          }
+          // Leaving twice makes room for one.
+          for (const { leave } of held.splice(0, leaves)) for (const _ of [1, 2]) leave()
+        }
+      }),
+    )
+  })
+
+  it('refuse nobody who can do without, and shorten what is too long', () => {
+    const refused: string[] = []
+    const limit = { perPrincipal: 1, total: undefined, longestMs: 1_000 }
+    const limits = limitsOf(limit, (name) => refused.push(name))
+    expect(limits.tryEnterWaiting(ALICE)).toBeTypeOf('function')
+    expect(limits.tryEnterWaiting(ALICE)).toBeUndefined()
+    expect(refused).toEqual([])
+    expect([limits.shortenWait(999), limits.shortenWait(60_000)]).toEqual([999, 1_000])
+  })
+})

@@ -1,0 +1,161 @@
+import { fault, type LimitScope, type RefusalCode, type ToolError } from '#kernel/base/errors'
+
+/** How fast tokens come back, and how many can be saved up. */
+export interface TokenRate {
+  readonly perMs: number
+  /** At least 1. */
+  readonly burst: number
+}
+
+/** What is `undefined` is not limited. */
+export interface CallLimit {
+  readonly rate: TokenRate | undefined
+  /** Runs at once. A run that was ended but has not settled counts (rule 10). */
+  readonly concurrent: number | undefined
+}
+
+export interface ToolLimit extends CallLimit {
+  /** The same for each principal with the tool (OWP-56). */
+  readonly perPrincipal: CallLimit
+}
+
+/** Where a server stops taking new calls, of any caller. */
+interface TotalLimit extends CallLimit {
+  /** Changes that wait for their commit. */
+  readonly pendingWrites: number | undefined
+  /** How late the event loop may be, again and again. */
+  readonly delayMs: number | undefined
+  /** Bytes of request bodies held at once. */
+  readonly bodyBytes: number | undefined
+}
+
+/** Requests that are held open: readers of runs, and callers that wait for a decision. */
+export interface WaitLimit {
+  readonly perPrincipal: number | undefined
+  readonly total: number | undefined
+  /** The longest that one may ask to wait. */
+  readonly longestMs: number | undefined
+}
+
+/** Limits on new runs. A replay is never limited (rule 1). */
+export interface LimitSettings {
+  readonly perPrincipal: CallLimit
+  /** By principal id, complete: they count instead of `perPrincipal`. */
+  readonly byPrincipal: ReadonlyMap<string, CallLimit>
+  readonly perTool: ToolLimit
+  /** By any name of a tool without a version, complete: they count instead of `perTool`. */
+  readonly byTool: ReadonlyMap<string, ToolLimit>
+  readonly total: TotalLimit
+  readonly waiting: WaitLimit
+}
+
+export const UNLIMITED: CallLimit = { rate: undefined, concurrent: undefined }
+
+export const NO_LIMITS: LimitSettings = {
+  perPrincipal: UNLIMITED,
+  byPrincipal: new Map(),
+  perTool: { ...UNLIMITED, perPrincipal: UNLIMITED },
+  byTool: new Map(),
+  total: { ...UNLIMITED, pendingWrites: undefined, delayMs: undefined, bodyBytes: undefined },
+  waiting: { perPrincipal: undefined, total: undefined, longestMs: undefined },
+}
+
+/** Whether calls of one tool can be limited while other tools go on (OWP-56). */
+export function hasToolRates({ perTool, byTool }: LimitSettings): boolean {
+  return [perTool, ...byTool.values()].some(
+    ({ rate, perPrincipal }) => rate !== undefined || perPrincipal.rate !== undefined,
+  )
+}
+
+interface LimitAnswer {
+  readonly code: Extract<RefusalCode, 'rate_limited' | 'budget_exceeded' | 'overloaded'>
+  /** What ran out, as openwop names it (C6). */
+  readonly scope: LimitScope
+  readonly message: string
+}
+
+const NOTHING_RAN = 'Nothing was run; try again later.'
+
+/** Every limit there is: how it is answered, and its label in the metrics. */
+const LIMITS = {
+  principal_rate: {
+    code: 'rate_limited',
+    scope: 'key',
+    message: `You make calls faster than this server allows. ${NOTHING_RAN}`,
+  },
+  tool_rate: {
+    code: 'rate_limited',
+    scope: 'tool',
+    message: `This tool is called more often than this server allows. ${NOTHING_RAN}`,
+  },
+  total_rate: {
+    code: 'rate_limited',
+    scope: 'global',
+    message: `The server gets more calls than it can take. ${NOTHING_RAN}`,
+  },
+  principal_concurrency: {
+    code: 'rate_limited',
+    scope: 'key',
+    message: `You have as many calls running as this server allows. ${NOTHING_RAN}`,
+  },
+  tool_concurrency: {
+    code: 'rate_limited',
+    scope: 'tool',
+    message: `As many calls of this tool are running as this server allows. ${NOTHING_RAN}`,
+  },
+  total_concurrency: {
+    code: 'overloaded',
+    scope: 'global',
+    message: `The server runs as many calls as it can. ${NOTHING_RAN}`,
+  },
+  principal_budget: {
+    code: 'budget_exceeded',
+    scope: 'key',
+    message: 'Your budget does not cover this call. Nothing was run; it is renewed with the next window.',
+  },
+  tenant_budget: {
+    code: 'budget_exceeded',
+    scope: 'tenant',
+    message:
+      "Your tenant's budget does not cover this call. Nothing was run; it is renewed with the next window.",
+  },
+  delay: { code: 'overloaded', scope: 'global', message: `The server is overloaded. ${NOTHING_RAN}` },
+  pending_writes: {
+    code: 'overloaded',
+    scope: 'global',
+    message: `The server cannot write as fast as calls arrive. ${NOTHING_RAN}`,
+  },
+  principal_waiting: {
+    code: 'rate_limited',
+    scope: 'key',
+    message:
+      'You hold as many streams and waiting requests open as this server allows. Close some, or try again later.',
+  },
+  total_waiting: {
+    code: 'overloaded',
+    scope: 'global',
+    message: 'The server holds as many streams and waiting requests open as it can. Try again later.',
+  },
+  principal_bodies: {
+    code: 'rate_limited',
+    scope: 'key',
+    message: `You send more request bodies at once than this server allows. ${NOTHING_RAN}`,
+  },
+  tenant_bodies: {
+    code: 'rate_limited',
+    scope: 'tenant',
+    message: `Your tenant sends more request bodies at once than this server allows. ${NOTHING_RAN}`,
+  },
+  body_bytes: {
+    code: 'overloaded',
+    scope: 'global',
+    message: `The server holds as many request bodies as it can. ${NOTHING_RAN}`,
+  },
+} as const satisfies Record<string, LimitAnswer>
+
+export type LimitName = keyof typeof LIMITS
+
+export function limitRefusal(name: LimitName, retryAfterMs: number): ToolError {
+  const { code, scope, message } = LIMITS[name]
+  return fault(code, message, { retryAfterMs: Math.max(1, Math.ceil(retryAfterMs)), scope })
+}

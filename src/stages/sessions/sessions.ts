@@ -1,0 +1,415 @@
+import { fault, isToolError, StoreError, type ToolError } from '#kernel/base/errors'
+import type { Principal } from '#kernel/base/principal'
+import { boundLogger, type Clock, type Hooks, type Logger, withDeadline } from '#kernel/base/runtime'
+import { proveUser, userOf } from '#kernel/base/users'
+import type {
+  LiveSession as LiveSessionPort,
+  OpenedSession,
+  SessionRequest,
+  UnsavedEnds,
+} from '#kernel/call/stages'
+import type { RunScope } from '#kernel/ports/store'
+import type { SessionOutcome } from '#kernel/run/events'
+import type { RunFeed } from '#kernel/run/feed'
+import { isRunEnded, namedRun, namedScope, runEnded } from '#kernel/run/runs'
+import { closeState, heldElsewhere, sessionEnded, sessionLost } from '#kernel/run/session-ends'
+import type { ToolSet } from '#kernel/tool/catalog'
+import type { SessionContext, Tool } from '#kernel/tool/tool'
+import type { CallLimits } from '#stages/limits/limits'
+import type { Store } from '#store/ports/store'
+
+/** Rule 30: no session is older than this, whatever happens in it. */
+const LONGEST_MS = 24 * 3_600_000
+const MOST_PER_PRINCIPAL = 100
+
+/** Why a session is closed. */
+type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened' | 'lost'
+
+interface SessionsOptions {
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Logger
+  readonly registry: ToolSet
+  readonly hooks: Hooks
+  readonly feed: RunFeed
+  /** Where the end of a session waits that the store refused. */
+  readonly unsaved: UnsavedEnds
+  readonly limits: Pick<CallLimits, 'checkTool'>
+  /** Where other processes reach this one, to pass on calls of its sessions. */
+  address?(): string | undefined
+  newSessionId(): string
+}
+
+/** The sessions this process holds. Each is opened once and closed once; what a crash leaves, recovery closes (rule 30). */
+export class Sessions {
+  readonly #options: SessionsOptions
+  readonly #live = new Map<string, LiveSession>()
+  #isClosed = false
+
+  constructor(options: SessionsOptions) {
+    this.#options = options
+  }
+
+  newId(): string {
+    return this.#options.newSessionId()
+  }
+
+  async open(principal: Principal, request: SessionRequest): Promise<OpenedSession> {
+    const tool = this.#toolFor(principal, request.toolId)
+    const { store, clock, feed, log, hooks, limits, unsaved } = this.#options
+    await limits.checkTool(principal, tool)
+    const isUserProven = await proveUser(hooks, principal, request.userId)
+    const sessionId = `ses_${this.newId()}`
+    const runId = request.runId ?? `run_${this.newId()}`
+    const run =
+      request.runId === undefined
+        ? namedScope(store, principal, runId)
+        : await namedRun(store, principal, runId)
+    // From here to the entry nothing waits, so that nobody gets in between.
+    this.#checkRoom(principal)
+    const session = new LiveSession({
+      sessionId,
+      writer: store.writer,
+      principal,
+      claimedUserId: request.userId,
+      userId: userOf({ principal, request, isUserProven }),
+      tool,
+      run,
+      log: boundLogger(log, { tool: tool.id, session: sessionId }),
+      onOver: (why) => (why === 'idle' ? this.#idle(session) : this.#closeInBackground(session, why)),
+    })
+    this.#live.set(sessionId, session)
+    const { tenant, id } = principal
+    try {
+      const endsRun = request.runId === undefined
+      const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId, endsRun }
+      const address = this.#options.address?.()
+      const opened = await store.openSession({ ...ids, scope: run, address, atMs: clock.nowMs() })
+      if (opened === 'run_ended') throw runEnded(runId)
+    } catch (error) {
+      this.#live.delete(sessionId)
+      // It may be there all the same, and nobody knows its id: it must not stay open for as long as this process lives.
+      if (error instanceof StoreError && error.code === 'unknown')
+        unsaved.keep(async () => {
+          await store.closeSession({ tenant, sessionId }, 'failed', clock.nowMs())
+        })
+      throw error
+    }
+    feed.notify(run.run)
+    await this.#checkKept(session)
+    await this.#openState(session)
+    return { sessionId, runId }
+  }
+
+  /** A session that takes calls of this principal and user. */
+  find(principal: Principal, userId: string | undefined, sessionId: string): LiveSession | undefined {
+    const session = this.#ownedBy(principal, sessionId)
+    if (session?.claimedUserId !== userId || !session?.isOpen || session.closing !== undefined)
+      return undefined
+    return this.#isOurs(session) ? session : undefined
+  }
+
+  /** Whether this process has its state, whosever it is. */
+  holds(sessionId: string): boolean {
+    const session = this.#live.get(sessionId)
+    return session !== undefined && this.#isOurs(session)
+  }
+
+  /** `false` for any session that is not the principal's or is closed already. */
+  async close(principal: Principal, sessionId: string): Promise<boolean> {
+    const session = this.#ownedBy(principal, sessionId)
+    if (session === undefined) {
+      const { store } = this.#options
+      const place = await placeOfSession(store, principal, sessionId)
+      if (place.kind === 'held') throw heldElsewhere()
+      return false
+    }
+    await this.#close(session, 'asked')
+    return true
+  }
+
+  /** Sessions that are closed, unknown or someone else's get one error; one held by another process may come back. */
+  async notFound(principal: Principal, sessionId: string): Promise<ToolError> {
+    const { kind } = await placeOfSession(this.#options.store, principal, sessionId)
+    if (kind === 'held') return heldElsewhere()
+    return kind === 'lost' ? sessionLost() : sessionEnded()
+  }
+
+  /** Another process may have ended the run of a session that this one holds, or have taken this one for dead. */
+  async closeEnded(): Promise<void> {
+    const { store, clock } = this.#options
+    const lost = [...this.#live.values()].filter((session) => !this.#isOurs(session))
+    await Promise.all(lost.map((session) => this.#close(session, 'lost')))
+    const runs = new Map([...this.#live.values()].map(({ run }) => [run.run, run]))
+    for (const run of runs.values()) {
+      const found = await store.findRun(run)
+      if (found !== undefined && isRunEnded(found, clock.nowMs())) await this.closeRun(run.run)
+    }
+  }
+
+  async closeRun(run: string): Promise<void> {
+    const sessions = [...this.#live.values()].filter((session) => session.run.run === run)
+    await Promise.all(sessions.map((session) => this.#close(session, 'asked')))
+  }
+
+  /** State does not outlive its process, so neither do its sessions. */
+  async closeAll(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#live.values()].map((session) => this.#close(session, 'shutdown')))
+  }
+
+  /** Rule 18: what a process held before it lost its lease, others have closed; its state must not be used any more. */
+  #isOurs({ writer }: LiveSession): boolean {
+    return writer === this.#options.store.writer
+  }
+
+  #ownedBy({ tenant, id }: Principal, sessionId: string): LiveSession | undefined {
+    const session = this.#live.get(sessionId)
+    const owner = session?.principal
+    return owner?.tenant === tenant && owner.id === id ? session : undefined
+  }
+
+  #toolFor(principal: Principal, toolId: string): Tool {
+    const tool = this.#options.registry.catalogFor(principal).find(toolId)
+    if (tool === undefined) {
+      throw fault(
+        'tool_not_found',
+        'There is no such tool, or you may not see it; GET /v1/tools lists yours.',
+      )
+    }
+    if (tool.session !== undefined) return tool
+    throw fault(
+      'request_invalid',
+      `${tool.catalogId} keeps no state between calls. Call it without a session.`,
+    )
+  }
+
+  #checkRoom({ tenant, id }: Principal): void {
+    if (this.#isClosed) throw shuttingDown()
+    let held = 0
+    for (const { principal } of this.#live.values()) {
+      if (principal.tenant === tenant && principal.id === id) held += 1
+    }
+    if (held < MOST_PER_PRINCIPAL) return
+    throw fault('rate_limited', `You have ${held} open sessions. Close one before you open another.`, {
+      retryAfterMs: 1_000,
+      scope: 'key',
+    })
+  }
+
+  /** Rule 18: while it was opened this process went on as another writer, and nobody takes calls to what an earlier one holds. */
+  async #checkKept(session: LiveSession): Promise<void> {
+    if (this.#isOurs(session)) return
+    await this.#close(session, 'lost')
+    throw notKept()
+  }
+
+  /** The bracket is open already: whatever goes wrong here closes it. */
+  async #openState(session: LiveSession): Promise<void> {
+    const { tool, log } = session
+    const opening = (async () => await tool.session?.open(session))()
+    const letGo = (state: unknown) => closeState(tool, state, session)
+    let state: unknown
+    try {
+      state = await withDeadline(tool.policy.timeoutMs, () => opening)
+    } catch (error) {
+      log.error({ err: error }, 'the state of a session could not be opened')
+      // What comes too late is not kept, and not forgotten either.
+      opening.then(letGo, () => undefined)
+      await this.#close(session, 'not opened')
+      throw isToolError(error) ? error : notOpened(tool)
+    }
+    if (session.closing !== undefined) {
+      await letGo(state)
+      await session.closing
+      if (this.#isClosed) throw shuttingDown()
+      throw this.#isOurs(session) ? sessionEnded() : notKept()
+    }
+    session.begin(state, LONGEST_MS)
+  }
+
+  /** Rule 30: a call that waits for approval keeps its session, as long as any session may live. */
+  #idle(session: LiveSession): void {
+    const { store, log } = this.#options
+    const look = async (): Promise<void> => {
+      const { sessionId, principal } = session
+      if (await store.approvals.isParkedIn({ tenant: principal.tenant, sessionId })) session.rest()
+      else if (session.calls.size === 0) await this.#close(session, 'idle')
+    }
+    look().catch((error: unknown) => log.error({ err: error }, 'an idle session could not be closed'))
+  }
+
+  #closeInBackground(session: LiveSession, reason: Reason): void {
+    this.#close(session, reason).catch((error: unknown) =>
+      session.log.error({ err: error }, 'a session could not be closed'),
+    )
+  }
+
+  #close(session: LiveSession, reason: Reason): Promise<void> {
+    session.closing ??= this.#closeOnce(session, reason)
+    return session.closing
+  }
+
+  /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
+  async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
+    const { store, clock, feed, unsaved } = this.#options
+    const { sessionId, principal, tool, run, log, calls } = session
+    const address = { tenant: principal.tenant, sessionId }
+    session.stopCounting()
+    const outcome = outcomeOf(reason, calls.size > 0)
+    try {
+      await store.beginSessionClose(address, clock.nowMs())
+    } catch (error) {
+      log.warn({ err: error }, 'a session closes although the store does not know yet')
+    }
+    const running = [...calls]
+    for (const call of running) call.interrupt(reason === 'shutdown' ? 'shutdown' : 'cancel')
+    await Promise.all(running.map(({ done }) => done))
+    if (session.isOpen) await closeState(tool, session.state, session)
+    const write = async (): Promise<void> => {
+      await store.closeSession(address, outcome, clock.nowMs())
+      feed.notify(run.run)
+    }
+    try {
+      // OWP-41: the ends of its calls that could not be stored yet come before its own.
+      if ((await unsaved.flush()) > 0) unsaved.keep(write)
+      else await write()
+    } catch (error) {
+      log.error({ err: error }, 'the end of a session could not be stored yet')
+      unsaved.keep(write)
+    }
+    this.#live.delete(sessionId)
+  }
+}
+
+/** OWP-44 and C2: idle sessions have served; what is cut short or lost has failed. */
+function outcomeOf(reason: Reason, cutsCalls: boolean): SessionOutcome {
+  if (reason === 'idle') return 'completed'
+  if (reason === 'asked') return cutsCalls ? 'cancelled' : 'completed'
+  return 'failed'
+}
+
+function shuttingDown(): ToolError {
+  return fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
+}
+
+function notKept(): ToolError {
+  return fault(
+    'not_ready',
+    'The server lost its hold on the store while the session was opened, and the session with it. Try again shortly.',
+    { retryAfterMs: 1_000 },
+  )
+}
+
+function notOpened(tool: Tool): ToolError {
+  return fault('tool_failed', `The state of ${tool.name} could not be opened.`)
+}
+
+/** A call that runs in a session, as far as the session can end it. */
+interface SessionCall {
+  readonly done: Promise<unknown>
+  interrupt(why: 'cancel' | 'shutdown'): void
+}
+
+/** A session whose state this process holds. */
+class LiveSession implements LiveSessionPort, SessionContext {
+  readonly sessionId: string
+  /** As whom this process opened it. */
+  readonly writer: string
+  readonly principal: Principal
+  readonly userId: string | undefined
+  readonly claimedUserId: string | undefined
+  readonly tool: Tool
+  readonly run: RunScope
+  readonly log: Logger
+  readonly calls = new Set<SessionCall>()
+  /** What `open` gave. */
+  state: unknown
+  /** Whether `open` has given it. */
+  isOpen = false
+  /** Set when it takes no calls any more. */
+  closing: Promise<void> | undefined
+  readonly #onOver: (why: 'idle' | 'too old') => void
+  #idle: NodeJS.Timeout | undefined
+  #age: NodeJS.Timeout | undefined
+
+  constructor(parts: {
+    readonly sessionId: string
+    readonly writer: string
+    readonly principal: Principal
+    readonly userId: string | undefined
+    readonly claimedUserId: string | undefined
+    readonly tool: Tool
+    readonly run: RunScope
+    readonly log: Logger
+    readonly onOver: (why: 'idle' | 'too old') => void
+  }) {
+    this.sessionId = parts.sessionId
+    this.writer = parts.writer
+    this.principal = parts.principal
+    this.userId = parts.userId
+    this.claimedUserId = parts.claimedUserId
+    this.tool = parts.tool
+    this.run = parts.run
+    this.log = parts.log
+    this.#onOver = parts.onOver
+  }
+
+  /** From now on it takes calls, and its time counts. */
+  begin(state: unknown, longestMs: number): void {
+    this.state = state
+    this.isOpen = true
+    this.#age = setTimeout(() => this.#onOver('too old'), longestMs).unref()
+    this.rest()
+  }
+
+  enter(call: SessionCall): void {
+    this.calls.add(call)
+    clearTimeout(this.#idle)
+  }
+
+  leave(call: SessionCall): void {
+    this.calls.delete(call)
+    if (this.calls.size === 0) this.rest()
+  }
+
+  /** Starts counting idle time. */
+  rest(): void {
+    clearTimeout(this.#idle)
+    if (this.closing !== undefined) return
+    this.#idle = setTimeout(() => this.#onOver('idle'), this.tool.session?.idleMs ?? 0).unref()
+  }
+
+  stopCounting(): void {
+    clearTimeout(this.#idle)
+    clearTimeout(this.#age)
+  }
+}
+
+/** A living process other than this one that holds the state of a session. */
+export interface SessionHolder {
+  readonly writer: string
+  /** Where it takes what belongs to it; `undefined` when it takes nothing. */
+  readonly address: string | undefined
+}
+
+type SessionPlace =
+  | { readonly kind: 'held'; readonly holder: SessionHolder }
+  /** Its state went with the process that held it. */
+  | { readonly kind: 'lost' }
+  /** Of another principal, closed, of this process, or one that never was. */
+  | { readonly kind: 'none' }
+
+/** Where the state of one of the principal's sessions is, when this process does not have it. */
+export async function placeOfSession(
+  store: Pick<Store, 'findSession' | 'isWriterAlive' | 'writer'>,
+  { tenant, id }: Principal,
+  sessionId: string,
+): Promise<SessionPlace> {
+  const found = await store.findSession({ tenant, sessionId })
+  if (found?.principal !== id || found.writer === store.writer) return { kind: 'none' }
+  const { state, outcome, writer, address } = found
+  if (state === 'closed') return { kind: outcome === 'failed' ? 'lost' : 'none' }
+  if (!(await store.isWriterAlive(writer))) return { kind: 'lost' }
+  return state === 'open' ? { kind: 'held', holder: { writer, address } } : { kind: 'none' }
+}

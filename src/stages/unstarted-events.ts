@@ -1,0 +1,152 @@
+import { type ErrorCode, isToolError } from '#kernel/base/errors'
+import type { Principal } from '#kernel/base/principal'
+import type { Clock, Logger } from '#kernel/base/runtime'
+import type { UnstartedCall } from '#kernel/call/stages'
+import type { ChallengeNeed, ChallengeRecord, RunScope } from '#kernel/ports/store'
+import type { RunFeed } from '#kernel/run/feed'
+import { implicitRun } from '#kernel/run/runs'
+import { subjectKey } from '#stages/limits/limits'
+import { TokenBuckets } from '#stages/limits/rates'
+import type { Store } from '#store/ports/store'
+import type { ConsentEnd } from '#store/ports/vault-store'
+
+const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
+
+interface NoticeServices {
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Logger
+  readonly feed: RunFeed
+}
+
+/**
+ * C10: a limit that refuses a call inside a run leaves a pair of events there. Only in runs that exist, and only so
+ * many: a flood of refused calls must not fill the disk.
+ */
+export class RefusalEvents {
+  readonly #services: NoticeServices
+  readonly #rate: EventRate
+
+  constructor(services: NoticeServices) {
+    this.#services = services
+    this.#rate = new EventRate(services.clock)
+  }
+
+  /** Never throws: the refusal itself is what the caller must hear. */
+  async add(
+    refused: UnstartedCall & { readonly sessionId: string | undefined },
+    error: unknown,
+  ): Promise<void> {
+    const { principal, record, tool, run, sessionId } = refused
+    if (run === undefined || !isToolError(error) || !LIMITED.has(error.code)) return
+    if (error.details.scope === undefined || !this.#rate.allows(principal)) return
+    const { store, clock, log, feed } = this.#services
+    try {
+      const isNoted = await store.noteRefusal({
+        ...refused.name(),
+        scope: run,
+        sessionId,
+        tool: tool.id,
+        code: error.code,
+        atMs: clock.nowMs(),
+      })
+      if (isNoted) feed.notify(run.run)
+    } catch (err) {
+      log.warn({ err, record }, 'a refused call could not be recorded in its run')
+    }
+  }
+}
+
+/** What a call lacks: a person has to consent first. */
+interface LackedConsent {
+  readonly challenge: ChallengeRecord
+  readonly url: string
+  /** The provider refused to renew what there was. */
+  readonly hasExpired: boolean
+}
+
+/** What the runs of calls that lack a consent tell of it: the question, and how it ended (OWP-78, OWP-79). */
+export class ConsentEvents {
+  readonly #services: NoticeServices
+  readonly #rate: EventRate
+
+  constructor(services: NoticeServices) {
+    this.#services = services
+    this.#rate = new EventRate(services.clock)
+  }
+
+  /** The run that tells of it, if one does. Never throws: the challenge itself is what the caller must hear. */
+  async ask(call: UnstartedCall, { challenge, url, hasExpired }: LackedConsent): Promise<string | undefined> {
+    const run = runFor(call)
+    if (run === undefined) return undefined
+    const { store, clock, log, feed } = this.#services
+    try {
+      if (await store.consents.runs.isAsked(challenge.id, call.record)) return run.runId
+      if (!this.#rate.allows(call.principal)) return undefined
+      const isNoted = await store.consents.runs.ask({
+        ...call.name(),
+        scope: run,
+        challenge: challenge.id,
+        need: challenge,
+        url,
+        hasExpired,
+        expiresAtMs: challenge.expiresAtMs,
+        atMs: clock.nowMs(),
+      })
+      if (isNoted) feed.notify(run.run)
+      return isNoted ? run.runId : undefined
+    } catch (err) {
+      log.warn({ err, record: call.record }, 'a call that lacks a consent could not be recorded in its run')
+      return undefined
+    }
+  }
+
+  /** Tells every run that waits for this consent. Called before its challenge ends, so that a crash loses nothing. */
+  async resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> {
+    const { store, feed } = this.#services
+    for (const run of await store.consents.runs.resolve(need, end)) feed.notify(run)
+  }
+
+  /** The same for consents that nobody gave in time. */
+  async expire(): Promise<void> {
+    const { store, clock, feed } = this.#services
+    for (const run of await store.consents.runs.expire(clock.nowMs())) feed.notify(run)
+  }
+}
+
+/**
+ * The run the call names, or its own. A call that opens a bracket or a question in its own run begins that run itself,
+ * and could not once it is over: such a call tells only in a run that it names.
+ */
+function runFor({ principal, record, tool, run }: UnstartedCall): RunScope | undefined {
+  if (run !== undefined) return run
+  const hasBracket = tool.session !== undefined && !tool.session.isOptional
+  if (hasBracket || tool.policy.approval !== 'never') return undefined
+  return implicitRun(principal, record)
+}
+
+/** Twenty at once of one principal, and one a second after that. */
+const OWN_EVENTS = { burst: 20, perMs: 1 / 1_000 }
+/** The same for all principals together. */
+const ALL_EVENTS = { burst: 200, perMs: 10 / 1_000 }
+const EVERYBODY = '*'
+
+/** How often runs tell of calls that did not begin: a flood of them must not fill the disk. */
+class EventRate {
+  readonly #clock: Clock
+  readonly #buckets = new TokenBuckets()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  allows(principal: Principal): boolean {
+    const nowMs = this.#clock.monotonicMs()
+    const own = this.#buckets.find(subjectKey(principal), OWN_EVENTS, nowMs)
+    const all = this.#buckets.find(EVERYBODY, ALL_EVENTS, nowMs)
+    if (own.waitMs > 0 || all.waitMs > 0) return false
+    own.take()
+    all.take()
+    return true
+  }
+}

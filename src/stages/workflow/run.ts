@@ -1,0 +1,180 @@
+import { fault, ToolError } from '#kernel/base/errors'
+import { hasControlCharacter } from '#kernel/base/json'
+import type { Logger } from '#kernel/base/runtime'
+import type { Suspension } from '#kernel/call/suspend'
+import type { CallStep, StepOptions, WorkflowContext } from '#kernel/tool/define'
+import { endSteps, findStep, makeStep, type StepNeeds, type WorkflowCall } from './step.ts'
+
+/** More steps than this are a loop that does not end. */
+const MOST_STEPS = 1_000
+
+interface WorkflowNeeds extends StepNeeds {
+  readonly log: Logger
+}
+
+/** What the run of a workflow's call gives its function; its steps come from here. */
+type RunContext = Omit<WorkflowContext, 'call'> & { readonly isAborted: boolean }
+
+/**
+ * One run of a workflow's function, from its beginning: steps that have finished answer with what is recorded, the
+ * next one runs. What the function sees of a step is final; while a step waits, its promise does too, and once nothing
+ * else moves the whole is suspended (rule 31).
+ */
+export class WorkflowRun {
+  readonly #needs: WorkflowNeeds
+  readonly #running: WorkflowCall
+  readonly #context: RunContext
+  /** How often each step name was used. */
+  readonly #uses = new Map<string, number>()
+  /** Names of steps that are on their way. */
+  readonly #open = new Set<string>()
+  readonly #end = Promise.withResolvers<unknown>()
+  #steps = 0
+  #hasEnded = false
+  /** What its function has ended with. */
+  #answered: (() => void) | undefined
+  #suspension: Suspension | undefined
+  /** Ends the promises of steps that wait, when nobody waits for them any more. */
+  readonly #waiting: ((reason: unknown) => void)[] = []
+
+  constructor(needs: WorkflowNeeds, running: WorkflowCall, context: RunContext) {
+    this.#needs = needs
+    this.#running = running
+    this.#context = context
+  }
+
+  run(input: unknown): Promise<unknown> {
+    const { signal } = this.#context
+    signal.addEventListener('abort', () => this.#cancel(signal.reason), { once: true })
+    const { workflow } = this.#running.tool
+    const answer = new Promise((resolve) => resolve(workflow?.run(input, this.#workflowContext())))
+    answer.then(
+      (value) => this.#finishWhenStill(() => this.#end.resolve(value)),
+      (error: unknown) => this.#finishWhenStill(() => this.#end.reject(error)),
+    )
+    return this.#end.promise
+  }
+
+  /** Its function has ended; steps that it did not wait for end first. */
+  #finishWhenStill(settle: () => void): void {
+    this.#answered = settle
+    if (this.#open.size > 0) return
+    this.#finish(settle)
+    if (this.#suspension !== undefined) this.#endSteps('cancel')
+  }
+
+  #workflowContext(): WorkflowContext {
+    const { callId, traceId, signal, principal, userId, claimedUserId, userInfo, log } = this.#context
+    const call: CallStep = (
+      used: { readonly id: string } | string,
+      input: unknown,
+      options: StepOptions = {},
+    ) =>
+      // The value is JSON of the step's output schema, which the caller's types were made from.
+      this.#call(typeof used === 'string' ? used : used.id, input, options) as Promise<never>
+    return {
+      callId,
+      traceId,
+      signal,
+      principal,
+      userId,
+      claimedUserId,
+      userInfo,
+      log,
+      progress: (done, total, message) => this.#context.progress(done, total, message),
+      call,
+    }
+  }
+
+  async #call(used: string, input: unknown, { step: written }: StepOptions): Promise<unknown> {
+    const { tool } = this.#running
+    const step = findStep(tool, used)
+    const name = written === undefined ? step.base : checkStepName(written)
+    if (this.#open.has(name)) throw twiceAtOnce(tool.id, name, written !== undefined)
+    this.#steps += 1
+    if (this.#steps > MOST_STEPS) {
+      throw new ToolError(`${tool.name} makes more than ${MOST_STEPS} steps, so it was stopped.`)
+    }
+    if (this.#hasEnded || this.#answered !== undefined) throw fault('cancelled', `${tool.name} has ended.`)
+    const nth = (this.#uses.get(name) ?? 0) + 1
+    this.#uses.set(name, nth)
+    this.#open.add(name)
+    try {
+      const hasWorkflowEnded = () => this.#hasEnded || this.#context.isAborted
+      const made = { tool: step, name, nth, input, hasWorkflowEnded }
+      const end = await makeStep(this.#needs, this.#running, { ...made, signal: this.#context.signal })
+      if (end.kind === 'value') return end.value
+      if (end.kind === 'failed') throw end.error
+      if (end.kind === 'diverged') this.#finish(() => this.#end.reject(end.error))
+      else this.#suspension ??= end.suspension
+    } finally {
+      this.#open.delete(name)
+      this.#goOnWhenStill()
+    }
+    return await this.#wait()
+  }
+
+  /** Never settles by itself: no code can catch that its workflow is suspended. */
+  #wait(): Promise<never> {
+    return new Promise((_, reject) => {
+      if (this.#context.isAborted) reject(this.#context.signal.reason)
+      else this.#waiting.push(reject)
+    })
+  }
+
+  /** Looks once everything that the last step set off had its turn. */
+  #goOnWhenStill(): void {
+    if (this.#open.size > 0 || this.#hasEnded) return
+    if (this.#answered !== undefined) this.#finishWhenStill(this.#answered)
+    if (this.#suspension === undefined) return
+    setImmediate(() => {
+      const { signal } = this.#context
+      if (this.#suspension === undefined || this.#open.size > 0 || this.#hasEnded || signal.aborted) return
+      const suspension = this.#suspension
+      this.#finish(() => this.#end.reject(suspension))
+    })
+  }
+
+  #finish(settle: () => void): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    settle()
+  }
+
+  /** Steps end with their workflow; only a shutdown leaves those that wait for another day. */
+  #cancel(reason: unknown): void {
+    for (const reject of this.#waiting.splice(0)) reject(reason)
+    const { interruption } = this.#running
+    if (interruption !== undefined && interruption !== 'shutdown') this.#endSteps(interruption)
+  }
+
+  #endSteps(why: 'timeout' | 'cancel'): void {
+    const { call } = this.#running
+    endSteps(this.#needs, call, { by: call.principal.id, why }).catch((error: unknown) =>
+      this.#needs.log.error({ err: error, record: call.record }, 'steps of a workflow were not ended'),
+    )
+  }
+}
+
+function twiceAtOnce(workflow: string, name: string, isNamed: boolean): ToolError {
+  const how = isNamed ? `The step name '${name}'` : `'${name}' without a step name`
+  return new ToolError(`${workflow} made two steps at once that cannot be distinguished.`, {
+    developerMessage: `${how} is used twice at the same time. Name each use: call(tool, input, { step: 'send-1' }); the name must be the same each time the workflow runs.`,
+  })
+}
+
+const LONGEST_NAME = 128
+
+/** A name is part of a key, so it must be something that can be stored and compared exactly. */
+function checkStepName(name: unknown): string {
+  const isGood =
+    typeof name === 'string' &&
+    name !== '' &&
+    name.length <= LONGEST_NAME &&
+    name.isWellFormed() &&
+    !hasControlCharacter(name)
+  if (isGood) return name
+  throw new ToolError('The workflow gave a step a name that cannot be used.', {
+    developerMessage: `Write a text of 1 to ${LONGEST_NAME} characters without control characters: { step: 'send-1' }.`,
+  })
+}

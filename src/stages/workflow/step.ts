@@ -1,0 +1,261 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type ErrorCode, fault, StoreError, ToolError } from '#kernel/base/errors'
+import {
+  compareVersions,
+  LATEST,
+  parseToolId,
+  parseToolName,
+  plainVersion,
+  runIdOf,
+  type ToolId,
+} from '#kernel/base/ids'
+import { copyJson, type JsonValue } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import type { Clock } from '#kernel/base/runtime'
+import type { CallError, CallReply, CallRequest } from '#kernel/call/call'
+import { type StepOrigin, stepRecord } from '#kernel/call/step-origin'
+import { ambiguousStep, blockedBy, Suspension } from '#kernel/call/suspend'
+import type { CallAddress, RunScope } from '#kernel/ports/store'
+import { type Followers, noteEnded } from '#kernel/run/feed'
+import { implicitRun } from '#kernel/run/runs'
+import type { Tool, WorkflowStep } from '#kernel/tool/tool'
+import { MOST_DEPTH } from '#kernel/tool/workflows'
+import type { Store } from '#store/ports/store'
+
+/** The call that runs a workflow, as its steps know it. */
+export interface WorkflowCall {
+  readonly tool: Tool
+  readonly call: CallAddress & {
+    readonly principal: Principal
+    readonly callId: string
+    readonly request: CallRequest
+    readonly step?: StepOrigin | undefined
+  }
+  readonly scope: { readonly run: RunScope | undefined }
+  readonly interruption: 'timeout' | 'cancel' | 'shutdown' | undefined
+}
+
+/** What ending the steps of a workflow takes. */
+interface EndStepsNeeds extends Followers {
+  readonly store: Store
+  readonly clock: Clock
+  /** The calls of this process by record. */
+  readonly running: { get(record: string): { interrupt(why: 'timeout' | 'cancel'): void } | undefined }
+}
+
+export interface StepNeeds extends EndStepsNeeds {
+  /** Makes one step of a workflow: a call like any other, under a key that no caller can have. */
+  callStep(principal: Principal, request: CallRequest, step: StepOrigin): Promise<CallReply>
+}
+
+/** How long a step waits for a limit, or between attempts, before its workflow is suspended. */
+const LONGEST_WAIT_MS = 20_000
+const FIRST_WAIT_MS = 100
+
+interface PlannedStep {
+  readonly tool: FoundStep
+  readonly name: string
+  readonly nth: number
+  readonly input: unknown
+  readonly signal: AbortSignal
+  hasWorkflowEnded(): boolean
+}
+
+type StepEnd =
+  | { readonly kind: 'value'; readonly value: JsonValue }
+  /** For good: the workflow may catch it. */
+  | { readonly kind: 'failed'; readonly error: ToolError }
+  | { readonly kind: 'diverged'; readonly error: ToolError }
+  | { readonly kind: 'suspended'; readonly suspension: Suspension }
+
+/** One step as a durable call; gives only ends that stay, so that every run of the workflow sees the same (rule 31). */
+export async function makeStep(
+  needs: StepNeeds,
+  running: WorkflowCall,
+  planned: PlannedStep,
+): Promise<StepEnd> {
+  const step = originOf(running, planned)
+  if (step.depth > MOST_DEPTH) throw new ToolError(`Workflows are nested more than ${MOST_DEPTH} deep.`)
+  const request = requestOf(running, planned)
+  let waitedMs = 0
+  for (let round = 0; ; round += 1) {
+    const reply = await needs.callStep(running.call.principal, request, step)
+    if (reply.outcome.ok) return { kind: 'value', value: JSON.parse(reply.outcome.valueJson) }
+    const { error } = reply.outcome
+    const waitMs = error.retryAfterMs ?? FIRST_WAIT_MS * 2 ** Math.min(round, 6)
+    const mayTry = (error.canRetry || isLimit(error)) && waitedMs + waitMs <= LONGEST_WAIT_MS
+    if (!mayTry || planned.hasWorkflowEnded())
+      return await endOf(needs, running, { step, reply, error, tool: planned.tool.id })
+    waitedMs += waitMs
+    await sleep(waitMs, undefined, { signal: planned.signal }).catch(() => undefined)
+  }
+}
+
+function isLimit({ code, details }: CallError): boolean {
+  return (code === 'rate_limited' || code === 'overloaded') && details?.scope !== undefined
+}
+
+/** Refusals that say nothing about the step itself: another day it may run. */
+const PASSING: ReadonlySet<ErrorCode> = new Set([
+  'rate_limited',
+  'budget_exceeded',
+  'overloaded',
+  'not_ready',
+  'key_conflict',
+  'internal',
+])
+
+interface EndedStep {
+  readonly step: StepOrigin
+  readonly tool: string
+  readonly reply: CallReply
+  readonly error: CallError
+}
+
+async function endOf(
+  needs: StepNeeds,
+  { tool: workflow, call: { principal } }: WorkflowCall,
+  ended: EndedStep,
+): Promise<StepEnd> {
+  const { step, tool, reply, error } = ended
+  const record = stepRecord(needs.store, step)
+  const suspend = (error: ToolError, waitsFor = ''): StepEnd => ({
+    kind: 'suspended',
+    suspension: new Suspension(error, waitsFor),
+  })
+  if (error.code === 'workflow_diverged') return { kind: 'diverged', error: toolErrorOf(error) }
+  if (error.code === 'approval_required') return suspend(toolErrorOf(error), record)
+  if (error.code === 'requirement_missing') return suspend(toolErrorOf(error))
+  if (error.code === 'ambiguous') {
+    // An inner workflow tells of its own step already.
+    return suspend(
+      reply.replayed ? ambiguousStep(workflow.name, { tool, record }) : toolErrorOf(error),
+      record,
+    )
+  }
+  const address = { tenant: principal.tenant, record }
+  const isUncommitted = error.code === 'outcome_unknown' && !(await hasEnded(needs, address))
+  // `canRetry`: its author says that nothing took effect, and it has attempts left (rule 9).
+  if (isUncommitted || error.canRetry || PASSING.has(error.code)) {
+    const { retryAfterMs } = error
+    return suspend(
+      blockedBy(workflow.name, `its step '${step.name}' cannot run now (${error.message}).`, {
+        retryAfterMs,
+      }),
+      isUncommitted ? record : '',
+    )
+  }
+  return { kind: 'failed', error: failureOf(ended) }
+}
+
+/**
+ * Whether `outcome_unknown` is the step's last word: an operator settled it without knowing its value (rule 12). While its outcome waits
+ * for the store it has none (rule 11), also for a request that joined it.
+ */
+async function hasEnded({ store }: StepNeeds, address: CallAddress): Promise<boolean> {
+  try {
+    const found = await store.find(address)
+    // With a value it was stored just now, and the next round of the workflow has it.
+    return found?.state === 'succeeded' && found.outcome === undefined
+  } catch (error) {
+    if (error instanceof StoreError) return false
+    throw error
+  }
+}
+
+/** What the workflow's own function catches. */
+function failureOf({ step, tool, error }: EndedStep): ToolError {
+  const { developerMessage: said, ...rest } = error
+  const where = `Step '${step.name}' (${tool}) of ${step.workflow} ended with ${error.code}.`
+  return toolErrorOf({ ...rest, developerMessage: said === undefined ? where : `${where} ${said}` })
+}
+
+function toolErrorOf(error: CallError): ToolError {
+  const { code, message, canRetry: _never, effect: _itsOwn, shown: _too, details = {}, ...rest } = error
+  return fault(code, message, { ...rest, ...details })
+}
+
+function originOf({ call, tool, scope }: WorkflowCall, planned: PlannedStep): StepOrigin {
+  const { name, nth } = planned
+  const { tenant, principal, record } = call
+  return {
+    workflow: tool.id,
+    parent: record,
+    root: call.step?.root ?? record,
+    name,
+    nth,
+    depth: (call.step?.depth ?? 0) + 1,
+    run: scope.run ?? { ...implicitRun(principal, record), tenant, runId: runIdOf(call, scope) },
+    definitionHash: planned.tool.definitionHash,
+    callId: `${call.callId}/${name}${nth === 1 ? '' : `#${nth}`}`,
+    hasWorkflowEnded: () => planned.hasWorkflowEnded(),
+  }
+}
+
+/** The same caller with what it sent: each step takes what it declares. */
+function requestOf({ call: { request } }: WorkflowCall, { tool, input }: PlannedStep): CallRequest {
+  const copied = copyJson(input ?? {})
+  if (!copied.ok) {
+    throw new ToolError('The workflow gave a step an input that is not JSON.', {
+      developerMessage: `${copied.pointer === '' ? 'The input' : copied.pointer}: ${copied.problem}`,
+    })
+  }
+  const { traceId, traceparent, protocol, userId, userInfo, tokens, secrets, onElicit } = request
+  return {
+    tool: { base: tool.base, version: plainVersion(tool.version) },
+    input: copied.value,
+    key: undefined,
+    traceId,
+    ...(traceparent === undefined ? {} : { traceparent }),
+    ...(protocol === undefined ? {} : { protocol }),
+    userId,
+    ...(userInfo === undefined ? {} : { userInfo }),
+    tokens,
+    secrets,
+    ...(onElicit === undefined ? {} : { onElicit }),
+  }
+}
+
+/** A tool that a workflow may call, with its names. */
+type FoundStep = WorkflowStep & ToolId
+
+/** Only what `uses` lists is called, and exactly as it was when the workflow began (rule 31). */
+export function findStep({ id, workflow }: Tool, used: unknown): FoundStep {
+  const known = [...(workflow?.steps?.values() ?? [])].flatMap((step) => {
+    const parts = parseToolId(step.id)
+    return parts === undefined ? [] : [{ ...step, ...parts }]
+  })
+  const ref = typeof used === 'string' ? parseToolName(used) : undefined
+  const versions = known
+    .filter(({ names }) => ref !== undefined && names.includes(ref.base))
+    .filter(({ version }) => ref?.version === LATEST || plainVersion(version) === ref?.version)
+    .sort((left, right) => compareVersions(left.version, right.version))
+  const found = versions.at(-1)
+  if (found !== undefined) return found
+  throw new ToolError(`${id} called a tool that it does not list.`, {
+    developerMessage: `'${String(used)}' is not in its \`uses\`: ${known.map((step) => step.id).join(', ')}.`,
+  })
+}
+
+/** Cancel cascades: whatever of a workflow's steps runs or waits is ended too (rule 31). */
+export async function endSteps(
+  needs: EndStepsNeeds,
+  parent: CallAddress,
+  ended: { readonly by: string; readonly why: 'timeout' | 'cancel' },
+): Promise<void> {
+  const { store, running, clock } = needs
+  for (const step of await store.workflows.openSteps(parent)) {
+    const here = running.get(step.record)
+    if (here !== undefined) {
+      // It ends its own steps.
+      here.interrupt(ended.why)
+      continue
+    }
+    const nowMs = clock.nowMs()
+    const parked = await store.approvals.cancel(step, ended.by, nowMs)
+    const cancelled = parked.length > 0 ? parked : await store.workflows.cancel(step, ended.by, nowMs)
+    noteEnded(needs, cancelled)
+    if (cancelled.length === 0) await store.requestCancel(step, ended.by, nowMs)
+    await endSteps(needs, step, ended)
+  }
+}

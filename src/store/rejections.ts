@@ -1,0 +1,168 @@
+/**
+ * Rejected requests, which leave no call behind: counted per caller, tool, code and minute, with the last message of each.
+ * The server adds its counts once a second, so a process that dies loses the counts of its last second. Messages can
+ * repeat text of callers and are sealed; rows live as long as the journal.
+ */
+
+import { REFUSAL_CODES, StoreError } from '#kernel/base/errors'
+import {
+  type CommitGroup,
+  type Row,
+  type SqlValue,
+  type Steps,
+  type StoreContext,
+  statements,
+} from '#kernel/store/engine'
+import type { KeyRing, Resealing } from '#kernel/store/key-ring'
+import type { StoreModule } from '#kernel/store/module'
+import { bytes, integer, text, word } from '#kernel/store/rows'
+import type {
+  RejectedRequests,
+  RejectionFilter,
+  RejectionStore,
+  StoredRejection,
+} from '#store/ports/rejection-store'
+import { toolPattern } from './operator-views.ts'
+
+const { all, write } = statements<keyof typeof queries>()
+
+export function sqlRejections({ careful, snapshot, keys }: StoreContext): RejectionStore {
+  return {
+    add: careful(() => '', addRejections),
+    list: snapshot((filter: Parameters<RejectionStore['list']>[0]) => listRejections(keys, filter)),
+    count: snapshot(countRejections),
+  }
+}
+
+function* addRejections(group: CommitGroup, rejected: readonly RejectedRequests[]): Steps<void> {
+  for (const one of rejected) {
+    const sealed = group.keys.seal('requests', Buffer.from(one.message), messageContext(one))
+    const { requests, lastAtMs } = one
+    yield* write('addRejections', ...keyOf(one), requests, lastAtMs, sealed)
+  }
+}
+
+function* listRejections(
+  keys: KeyRing,
+  { before = Number.MAX_SAFE_INTEGER, limit, ...filter }: Parameters<RejectionStore['list']>[0],
+): Steps<readonly StoredRejection[]> {
+  const rows = yield* all('listRejections', before, ...matchedBy(filter), limit)
+  return rows.map((row) => {
+    const one = { ...fromRow(row), no: integer(row, 'no') }
+    return { ...one, message: openMessage(keys, row, one) }
+  })
+}
+
+function* countRejections({
+  sinceMs,
+  bucketMs,
+  originMs = sinceMs,
+  ...filter
+}: Parameters<RejectionStore['count']>[0]): Steps<Awaited<ReturnType<RejectionStore['count']>>> {
+  const rows = yield* all('countRejections', originMs, bucketMs, ...matchedBy({ ...filter, sinceMs }))
+  return rows.map((row) => ({
+    tenant: text(row, 'tenant'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    code: word(row, 'code', REFUSAL_CODES),
+    bucket: integer(row, 'bucket'),
+    requests: integer(row, 'requests'),
+  }))
+}
+
+function fromRow(row: Row): Omit<RejectedRequests, 'message'> {
+  return {
+    tenant: text(row, 'tenant'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    code: word(row, 'code', REFUSAL_CODES),
+    minuteMs: integer(row, 'minute'),
+    requests: integer(row, 'requests'),
+    lastAtMs: integer(row, 'last_at'),
+  }
+}
+
+const UNREADABLE = '(its message cannot be read)'
+
+/** A message that cannot be opened hides no count. */
+function openMessage(keys: KeyRing, row: Row, one: Omit<RejectedRequests, 'message'>): string {
+  try {
+    return keys.open('requests', bytes(row, 'message'), messageContext(one)).toString('utf8')
+  } catch (error) {
+    if (error instanceof StoreError) return UNREADABLE
+    throw error
+  }
+}
+
+function keyOf({ tenant, principal, tool, code, minuteMs }: Omit<RejectedRequests, 'message'>) {
+  return [tenant, principal, tool, code, minuteMs] as const
+}
+
+/** A message moved to another row does not open. */
+function messageContext(one: Omit<RejectedRequests, 'message'>): string {
+  return JSON.stringify(['rejected', ...keyOf(one)])
+}
+
+function matchedBy({ tenant, principal, tool, code, sinceMs, untilMs }: RejectionFilter): SqlValue[] {
+  const pattern = tool === undefined ? null : toolPattern(tool)
+  return [
+    ...[tenant, principal, code].flatMap((value) => [value ?? null, value ?? null]),
+    ...[pattern, pattern, pattern === null ? null : `${pattern}@%`],
+    ...[sinceMs ?? Number.MIN_SAFE_INTEGER, untilMs ?? Number.MAX_SAFE_INTEGER],
+  ]
+}
+
+const resealing: readonly Resealing[] = [
+  {
+    ...{ what: 'messages of rejected requests', page: 'rejectionsAfter', start: [0] },
+    after: (row) => [integer(row, 'no')],
+    isDue: (row, keys) => keys.isDue('requests', bytes(row, 'message'), messageContext(fromRow(row))),
+    *reseal({ keys }, row) {
+      const message = keys.reseal('requests', bytes(row, 'message'), messageContext(fromRow(row)))
+      yield* write('resealRejection', message, integer(row, 'no'))
+    },
+  },
+]
+
+const TOOL = "lower(replace(tool, '.', '_'))"
+const MATCHES = `(CAST(? AS TEXT) IS NULL OR tenant = ?) AND (CAST(? AS TEXT) IS NULL OR principal = ?)
+  AND (CAST(? AS TEXT) IS NULL OR code = ?)
+  AND (CAST(? AS TEXT) IS NULL OR ${TOOL} LIKE ? ESCAPE '!' OR ${TOOL} LIKE ? ESCAPE '!')
+  AND last_at >= ? AND last_at < ?`
+
+const queries = {
+  addRejections: `INSERT INTO rejections (tenant, principal, tool, code, minute, requests, last_at, message)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, principal, tool, code, minute)
+    DO UPDATE SET requests = rejections.requests + excluded.requests, last_at = excluded.last_at, message = excluded.message`,
+  listRejections: `SELECT * FROM rejections WHERE no < ? AND ${MATCHES} ORDER BY no DESC LIMIT ?`,
+  countRejections: `SELECT tenant, principal, tool, code, (last_at - CAST(? AS BIGINT)) / CAST(? AS BIGINT) AS bucket,
+      CAST(sum(requests) AS BIGINT) AS requests
+    FROM rejections WHERE ${MATCHES} GROUP BY 1, 2, 3, 4, 5`,
+  rejectionsAfter: 'SELECT * FROM rejections WHERE no > ? ORDER BY no LIMIT ?',
+  resealRejection: 'UPDATE rejections SET message = ? WHERE no = ?',
+  deleteRejections:
+    'DELETE FROM rejections WHERE no IN (SELECT no FROM rejections WHERE last_at < ? LIMIT ?)',
+} as const
+
+const tables = `
+CREATE TABLE rejections (
+  no INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  code TEXT NOT NULL,
+  minute INTEGER NOT NULL,
+  requests INTEGER NOT NULL,
+  last_at INTEGER NOT NULL,
+  message BLOB NOT NULL,
+  UNIQUE (tenant, principal, tool, code, minute)
+) STRICT;
+
+CREATE INDEX rejections_at ON rejections (last_at);
+`
+
+export const rejectionModule: StoreModule = {
+  name: 'rejections',
+  ...{ tables, queries, resealing },
+  forget: ({ nowMs, policy, limit }) => write('deleteRejections', nowMs - policy.journalMs, limit),
+}
