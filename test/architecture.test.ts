@@ -132,7 +132,7 @@ const CONSOLE: typeof ZONES = [
 
 const SIBLINGS = /^src\/(protocols|sources|stages)\/([^/]+)\//
 const SHARED_FOLDERS = new Set(['common', 'kit', 'limits'])
-const LONGEST_TEST = 400
+const MAX_TEST_LENGTH = 400
 
 function zoneOf(path: string, zones = ZONES) {
   const found = zones.find(({ files }) => files.test(path))
@@ -265,7 +265,7 @@ describe('the structure', () => {
 
   it('keeps tests short enough to read', () => {
     const all = readSourceFiles('{src/**/*.test.ts,{test,bench,examples,scripts}/**/*.{ts,mjs}}')
-    const long = all.filter(({ text }) => text.split('\n').length > LONGEST_TEST).map(({ path }) => path)
+    const long = all.filter(({ text }) => text.split('\n').length > MAX_TEST_LENGTH).map(({ path }) => path)
     expect(long).toEqual([])
   })
 

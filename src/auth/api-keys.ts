@@ -10,8 +10,8 @@ import { principalIdOf } from '#kernel/journal/append'
 import type { MaybePromise } from '#kernel/ports/store'
 import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#store/ports/key-store'
 
-const FEWEST_CHARACTERS = 32
-const FEWEST_DISTINCT = 12
+const MIN_CHARACTERS = 32
+const MIN_DISTINCT = 12
 
 /** What is configured to know callers by; nobody's principal or scopes matter here. */
 export interface Credentials {
@@ -38,9 +38,9 @@ const ADVICE = 'Use 32 random bytes or more, for example the output of: openssl 
 
 function weaknessOf(text: string): string | undefined {
   const bytes = Buffer.byteLength(text)
-  if (bytes < FEWEST_CHARACTERS) return `has only ${bytes} bytes`
+  if (bytes < MIN_CHARACTERS) return `has only ${bytes} bytes`
   const distinct = new Set(text).size
-  return distinct < FEWEST_DISTINCT ? `repeats itself: only ${distinct} different characters` : undefined
+  return distinct < MIN_DISTINCT ? `repeats itself: only ${distinct} different characters` : undefined
 }
 
 interface KnownKey {
@@ -161,8 +161,8 @@ function tagOf(random: string, digest: KeyedDigest): string {
   return hash('sha256', digest(`api key ${random}`)).slice(0, TAG_CHARACTERS)
 }
 
-const MOST_VERIFIED = 10_000
-const MOST_LOOKED_UP = 10_000
+const MAX_VERIFIED = 10_000
+const MAX_LOOKED_UP = 10_000
 /** Last uses are written together and late: never on the way of a call. */
 const WRITE_USES_MS = 60_000
 
@@ -188,9 +188,9 @@ export class StoredKeys {
   readonly #options: StoredKeysOptions
   readonly #epoch: KeyEpoch
   /** By the presented text, which a map compares only if hashes that are seeded at random are equal. */
-  readonly #verified = new BoundedMap<string, VerifiedKey>({ entries: MOST_VERIFIED })
+  readonly #verified = new BoundedMap<string, VerifiedKey>({ entries: MAX_VERIFIED })
   /** By public id, so that wrong secrets for a known id read nothing either. */
-  readonly #lookedUp = new BoundedMap<string, StoredKey | undefined>({ entries: MOST_LOOKED_UP })
+  readonly #lookedUp = new BoundedMap<string, StoredKey | undefined>({ entries: MAX_LOOKED_UP })
   #uses = new Map<string, number>()
   readonly #timer: NodeJS.Timeout
 
@@ -306,7 +306,7 @@ function failClosed(cause: unknown): never {
 }
 
 /** Rule 26: how long what was verified counts after the last good read of the epoch. */
-const LONGEST_TRUST_MS = 1_000
+const MAX_TRUST_MS = 1_000
 /** Read again from here on, so that one failed read is not yet an outage. */
 const READ_AGAIN_MS = 500
 
@@ -365,7 +365,7 @@ class KeyEpoch {
   }
 
   #failClosed(cause: unknown): void {
-    if (this.#clock.monotonicMs() - this.#readAtMs < LONGEST_TRUST_MS) return
+    if (this.#clock.monotonicMs() - this.#readAtMs < MAX_TRUST_MS) return
     throw keysUnknown(cause)
   }
 }

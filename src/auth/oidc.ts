@@ -116,7 +116,7 @@ async function readHeader(token: string): Promise<JWTHeaderParameters> {
 /** Keys are asked for again when they are this old … */
 const FRESH_MS = 10 * 60_000
 /** … and used up to this age while the issuer does not answer. */
-const LONGEST_STALE_MS = 4 * 3_600_000
+const MAX_STALE_MS = 4 * 3_600_000
 /** At most one request in this time, whatever `kid`s are presented … */
 const PAUSE_MS = 30_000
 /** … and after one that failed, so that an outage ends soon after its cause. */
@@ -142,7 +142,7 @@ class IssuerKeySet {
    */
   async candidates(header: JWTHeaderParameters): Promise<readonly CryptoKey[]> {
     const ageMs = this.#options.clock.monotonicMs() - this.#readAtMs
-    if (this.#find === undefined || ageMs > LONGEST_STALE_MS) await this.#ask()
+    if (this.#find === undefined || ageMs > MAX_STALE_MS) await this.#ask()
     else if (ageMs > FRESH_MS) void this.#ask()
     const known = await this.#matching(header)
     if (known.length > 0) return known
@@ -152,7 +152,7 @@ class IssuerKeySet {
 
   async #matching(header: JWTHeaderParameters): Promise<readonly CryptoKey[]> {
     const ageMs = this.#options.clock.monotonicMs() - this.#readAtMs
-    if (this.#find === undefined || ageMs > LONGEST_STALE_MS) throw this.#unavailable()
+    if (this.#find === undefined || ageMs > MAX_STALE_MS) throw this.#unavailable()
     try {
       return [await this.#find(header)]
     } catch (error) {
@@ -215,17 +215,17 @@ class IssuerKeySet {
 /** Without a `kid` several keys may have signed; no real issuer has more than these. */
 async function firstOf(keys: AsyncIterable<CryptoKey>): Promise<readonly CryptoKey[]> {
   const found: CryptoKey[] = []
-  for await (const key of keys) if (found.push(key) === MOST_TRIED) break
+  for await (const key of keys) if (found.push(key) === MAX_TRIED) break
   return found
 }
 
-const MOST_TRIED = 4
-const MOST_KEYS = 100
+const MAX_TRIED = 4
+const MAX_KEYS = 100
 
 /** The public keys of a set; those we cannot use are left out, as RFC 7517 §5 asks. */
 function readKeySet({ keys }: Readonly<Record<string, unknown>>): readonly JWK[] {
   if (!Array.isArray(keys)) throw new Error('the key set has no `keys`')
-  if (keys.length > MOST_KEYS) throw new Error(`the key set has more than ${MOST_KEYS} keys`)
+  if (keys.length > MAX_KEYS) throw new Error(`the key set has more than ${MAX_KEYS} keys`)
   return keys.flatMap((jwk: unknown) => readKey(jwk) ?? [])
 }
 
@@ -246,7 +246,7 @@ function readKey(jwk: unknown): JWK | undefined {
   return { ...key, ...Object.fromEntries(limits.filter(([, value]) => value !== undefined)) }
 }
 
-const LARGEST_BYTES = 512 * 1_024
+const MAX_BYTES = 512 * 1_024
 const PATIENCE_MS = 5_000
 
 /** One JSON object from an issuer: no redirects, bounded in size and time. Throws on anything else. */
@@ -267,7 +267,7 @@ async function fetchJson(url: string, send: typeof fetch): Promise<Readonly<Reco
 }
 
 async function readText(response: Response, url: string): Promise<string> {
-  const { bytes, isWhole } = await readStart(response.body, LARGEST_BYTES)
-  if (!isWhole) throw new Error(`${url} gave more than ${LARGEST_BYTES} bytes`)
+  const { bytes, isWhole } = await readStart(response.body, MAX_BYTES)
+  if (!isWhole) throw new Error(`${url} gave more than ${MAX_BYTES} bytes`)
   return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
 }

@@ -10,9 +10,9 @@ import type { MaybePromise } from '#kernel/ports/store'
 import type { OidcIssuer } from './oidc.ts'
 
 /** Longer ones are refused before anything of them is read. */
-const LONGEST_TOKEN = 8_192
-const MOST_CACHED = 10_000
-const MOST_CACHED_CHARACTERS = 8 * 1_024 * 1_024
+const MAX_TOKEN_LENGTH = 8_192
+const MAX_CACHED = 10_000
+const MAX_CACHED_CHARACTERS = 8 * 1_024 * 1_024
 /** How long a verified token needs no look at its signature: a key its issuer takes back counts no longer than this. */
 const REMEMBERED_MS = 60_000
 
@@ -29,8 +29,8 @@ export class Tokens {
   readonly #options: TokensOptions
   /** By the token, which a map compares only if hashes that are seeded at random are equal. */
   readonly #verified = new BoundedMap<string, { readonly principal: Principal; readonly untilMs: number }>({
-    entries: MOST_CACHED,
-    weight: MOST_CACHED_CHARACTERS,
+    entries: MAX_CACHED,
+    weight: MAX_CACHED_CHARACTERS,
   })
 
   constructor(options: TokensOptions) {
@@ -52,8 +52,8 @@ export class Tokens {
   }
 
   async #verifyNew(token: string): Promise<Principal> {
-    if (token.length > LONGEST_TOKEN)
-      throw refusedToken(`The token is longer than ${LONGEST_TOKEN} characters.`)
+    if (token.length > MAX_TOKEN_LENGTH)
+      throw refusedToken(`The token is longer than ${MAX_TOKEN_LENGTH} characters.`)
     const { principal, expiresAt } = await this.#judge(token)
     const nowMs = this.#options.clock.nowMs()
     const untilMs = Math.min((expiresAt + SKEW_SECONDS) * 1_000, nowMs + REMEMBERED_MS)
@@ -150,7 +150,7 @@ export class JwtVerifier {
   }
 }
 
-const LONGEST_SUBJECT = 512
+const MAX_SUBJECT_LENGTH = 512
 
 /** A verified token: who it is, and until when it is good. */
 export interface VerifiedToken {
@@ -170,7 +170,7 @@ export function principalOfToken(
     throw refusedToken("The token's `sub` claim is not a string.")
   if (subject === undefined || subject === '') return makePrincipal({ ...ANONYMOUS, tenant, toolsets })
   // It becomes part of an id that is stored and shown to operators.
-  if (subject.length > LONGEST_SUBJECT || hasControlCharacter(subject) || !subject.isWellFormed())
+  if (subject.length > MAX_SUBJECT_LENGTH || hasControlCharacter(subject) || !subject.isWellFormed())
     throw refusedToken("The token's `sub` claim is too long or has characters that no name has.")
   if (hasControlCharacter(issuer))
     throw refusedToken("The token's `iss` claim has characters that no name has.")

@@ -20,7 +20,7 @@ import { type Arguments, type CommandContext, CommandFailure, EXIT, type OptionS
 import {
   fetchFrom,
   findServer,
-  LONGEST_EVENT,
+  MAX_EVENT_LENGTH,
   requestEvents,
   requestJson,
   type ServerAddress,
@@ -117,7 +117,7 @@ export class AdminClient {
       return
     }
     await this.#onStore(onStore, async (routes) => {
-      const parser = new EventParser(LONGEST_EVENT)
+      const parser = new EventParser(MAX_EVENT_LENGTH)
       for await (const piece of await streamInProcess(routes, request, ended))
         for (const event of parser.read(piece)) onEvent(event)
     })
@@ -265,14 +265,14 @@ async function operatorCredential(
 /** Without a start token there is probably no server, and that is what to say then. */
 async function checkAnswers(server: ServerAddress, { services }: CommandContext): Promise<void> {
   try {
-    const signal = AbortSignal.timeout(LONGEST_LOOK_MS)
+    const signal = AbortSignal.timeout(MAX_LOOK_MS)
     await (await fetchFrom(server, services)(`${server.url}/health`, { signal })).body?.cancel()
   } catch (cause) {
     throw new CommandFailure(EXIT.server, unreachable(server, cause), { cause })
   }
 }
 
-const LONGEST_LOOK_MS = 2_000
+const MAX_LOOK_MS = 2_000
 
 /** The start token of the server at an address, if it keeps one in the data folder of this store or config. */
 export async function readStartToken(

@@ -14,7 +14,7 @@ interface StoreContents {
 
 const NOTHING: StoreContents = { hasKeys: false, imported: new Map(), checks: [] }
 /** Enough to say that there are some; the commands that list them have the rest. */
-const MOST_COUNTED = 1_000
+const MAX_COUNTED = 1_000
 
 interface Looked {
   /** Whether there is a store to read. */
@@ -35,7 +35,7 @@ export async function lookIntoStore(looked: Looked): Promise<StoreContents> {
   if (store === undefined) return NOTHING
   try {
     const { imported, waiting } = await countPins(store)
-    const keys = await store.keys.listKeys({ limit: MOST_COUNTED })
+    const keys = await store.keys.listKeys({ limit: MAX_COUNTED })
     const good = keys.filter(
       ({ revokedAtMs, expiresAtMs }) =>
         revokedAtMs === undefined && (expiresAtMs === undefined || expiresAtMs > nowMs),
@@ -101,8 +101,8 @@ function sourcesCheck(imported: readonly (readonly [string, number])[]): readonl
 }
 
 async function checkWaitingCalls(store: Store): Promise<readonly Check[]> {
-  const approvals = await store.approvals.list({ state: 'pending', limit: MOST_COUNTED })
-  const { calls } = await store.list({ states: ['ambiguous'], limit: MOST_COUNTED })
+  const approvals = await store.approvals.list({ state: 'pending', limit: MAX_COUNTED })
+  const { calls } = await store.list({ states: ['ambiguous'], limit: MAX_COUNTED })
   const settle =
     'collet calls --state ambiguous lists them, collet calls show tells what was asked for, collet calls settle records what happened.'
   return [
@@ -154,6 +154,6 @@ function waitingChecks(count: number, what: string, whom: string, advice: string
 }
 
 function countOf(count: number, noun: string): string {
-  const number = count >= MOST_COUNTED ? `${MOST_COUNTED} or more` : String(count)
+  const number = count >= MAX_COUNTED ? `${MAX_COUNTED} or more` : String(count)
   return `${number} ${noun}${count === 1 ? '' : 's'}`
 }

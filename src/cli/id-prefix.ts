@@ -16,10 +16,10 @@ interface Meant {
   readonly listedBy: string
 }
 
-const MOST_SHOWN = 10
+const MAX_SHOWN = 10
 
 /** No id of ours is shorter: whoever typed as much typed all of it, and nobody needs to be asked. */
-const LEAST_WHOLE = 22
+const MIN_WHOLE = 22
 
 /** The id that somebody means who typed it, or the beginning of it. */
 export async function resolveId(
@@ -27,7 +27,7 @@ export async function resolveId(
   known: () => Promise<readonly Named[]>,
   meant: Meant,
 ): Promise<string> {
-  return typed.length >= LEAST_WHOLE ? typed : idMeantBy(typed, await known(), meant)
+  return typed.length >= MIN_WHOLE ? typed : idMeantBy(typed, await known(), meant)
 }
 
 /** The same for names that people give. One that begins nothing is handed on: whoever looks for it says what was meant. */
@@ -54,9 +54,9 @@ function idMeantBy(typed: string, known: readonly Named[], { noun, listedBy }: M
       `There is no ${noun} whose id is "${typed}" or begins with it. ${listedBy} lists them.`,
     )
   if (others.length === 0) return only.id
-  const rows = matches.slice(0, MOST_SHOWN).map(({ id, about }) => [id, ...about.map(cleanText)])
+  const rows = matches.slice(0, MAX_SHOWN).map(({ id, about }) => [id, ...about.map(cleanText)])
   const lines = renderTable(['', ...only.about.map(() => '')], rows).slice(1)
-  const more = matches.length > MOST_SHOWN ? [`  and ${matches.length - MOST_SHOWN} more`] : []
+  const more = matches.length > MAX_SHOWN ? [`  and ${matches.length - MAX_SHOWN} more`] : []
   throw new CommandFailure(
     EXIT.usage,
     [

@@ -100,11 +100,11 @@ async function readTyped(stdin: Stdin, ask: () => void): Promise<string> {
   }
 }
 
-const LARGEST_INPUT_BYTES = 64 * 1024 * 1024
+const MAX_INPUT_BYTES = 64 * 1024 * 1024
 
 /** All of stdin as text. */
 export async function readAll(stdin: CliIo['stdin']): Promise<string> {
-  const { bytes, isWhole } = await readStart(stdin, LARGEST_INPUT_BYTES)
+  const { bytes, isWhole } = await readStart(stdin, MAX_INPUT_BYTES)
   if (!isWhole) throw new UsageError('The input on stdin is too large.')
   return bytes.toString('utf8')
 }

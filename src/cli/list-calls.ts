@@ -24,7 +24,7 @@ import {
 import { renderTable } from './output.ts'
 import { hasStore, isStoreAlone, lacksConfig, loadProjectConfig, withStore } from './store-access.ts'
 
-const MOST_CALLS = 1_000
+const MAX_CALLS = 1_000
 const DEFAULT_LIMIT = 100
 
 const MILLISECONDS = { least: 0, most: Number.MAX_SAFE_INTEGER } as const
@@ -81,7 +81,7 @@ export const calls = defineCommand<ListOption>({
   async run(args, context) {
     const { output, json } = context
     if (args.flag('follow')) return await followCalls(args, context)
-    const limit = args.integer('limit', { least: 1, most: MOST_CALLS }) ?? DEFAULT_LIMIT
+    const limit = args.integer('limit', { least: 1, most: MAX_CALLS }) ?? DEFAULT_LIMIT
     const filter = await readFilter(args, context)
     if (filter.state === REJECTED) return await listRejected(filter, limit, args, context)
     const found = await output.during('Looking at calls', findCalls(filter, limit, args, context))
@@ -305,7 +305,7 @@ function changeLine(change: RenderedChange): string {
   const { created_at: at, state, tool, tenant, principal, ran_ms: ms, error_code: code, record } = change
   const facts = [
     at,
-    state.padEnd(LONGEST_STATE),
+    state.padEnd(MAX_STATE_LENGTH),
     tool,
     tenant,
     principal,
@@ -319,4 +319,4 @@ function changeLine(change: RenderedChange): string {
     .join(' ')
 }
 
-const LONGEST_STATE = Math.max(...CALL_STATES.map(({ length }) => length))
+const MAX_STATE_LENGTH = Math.max(...CALL_STATES.map(({ length }) => length))

@@ -2,7 +2,7 @@ import { stripVTControlCharacters, styleText } from 'node:util'
 import { cleanJson, cleanText } from '#kernel/base/json'
 
 const GAP = '  '
-const LEAST_LAST_WIDTH = 20
+const MIN_LAST_WIDTH = 20
 
 /** Rows as aligned columns. Only the last column is cut, and only when a width is given. */
 export function renderTable(
@@ -13,7 +13,7 @@ export function renderTable(
   const cells = [headings, ...rows.map((row) => row.map(cleanText))]
   const widths = headings.map((_, column) => Math.max(...cells.map((row) => lengthOf(row[column] ?? ''))))
   const used = widths.slice(0, -1).reduce((sum, each) => sum + each + GAP.length, 0)
-  const room = width === undefined ? Number.POSITIVE_INFINITY : Math.max(LEAST_LAST_WIDTH, width - used)
+  const room = width === undefined ? Number.POSITIVE_INFINITY : Math.max(MIN_LAST_WIDTH, width - used)
   return cells.map((row) =>
     row
       .map((cell, column) =>

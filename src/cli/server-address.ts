@@ -115,7 +115,7 @@ async function configuredServer(
 /** Whether anybody answers: a server that was killed leaves its file behind. */
 export async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch'>): Promise<boolean> {
   try {
-    await (await ask(`${url}/health`, { signal: AbortSignal.timeout(LONGEST_LOOK_MS) })).body?.cancel()
+    await (await ask(`${url}/health`, { signal: AbortSignal.timeout(MAX_LOOK_MS) })).body?.cancel()
     return true
   } catch (error) {
     const cause = error instanceof Error ? error.cause : undefined
@@ -123,7 +123,7 @@ export async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch
   }
 }
 
-const LONGEST_LOOK_MS = 1_000
+const MAX_LOOK_MS = 1_000
 
 /** The address of the server that has the port of these settings, if it uses their data folder too. */
 export async function sameServer(
@@ -146,7 +146,7 @@ export async function takesTokenOf(
     const response = await fetchFrom(server, services)(`${server.url}/admin/sources`, {
       headers: { authorization: `Bearer ${token.trim()}` },
       redirect: 'manual',
-      signal: AbortSignal.timeout(LONGEST_LOOK_MS),
+      signal: AbortSignal.timeout(MAX_LOOK_MS),
     })
     await response.body?.cancel()
     return response.ok
@@ -233,7 +233,7 @@ export async function* requestEvents(
     const response = await send(request, wait.signal, services)
     if (!response.ok || !EVENT_STREAM.test(response.headers.get('content-type') ?? ''))
       throw refusalOf(response, parseJson(await response.text()), request.server)
-    yield* readEvents(response, LONGEST_EVENT, wait)
+    yield* readEvents(response, MAX_EVENT_LENGTH, wait)
   } catch (error) {
     if (ended.aborted) return
     const reason = wait.reasonFor(error)
@@ -245,7 +245,7 @@ export async function* requestEvents(
 }
 
 /** Characters of one event: some thousand calls. */
-export const LONGEST_EVENT = 16 * 1_024 * 1_024
+export const MAX_EVENT_LENGTH = 16 * 1_024 * 1_024
 
 async function send(
   { method, server, path, credential, body, onActing }: JsonRequest,

@@ -19,8 +19,8 @@ import { type ClientSettings, readTimeoutMs } from './options.ts'
 import { awaitChallenges, resolveContext } from './requirements.ts'
 import {
   backoffMs,
-  LONGEST_WAIT_MS,
-  MOST_TOOL_RETRIES,
+  MAX_TOOL_RETRIES,
+  MAX_WAIT_MS,
   noAnswerFailure,
   pause,
   retryAdvice,
@@ -101,8 +101,8 @@ function mayResend(failure: CallFailure, { session, toolRetries }: CallRun): boo
   return (
     failure.class === 'tool' &&
     failure.canRetry &&
-    toolRetries < Math.min(MOST_TOOL_RETRIES, session.settings.maxRetries) &&
-    (failure.retryAfterMs ?? 0) <= LONGEST_WAIT_MS
+    toolRetries < Math.min(MAX_TOOL_RETRIES, session.settings.maxRetries) &&
+    (failure.retryAfterMs ?? 0) <= MAX_WAIT_MS
   )
 }
 

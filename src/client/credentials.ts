@@ -91,8 +91,8 @@ export interface JwtSigning {
   readonly lifetimeSeconds?: number
 }
 
-const SHORTEST_SECONDS = 300
-const LONGEST_SECONDS = 900
+const MIN_SECONDS = 300
+const MAX_SECONDS = 900
 const USUAL_SECONDS = 600
 /** A token is replaced this long before it ends, so that it outlives the request it travels with. */
 const RENEW_BEFORE_MS = 120_000
@@ -100,11 +100,9 @@ const RENEW_BEFORE_MS = 120_000
 /** Gives a signed HS256 token, the same one until it is about to end. */
 export function jwtMinter(signing: JwtSigning, now: () => number): () => Promise<string> {
   const lifetimeSeconds = signing.lifetimeSeconds ?? USUAL_SECONDS
-  const isInRange = lifetimeSeconds >= SHORTEST_SECONDS && lifetimeSeconds <= LONGEST_SECONDS
+  const isInRange = lifetimeSeconds >= MIN_SECONDS && lifetimeSeconds <= MAX_SECONDS
   if (!Number.isInteger(lifetimeSeconds) || !isInRange) {
-    throw configFailure(
-      `jwt.lifetimeSeconds must be a whole number from ${SHORTEST_SECONDS} to ${LONGEST_SECONDS}.`,
-    )
+    throw configFailure(`jwt.lifetimeSeconds must be a whole number from ${MIN_SECONDS} to ${MAX_SECONDS}.`)
   }
   if (typeof signing.secret !== 'string' || signing.secret === '') {
     throw configFailure('jwt.secret is empty; give the secret that the server was configured with.')

@@ -20,7 +20,7 @@ const BYTE_ORDER_MARK = '\ufeff'
  * data of several lines, and with or without a space after the colon.
  */
 export class EventParser {
-  readonly #mostCharacters: number
+  readonly #maxCharacters: number
   /** The line begun so far, in the pieces in which it came. */
   #line: string[] = []
   #event = ''
@@ -31,8 +31,8 @@ export class EventParser {
   /** The last piece ended in CR, which an LF at the start of the next belongs to. */
   #endedInCr = false
 
-  constructor(mostCharacters: number) {
-    this.#mostCharacters = mostCharacters
+  constructor(maxCharacters: number) {
+    this.#maxCharacters = maxCharacters
   }
 
   /** The events that this piece of text completes. */
@@ -60,8 +60,8 @@ export class EventParser {
     if (piece === '') return
     this.#line.push(piece)
     this.#held += piece.length
-    if (this.#held > this.#mostCharacters) {
-      throw new EventTooLong(`an event has more than ${this.#mostCharacters} characters`)
+    if (this.#held > this.#maxCharacters) {
+      throw new EventTooLong(`an event has more than ${this.#maxCharacters} characters`)
     }
   }
 
@@ -94,11 +94,11 @@ export const EVENT_STREAM = /^text\/event-stream(?:;|$)/i
 /** The events of an answer as they come; each piece renews the patience of the wait. */
 export async function* readEvents(
   response: Response,
-  mostCharacters: number,
+  maxCharacters: number,
   wait: PatientWait,
 ): AsyncGenerator<StreamEvent> {
   if (response.body === null) return
-  const parser = new EventParser(mostCharacters)
+  const parser = new EventParser(maxCharacters)
   const decoder = new TextDecoder()
   const reader = response.body.getReader()
   for (;;) {

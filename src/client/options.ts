@@ -86,9 +86,9 @@ export interface ClientSettings {
   readonly now: () => number
 }
 
-const MOST_RETRIES = 10
+const MAX_RETRIES = 10
 /** Longest delay a timer of any platform can hold. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 export function readOptions(url: string | URL, options: ClientOptions): ClientSettings {
   const server = parseServerUrl(url)
@@ -105,13 +105,9 @@ export function readOptions(url: string | URL, options: ClientOptions): ClientSe
     missingRequirements: options.missingRequirements ?? 'send',
     onChallenge: options.onChallenge ?? (() => undefined),
     pollChallenges: options.pollChallenges ?? false,
-    challengeTimeoutMs: readNumber(
-      'challengeTimeoutMs',
-      options.challengeTimeoutMs ?? 300_000,
-      LONGEST_TIMER_MS,
-    ),
+    challengeTimeoutMs: readNumber('challengeTimeoutMs', options.challengeTimeoutMs ?? 300_000, MAX_TIMER_MS),
     timeoutMs: readTimeoutMs(options.timeoutMs ?? 120_000),
-    maxRetries: readNumber('maxRetries', options.maxRetries ?? 2, MOST_RETRIES),
+    maxRetries: readNumber('maxRetries', options.maxRetries ?? 2, MAX_RETRIES),
     maxResponseBytes: readNumber('maxResponseBytes', options.maxResponseBytes ?? 64 * 1024 * 1024, 2 ** 40),
     signal: options.signal,
     fetch: readFetch(options),
@@ -148,7 +144,7 @@ function readProtocol({ protocol, dialect }: ClientOptions, { base }: ServerUrl)
 }
 
 export function readTimeoutMs(value: number): number {
-  return readNumber('timeoutMs', value, LONGEST_TIMER_MS)
+  return readNumber('timeoutMs', value, MAX_TIMER_MS)
 }
 
 function makeCallId(): string {

@@ -83,16 +83,16 @@ function adviceOnAnswer(answer: HttpAnswer, { dedupes, settings }: SendingRules)
 }
 
 /** Nobody is made to wait longer than this between attempts; a longer wait goes back to the caller (OTC/T-06). */
-export const LONGEST_WAIT_MS = 60_000
+export const MAX_WAIT_MS = 60_000
 /** How often a failure with `can_retry` is resent at most (OTC/T-06). */
-export const MOST_TOOL_RETRIES = 2
+export const MAX_TOOL_RETRIES = 2
 
 const FIRST_WAIT_MS = 500
 const JITTER = 0.25
 
 /** 500 ms, doubling, at most one minute (OTC/T-06). */
 export function backoffMs(earlierRetries: number): number {
-  return Math.min(FIRST_WAIT_MS * 2 ** earlierRetries, LONGEST_WAIT_MS)
+  return Math.min(FIRST_WAIT_MS * 2 ** earlierRetries, MAX_WAIT_MS)
 }
 
 /** Spreads clients that failed together; never shortens a wait (OTC-95). */
@@ -122,7 +122,7 @@ export function retryAdvice(answer: HttpAnswer, dedupes: boolean, now: number): 
   const refused = isOpen && (status === 429 || asked === 'true')
   const passing = isOpen && dedupes && (status === 408 || status >= 500)
   return {
-    resend: (refused || passing) && (afterMs ?? 0) <= LONGEST_WAIT_MS,
+    resend: (refused || passing) && (afterMs ?? 0) <= MAX_WAIT_MS,
     refused,
     ...(afterMs === undefined ? {} : { afterMs }),
   }

@@ -51,7 +51,7 @@ describe('parseConfig', () => {
       otc: { strictRequests: false, hideDeveloperMessages: false },
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
       mcp: { enabled: true, name: 'collet', pageSize: 1_000 },
-      approvals: { perTool: {}, webhooks: [], mostParkedPerPrincipal: 100 },
+      approvals: { perTool: {}, webhooks: [], maxParkedPerPrincipal: 100 },
       webhooks: [],
       acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
@@ -150,7 +150,7 @@ describe('parseConfig', () => {
         webhooks: [
           { url: 'https://chat.example/hook?k=1', secret: 'w-0123456789abcdef', approver: 'ops@x.y' },
         ],
-        mostParkedPerPrincipal: 5,
+        maxParkedPerPrincipal: 5,
       },
       webhooks: [
         { name: 'ops', url: 'https://ops.example/', secret: 'v-0123456789abcdef', events: ['pin.held'] },

@@ -135,13 +135,13 @@ export const OAUTH = closed({
 export type ParsedOAuth = z.output<typeof OAUTH>
 
 /** The longest a question may stay open: 30 days. */
-const LONGEST_MS = 30 * 24 * 3_600_000
+const MAX_MS = 30 * 24 * 3_600_000
 
 /** The members of `approvals` that decide, in the words of the other keys. */
 export function approvalTerms(scope: z.ZodType<string, string>) {
   const terms = {
     /** How long a question stays open. Default 1 800 000, half an hour. */
-    expiresAfterMs: z.int().min(1_000).max(LONGEST_MS).optional(),
+    expiresAfterMs: z.int().min(1_000).max(MAX_MS).optional(),
     /** How many distinct approvers must say yes. Default 1. */
     quorum: z.int().min(1).max(100).optional(),
     /** What approvers must hold besides `approvals:respond`. Default nothing more. */
@@ -161,7 +161,7 @@ export function approvalTerms(scope: z.ZodType<string, string>) {
     when,
     perTool: z.record(z.string().min(1), closed({ ...terms, when })).default({}),
     /** How many calls of one principal may wait. Default 100. */
-    mostParkedPerPrincipal: z.int().min(1).default(DEFAULT_APPROVAL_RULES.mostParkedPerPrincipal),
+    maxParkedPerPrincipal: z.int().min(1).default(DEFAULT_APPROVAL_RULES.maxParkedPerPrincipal),
   }
 }
 
@@ -169,7 +169,7 @@ type ParsedApprovals = z.output<z.ZodObject<ReturnType<typeof approvalTerms>>>
 
 /** With every default filled in. */
 export function toApprovalRules(parsed: ParsedApprovals): ApprovalRules {
-  const { when, perTool, mostParkedPerPrincipal, ...terms } = parsed
+  const { when, perTool, maxParkedPerPrincipal, ...terms } = parsed
   return {
     ...DEFAULT_APPROVAL_RULES,
     ...given(terms),
@@ -178,7 +178,7 @@ export function toApprovalRules(parsed: ParsedApprovals): ApprovalRules {
       Object.entries(perTool).flatMap(([tool, own]) => (own.when === undefined ? [] : [[tool, own.when]])),
     ),
     perTool: new Map(Object.entries(perTool).map(([tool, own]) => [tool, given(own)])),
-    mostParkedPerPrincipal,
+    maxParkedPerPrincipal,
   }
 }
 
@@ -208,17 +208,17 @@ const WINDOW_UNITS: Readonly<Record<string, number>> = {
   h: 60 * MINUTE_MS,
   d: 1_440 * MINUTE_MS,
 }
-const LONGEST_WINDOW_MS = 31 * 1_440 * MINUTE_MS
+const MAX_WINDOW_MS = 31 * 1_440 * MINUTE_MS
 const MIB = 1_024 * 1_024
 /** OWP-98 knows no longer poll. */
-const LONGEST_WAIT_S = 60
+const MAX_WAIT_S = 60
 /** So that sums of thousandths stay exact. */
-const MOST = 1_000_000_000
+const MAX = 1_000_000_000
 
-const COUNT = z.int().min(1).max(MOST)
+const COUNT = z.int().min(1).max(MAX)
 const AMOUNT = z
   .number()
-  .max(MOST)
+  .max(MAX)
   .refine((value) => value > 0, { error: 'must be more than 0.' })
 
 const RATE = {
@@ -287,7 +287,7 @@ export const LIMITS = closed({
     /** Default 1 000. */
     total: COUNT.default(1_000),
     /** The longest that a poll or `Prefer: wait` waits, at most 60. Default 60. */
-    longestSeconds: z.int().min(1).max(LONGEST_WAIT_S).default(LONGEST_WAIT_S),
+    longestSeconds: z.int().min(1).max(MAX_WAIT_S).default(MAX_WAIT_S),
   }).prefault({}),
 })
   .superRefine(({ byPrincipal }, context) => {
@@ -301,7 +301,7 @@ export const LIMITS = closed({
 const WINDOW = z.string().transform((text, context) => {
   const [, count = '', unit = ''] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? []
   const windowMs = Number(count) * (WINDOW_UNITS[unit] ?? 0)
-  if (windowMs > 0 && windowMs <= LONGEST_WINDOW_MS) return windowMs
+  if (windowMs > 0 && windowMs <= MAX_WINDOW_MS) return windowMs
   context.addIssue('expected minutes, hours or days, such as "15m", "1h" or "1d", and at most "31d".')
   return z.NEVER
 })

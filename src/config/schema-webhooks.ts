@@ -11,8 +11,8 @@ interface Words {
   readonly name: z.ZodType<string, string>
 }
 
-const MOST_WEBHOOKS = 20
-const SHORTEST_SECRET = 16
+const MAX_WEBHOOKS = 20
+const MIN_SECRET_LENGTH = 16
 
 /** The `webhooks` key. */
 export function webhooksSchema({ url, name }: Words) {
@@ -31,7 +31,7 @@ export function webhooksSchema({ url, name }: Words) {
         .refine(isKeptPrivate, NOT_PRIVATE)
         .refine(({ format, secret }) => format !== 'json' || secret !== undefined, UNSIGNED),
     )
-    .max(MOST_WEBHOOKS)
+    .max(MAX_WEBHOOKS)
     .default([])
 }
 
@@ -48,7 +48,7 @@ export function approvalWebhooksSchema({ url, name }: Words) {
         .refine(isKeptPrivate, NOT_PRIVATE)
         .refine(({ format, secret }) => format !== 'standard' || secret !== undefined, UNSIGNED),
     )
-    .max(MOST_WEBHOOKS)
+    .max(MAX_WEBHOOKS)
     .default([])
 }
 
@@ -58,7 +58,7 @@ function receiver({ url, name }: Words) {
     /** Signs the messages. A chat knows them by its address, and needs none. */
     secret: z
       .string()
-      .min(SHORTEST_SECRET, { error: `must have at least ${SHORTEST_SECRET} characters.` })
+      .min(MIN_SECRET_LENGTH, { error: `must have at least ${MIN_SECRET_LENGTH} characters.` })
       .transform((text) => new Secret(text))
       .optional(),
     /** Whom the one-time link in a question is for. Absent = no link. */

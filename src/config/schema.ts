@@ -4,7 +4,7 @@ import { didYouMean } from '#kernel/base/nearest-name'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import type { Hooks } from '#kernel/base/runtime'
 import { Secret } from '#kernel/base/secret'
-import { LONGEST_TIMER_MS, POLICY_FIELDS } from '#kernel/tool/tool'
+import { MAX_TIMER_MS, POLICY_FIELDS } from '#kernel/tool/tool'
 import { FORMS, readSelector, TOOLSET_PREFIX } from '#kernel/tool/toolsets'
 import { PROTOCOLS } from '#protocols/list'
 import { SOURCE_OPTIONS } from '#sources/source-types'
@@ -356,7 +356,7 @@ export const CONFIG_SCHEMA = closed({
     /** How long results are kept. Default 24. */
     retentionHours: WHOLE.min(1).default(24),
     /** For tools that set no `timeoutMs`. Default 60 000. */
-    defaultTimeoutMs: WHOLE.min(1).max(LONGEST_TIMER_MS).default(60_000),
+    defaultTimeoutMs: WHOLE.min(1).max(MAX_TIMER_MS).default(60_000),
     /** Largest result that is kept and returned. Default 16 MiB: what sources read, 10 MiB, also in base64. */
     maxResultBytes: WHOLE.min(1024).default(16 * MIB),
   }).prefault({}),
@@ -371,7 +371,7 @@ export const CONFIG_SCHEMA = closed({
     /** Default 10 MiB. */
     maxResponseBytes: WHOLE.min(1024).default(EGRESS_LIMITS.maxResponseBytes),
     /** For a whole exchange, redirects and body included. Default 30 000. */
-    timeoutMs: WHOLE.min(1).max(LONGEST_TIMER_MS).default(EGRESS_LIMITS.timeoutMs),
+    timeoutMs: WHOLE.min(1).max(MAX_TIMER_MS).default(EGRESS_LIMITS.timeoutMs),
     /** Default 5. */
     maxRedirects: WHOLE.min(0).max(20).default(EGRESS_LIMITS.maxRedirects),
   }).prefault({}),

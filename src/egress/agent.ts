@@ -12,7 +12,7 @@ import {
   NotConnected,
 } from './policy.ts'
 
-const LONGEST_CONNECT_MS = 10_000
+const MAX_CONNECT_MS = 10_000
 
 /** Connections of one policy. They are made to checked addresses only, and no other policy can use them. */
 export class EgressAgent {
@@ -68,7 +68,7 @@ export class EgressAgent {
     }
     const connect = buildConnector({
       allowH2: false,
-      timeout: Math.min(LONGEST_CONNECT_MS, this.#rules.timeoutMs),
+      timeout: Math.min(MAX_CONNECT_MS, this.#rules.timeoutMs),
       autoSelectFamily: true,
       lookup: pinnedLookup(target.addresses),
     })
@@ -118,7 +118,7 @@ function happens(socket: Socket, event: 'connect' | 'secureConnect'): Promise<vo
     socket.once(event, resolve)
     socket.once('error', reject)
     socket.once('close', () => reject(new Error('the connection was closed')))
-    socket.setTimeout(LONGEST_CONNECT_MS, () => socket.destroy(new Error('no answer in 10 s')))
+    socket.setTimeout(MAX_CONNECT_MS, () => socket.destroy(new Error('no answer in 10 s')))
   })
 }
 

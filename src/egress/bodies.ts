@@ -3,7 +3,7 @@ import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompre
 import { fault, NOT_SHOWN_ADVICE, type ToolError } from '#kernel/base/errors'
 import { denied, upstreamFailed } from './policy.ts'
 
-const MOST_ENCODINGS = 3
+const MAX_ENCODINGS = 3
 
 const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
   ['gzip', createGunzip],
@@ -21,8 +21,7 @@ function decodersFor(contentEncoding: string | null): readonly Transform[] {
     .filter((name) => name !== '' && name !== 'identity')
     .toReversed()
     .map((name) => DECODERS.get(name))
-  if (makers.length > MOST_ENCODINGS)
-    throw upstreamFailed({ developerMessage: 'Too many content encodings.' })
+  if (makers.length > MAX_ENCODINGS) throw upstreamFailed({ developerMessage: 'Too many content encodings.' })
   const known = makers.filter((make) => make !== undefined)
   return known.length === makers.length ? known.map((make) => make()) : []
 }

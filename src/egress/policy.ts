@@ -27,7 +27,7 @@ export interface CheckedTarget extends Target {
 export const DEFAULT_PORTS = { 'http:': 80, 'https:': 443 } as const satisfies Readonly<
   Record<string, number>
 >
-const MOST_ADDRESSES = 64
+const MAX_ADDRESSES = 64
 
 /** The target of a URL; throws for what is not plain HTTP. The URL parser has made odd spellings plain. */
 export function targetOf(url: URL): Target {
@@ -65,7 +65,7 @@ async function addressesOf(host: string, rules: EgressRules): Promise<readonly s
     throw new NotConnected(cause)
   }
   if (found.length === 0) throw new NotConnected(new Error('the name has no address'))
-  if (found.length > MOST_ADDRESSES) throw denied(`The name has more than ${MOST_ADDRESSES} addresses.`)
+  if (found.length > MAX_ADDRESSES) throw denied(`The name has more than ${MAX_ADDRESSES} addresses.`)
   return [...new Set(found)]
 }
 

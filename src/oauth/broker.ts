@@ -2,7 +2,7 @@ import type { OAuthClientSettings, OAuthProviderSettings, OAuthSettings } from '
 import type { BrokerObstacle, Clock, Logger, TokenBroker } from '#kernel/base/runtime'
 import { boundedFetch, OAuthClient } from './client.ts'
 
-const BOUNDS = { timeoutMs: 10_000, mostBytes: 256 * 1_024 }
+const BOUNDS = { timeoutMs: 10_000, maxBytes: 256 * 1_024 }
 
 interface OAuthBrokerOptions {
   readonly settings: OAuthSettings

@@ -16,8 +16,8 @@ async function serve(listener: RequestListener) {
   }
 }
 
-const bounded = boundedFetch(fetch, { timeoutMs: 60_000, mostBytes: 100 })
-const hasty = boundedFetch(fetch, { timeoutMs: 200, mostBytes: 100 })
+const bounded = boundedFetch(fetch, { timeoutMs: 60_000, maxBytes: 100 })
+const hasty = boundedFetch(fetch, { timeoutMs: 200, maxBytes: 100 })
 
 describe('an answer of an authorization server', () => {
   it('is given as it came when it is small and quick', async () => {

@@ -30,17 +30,17 @@ import { Secret } from '#kernel/base/secret'
 
 interface FetchBounds {
   readonly timeoutMs: number
-  readonly mostBytes: number
+  readonly maxBytes: number
 }
 
 /** Answers of authorization servers are small and quick; anything else is cut off. Redirects are not followed. */
-export function boundedFetch(send: typeof fetch, { timeoutMs, mostBytes }: FetchBounds): typeof fetch {
+export function boundedFetch(send: typeof fetch, { timeoutMs, maxBytes }: FetchBounds): typeof fetch {
   return async (resource, init) => {
     const limit = AbortSignal.timeout(timeoutMs)
     const signal = init?.signal == null ? limit : AbortSignal.any([limit, init.signal])
     const response = await send(resource, { ...init, signal, redirect: 'manual' })
-    const { bytes, isWhole } = await readStart(response.body, mostBytes)
-    if (!isWhole) throw new Error(`an answer is larger than ${mostBytes} bytes`)
+    const { bytes, isWhole } = await readStart(response.body, maxBytes)
+    if (!isWhole) throw new Error(`an answer is larger than ${maxBytes} bytes`)
     const { status, statusText, headers } = response
     return new Response(mayHaveBody(status) ? Uint8Array.from(bytes) : null, {
       status,
@@ -89,7 +89,7 @@ export type Exchanged =
 
 /** For discovery and request together: less than a refresh is leased for, so that nobody sends the token twice (rule 26). */
 const REFRESH_MS = 10_000
-const LONGEST_LIFETIME_SECONDS = 10 * 365 * 86_400
+const MAX_LIFETIME_SECONDS = 10 * 365 * 86_400
 
 /** We as a client of one authorization server: the code flow with PKCE, refresh and revocation. */
 export class OAuthClient {
@@ -199,7 +199,7 @@ export class OAuthClient {
 
   #tokensOf(answer: TokenEndpointResponse, asked: readonly string[]): TokenSet {
     const { access_token, refresh_token, expires_in, scope } = answer
-    const seconds = expires_in === undefined ? undefined : Math.min(expires_in, LONGEST_LIFETIME_SECONDS)
+    const seconds = expires_in === undefined ? undefined : Math.min(expires_in, MAX_LIFETIME_SECONDS)
     return {
       accessToken: new Secret(access_token),
       refreshToken: refresh_token === undefined ? undefined : new Secret(refresh_token),

@@ -10,8 +10,8 @@ import type { Departure, OAuthClient, Return } from './client.ts'
 
 const LIFETIME_MS = 10 * 60_000
 /** Opening a link many times must not fill the store. */
-const MOST_OPEN = 10
-const LONGEST_STATE = 200
+const MAX_OPEN = 10
+const MAX_STATE_LENGTH = 200
 const COOKIE_NAME_CHARACTERS = 16
 
 interface RoundTripOptions {
@@ -69,7 +69,7 @@ export class RoundTrips {
       held: new Secret(JSON.stringify([departure.verifier, departure.nonce ?? null, note ?? null])),
       expiresAtMs: clock.nowMs() + LIFETIME_MS,
     }
-    await store.consents.begin(consent, MOST_OPEN)
+    await store.consents.begin(consent, MAX_OPEN)
     const headers = { ...PAGE_HEADERS, ...cookies.set(flowName(id), secret, 'Lax'), location }
     return { status: 302, headers, body: undefined }
   }
@@ -78,7 +78,7 @@ export class RoundTrips {
   async arrive(request: HttpRequest): Promise<Arrival | undefined> {
     const { store, clock } = this.#options
     const state = request.query.get('state') ?? ''
-    if (state === '' || state.length > LONGEST_STATE) return undefined
+    if (state === '' || state.length > MAX_STATE_LENGTH) return undefined
     const consent = await store.consents.find(this.#stateDigest(state))
     if (consent === undefined || !this.#isSameBrowser(consent, request)) return undefined
     if (!(await store.consents.take(consent.id)) || consent.expiresAtMs <= clock.nowMs()) return undefined

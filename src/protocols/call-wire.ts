@@ -189,7 +189,7 @@ function usableKey(key: string | undefined): string | undefined {
 }
 
 /** The longest a request may wait for a decision, whatever the operator lets it. */
-const LONGEST_WAIT_S = 60
+const MAX_WAIT_S = 60
 const WAIT = /^wait\s*=\s*"?([0-9]{1,9})"?$/i
 
 /** `Prefer: wait=N` (RFC 7240): hold the answer until an approver decides, at most so long. Other preferences are ignored. */
@@ -205,7 +205,7 @@ export function readWait(request: {
     .map((preference) => WAIT.exec(preference.split(';', 1)[0]?.trim() ?? '')?.[1])
   const asked = seconds.find((found) => found !== undefined)
   if (asked === undefined) return undefined
-  const waitMs = Math.min(Number(asked), LONGEST_WAIT_S) * 1_000
+  const waitMs = Math.min(Number(asked), MAX_WAIT_S) * 1_000
   const { signal } = request
   return signal === undefined ? { waitMs } : { waitMs, gone: signal }
 }

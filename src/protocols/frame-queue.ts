@@ -1,5 +1,5 @@
 /** How much news may wait for a reader that is slower than the tool. */
-const MOST_NEWS_CHARACTERS = 64 * 1_024
+const MAX_EVENT_CHARACTERS = 64 * 1_024
 
 interface Frame {
   readonly text: string
@@ -28,7 +28,7 @@ export class FrameQueue {
     if (this.#isEnded) return
     this.#frames.push({ text, isNews })
     if (isNews) this.#count(text, 1)
-    while (this.#newsCharacters > MOST_NEWS_CHARACTERS && this.#news > this.#leastNews) {
+    while (this.#newsCharacters > MAX_EVENT_CHARACTERS && this.#news > this.#leastNews) {
       const [dropped] = this.#frames.splice(
         this.#frames.findIndex((frame) => frame.isNews),
         1,
@@ -44,24 +44,24 @@ export class FrameQueue {
     this.#wake?.()
   }
 
-  /** The next frame; `late` when none came within `mostMs`, `undefined` after the last one. */
-  async next(mostMs: number): Promise<string | 'late' | undefined>
+  /** The next frame; `late` when none came within `maxMs`, `undefined` after the last one. */
+  async next(maxMs: number): Promise<string | 'late' | undefined>
   async next(): Promise<string | undefined>
-  async next(mostMs?: number): Promise<string | undefined> {
-    if (this.#frames.length === 0 && !this.#isEnded && !(await this.#arrival(mostMs))) return 'late'
+  async next(maxMs?: number): Promise<string | undefined> {
+    if (this.#frames.length === 0 && !this.#isEnded && !(await this.#arrival(maxMs))) return 'late'
     const frame = this.#frames.shift()
     if (frame?.isNews === true) this.#count(frame.text, -1)
     return frame?.text
   }
 
-  #arrival(mostMs: number | undefined): Promise<boolean> {
+  #arrival(maxMs: number | undefined): Promise<boolean> {
     return new Promise((resolve) => {
       const settle = (hasCome: boolean): void => {
         clearTimeout(timer)
         this.#wake = undefined
         resolve(hasCome)
       }
-      const timer = mostMs === undefined ? undefined : setTimeout(settle, mostMs, false)
+      const timer = maxMs === undefined ? undefined : setTimeout(settle, maxMs, false)
       this.#wake = () => settle(true)
     })
   }

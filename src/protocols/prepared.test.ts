@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { Catalog, ToolIndex } from '#kernel/tool/catalog'
 import { PreparedViews } from './prepared.ts'
 
-const MOST = 8
+const MAX = 8
 
 function emptyCatalog(): Catalog {
   return new Catalog(new ToolIndex([]))
@@ -10,7 +10,7 @@ function emptyCatalog(): Catalog {
 
 describe('PreparedViews', () => {
   it('builds once per catalog and view', () => {
-    const views = new PreparedViews(MOST)
+    const views = new PreparedViews(MAX)
     const [one, other] = [emptyCatalog(), emptyCatalog()]
     const encode = vi.fn(() => '[]')
     const first = views.get(one, 'a', encode)
@@ -21,7 +21,7 @@ describe('PreparedViews', () => {
   })
 
   it('C-16: callers choose the view, so it forgets what was unused for longest', () => {
-    const views = new PreparedViews(MOST)
+    const views = new PreparedViews(MAX)
     const catalog = emptyCatalog()
     const get = (view: string) => views.get(catalog, view, () => '[]')
     const hot = get('hot')
@@ -34,16 +34,16 @@ describe('PreparedViews', () => {
   })
 
   it('a hit forgets nothing', () => {
-    const views = new PreparedViews(MOST)
+    const views = new PreparedViews(MAX)
     const catalog = emptyCatalog()
-    const names = Array.from({ length: MOST }, (_unused, index) => `view ${index}`)
+    const names = Array.from({ length: MAX }, (_unused, index) => `view ${index}`)
     const first = names.map((name) => views.get(catalog, name, () => '[]'))
     const again = names.toReversed().map((name) => views.get(catalog, name, () => '[]'))
     expect(again.every((prepared, index) => prepared === first.at(-1 - index))).toBe(true)
   })
 
   it('compresses once', () => {
-    const prepared = new PreparedViews(MOST).get(emptyCatalog(), 'a', () => '[]')
+    const prepared = new PreparedViews(MAX).get(emptyCatalog(), 'a', () => '[]')
     expect(prepared.compressed()).toBe(prepared.compressed())
   })
 })

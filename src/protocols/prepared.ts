@@ -12,11 +12,11 @@ import type { HttpReply, HttpRequest } from './http-exchange.ts'
  */
 export class PreparedViews {
   readonly #byCatalog = new WeakMap<Catalog, BoundedMap<string, PreparedBytes>>()
-  readonly #mostViews: number
+  readonly #maxViews: number
 
   /** Callers choose the view, so the number kept per catalog is bounded. */
-  constructor(mostViews: number) {
-    this.#mostViews = mostViews
+  constructor(maxViews: number) {
+    this.#maxViews = maxViews
   }
 
   get(catalog: Catalog, view: string, encode: () => string): PreparedBytes {
@@ -30,7 +30,7 @@ export class PreparedViews {
   #viewsOf(catalog: Catalog): BoundedMap<string, PreparedBytes> {
     const known = this.#byCatalog.get(catalog)
     if (known !== undefined) return known
-    const views = new BoundedMap<string, PreparedBytes>({ entries: this.#mostViews })
+    const views = new BoundedMap<string, PreparedBytes>({ entries: this.#maxViews })
     this.#byCatalog.set(catalog, views)
     return views
   }

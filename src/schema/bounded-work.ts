@@ -7,16 +7,16 @@ import { compileLinear, type LinearPattern } from './patterns.ts'
  * Looks at a value in one check, each of them some ten nanoseconds. A result of a megabyte with ten thousand members
  * takes about fifty thousand.
  */
-const MOST_STEPS = 700_000
+const MAX_STEPS = 700_000
 /** The linear-time engine at its slowest: characters, times instructions of the pattern, that take about 20 ms. */
-const MOST_LINEAR_WORK = 80_000
+const MAX_LINEAR_WORK = 80_000
 /** Making an instruction ready costs as much as running it on so many characters. */
 const COMPILED_AS_CHARACTERS = 10
 /** For what is left to the native engine: 20 ms, 50 ms and what the steps take stay under a tenth of a second. */
 const PATTERN_DEADLINE_MS = 50
 /** Schemas inside schemas, as far as one value leads through them. */
-const DEEPEST = 800
-const MOST_PROBLEMS = 5_000
+const MAX_DEPTH = 800
+const MAX_PROBLEMS = 5_000
 /** A problem costs more than a look. */
 const STEPS_A_PROBLEM = 10
 /** Texts are compared and hashed many characters at a time. */
@@ -44,8 +44,8 @@ export function needsDeadline(error: unknown): boolean {
 
 /** What one check may still do, and the problems it has found. */
 export class BoundedWork {
-  #stepsLeft = MOST_STEPS
-  #linearLeft = MOST_LINEAR_WORK
+  #stepsLeft = MAX_STEPS
+  #linearLeft = MAX_LINEAR_WORK
   #depth = 0
   #problems: ErrorObject[] | undefined
   #onlyFirst = true
@@ -62,7 +62,7 @@ export class BoundedWork {
 
   enter(checks: number): void {
     this.#depth += 1
-    if (this.#depth > DEEPEST) throw TOO_MUCH
+    if (this.#depth > MAX_DEPTH) throw TOO_MUCH
     this.spend(checks + 1)
   }
 
@@ -109,7 +109,7 @@ export class BoundedWork {
   fail(keyword: string, params: Readonly<Record<string, unknown>>, { at, by }: Position): false {
     if (this.#problems === undefined) return false
     this.spend(STEPS_A_PROBLEM)
-    if (this.#problems.length >= MOST_PROBLEMS) throw TOO_MUCH
+    if (this.#problems.length >= MAX_PROBLEMS) throw TOO_MUCH
     this.#problems.push({ keyword, params, instancePath: at, schemaPath: `${by}/${keyword}` })
     return false
   }
@@ -256,7 +256,7 @@ export function every<Item>(
 }
 
 /** Listing every problem of a larger value would cost more memory than the value itself. */
-const MOST_VALUES_EXPLAINED = 2_000
+const MAX_VALUES_EXPLAINED = 2_000
 
 export function isLarge(value: JsonValue): boolean {
   const waiting = [value]
@@ -264,7 +264,7 @@ export function isLarge(value: JsonValue): boolean {
     const next = waiting[seen]
     if (typeof next !== 'object' || next === null) continue
     const members = Object.values(next)
-    if (waiting.length + members.length > MOST_VALUES_EXPLAINED) return true
+    if (waiting.length + members.length > MAX_VALUES_EXPLAINED) return true
     waiting.push(...members)
   }
   return false
@@ -289,11 +289,11 @@ export function withinDeadline<Result>(run: () => Result): Result {
     const { user, system } = process.cpuUsage(before)
     // On a machine that had other things to do, the time went by without work: it gets another chance.
     const wasIdle = (user + system) / 1_000 < timeout / 2
-    if (!wasIdle || timeout >= LONGEST_DEADLINE_MS) throw TOO_MUCH
+    if (!wasIdle || timeout >= MAX_DEADLINE_MS) throw TOO_MUCH
   }
 }
 
-const LONGEST_DEADLINE_MS = 4 * PATTERN_DEADLINE_MS
+const MAX_DEADLINE_MS = 4 * PATTERN_DEADLINE_MS
 
 function endedWithin<Result>(run: () => Result, timeout: number): { readonly result: Result } | undefined {
   slot ??= createSlot()

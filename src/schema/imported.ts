@@ -14,9 +14,9 @@ export interface ImportedSchema {
 }
 
 /** Larger than any schema that was met in thousands of public definitions, and read in less than a tenth of a second. */
-const MOST_VALUES = 50_000
-const MOST_CHARACTERS = 4_000_000
-const MOST_LEVELS = 200
+const MAX_VALUES = 50_000
+const MAX_CHARACTERS = 4_000_000
+const MAX_LEVELS = 200
 
 /** Tried in turn when a schema is too large to be written out whole: a shallow one still tells the parameters. */
 const DEPTHS = [Number.POSITIVE_INFINITY, 12, 8, 6, 5, 4, 3, 2] as const
@@ -25,7 +25,7 @@ const DEPTHS = [Number.POSITIVE_INFINITY, 12, 8, 6, 5, 4, 3, 2] as const
  * How much of it callers are shown: a list is read by models, tool by tool. An answer explains itself when it comes;
  * what to send has to be known before.
  */
-const MOST_SHOWN = { input: 65_536, output: 8_192 } as const
+const MAX_SHOWN = { input: 65_536, output: 8_192 } as const
 
 /**
  * Reads a schema that another party wrote. What nobody can check is a finding; what is only odd, such as a pattern
@@ -74,7 +74,7 @@ function excessOf(written: JsonObject): string | undefined {
   let values = 0
   let characters = 0
   for (let levels = 0; level.length > 0; levels += 1) {
-    if (levels > MOST_LEVELS) return `${MOST_LEVELS} levels`
+    if (levels > MAX_LEVELS) return `${MAX_LEVELS} levels`
     const next: JsonValue[] = []
     for (const value of level) {
       values += 1
@@ -84,9 +84,9 @@ function excessOf(written: JsonObject): string | undefined {
         characters += name.length
         next.push(member)
       }
-      if (values + next.length > MOST_VALUES) return `${MOST_VALUES} values`
+      if (values + next.length > MAX_VALUES) return `${MAX_VALUES} values`
     }
-    if (characters > MOST_CHARACTERS) return `${MOST_CHARACTERS} characters`
+    if (characters > MAX_CHARACTERS) return `${MAX_CHARACTERS} characters`
     level = next
   }
   return undefined
@@ -178,7 +178,7 @@ function publish(schema: JsonObject, where: 'input' | 'output', report: Report, 
     isCut ||= deepest !== Number.POSITIVE_INFINITY
     published = inlineSchema(schema, where, report, {
       deepest,
-      mostCharacters: MOST_SHOWN[where],
+      maxCharacters: MAX_SHOWN[where],
       onCut: (why) => {
         isCut = true
         isTooLarge ||= why === 'size'

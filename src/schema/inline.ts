@@ -11,9 +11,9 @@ import {
 } from './keywords.ts'
 
 /** Compiling takes about 0.2 ms a subschema at the first call, and no model reads more than this either. */
-const MOST_SUBSCHEMAS = 2_000
+const MAX_SUBSCHEMAS = 2_000
 /** A small document can name a long text or list many times over. */
-const MOST_CHARACTERS = 1_000_000
+const MAX_CHARACTERS = 1_000_000
 
 /** Keywords that check nothing: beside a `$ref` they may overwrite those of its target. */
 const ANNOTATIONS: ReadonlySet<string> = new Set([
@@ -36,7 +36,7 @@ interface InlineOptions {
   /** Levels of schemas inside schemas that are kept. */
   readonly deepest?: number
   /** Less than the usual. */
-  readonly mostCharacters?: number
+  readonly maxCharacters?: number
 }
 
 const ANY: JsonObject = Object.freeze({})
@@ -64,7 +64,7 @@ export function inlineSchema(
   schema: JsonObject,
   where: string,
   report: Report,
-  { onCut, deepest = Number.POSITIVE_INFINITY, mostCharacters = MOST_CHARACTERS }: InlineOptions = {},
+  { onCut, deepest = Number.POSITIVE_INFINITY, maxCharacters = MAX_CHARACTERS }: InlineOptions = {},
 ): JsonObject {
   const inlining: Inlining = {
     resolve: createSchemaResolver(schema),
@@ -74,8 +74,8 @@ export function inlineSchema(
     report,
     open: new Set(),
     recursive: new Set(),
-    schemasLeft: MOST_SUBSCHEMAS,
-    charactersLeft: mostCharacters,
+    schemasLeft: MAX_SUBSCHEMAS,
+    charactersLeft: maxCharacters,
     tooLarge: false,
     cuts: 0,
   }
@@ -179,7 +179,7 @@ function reportSize(inlining: Inlining): void {
   inlining.tooLarge = true
   inlining.report(
     inlining.where,
-    `With its references written out it has more than ${MOST_SUBSCHEMAS} schemas or ${MOST_CHARACTERS} characters.`,
+    `With its references written out it has more than ${MAX_SUBSCHEMAS} schemas or ${MAX_CHARACTERS} characters.`,
     'Describe less: use `{}` for parts that need no check, or split the tool.',
   )
 }

@@ -102,7 +102,7 @@ describe('a schema of which parts are cut', () => {
         documents,
         fc.record({
           deepest: fc.integer({ min: 1, max: 4 }),
-          mostCharacters: fc.integer({ min: 1, max: 60 }),
+          maxCharacters: fc.integer({ min: 1, max: 60 }),
         }),
         fc.array(values, { minLength: 1, maxLength: 12 }),
         ({ root, definitions }, bounds, tried) => {

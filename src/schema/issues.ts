@@ -4,7 +4,7 @@ import { childPointer, isJsonObject, type JsonObject, type JsonValue, pointerSte
 import { nearestName } from '#kernel/base/nearest-name'
 
 /** Enough to repair a call; a list of thousands helps nobody. */
-const MOST_ISSUES = 50
+const MAX_ISSUES = 50
 
 /** A validator's error on its way to an issue; kept together with where in the schema it arose. */
 interface Problem {
@@ -31,7 +31,7 @@ export function schemaIssues(errors: readonly ErrorObject[], schema: JsonObject)
   }
   const issues = new Map<string, InputIssue>()
   for (const problem of problems) {
-    if (issues.size >= MOST_ISSUES) break
+    if (issues.size >= MAX_ISSUES) break
     const [parameter] = pointerSteps(problem.pointer)
     const { pointer, message } = problem
     issues.set(
@@ -181,8 +181,8 @@ function inEveryBranch(problem: Problem, branches: readonly (readonly Problem[])
   return [{ ...problem, message: mustBe(accepted), accepted }]
 }
 
-const MOST_CHOICES = 20
-const LONGEST_VALUE = 80
+const MAX_CHOICES = 20
+const MAX_VALUE_LENGTH = 80
 
 /** What a failed keyword says about itself; never more than the schema's own values. */
 type KeywordParams = Readonly<Record<string, unknown>>
@@ -259,7 +259,7 @@ function patternMessage({ pattern, format }: KeywordParams): string {
   const written = String(pattern)
   if (typeof format !== 'string') return `Must match the pattern ${shorten(written)}`
   const kind = Object.hasOwn(FORMATS, format) ? FORMATS[format] : `of the format ${inJson(format)}`
-  return written.length > LONGEST_VALUE
+  return written.length > MAX_VALUE_LENGTH
     ? `Must be ${kind}`
     : `Must be ${kind}, and match the pattern ${written}`
 }
@@ -288,8 +288,8 @@ function mustBe(accepted: readonly Accepted[]): string {
   const [only] = values
   if (values.length === 0) return `Must be ${joinOr(types)}`
   if (values.length === 1 && types.length === 0) return `Must be ${only}`
-  const shown = values.slice(0, MOST_CHOICES).join(', ')
-  const more = values.length > MOST_CHOICES ? ` and ${values.length - MOST_CHOICES} more` : ''
+  const shown = values.slice(0, MAX_CHOICES).join(', ')
+  const more = values.length > MAX_CHOICES ? ` and ${values.length - MAX_CHOICES} more` : ''
   const list = `one of: ${shown}${more}`
   return types.length === 0 ? `Must be ${list}` : `Must be ${joinOr(types)}, or ${list}`
 }
@@ -315,5 +315,5 @@ function inJson(value: unknown): string {
 }
 
 function shorten(text: string): string {
-  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text
+  return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text
 }

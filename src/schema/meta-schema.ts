@@ -7,7 +7,7 @@ interface MetaSchemaProblem {
 }
 
 /** Enough to repair a schema; a list of thousands helps nobody. */
-const MOST_PROBLEMS = 50
+const MAX_PROBLEMS = 50
 
 /**
  * What the meta-schema of JSON Schema 2020-12 says, as a table: the general validator takes longer to compile that schema than a
@@ -16,7 +16,7 @@ const MOST_PROBLEMS = 50
 export function metaSchemaProblems(schema: JsonValue): readonly MetaSchemaProblem[] {
   const problems: MetaSchemaProblem[] = []
   checkOne(schema, '', (pointer, message) => {
-    if (problems.length < MOST_PROBLEMS) problems.push({ pointer, message })
+    if (problems.length < MAX_PROBLEMS) problems.push({ pointer, message })
   })
   return problems
 }

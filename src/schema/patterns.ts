@@ -10,7 +10,7 @@ interface RelaxedPattern {
 }
 
 /** Making one ready takes a while: instructions of all patterns of a schema that do, at most. */
-const MOST_INSTRUCTIONS = 10_000
+const MAX_INSTRUCTIONS = 10_000
 
 /** Where accepting more inside accepts less outside; the members that go with a keyword go with it. */
 const TURNING: ReadonlyMap<string, readonly string[]> = new Map([
@@ -38,7 +38,7 @@ export function withoutPatterns(schema: JsonObject, relaxed: readonly RelaxedPat
 export function findHardPatterns(schema: JsonObject): readonly RelaxedPattern[] {
   const found: RelaxedPattern[] = []
   const problems = new Map<string, string | undefined>()
-  let left = MOST_INSTRUCTIONS
+  let left = MAX_INSTRUCTIONS
   const problemOf = (pattern: string): string | undefined => {
     if (problems.has(pattern)) return problems.get(pattern)
     const compiled = left > 0 ? compileLinear(pattern) : TOO_MANY
@@ -113,22 +113,22 @@ export type LinearPattern =
   | { readonly ok: false; readonly problem: string }
 
 /** Longer ones take long to compile, and nobody wrote them by hand. */
-const LONGEST_PATTERN = 4_096
+const MAX_PATTERN_LENGTH = 4_096
 /** Counted repetitions are written out: a short pattern can be a long program. */
-const LARGEST_PROGRAM = 2_500
+const MAX_PROGRAM_SIZE = 2_500
 
 /**
  * A pattern that another party wrote, on an engine without backtracking, so that no text can hang us. It has to
  * compile as ECMA-262 too: what only the engine understands would mean something else upstream.
  */
 export function compileLinear(pattern: string): LinearPattern {
-  if (pattern.length > LONGEST_PATTERN) {
-    return { ok: false, problem: `has more than ${LONGEST_PATTERN} characters` }
+  if (pattern.length > MAX_PATTERN_LENGTH) {
+    return { ok: false, problem: `has more than ${MAX_PATTERN_LENGTH} characters` }
   }
   try {
     new RegExp(pattern, 'u')
-    if (unfoldedSize(pattern) > LARGEST_PROGRAM) {
-      return { ok: false, problem: `its repetitions unfold to more than ${LARGEST_PROGRAM} steps` }
+    if (unfoldedSize(pattern) > MAX_PROGRAM_SIZE) {
+      return { ok: false, problem: `its repetitions unfold to more than ${MAX_PROGRAM_SIZE} steps` }
     }
     const compiled = RE2JS.compile(RE2JS.translateRegExp(withSpaces(pattern)))
     return { ok: true, test: (text) => compiled.test(text), size: compiled.programSize() }

@@ -159,11 +159,11 @@ export async function settingsOf(config: object, options: GatewayOptions): Promi
   return toSettings({ loaded, tools, flags: {}, environment: readEnvironment(), workingFolder })
 }
 
-const MOST_INPUT_VALUES = 1_000_000
+const MAX_INPUT_VALUES = 1_000_000
 
 /** A copy, so that what is stored is what was checked, whatever the caller does with its object meanwhile. */
 function readInput(input: unknown): JsonValue {
-  const copied = copyJson(input, { mostValues: MOST_INPUT_VALUES })
+  const copied = copyJson(input, { maxValues: MAX_INPUT_VALUES })
   if (copied.ok) return copied.value
   const problem = input === undefined ? 'Is missing.' : copied.problem
   const place = copied.pointer === '' ? '' : ` at ${copied.pointer}`

@@ -9,7 +9,7 @@ import { boundLogger, type Clock, type Logger } from '#kernel/base/runtime'
 import { isSecretName, Secret } from '#kernel/base/secret'
 import { cleanerFor } from '#kernel/call/redact'
 import type { LiveRegistry } from '#kernel/tool/catalog'
-import { LONGEST_TIMER_MS, type Tool } from '#kernel/tool/tool'
+import { MAX_TIMER_MS, type Tool } from '#kernel/tool/tool'
 import type { SourceOverride } from '#sources/kit/overrides'
 import { Pins } from '#sources/kit/pins'
 import { projectTools } from '#sources/kit/project'
@@ -19,7 +19,7 @@ import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sou
 import type { Store } from '#store/ports/store'
 import { isSame } from './reload.ts'
 
-const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
+const MAX_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
 interface OpenSourcesOptions {
   readonly registry: LiveRegistry
@@ -123,13 +123,13 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
         ...settings.egress,
         maxResponseBytes,
         // Calls end with their own signal, and streams of events stay open.
-        timeoutMs: LONGEST_TIMER_MS,
+        timeoutMs: MAX_TIMER_MS,
         allow: [...settings.egress.allow, ...sourceHosts(source)],
         ownListeners: options.ownListeners,
       })
     const { maxResponseBytes } = settings.egress
     const calls = wayOut(maxResponseBytes)
-    const descriptions = wayOut(Math.max(maxResponseBytes, MOST_DESCRIPTION_BYTES))
+    const descriptions = wayOut(Math.max(maxResponseBytes, MAX_DESCRIPTION_BYTES))
     const opened = await openSource(key, source, {
       fetch: calls,
       fetchDescription: descriptions,

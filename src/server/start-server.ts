@@ -387,7 +387,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       enter: (principal, toolset) => enterToolset(services.registry, principal, toolset),
       onUnauthenticated: auditCredentials(noteDenial),
       challengeFor: metadata?.challengeFor,
-      mostBodyBytes: settings.limits.total.bodyBytes,
+      maxBodyBytes: settings.limits.total.bodyBytes,
       sharing: worker?.sharing,
       certificate,
       admit: admit === undefined ? undefined : (client) => refuseUnlessAdmitted(admit(client)),

@@ -113,7 +113,7 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
     {
       principal,
       parse: parseJsonBody,
-      mostLineBytes: settings.server.bodyLimitBytes,
+      maxLineBytes: settings.server.bodyLimitBytes,
       write: options.write,
     },
   )

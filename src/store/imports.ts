@@ -108,7 +108,7 @@ function readOptions(key: string, plain: Buffer): JsonObject {
 /** Rows are read in pages, so that a source with many tools does not hold the serving thread. */
 const PAGE_ROWS = 50
 /** Another process wrote while the pages were read; more often than this is a fault. */
-const MOST_READS = 20
+const MAX_READS = 20
 
 /** Pins; each write, its epoch and its journal events are one transaction. */
 export function sqlPins({ careful, read, guard, keys }: StoreContext): PinStore {
@@ -131,7 +131,7 @@ export function sqlPins({ careful, read, guard, keys }: StoreContext): PinStore 
   }
   return {
     async read(source) {
-      for (let tries = 0; tries < MOST_READS; tries += 1) {
+      for (let tries = 0; tries < MAX_READS; tries += 1) {
         const before = await revision(source)
         const pins = await readPages(source)
         if ((await revision(source)) === before) return { source, revision: before, pins }
@@ -165,7 +165,7 @@ function* writePins(group: CommitGroup, change: PinWrite): Steps<'written' | 'st
   return 'written'
 }
 
-const MOST_TOLD = 20
+const MAX_REPORTED = 20
 
 /** One for all of them: a source may change hundreds of definitions at once. */
 function* tellOfHeld(group: CommitGroup, change: PinWrite): Steps<void> {
@@ -173,7 +173,7 @@ function* tellOfHeld(group: CommitGroup, change: PinWrite): Steps<void> {
   const held = events.filter((event) => event.type === 'pin.held')
   const [first] = held
   if (first === undefined) return
-  const tools = held.slice(0, MOST_TOLD).map(({ tool = '', class: found = 'breaking', hash = '' }) => ({
+  const tools = held.slice(0, MAX_REPORTED).map(({ tool = '', class: found = 'breaking', hash = '' }) => ({
     ...{ tool, class: found, hash },
   }))
   yield* group.notify(

@@ -68,7 +68,7 @@ export function sqlOperatorViews({ careful, read, snapshot, sealed, keys }: Stor
 }
 
 /** Calls that one page looks at: some milliseconds on either engine. */
-const MOST_LOOKED_AT = 10_000
+const MAX_SCANNED = 10_000
 /**
  * A call is numbered when it is first written, which for one that only reads is when it has ended, and by the clock of
  * its process. No two calls that are further apart than this are numbered the other way round.
@@ -93,7 +93,7 @@ function* listCalls(sealed: SealedText, filter: CallFilter): Steps<CallPage> {
   }
   const reach = yield* reachOf(filter)
   const end = Math.min(before, reach.end)
-  const from = Math.max(reach.first, end - MOST_LOOKED_AT)
+  const from = Math.max(reach.first, end - MAX_SCANNED)
   const rows = yield* all('listCalls', end, from, ...listedStates(states), ...matched, limit)
   const page = pageOf(rows, yield* showCalls(rows, sealed), limit)
   if (page.next !== undefined) return page.next > reach.first ? page : { calls: page.calls }
@@ -104,7 +104,7 @@ function* tallyCalls(query: TallyQuery): Steps<TallyPage> {
   const { states = CALL_STATES, sinceMs, bucketMs, originMs = sinceMs, before } = query
   const reach = yield* reachOf(query)
   const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, reach.end)
-  const from = Math.max(reach.first, end - MOST_LOOKED_AT)
+  const from = Math.max(reach.first, end - MAX_SCANNED)
   const values = [originMs, bucketMs, end, from, ...listedStates(states), ...matchedBy(query)]
   const rows = (yield* all('tallyCalls', ...values)).map((row) => ({
     state: word(row, 'state', CALL_STATES),
@@ -132,7 +132,7 @@ function* glanceAt(records: readonly string[]): Steps<readonly CallGlance[]> {
 }
 
 /** A run may hold the events of very many calls. */
-const MOST_GROUPS = 500
+const MAX_GROUPS = 500
 
 /** The journal has no index by call, so what names commits is followed: the call's row, and the events of its run. */
 function* journalOf(keys: KeyRing, record: string): Steps<readonly JournalGroup[]> {
@@ -140,7 +140,7 @@ function* journalOf(keys: KeyRing, record: string): Steps<readonly JournalGroup[
   if (row === undefined) return []
   const named = ['claim_group', 'outcome_group', 'late_group'].map((column) => optionalInteger(row, column))
   const run = optionalText(row, 'run')
-  const inRun = run === undefined ? [] : yield* all('groupsOfRun', run, MOST_GROUPS)
+  const inRun = run === undefined ? [] : yield* all('groupsOfRun', run, MAX_GROUPS)
   const ids = new Set([...named, ...inRun.map((event) => integer(event, 'caller_group'))])
   const groups: JournalGroup[] = []
   for (const list of listsOf([...ids].filter((id) => id !== undefined))) {
@@ -157,7 +157,7 @@ function* countCalls(query: UsageQuery): Steps<UsagePage> {
   const { sinceMs = 0, bucketMs = Number.MAX_SAFE_INTEGER, before } = query
   const reach = yield* reachOf(query)
   const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, reach.end)
-  const from = Math.max(reach.first, end - MOST_LOOKED_AT)
+  const from = Math.max(reach.first, end - MAX_SCANNED)
   const found = yield* all('countCalls', sinceMs, bucketMs, end, from, ...matchedBy(query))
   const rows = found.map((row) => ({
     tenant: text(row, 'tenant'),

@@ -14,7 +14,7 @@ export interface Act {
 
 export type Context = StatefulContext<{ uses: number } | undefined>
 
-export const LARGEST_RESULT = 4_096
+export const MAX_RESULT_SIZE = 4_096
 export const PROVIDERS = ['google', 'x-y'] as const
 export const SECRETS = ['API_KEY', 'b.c'] as const
 
@@ -37,7 +37,7 @@ export const act: fc.Arbitrary<Act> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(1n, Number.NaN, Symbol('s')).map(notJson) },
   {
     weight: 2,
-    arbitrary: fc.constant<Act>({ label: 'large', output: {}, run: () => 'ä'.repeat(LARGEST_RESULT) }),
+    arbitrary: fc.constant<Act>({ label: 'large', output: {}, run: () => 'ä'.repeat(MAX_RESULT_SIZE) }),
   },
   { weight: 4, arbitrary: statedFailure() },
   { weight: 1, arbitrary: fc.constantFrom(new Error('boom in /etc/x'), 'text', undefined).map(plainFailure) },

@@ -230,7 +230,7 @@ function furtherIssues(message: string, issues: JsonValue | undefined): readonly
   return phrases.filter((phrase) => !message.includes(phrase))
 }
 
-const MOST_ISSUES = 5
+const MAX_ISSUES = 5
 
 /** The provider of a challenge, and its scopes. */
 function subjectOf(challenge: JsonValue, challenges: JsonValue | undefined): string {
@@ -247,8 +247,8 @@ function opentoolMessage(code: string, error: JsonObject, functionName: string):
     return 'This Idempotency-Key was already used for a different request. Use a new key for a new call.'
   if (code === 'input_invalid') {
     if (!Array.isArray(issues)) return `Invalid Arguments: ${message}`
-    const more = issues.length > MOST_ISSUES ? ` (and ${issues.length - MOST_ISSUES} more)` : ''
-    return `Invalid Arguments: ${issues.slice(0, MOST_ISSUES).join('; ')}${more}`
+    const more = issues.length > MAX_ISSUES ? ` (and ${issues.length - MAX_ISSUES} more)` : ''
+    return `Invalid Arguments: ${issues.slice(0, MAX_ISSUES).join('; ')}${more}`
   }
   const { authorization, approval } = isJsonObject(missing) ? missing : {}
   const challenges = [

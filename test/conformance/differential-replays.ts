@@ -10,7 +10,7 @@ import { Disagreement, firstDifference } from './differential-report.ts'
 import type { Stage } from './differential-stage.ts'
 
 /** As many a batch; each goes over every way. */
-const MOST = 8
+const MAX = 8
 
 /**
  * Rule 1: what is recorded under a key is answered to the same principal over every protocol, and nothing runs again.
@@ -47,7 +47,7 @@ async function askAgain(
   const found = new Map<number, Answer>()
   const ask = way.ask(stage, batch, way.name)
   for (const [index, call] of batch.calls.entries()) {
-    if (call.key === undefined || found.size >= MOST) continue
+    if (call.key === undefined || found.size >= MAX) continue
     const answer = await ask?.(call, sessionOf(call, sessions))
     if (answer?.replayed !== true) continue
     found.set(index, { ...answer, observation: labels.in(answer.observation) })

@@ -12,7 +12,7 @@ import { createLog } from '#server/telemetry/log'
 import type { RunningGateway } from '#stages/open-gateway'
 import { startApp, stopApps } from '../server/start-app.ts'
 import { testSettings } from '../test-settings.ts'
-import { LARGEST_RESULT } from './differential-acts.ts'
+import { MAX_RESULT_SIZE } from './differential-acts.ts'
 import type { Batch } from './differential-calls.ts'
 import { definitionOf, preparedTools } from './differential-tools.ts'
 
@@ -42,7 +42,7 @@ export function apiKeyOf(way: string, caller: number): string {
 export async function openStage(batch: Batch, ways: readonly string[]): Promise<Stage> {
   const settings = testSettings({
     tools: preparedTools(batch.tools, batch.isHost),
-    calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: LARGEST_RESULT },
+    calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: MAX_RESULT_SIZE },
   })
   const log = createLog('silent')
   const { gateway, close } = await openServices(settings, {
@@ -88,7 +88,7 @@ function embeddedGateway({ tools }: Batch, folder: string): Promise<Gateway> {
       tools: tools.map(definitionOf),
       store: 'memory:',
       server: { publicUrl: PUBLIC_URL },
-      calls: { maxResultBytes: LARGEST_RESULT },
+      calls: { maxResultBytes: MAX_RESULT_SIZE },
       log: { level: 'silent' },
       acknowledgeLaxerVersions: tools.map((plan) => definitionOf(plan).id),
     },

@@ -5,10 +5,10 @@ import { batch } from './differential-calls.ts'
 import { playBatch, type Tally } from './differential-play.ts'
 
 /** More with `COLLET_DIFFERENTIAL_CASES`; others with `COLLET_DIFFERENTIAL_SEED`, a number of a report or `random`. */
-const LEAST_CASES = sized(1_000, 20_000)
+const MIN_CASES = sized(1_000, 20_000)
 const USUAL_SEED = 20_261_115
-const { COLLET_DIFFERENTIAL_CASES: wanted = LEAST_CASES, COLLET_DIFFERENTIAL_SEED: seed } = process.env
-const cases = Math.max(LEAST_CASES, Number(wanted))
+const { COLLET_DIFFERENTIAL_CASES: wanted = MIN_CASES, COLLET_DIFFERENTIAL_SEED: seed } = process.env
+const cases = Math.max(MIN_CASES, Number(wanted))
 const BATCHES_PER_ROUND = 10
 /** For what hangs: a busy machine is no failure. */
 const LIMIT_MS = 60_000 + cases * 500

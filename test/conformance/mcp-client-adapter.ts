@@ -12,7 +12,7 @@ const url = process.argv.at(-1) ?? ''
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? ''
 const given = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}')
 const revision = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION === '2026-07-28' ? 'auto' : 'legacy'
-const MOST_CONSENTS = 3
+const MAX_CONSENTS = 3
 
 /** Any value that the schema takes, for tools whose arguments do not matter. */
 function sample(schema: JsonValue | undefined): JsonValue {
@@ -62,7 +62,7 @@ function neededScope(error: unknown): string | undefined {
 
 async function useWithConsent(): Promise<void> {
   let scopes: readonly string[] = []
-  for (let round = 0; round < MOST_CONSENTS; round += 1) {
+  for (let round = 0; round < MAX_CONSENTS; round += 1) {
     const token = await consentFor(url, given, scopes)
     const headers = { authorization: `Bearer ${token}` }
     const upstream = openMcp({ url, revision, headers, authorization: { provider: 'up' } })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { LEAST_USE_MS } from '#kernel/approval/decisions'
+import { MIN_USE_MS } from '#kernel/approval/decisions'
 import type { NewApproval, NewDecision, Parking, Resumption } from '#kernel/ports/approval-store'
 import type { CallRecord } from '#kernel/ports/store'
 import type { Store } from '#store/ports/store'
@@ -90,7 +90,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const others: Partial<Resumption>[] = [
       { binding: 'binding-2' },
       { approvalId: 'approval-2' },
-      { atMs: 2_000 + LEAST_USE_MS },
+      { atMs: 2_000 + MIN_USE_MS },
     ]
     for (const other of others) {
       assert.equal((await store.approvals.resume(parked, { ...GRANT, ...other })).kind, 'found')
@@ -161,8 +161,8 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     ])
     await park(store, {}, 2)
     await decide(store, 'key:bob', { id: 'approval-2' })
-    assert.deepEqual(await store.approvals.expire(2_000 + LEAST_USE_MS - 1), [])
-    assert.equal((await store.approvals.expire(2_000 + LEAST_USE_MS)).length, 1)
+    assert.deepEqual(await store.approvals.expire(2_000 + MIN_USE_MS - 1), [])
+    assert.equal((await store.approvals.expire(2_000 + MIN_USE_MS)).length, 1)
     assert.equal((await mustFind(store, 'record-2')).state, 'failed')
     await park(store, {}, 3)
     assert.equal(await decide(store, 'key:bob', { id: 'approval-3', atMs: 10_000 }), 'closed')
@@ -214,7 +214,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   it('rule 22: a principal has a limited number of parked calls', async (store) => {
     await park(store)
     const second = sampleCall({ record: 'record-2', callId: 'call-2' })
-    const parking = sampleParking({ id: 'approval-2' }, { mostParked: 1 })
+    const parking = sampleParking({ id: 'approval-2' }, { maxParked: 1 })
     assert.deepEqual(await store.approvals.park(second, parking), { kind: 'full', parked: 1 })
     const other = { ...second, principal: 'key:bob' }
     assert.equal((await store.approvals.park(other, parking)).kind, 'parked')
@@ -323,7 +323,7 @@ function sampleApproval(changes: Partial<NewApproval> = {}): NewApproval {
 }
 
 export function sampleParking(changes: Partial<NewApproval> = {}, parking: Partial<Parking> = {}): Parking {
-  return { approval: sampleApproval(changes), mostParked: 100, keyed: true, ...parking }
+  return { approval: sampleApproval(changes), maxParked: 100, keyed: true, ...parking }
 }
 
 export function yesOf(by: string, changes: Partial<NewDecision> = {}): NewDecision {

@@ -9,7 +9,7 @@ export interface Pace {
   readonly replyLimitMs: number
   readonly comeAgainMs: number
   /** How often one call, or one last look, is sent before that is an error. */
-  readonly mostSendings: number
+  readonly maxSendings: number
   /** One run in so many has a reader. */
   readonly readerEvery: number
   /** From how many servers each call is looked at in the end. */
@@ -19,7 +19,7 @@ export interface Pace {
 export const CRASH_PACE: Pace = {
   replyLimitMs: 30_000,
   comeAgainMs: 20,
-  mostSendings: 500,
+  maxSendings: 500,
   readerEvery: 3,
   looks: 2,
 }

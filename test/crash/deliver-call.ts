@@ -4,7 +4,7 @@ import { sendCall } from './call-server.ts'
 import { addressOf, type CrashStage, pickServer, pickWay } from './crash-stage.ts'
 
 /** As often as the server runs a released call (rule 9). */
-const MOST_RELEASES = 3
+const MAX_RELEASES = 3
 
 /** A new call, on record before it is sent. */
 export function planCall(stage: CrashStage, call: PlannedCall): string {
@@ -24,9 +24,9 @@ export interface Delivery {
 export async function deliverCall(stage: CrashStage, { key, server, stop }: Delivery): Promise<void> {
   const call = stage.calls.get(key)
   if (call === undefined) throw new Error(`${key} was never planned.`)
-  const { comeAgainMs, mostSendings } = stage.pace
+  const { comeAgainMs, maxSendings } = stage.pace
   let releases = 0
-  for (let sending = 0; sending < mostSendings; sending += 1) {
+  for (let sending = 0; sending < maxSendings; sending += 1) {
     const target = pickServer(stage, server)
     const address = await addressOf(stage, target)
     if (stop.aborted) return
@@ -35,10 +35,10 @@ export async function deliverCall(stage: CrashStage, { key, server, stop }: Deli
     stage.sendings.push({ key, server: target, sentAtMs, endedAtMs: performance.now(), reply: kept(reply) })
     if (reply === undefined) continue
     if (reply.canRetry) releases += 1
-    if (isAnswered(reply) || releases === MOST_RELEASES) return
+    if (isAnswered(reply) || releases === MAX_RELEASES) return
     await wait(comeAgainMs)
   }
-  throw new Error(`${key} had no answer after ${mostSendings} sendings.`)
+  throw new Error(`${key} had no answer after ${maxSendings} sendings.`)
 }
 
 /** Nothing is asked about the words of a refusal, and there may be a million of them. */

@@ -7,7 +7,7 @@ import { appendEffect, counterNonce } from './effect-log.ts'
 import { effectKey, FLOW, type FlowStep } from './flow-steps.ts'
 import { between, type Random } from './seeded-random.ts'
 
-const LONGEST_PAUSE_MS = 20
+const MAX_PAUSE_MS = 20
 const FLAKY_SHARE = 0.3
 const COUNTER_FLAKY_SHARE = 0.1
 const APPROVED_FLAKY_SHARE = 0.1
@@ -19,9 +19,9 @@ export function makeEffectTools(effectFile: string, random: Random) {
   const input = z.object({ key: z.string().describe('The call id, once more.') })
   const output = z.string()
   const act = async (key: string, nonce: string = randomUUID()): Promise<string> => {
-    await wait(between(random, 0, LONGEST_PAUSE_MS))
+    await wait(between(random, 0, MAX_PAUSE_MS))
     appendEffect(effectFile, { key, nonce })
-    await wait(between(random, 0, LONGEST_PAUSE_MS))
+    await wait(between(random, 0, MAX_PAUSE_MS))
     return nonce
   }
   const write = tool({

@@ -7,7 +7,7 @@ import { between } from './seeded-random.ts'
 
 const COME_AGAIN_MS = 20
 /** With several servers a reader goes from one to another, so that not all end up at one that is never killed. */
-const LONGEST_STAY_MS = 2_000
+const MAX_STAY_MS = 2_000
 
 /** Follows a run over SSE from its first event, resuming wherever a kill cut the stream, until the server ends it. */
 export async function followRun(stage: CrashStage, runId: string): Promise<Reading> {
@@ -19,7 +19,7 @@ export async function followRun(stage: CrashStage, runId: string): Promise<Readi
     const stay =
       stage.servers.length === 1
         ? []
-        : [AbortSignal.timeout(Math.ceil(between(stage.random, 0, LONGEST_STAY_MS)))]
+        : [AbortSignal.timeout(Math.ceil(between(stage.random, 0, MAX_STAY_MS)))]
     const signal = AbortSignal.any([stage.leave.signal, ...stay])
     const end = await readStream(address, { runId, events, signal })
     if (end === 'ended' && stage.ended.has(runId)) return { runId, events, resumes, ended: true }

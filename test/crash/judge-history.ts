@@ -15,7 +15,7 @@ import type { Finding } from './finding.ts'
 import { type DrivenSession, mayHaveEnded } from './session-history.ts'
 
 /** How often one call runs at most, whoever cut it. */
-const MOST_ATTEMPTS = 3
+const MAX_ATTEMPTS = 3
 /** After everything that happened. */
 const LAST_LOOK_MS = Number.MAX_SAFE_INTEGER
 
@@ -74,7 +74,7 @@ function tellStories(history: CallHistory): CallStory[] {
 }
 
 /** Of a reply, in a finding. */
-const LONGEST_BODY = 300
+const MAX_BODY_LENGTH = 300
 
 /** Only a call's own outcome, or a refusal that asks to come again, may answer a good request. */
 function judgeReplies(story: CallStory, kills: readonly Kill[]): Finding[] {
@@ -83,7 +83,7 @@ function judgeReplies(story: CallStory, kills: readonly Kill[]): Finding[] {
     if (reply === undefined || reply.status === 200 || reply.comeAgain) return []
     if (story.tool === 'Effect.Approved@1.0.0' && (isParked(reply) || isRejected(reply))) return []
     if (isSessionGone(reply) && hadToEnd(story, kills, endedAtMs)) return []
-    const detail = `${reply.status} ${reply.errorCode} over ${reply.way}: ${reply.body.slice(0, LONGEST_BODY)}`
+    const detail = `${reply.status} ${reply.errorCode} over ${reply.way}: ${reply.body.slice(0, MAX_BODY_LENGTH)}`
     return [{ breach: 'unexpected reply', key: story.key, detail }]
   })
 }
@@ -182,7 +182,7 @@ function judgeAmbiguity(story: CallStory, history: CallHistory): Finding[] {
   if (cuts.size === 0) {
     return [{ breach: 'ambiguous without a kill', key, detail: `${story.sendings.length} sendings` }]
   }
-  if (repeatable && cuts.size < MOST_ATTEMPTS) {
+  if (repeatable && cuts.size < MAX_ATTEMPTS) {
     return [{ breach: 'ambiguous though repeatable', key, detail: `after ${cuts.size} kills` }]
   }
   return []

@@ -5,11 +5,11 @@ import { between } from './seeded-random.ts'
 const VICTIM = 0
 /** How often a server dies before it listens: recovery must survive being cut as well. */
 const EARLY_SHARE = 0.15
-const LONGEST_LIFE_MS = 800
+const MAX_LIFE_MS = 800
 
 /** What the servers have answered for each life so far before one that is let live dies, however slow the machine is. */
 const ANSWERS_OF_A_LIFE = 40
-const LONGEST_PATIENCE_MS = 20_000
+const MAX_WAIT_MS = 20_000
 
 export interface KillPlan {
   readonly kills: number
@@ -32,7 +32,7 @@ export async function killRepeatedly(
       await victim.url()
       await answersOf(stage, stop.signal)
     }
-    await wait(between(stage.random, 0, LONGEST_LIFE_MS))
+    await wait(between(stage.random, 0, MAX_LIFE_MS))
     if (stop.signal.aborted) return
     stage.kills.push({ server: VICTIM, atMs: performance.now() })
     await victim.kill()
@@ -43,10 +43,7 @@ export async function killRepeatedly(
 }
 
 async function answersOf(stage: CrashStage, signal: AbortSignal): Promise<void> {
-  const [wanted, until] = [
-    ANSWERS_OF_A_LIFE * (stage.kills.length + 1),
-    performance.now() + LONGEST_PATIENCE_MS,
-  ]
+  const [wanted, until] = [ANSWERS_OF_A_LIFE * (stage.kills.length + 1), performance.now() + MAX_WAIT_MS]
   while (answeredCalls(stage) < wanted && performance.now() < until && !signal.aborted) await wait(20)
 }
 

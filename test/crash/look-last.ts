@@ -6,7 +6,7 @@ import type { Address } from './exchange.ts'
 
 const LOOKERS = 16
 /** As often as the server runs a released call (rule 9). */
-const MOST_RELEASES = 3
+const MAX_RELEASES = 3
 
 /** After the last restart: sends every call once more, to each server or to some, and asks for its state. */
 export async function lookLast(stage: CrashStage): Promise<Map<string, readonly LastLook[]>> {
@@ -43,7 +43,7 @@ interface Look {
 /** Inside a session a released call is sent until it has used its attempts, because no other server could. */
 async function sendOften(stage: CrashStage, address: Address, look: Look): Promise<Reply> {
   let reply = await sendOnce(stage, address, look)
-  for (let more = 1; more < MOST_RELEASES && look.call.session !== undefined && reply.canRetry; more += 1) {
+  for (let more = 1; more < MAX_RELEASES && look.call.session !== undefined && reply.canRetry; more += 1) {
     reply = await sendOnce(stage, address, look)
   }
   return reply
@@ -53,20 +53,20 @@ async function sendOften(stage: CrashStage, address: Address, look: Look): Promi
  * Nothing is killed any more, so a connection that keeps breaking is an error. One alone may: of a hundred thousand looks on a
  * busy machine some take longer than an asker waits.
  */
-const MOST_BREAKS = 5
+const MAX_BREAKS = 5
 
 async function sendOnce(stage: CrashStage, address: Address, { key, call }: Look): Promise<Reply> {
-  const { comeAgainMs, mostSendings } = stage.pace
+  const { comeAgainMs, maxSendings } = stage.pace
   let [last, breaks] = ['', 0]
-  for (let attempt = 0; attempt < mostSendings; attempt += 1) {
+  for (let attempt = 0; attempt < maxSendings; attempt += 1) {
     const reply = await sendCall(address, key, call, pickWay(stage))
     if (reply === undefined) breaks += 1
-    if (breaks === MOST_BREAKS) throw new Error(`The connection keeps breaking at the last look at ${key}.`)
+    if (breaks === MAX_BREAKS) throw new Error(`The connection keeps breaking at the last look at ${key}.`)
     if (reply !== undefined && !reply.comeAgain && !isParked(reply)) return reply
     last = reply?.body ?? 'the connection broke'
     await wait(comeAgainMs)
   }
-  throw new Error(`The server still asks to come again for ${key} after ${mostSendings} tries: ${last}`)
+  throw new Error(`The server still asks to come again for ${key} after ${maxSendings} tries: ${last}`)
 }
 
 async function readStateAgain(
@@ -78,7 +78,7 @@ async function readStateAgain(
     try {
       return await readState(address, key)
     } catch (error) {
-      if (breaks === MOST_BREAKS) throw error
+      if (breaks === MAX_BREAKS) throw error
       await wait(pace.comeAgainMs)
     }
   }

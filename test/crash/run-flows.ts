@@ -45,9 +45,9 @@ interface Flow {
 
 /** Sends it again with the same key until it has an outcome; settles steps that were cut, as an operator would. */
 async function finishFlow(stage: CrashStage, { folder, key, stop }: Flow): Promise<Reply | undefined> {
-  const { comeAgainMs, mostSendings } = stage.pace
+  const { comeAgainMs, maxSendings } = stage.pace
   let last: Reply | undefined
-  for (let sending = 0; sending < 2 * mostSendings; sending += 1) {
+  for (let sending = 0; sending < 2 * maxSendings; sending += 1) {
     const server = pickServer(stage, Math.floor(stage.random() * stage.servers.length))
     const address = await addressOf(stage, server)
     if (stop?.aborted === true) return undefined
@@ -58,7 +58,7 @@ async function finishFlow(stage: CrashStage, { folder, key, stop }: Flow): Promi
     else if (reply !== undefined && isFinal(reply)) return reply
     await wait(comeAgainMs)
   }
-  throw new Error(`${key} had no outcome after ${2 * mostSendings} sendings: ${JSON.stringify(last)}`)
+  throw new Error(`${key} had no outcome after ${2 * maxSendings} sendings: ${JSON.stringify(last)}`)
 }
 
 /** A failure that says it may be tried again is not final (rule 9). */

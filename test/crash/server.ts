@@ -44,7 +44,7 @@ const settings = testSettings({
     ],
     jwt: undefined,
   },
-  approvals: { ...DEFAULT_APPROVAL_RULES, mostParkedPerPrincipal: 100_000 },
+  approvals: { ...DEFAULT_APPROVAL_RULES, maxParkedPerPrincipal: 100_000 },
   logLevel: 'error',
 })
 

@@ -17,7 +17,7 @@ import { sampleTool } from '../contracts/samples.ts'
  * kills real processes, and meets by luck what this one meets by design. Raise ROUNDS for a longer search.
  */
 const ROUNDS = 100
-const LONGEST = 40
+const MAX_LENGTH = 40
 const LIMIT_MS = 240_000
 
 type End = 'value' | 'fail' | 'retry'
@@ -69,7 +69,7 @@ const steps = fc.array(
       }),
     },
   ),
-  { minLength: 5, maxLength: LONGEST, size: 'max' },
+  { minLength: 5, maxLength: MAX_LENGTH, size: 'max' },
 )
 
 /** One run of a tool, from the tool's own side. */

@@ -8,15 +8,15 @@ import { closeSession, openSession } from './session-server.ts'
 
 const COUNTER = 'Effect.Counter@1.0.0'
 const COUNTER_ID = 'openwop:Effect.Counter'
-const MOST_CALLS = 5
+const MAX_CALLS = 5
 const SHARE_IN_RUNS = 0.5
 const SHARE_LEFT_OPEN = 0.4
 /** How often a session is closed while one of its calls still runs. */
 const SHARE_CLOSED_EARLY = 0.3
 /** About as long as a call takes. */
-const LONGEST_HEAD_START_MS = 40
+const MAX_HEAD_START_MS = 40
 /** Below the server's limit per principal. */
-const MOST_LEFT_OPEN = 20
+const MAX_LEFT_OPEN = 20
 const COME_AGAIN_MS = 20
 
 /** One caller with state: opens a session, calls in it, then closes it or leaves it to the next kill. */
@@ -24,11 +24,11 @@ export async function useSessions(stage: CrashStage, stop: AbortSignal): Promise
   while (!stop.aborted) {
     const session = await open(stage, stop)
     if (session === undefined) continue
-    const calls = 1 + Math.floor(stage.random() * MOST_CALLS)
+    const calls = 1 + Math.floor(stage.random() * MAX_CALLS)
     for (let call = 0; call < calls; call += 1) await callIn(stage, session, stop)
-    if (stage.random() < SHARE_LEFT_OPEN && leftOpen(stage, session.server) < MOST_LEFT_OPEN) continue
+    if (stage.random() < SHARE_LEFT_OPEN && leftOpen(stage, session.server) < MAX_LEFT_OPEN) continue
     const early = stage.random() < SHARE_CLOSED_EARLY ? callIn(stage, session, stop) : undefined
-    if (early !== undefined) await wait(between(stage.random, 0, LONGEST_HEAD_START_MS))
+    if (early !== undefined) await wait(between(stage.random, 0, MAX_HEAD_START_MS))
     await Promise.all([early, close(stage, session)])
     await callIn(stage, session, stop)
   }

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 /** Shorter parts of a message would be found anywhere. */
-const LEAST_LENGTH = 9
+const MIN_LENGTH = 9
 
 function sources(): string {
   const files = globSync('src/**/*.ts', { cwd: ROOT, exclude: (name) => name.endsWith('.test.ts') })
@@ -16,8 +16,6 @@ it('docs/troubleshooting.md has messages that a program of ours says', () => {
   const messages = [...text.matchAll(/^\| `([^`]+)` \|/gm)].map(([, message = '']) => message)
   expect(messages.length).toBeGreaterThan(25)
   const code = sources()
-  const parts = messages
-    .flatMap((message) => message.split('…'))
-    .filter((part) => part.length >= LEAST_LENGTH)
+  const parts = messages.flatMap((message) => message.split('…')).filter((part) => part.length >= MIN_LENGTH)
   expect(parts.filter((part) => !code.includes(part))).toEqual([])
 })

@@ -7,7 +7,7 @@ import { startServerProcess } from './server-process.ts'
 
 const run = promisify(execFile)
 const TEAMS = Array.from({ length: 30 }, (_, index) => `team${String(index + 1).padStart(2, '0')}`)
-const MOST_CALLS = 3
+const MAX_CALLS = 3
 
 /** What a platform engineer writes once for all teams. */
 const CONFIG = `import { defineConfig, tool } from 'collet'
@@ -23,7 +23,7 @@ export default defineConfig({
   ],
   toolsets: Object.fromEntries(teams.map((team) => [team, { include: [\`\${team}.*\`, 'Clock.Now'] }])),
   auth: { required: true },
-  budgets: [{ for: 'tenant', of: teams, window: '1d', calls: ${MOST_CALLS} }],
+  budgets: [{ for: 'tenant', of: teams, window: '1d', calls: ${MAX_CALLS} }],
 })
 `
 
@@ -88,7 +88,7 @@ export async function playTeamsStory(folder: string, collet: readonly [string, .
     expect(strange.text).toContain(`Unknown tool: ${theirs}_Save`)
     const call = async (team: string) =>
       (await ask(`/mcp/${team}`, team, 'tools/call', { name: `${team}_Save`, arguments: {} })).text
-    for (let count = 0; count < MOST_CALLS; count += 1)
+    for (let count = 0; count < MAX_CALLS; count += 1)
       expect(await call(mine)).toContain(`${mine}.Save@1.0.0`)
     expect(await call(mine)).toContain('budget_exceeded')
     expect(await call(theirs)).toContain(`${theirs}.Save@1.0.0`)

@@ -48,7 +48,7 @@ const LEASE_MS = 10_000
 /** The last replica's clock is wrong by this much: less than what it refuses to serve with. */
 const CLOCK_MS = 700
 /** Far fewer than hogs want, and enough for the replicas. */
-const MOST_CONNECTIONS = 40
+const MAX_CONNECTIONS = 40
 const READERS = 40
 const TELL_MS = 10_000
 const CALLS_PER_RUN = 40
@@ -59,7 +59,7 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
   const folder = mkdtempSync(join(tmpdir(), 'collet-faults-'))
   const hasDisk = canHaveDisk()
   const disk = hasDisk ? { diskMb: 256 + Math.ceil(options.plan.calls / 150) } : {}
-  const settings = [`max_connections=${MOST_CONNECTIONS}`, 'max_wal_size=64MB', 'min_wal_size=32MB']
+  const settings = [`max_connections=${MAX_CONNECTIONS}`, 'max_wal_size=64MB', 'min_wal_size=32MB']
   const postgres = await startPostgres({ settings, ...disk })
   const networks: DatabaseProxy[] = []
   try {
@@ -152,7 +152,7 @@ function setReplicas(options: FaultOptions, { folder, masterKey, networks }: Pla
   const pace = {
     replyLimitMs: LEASE_MS,
     comeAgainMs: 50,
-    mostSendings: 2_000,
+    maxSendings: 2_000,
     readerEvery: Math.max(3, Math.ceil(calls / CALLS_PER_RUN / READERS)),
     looks: calls > 10_000 ? 1 : replicas,
   }

@@ -34,7 +34,7 @@ export interface Breakable {
   readonly counts: Map<FaultName, number>
 }
 
-const MOST_HOGS = 200
+const MAX_HOGS = 200
 const STUCK_MS = 120_000
 const QUIET_MS = 5_000
 
@@ -192,7 +192,7 @@ async function during(at: Breakable, servers: readonly number[], { begin, end }:
 
 async function takeConnections(url: string): Promise<readonly Client[]> {
   const taken: Client[] = []
-  while (taken.length < MOST_HOGS) {
+  while (taken.length < MAX_HOGS) {
     const client = new Client({ connectionString: url }).on('error', () => undefined)
     try {
       await client.connect()

@@ -11,7 +11,7 @@ import type { ReadRows } from '../crash/stored-rows.ts'
 import { neighbourKeyOf } from './replica.ts'
 
 const TOOL = 'Effect.Write@1.0.0'
-const MOST_LOOKS = 100
+const MAX_LOOKS = 100
 
 /** What the caller of another tenant was told, by the id it shares with a call of the first tenant. */
 export type NeighbourReplies = Map<string, Reply>
@@ -35,7 +35,7 @@ export async function callAsNeighbour(
 
 async function deliver(stage: CrashStage, callId: string, stop: AbortSignal): Promise<Reply | undefined> {
   const call = { tool: TOOL, runId: undefined, session: undefined, input: { key: effectKeyOf(callId) } }
-  for (let sending = 0; sending < stage.pace.mostSendings && !stop.aborted; sending += 1) {
+  for (let sending = 0; sending < stage.pace.maxSendings && !stop.aborted; sending += 1) {
     const address = await neighbourAddress(stage)
     const reply = await sendCall(address, callId, call, pickWay(stage))
     if (reply !== undefined && isFinal(reply)) return reply
@@ -56,8 +56,8 @@ export async function lookAsNeighbour(
   replies: NeighbourReplies,
 ): Promise<NeighbourVerdict> {
   const address = await neighbourAddress(stage)
-  const calls = [...stage.calls.keys()].filter((key) => !replies.has(key)).slice(0, MOST_LOOKS)
-  const runs = [...stage.runs].slice(0, MOST_LOOKS)
+  const calls = [...stage.calls.keys()].filter((key) => !replies.has(key)).slice(0, MAX_LOOKS)
+  const runs = [...stage.runs].slice(0, MAX_LOOKS)
   const findings: Finding[] = []
   for (const key of calls) {
     const state = await readState(address, key)

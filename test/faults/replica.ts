@@ -68,7 +68,7 @@ import { seededRandom } from ${JSON.stringify(join(CRASH_FOLDER, 'seeded-random.
 export default {
   tools: makeEffectTools(${JSON.stringify(join(folder, 'effects.log'))}, seededRandom(Number(process.env.FAULT_SEED))),
   auth: { apiKeys: ${JSON.stringify(keys)} },
-  approvals: { mostParkedPerPrincipal: 100_000 },
+  approvals: { maxParkedPerPrincipal: 100_000 },
   log: { level: 'warn' },
 }
 `,

@@ -1,4 +1,4 @@
-const MOST_STEPS = 25
+const MAX_STEPS = 25
 
 export interface Page {
   readonly url: string
@@ -44,12 +44,12 @@ export class Browser {
   /** Goes where links lead until there is nothing left to do. */
   async visit(start: string, person: Person): Promise<Page> {
     let page = await this.get(start)
-    for (let step = 0; step < MOST_STEPS; step += 1) {
+    for (let step = 0; step < MAX_STEPS; step += 1) {
       const next = await this.#next(page, person)
       if (next === undefined) return page
       page = next
     }
-    throw new Error(`lost after ${MOST_STEPS} steps at ${page.url}`)
+    throw new Error(`lost after ${MAX_STEPS} steps at ${page.url}`)
   }
 
   async #next(page: Page, person: Person): Promise<Page | undefined> {

@@ -24,7 +24,7 @@ describe('request bodies in flight', () => {
     const { route, release, entered } = heldRoute()
     const { url } = await startApp({
       routes: [...echoRoutes(), route],
-      mostBodyBytes: 100_000,
+      maxBodyBytes: 100_000,
       metrics,
     })
     const first = post(url, '/held', 80_000)
@@ -40,7 +40,7 @@ describe('request bodies in flight', () => {
   })
 
   it('count as they arrive: who announces much and sends little takes little', async () => {
-    const { url, port } = await startApp({ mostBodyBytes: 100_000 })
+    const { url, port } = await startApp({ maxBodyBytes: 100_000 })
     const sockets = await Promise.all(
       Array.from({ length: 10 }, async () => {
         const socket = connect(port, '127.0.0.1')
@@ -89,7 +89,7 @@ describe('request bodies of several callers', () => {
   it('one key that holds all it can leaves room for others, of its tenant and of others', async () => {
     const metrics = createMetrics()
     const settings = { bodyLimitBytes: 10_000 }
-    const { url, port } = await startApp({ auth: KEYS, settings, mostBodyBytes: 600_000, metrics })
+    const { url, port } = await startApp({ auth: KEYS, settings, maxBodyBytes: 600_000, metrics })
     const refused = async (limit: string) =>
       (await metrics.render()).text.includes(`collet_limit_refusals_total{limit="${limit}"}`)
     const fill = async (key: string, limit: string) => {

@@ -182,7 +182,7 @@ function modern(name?: string): Record<string, string> {
   }
 }
 
-/** Kept of texts that were opened last (`MOST_BYTES` in `store/journal.ts`), and some more. */
+/** Kept of texts that were opened last (`MAX_BYTES` in `store/journal.ts`), and some more. */
 const OPENED_BYTES = 1.2 * 16 * 1_048_576
 const LONG_TEXT = 'x'.repeat(500_000)
 

@@ -15,7 +15,7 @@ export interface Sample {
 
 const MB = 1_048_576
 /** A run is looked at by the minute; a short one in so many equal periods. */
-const LEAST_PERIODS = 6
+const MIN_PERIODS = 6
 /** So much of the run is the warming up. */
 const WARMING_UP = 1 / 6
 /** What may be chance, over a whole run, of what lives: four periods of the same server lie within one megabyte. */
@@ -23,7 +23,7 @@ const LIVING_MB = 3
 /** The same of what lies beside the heap, which is the allocator's and the system's too. */
 const BESIDE_MB = 10
 const BESIDE_SHARE = 0.1
-const MOST_SLOWER = 2
+const MAX_SLOWER = 2
 /** Below this a change of the p99 is the machine's, not ours. */
 const FLOOR_MS = 20
 
@@ -79,7 +79,7 @@ export interface SoakVerdict {
 
 /** In how many periods a run is looked at. */
 export function countPeriods(lengthMs: number): number {
-  return Math.max(LEAST_PERIODS, Math.round(lengthMs / 60_000))
+  return Math.max(MIN_PERIODS, Math.round(lengthMs / 60_000))
 }
 
 /** Whether memory, handles and latency stay as they are, but for a cache beside the heap that fills up to its size. */
@@ -125,7 +125,7 @@ export function judgeSoak(samples: readonly Sample[], seen: readonly Seen[], cac
       ...(last.handles > 1.5 * first.handles + 20
         ? [`handles went from ${first.handles} to ${last.handles}`]
         : []),
-      ...(after > Math.max(FLOOR_MS, MOST_SLOWER * before)
+      ...(after > Math.max(FLOOR_MS, MAX_SLOWER * before)
         ? [`p99 went from ${before.toFixed(1)} to ${after.toFixed(1)} ms`]
         : []),
     ],

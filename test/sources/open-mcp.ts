@@ -1,7 +1,7 @@
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
-import { LONGEST_TIMER_MS, plainValue, type StatefulContext } from '#kernel/tool/tool'
+import { MAX_TIMER_MS, plainValue, type StatefulContext } from '#kernel/tool/tool'
 import type { Discovery, Source, SourceServices } from '#sources/kit/source'
 import { createMcpSource } from '#sources/mcp/index'
 import { MCP_OPTIONS } from '#sources/mcp/options'
@@ -9,7 +9,7 @@ import type { ProcessLimit } from '#sources/mcp/pool'
 import { callContext } from './call-context.ts'
 
 /** Nothing but loopback is reached in tests. */
-const wayOut = createGuardedFetch({ allow: ['127.0.0.0/8', '::1'], timeoutMs: LONGEST_TIMER_MS })
+const wayOut = createGuardedFetch({ allow: ['127.0.0.0/8', '::1'], timeoutMs: MAX_TIMER_MS })
 
 export const SERVICES: SourceServices = {
   fetch,

@@ -33,11 +33,11 @@ const LINES = [
 ]
 
 const BOUNDS: ChannelBounds = {
-  mostLineBytes: 1_000_000,
-  mostMessages: 1_000,
-  mostBytes: 4_000_000,
-  mostUnreadBytes: 1_000_000,
-  json: { deepest: 272, mostValues: 100_100 },
+  maxLineBytes: 1_000_000,
+  maxMessages: 1_000,
+  maxBytes: 4_000_000,
+  maxUnreadBytes: 1_000_000,
+  json: { deepest: 272, maxValues: 100_100 },
 }
 
 /** Two ends of a pipe: what a pack's process writes to, and what the server hears. */
@@ -83,14 +83,14 @@ describe('what a pack sends', () => {
   })
 
   it('is cut at the bound of one message, also when its line never ends', async () => {
-    const { pack, broken, heard } = await openPipe({ mostLineBytes: 10_000 })
+    const { pack, broken, heard } = await openPipe({ maxLineBytes: 10_000 })
     for (let part = 0; part < 20; part += 1) pack.write('x'.repeat(1_000))
     expect(await broken).toContain('more than 10000 bytes')
     expect(heard).toEqual([])
   })
 
   it('is heard so often in a second and not more; the rest waits with its sender', async () => {
-    const { pack, ours, heard } = await openPipe({ mostMessages: 50 })
+    const { pack, ours, heard } = await openPipe({ maxMessages: 50 })
     const paused = once(ours, 'pause')
     pack.write('{"type":"progress"}\n'.repeat(120))
     await paused
@@ -99,7 +99,7 @@ describe('what a pack sends', () => {
   })
 
   it('is heard for so many bytes in a second, and one long message all the same', async () => {
-    const { pack, ours, heard } = await openPipe({ mostBytes: 100_000 })
+    const { pack, ours, heard } = await openPipe({ maxBytes: 100_000 })
     const paused = once(ours, 'pause')
     const long = `${JSON.stringify('x'.repeat(200_000))}\n`
     pack.write(long + long)

@@ -16,7 +16,7 @@ import { sampleTool } from '../contracts/samples.ts'
 import { sized } from '../size.ts'
 
 const LIMIT_MS = sized(120_000, 3_600_000)
-const LONGEST = 40
+const MAX_LENGTH = 40
 const EXPIRES_MS = 60_000
 const APPROVERS: readonly Approver[] = ['bob', 'eve', 'joe'].map((name) => ({
   ...{ id: `key:${name}`, tenant: 'default', scopes: ['approvals:respond'] },
@@ -206,7 +206,7 @@ describe('whatever callers, approvers and time do at once', { timeout: LIMIT_MS 
   const quorum = fc.constantFrom(1, 1, 2)
 
   it('rules 20 and 21: every run in memory has a grant of its own', async () => {
-    const some = fc.array(fc.oneof(...steps), { minLength: 5, maxLength: LONGEST, size: 'max' })
+    const some = fc.array(fc.oneof(...steps), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' })
     await fc.assert(
       fc.asyncProperty(quorum, some, (needed, taken) =>
         play(new World(() => openMemoryStore(), needed), taken),
@@ -216,7 +216,7 @@ describe('whatever callers, approvers and time do at once', { timeout: LIMIT_MS 
   })
 
   it('rules 8, 20 and 21: the same on SQLite, across crashes', async () => {
-    const some = fc.array(fc.oneof(...steps, crash), { minLength: 5, maxLength: LONGEST, size: 'max' })
+    const some = fc.array(fc.oneof(...steps, crash), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' })
     await fc.assert(
       fc.asyncProperty(quorum, some, async (needed, taken) => {
         const folder = mkdtempSync(join(tmpdir(), 'collet-approval-model-'))

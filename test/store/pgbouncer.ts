@@ -13,7 +13,7 @@ export const PGBOUNCER = /PgBouncer (\S+)/.exec(
 )?.[1]
 
 const NOBODY = 65_534
-const MOST_TRIES = 200
+const MAX_TRIES = 200
 
 /** A real PgBouncer in transaction mode with its own settings, but for those that say where. */
 export async function startPgBouncer(url: string, size: number): Promise<Pooler> {
@@ -44,7 +44,7 @@ default_pool_size = ${size}
   })
   const ended = once(child, 'exit')
   for (let tries = 0; !(await answers(listening)); tries += 1) {
-    if (tries === MOST_TRIES || child.exitCode !== null) throw new Error('PgBouncer did not start')
+    if (tries === MAX_TRIES || child.exitCode !== null) throw new Error('PgBouncer did not start')
     await wait(50)
   }
   return {

@@ -106,7 +106,7 @@ describe('four writers of one database', () => {
       const parked = await each((store, index) => {
         const id = `parked-${round}-${index}`
         const call = sampleCall({ record: id, callId: id, principal: `key:${round}` })
-        return store.approvals.park(call, sampleParking({ id, expiresAtMs: FAR_MS }, { mostParked: 2 }))
+        return store.approvals.park(call, sampleParking({ id, expiresAtMs: FAR_MS }, { maxParked: 2 }))
       })
       expect(parked.filter(({ kind }) => kind === 'parked')).toHaveLength(2)
     }

@@ -5,9 +5,9 @@ import { step } from './model-step.ts'
 import { Subject } from './model-subject.ts'
 import { ReferenceStore } from './reference-model/reference-store.ts'
 
-/** Raise for a longer search; each is a fresh pair of stores and up to `LONGEST` steps. */
+/** Raise for a longer search; each is a fresh pair of stores and up to `MAX_LENGTH` steps. */
 const ROUNDS = 25
-const LONGEST = 40
+const MAX_LENGTH = 40
 const LIMIT_MS = 300_000
 
 const database = useDatabase('model')
@@ -16,7 +16,7 @@ it('a store in PostgreSQL does what the reference does, whatever is done to both
   timeout: LIMIT_MS,
 }, async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: LONGEST, size: 'max' }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }), async (steps) => {
       const clock = { nowMs: 1_000 }
       const store = await database.open({ nowMs: () => clock.nowMs })
       const [reference, subject] = [new Subject(new ReferenceStore(), clock), new Subject(store, clock)]

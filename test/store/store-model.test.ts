@@ -13,9 +13,9 @@ import { RUN_KEYS, step } from './model-step.ts'
 import { Subject } from './model-subject.ts'
 import { ReferenceStore } from './reference-model/reference-store.ts'
 
-/** Raise for a longer search; each run is a fresh pair of stores and up to `LONGEST` steps. */
+/** Raise for a longer search; each run is a fresh pair of stores and up to `MAX_LENGTH` steps. */
 const ROUNDS = 100
-const LONGEST = 40
+const MAX_LENGTH = 40
 const LIMIT_MS = 120_000
 
 let folder: string
@@ -30,7 +30,7 @@ it('the SQLite store does what the reference model does, whatever is done to bot
   const masterKey = randomBytes(32)
   let file = 0
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: LONGEST, size: 'max' }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }), async (steps) => {
       file += 1
       const clock = { nowMs: 1_000 }
       const sqlite = openSqliteStore({
@@ -62,7 +62,7 @@ it('OWP-41, OWP-50: whatever a writer did before it died, recovery ends each cal
   const masterKey = randomBytes(32)
   let file = 0
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: LONGEST, size: 'max' }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }), async (steps) => {
       file += 1
       const clock = { nowMs: 1_000 }
       const path = join(folder, `${file}.db`)

@@ -7,7 +7,7 @@ export type Connection =
 
 const CONNECTED: Connection = { isLost: false }
 const FIRST_WAIT_MS = 1000
-const LONGEST_WAIT_MS = 15_000
+const MAX_WAIT_MS = 15_000
 
 interface ConnectionWatch extends Pick<Store<Connection>, 'get' | 'subscribe'> {
   /** Requests tell of themselves here. */
@@ -34,7 +34,7 @@ function watchConnection(): ConnectionWatch {
       await fetch(new URL('session', document.baseURI), { cache: 'no-store' })
       found()
     } catch {
-      waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS)
+      waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)
       schedule()
     }
   }

@@ -34,7 +34,7 @@ interface FollowOptions {
 }
 
 const FIRST_WAIT_MS = 500
-const LONGEST_WAIT_MS = 15_000
+const MAX_WAIT_MS = 15_000
 
 /**
  * Server-sent events over `fetch`: the browser's own `EventSource` sends no headers, and the session counts only with one. Returns
@@ -64,7 +64,7 @@ export async function follow(path: string, options: FollowOptions): Promise<void
     }
     onState('waiting')
     await pause(waitMs * (0.75 + Math.random() / 2), signal)
-    waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS)
+    waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)
   }
 }
 

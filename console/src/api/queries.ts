@@ -2,7 +2,7 @@ import { type Query, QueryClient } from '@tanstack/react-query'
 import { ApiError } from './client.ts'
 import { connection } from './connection.ts'
 
-const MOST_RETRIES = 2
+const MAX_RETRIES = 2
 
 /** What the page has been told. Old data stays on screen while it is asked for again. */
 export const queries = new QueryClient({
@@ -12,7 +12,7 @@ export const queries = new QueryClient({
       networkMode: 'always',
       staleTime: 5000,
       refetchOnWindowFocus: (query) => !isRefused(query),
-      retry: (count, error) => count < MOST_RETRIES && mayPass(error),
+      retry: (count, error) => count < MAX_RETRIES && mayPass(error),
     },
     // Nothing is optimistic about writes, and nothing writes twice.
     mutations: { networkMode: 'always', retry: false },

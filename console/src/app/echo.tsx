@@ -46,7 +46,7 @@ export function EchoLine(): ReactNode {
         <>
           <span className="vh">The same in a terminal:</span>
           <code className="clip">{visibleText(command)}</code>
-          {command.length > LONGEST_LINE && <Whole key={command} command={command} />}
+          {command.length > MAX_LINE_LENGTH && <Whole key={command} command={command} />}
           <CopyButton text={command} label="Copy command" />
         </>
       )}
@@ -59,7 +59,7 @@ export function EchoLine(): ReactNode {
 }
 
 /** More than fits beside the rest on most screens. */
-const LONGEST_LINE = 80
+const MAX_LINE_LENGTH = 80
 
 /** The line is cut at the window's edge; this is the way to see all of it. */
 function Whole({ command }: { readonly command: string }): ReactNode {

@@ -18,7 +18,7 @@ import { useStore } from '../store.ts'
 import { over, PLACES } from './places.ts'
 import { recentTools } from './recent-tools.ts'
 
-const MOST_TOOLS = 8
+const MAX_TOOLS = 8
 
 /** Goes anywhere by a few letters: places, tools, the calls of a tool. Empty, it offers the places and the tools seen last. */
 export function Palette(): ReactNode {
@@ -128,7 +128,7 @@ function useTargets(text: string): readonly Target[] {
   // They may be gone, or not be seen by this person any more.
   const mine = recent.filter((id) => data?.listing.tools.some((tool) => tool.id === id) === true)
   if (text === '') return [...places, ...mine.map(toTool)]
-  const found = data?.find({ text, filters: {} }).slice(0, MOST_TOOLS) ?? []
+  const found = data?.find({ text, filters: {} }).slice(0, MAX_TOOLS) ?? []
   const tools = found.map(({ tool: { id } }) => id)
   const toCalls = (id: string): Target => ({
     key: 'calls',

@@ -1,13 +1,13 @@
 import { keep, kept } from '../api/kept.ts'
 import { nameOf, type Principal } from '../api/session.ts'
 
-const MOST = 6
+const MAX = 6
 
 /** Who looks; `null` is somebody who has not signed in. */
 type Viewer = Pick<Principal, 'tenant' | 'id'> | null
 
 export function rememberTool(viewer: Viewer, id: string): void {
-  const next = [id, ...recentTools(viewer).filter((other) => other !== id)].slice(0, MOST)
+  const next = [id, ...recentTools(viewer).filter((other) => other !== id)].slice(0, MAX)
   keep('browser', placeOf(viewer), JSON.stringify(next))
 }
 
@@ -15,7 +15,7 @@ export function rememberTool(viewer: Viewer, id: string): void {
 export function recentTools(viewer: Viewer): readonly string[] {
   try {
     const found: unknown = JSON.parse(kept('browser', placeOf(viewer)) ?? '[]')
-    return Array.isArray(found) ? found.filter((id) => typeof id === 'string').slice(0, MOST) : []
+    return Array.isArray(found) ? found.filter((id) => typeof id === 'string').slice(0, MAX) : []
   } catch {
     return []
   }

@@ -48,7 +48,7 @@ export function lazyPart<Props extends object>(load: () => Promise<ComponentType
 type LazyPart<Props> = ((props: Props) => ReactNode) & { preload(): Promise<void> }
 
 const RELOADED = 'collet-reloaded'
-const LEAST_BETWEEN_MS = 30_000
+const MIN_BETWEEN_MS = 30_000
 
 /**
  * After an upgrade the server no longer has the files of the page that is open, and has the whole of a newer one. False where that
@@ -57,7 +57,7 @@ const LEAST_BETWEEN_MS = 30_000
 export function reloadOnce(nowMs = Date.now()): boolean {
   try {
     const last = Number(sessionStorage.getItem(RELOADED) ?? 0)
-    if (nowMs - last < LEAST_BETWEEN_MS) return false
+    if (nowMs - last < MIN_BETWEEN_MS) return false
     sessionStorage.setItem(RELOADED, String(nowMs))
   } catch {
     // Without a place to note it, it might be done for ever.

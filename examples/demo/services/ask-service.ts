@@ -77,13 +77,13 @@ function refused({ service, reasonOf }: ServiceRequest, response: Response, answ
   return unclear(service, developerMessage)
 }
 
-const LONGEST_WAIT_MS = 60_000
+const MAX_WAIT_MS = 60_000
 
 /** Seconds, or a date. */
 function readRetryAfter(text: string | null): number | undefined {
   if (text === null) return undefined
   const waitMs = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
-  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(0, Math.round(waitMs)), LONGEST_WAIT_MS)
+  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(0, Math.round(waitMs)), MAX_WAIT_MS)
 }
 
 async function readJson(response: Response, service: string, { signal }: ToolContext): Promise<unknown> {

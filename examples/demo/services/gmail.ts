@@ -7,7 +7,7 @@ export interface GmailOptions {
   readonly baseUrl?: string | undefined
 }
 
-const MOST_EMAILS = 10
+const MAX_EMAILS = 10
 
 const MESSAGE_LIST = z.object({ messages: z.array(z.object({ id: z.string() })).default([]) })
 const MESSAGE = z.object({
@@ -42,7 +42,7 @@ export function gmailTools({ baseUrl = 'https://gmail.googleapis.com' }: GmailOp
 
   const find = async (query: string | undefined, context: ToolContext) => {
     const url = new URL(mailbox)
-    url.searchParams.set('maxResults', String(MOST_EMAILS))
+    url.searchParams.set('maxResults', String(MAX_EMAILS))
     if (query !== undefined && query !== '') url.searchParams.set('q', query)
     return (await ask(MESSAGE_LIST, url, context)).messages
   }

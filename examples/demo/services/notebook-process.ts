@@ -13,13 +13,13 @@ export type NotebookAnswer =
     }
   | { readonly ok: false; readonly problem: string }
 
-const MOST_ROWS = 1_000
+const MAX_ROWS = 1_000
 /** 64 MiB of 4 KiB pages. */
-const MOST_PAGES = 16_384
-const LONGEST_VALUE_BYTES = 1_000_000
+const MAX_PAGES = 16_384
+const MAX_VALUE_BYTES = 1_000_000
 
-const database = new DatabaseSync(':memory:', { limits: { length: LONGEST_VALUE_BYTES } })
-database.exec(`PRAGMA max_page_count = ${MOST_PAGES}; PRAGMA temp_store = MEMORY;`)
+const database = new DatabaseSync(':memory:', { limits: { length: MAX_VALUE_BYTES } })
+database.exec(`PRAGMA max_page_count = ${MAX_PAGES}; PRAGMA temp_store = MEMORY;`)
 // What is left is the private database: no files (ATTACH, VACUUM INTO), no settings, no extensions.
 database.setAuthorizer((action, name) => {
   if (action === constants.SQLITE_ATTACH || action === constants.SQLITE_DETACH) return constants.SQLITE_DENY
@@ -40,7 +40,7 @@ function answer({ sql, parameters }: NotebookQuestion): NotebookAnswer {
     statement.setReadBigInts(true)
     for (const row of statement.iterate(...parameters)) {
       rows.push(Object.values(row).map(toCell))
-      if (rows.length === MOST_ROWS) break
+      if (rows.length === MAX_ROWS) break
     }
     return { ok: true, result: { columns, rows, changes: totalChanges() - before } }
   } catch (error) {

@@ -24,7 +24,7 @@ const APPROVAL_OPTIONS = { ...adminOptions('approvals:respond'), ...URL_OPTION }
 const READ_OPTIONS = { ...adminOptions('approvals:read or approvals:respond'), ...URL_OPTION } as const
 
 const ID = { name: 'ID', help: 'As collet approvals list shows it, or the beginning of that.' } as const
-const MOST = 1_000
+const MAX = 1_000
 const DEFAULT_LIMIT = 100
 const HEADINGS = ['ID', 'STATE', 'TOOL', 'CALLED BY', 'APPROVERS', 'OPEN UNTIL'] as const
 
@@ -45,7 +45,7 @@ const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
   async run(args, context) {
     const { output, json } = context
     const state = args.oneOf('state', ['all', ...APPROVAL_STATES]) ?? 'pending'
-    const limit = args.integer('limit', { least: 1, most: MOST }) ?? DEFAULT_LIMIT
+    const limit = args.integer('limit', { least: 1, most: MAX }) ?? DEFAULT_LIMIT
     const query = new URLSearchParams({ limit: String(limit), ...(state === 'all' ? {} : { state }) })
     const { approvals } = await clientOf(args, context).request<ListedApprovals>(
       { method: 'GET', path: `/admin/approvals?${query}` },
@@ -275,7 +275,7 @@ async function approvalMeant(args: Arguments<AdminOption>, client: AdminClient):
   const [typed = ''] = args.positionals
   const known = async () => {
     const { approvals } = await client.request<ListedApprovals>(
-      { method: 'GET', path: `/admin/approvals?limit=${MOST}` },
+      { method: 'GET', path: `/admin/approvals?limit=${MAX}` },
       'approvals',
     )
     return approvals.map(({ id, state, tool, principal }) => ({ id, about: [state, tool, principal] }))

@@ -48,13 +48,13 @@ const callsShow = defineCommand<AdminOption>({
   },
 })
 
-const MOST_MATCHES = 20
+const MAX_MATCHES = 20
 
 /** The record that the first word means. */
 async function recordMeant(args: Arguments<AdminOption>, client: AdminClient): Promise<string> {
   const [typed = ''] = args.positionals
   const known = async () => {
-    const query = new URLSearchParams({ record: typed, limit: String(MOST_MATCHES) })
+    const query = new URLSearchParams({ record: typed, limit: String(MAX_MATCHES) })
     const { calls: found } = await client.request<ListedCalls>(
       { method: 'GET', path: `/admin/calls?${query}` },
       'calls',

@@ -22,7 +22,7 @@ import { checkExposure } from '#server/safety'
 import { DEFAULT_STORE, STORE_FORMS } from '#store/stores'
 import { OPEN_OPTION, serveUntilStopped } from './serve.ts'
 
-const LARGEST_PORT = 65_535
+const MAX_PORT = 65_535
 /** Nobody else may hear what tools throw. */
 const HOST = '127.0.0.1'
 
@@ -135,7 +135,7 @@ async function readSettings(
 ): Promise<Settings> {
   const { environment, workingFolder } = context
   const { loaded, tools } = await loadProject(args.text('config'), context, load)
-  const port = args.integer('port', { least: 0, most: LARGEST_PORT })
+  const port = args.integer('port', { least: 0, most: MAX_PORT })
   const store = args.text('store')
   const flags = {
     host: HOST,

@@ -308,15 +308,15 @@ function tryToListen(host: string, port: number): Promise<string | undefined> {
   })
 }
 
-const LEAST_NODE = 24
+const MIN_NODE = 24
 const FIRST_SANE_YEAR = 2025
 const LAST_SANE_YEAR = 2100
 const TOLERATED_FUTURE_MS = 5 * 60_000
 
 export function checkNode(version: string): Check {
   const major = Number(version.split('.')[0])
-  if (major >= LEAST_NODE) return ok('node', `Node ${version}`)
-  return fail('node', `Node ${version} is too old`, `Install Node ${LEAST_NODE} or newer.`)
+  if (major >= MIN_NODE) return ok('node', `Node ${version}`)
+  return fail('node', `Node ${version} is too old`, `Install Node ${MIN_NODE} or newer.`)
 }
 
 /** A clock that is wrong ends tokens early and keeps results too long or too short. */

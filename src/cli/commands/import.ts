@@ -41,7 +41,7 @@ type ImportOption =
   | ChoiceOption
   | keyof typeof STORE_OPTIONS
 
-const MOST_SHOWN = 20
+const MAX_SHOWN = 20
 /** For finding out what something is; what it then takes to start has its own time. */
 const PATIENCE_MS = 120_000
 
@@ -335,21 +335,21 @@ function show(
   const { tools } = discovery
   const count = counted(tools.length, 'tool')
   output.note(`Found ${cleanText(found.what)}, ${count}, as "${key}":`)
-  for (const { nativeName, description } of tools.slice(0, MOST_SHOWN)) {
+  for (const { nativeName, description } of tools.slice(0, MAX_SHOWN)) {
     const [line = ''] = description.split('\n')
     output.note(`  ${cleanText(nativeName)}  ${cleanText(shortened(line))}`)
   }
-  if (tools.length > MOST_SHOWN) output.note(`  and ${tools.length - MOST_SHOWN} more`)
+  if (tools.length > MAX_SHOWN) output.note(`  and ${tools.length - MAX_SHOWN} more`)
   for (const warning of [...found.notes, ...warningsOf(discovery, options)]) output.warn(cleanText(warning))
 }
 
-const LONGEST_LINE = 100
+const MAX_LINE_LENGTH = 100
 
 /** Cut between two words. */
 function shortened(line: string): string {
-  if (line.length <= LONGEST_LINE) return line
-  const cut = line.slice(0, LONGEST_LINE)
-  return `${cut.slice(0, cut.lastIndexOf(' ') + 1 || LONGEST_LINE).trimEnd()}…`
+  if (line.length <= MAX_LINE_LENGTH) return line
+  const cut = line.slice(0, MAX_LINE_LENGTH)
+  return `${cut.slice(0, cut.lastIndexOf(' ') + 1 || MAX_LINE_LENGTH).trimEnd()}…`
 }
 
 function printSnippet(key: string, options: JsonObject, { output, json }: CommandContext): void {

@@ -194,7 +194,7 @@ function parseHead(text: string): JournalHead | undefined {
 }
 
 const DEFAULT_LIMIT = 100
-const MOST_SHOWN = 10_000
+const MAX_SHOWN = 10_000
 const DENIALS_AT_ONCE = 1_000
 
 const HEADINGS = ['AT', 'TENANT', 'PRINCIPAL', 'WANTED', 'WHAT', 'WHY', 'TIMES'] as const
@@ -222,7 +222,7 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
   examples: ['collet audit --since 7d', 'collet audit --principal key:alice --json'],
   async run(args, context) {
     const { output, json, clock } = context
-    const limit = args.integer('limit', { least: 1, most: MOST_SHOWN }) ?? DEFAULT_LIMIT
+    const limit = args.integer('limit', { least: 1, most: MAX_SHOWN }) ?? DEFAULT_LIMIT
     const [principal, since] = [args.text('principal'), args.moment('since', clock.nowMs())]
     const filter = {
       ...(principal === undefined ? {} : { principal }),

@@ -247,7 +247,7 @@ async function issueKey(
   output.data(key)
 }
 
-const MOST_LISTED = 1_000
+const MAX_LISTED = 1_000
 const HEADINGS = [
   'KEY ID',
   'PRINCIPAL',
@@ -276,7 +276,7 @@ const keysList = defineCommand<AdminOption>({
     if (json) output.json(keys)
     else if (keys.length === 0) output.note('There are no keys in this store.')
     else for (const line of renderTable(HEADINGS, rows)) output.data(line)
-    if (keys.length === MOST_LISTED) output.note(`These are the newest ${MOST_LISTED}; there may be more.`)
+    if (keys.length === MAX_LISTED) output.note(`These are the newest ${MAX_LISTED}; there may be more.`)
     return EXIT.ok
   },
 })

@@ -107,7 +107,7 @@ const OPTIONS = {
   opentoolServerApiKeys: { type: 'string', multiple: true },
 } as const
 
-const LARGEST_PORT = 65_535
+const MAX_PORT = 65_535
 const HEADER_SAFE = /^[\x21-\x7e]+$/
 
 /** Reads what follows `collet opentool`; without a word for what to do, it starts (OTS-70 to OTS-72). */
@@ -146,8 +146,8 @@ function readKeys(texts: readonly string[]): readonly string[] {
 function readPort(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0
-  if (port >= 1 && port <= LARGEST_PORT) return port
-  throw new UsageError(`--toolPort expects a port from 1 to ${LARGEST_PORT}, got "${text}".`)
+  if (port >= 1 && port <= MAX_PORT) return port
+  throw new UsageError(`--toolPort expects a port from 1 to ${MAX_PORT}, got "${text}".`)
 }
 
 function parse(argv: readonly string[]) {

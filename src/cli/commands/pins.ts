@@ -75,7 +75,7 @@ function cellsOf({ tool, state, version, waiting }: RenderedPin): readonly strin
   ]
 }
 
-const MOST_SHOWN = 400
+const MAX_SHOWN = 400
 
 const pinsDiff = defineCommand<AdminOption>({
   name: 'pins diff',
@@ -121,7 +121,7 @@ function printDiff(diff: RenderedPinDiff, { output }: CommandContext): void {
 
 function short(value: unknown): string {
   const text = cleanJson(value)
-  return text.length <= MOST_SHOWN ? text : `${text.slice(0, MOST_SHOWN)}…`
+  return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}…`
 }
 
 const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | AdminOption>({

@@ -80,7 +80,7 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   },
 })
 
-const LARGEST_PORT = 65_535
+const MAX_PORT = 65_535
 const MAX_WORKERS = 256
 const START_TOKEN_BYTES = 32
 
@@ -166,7 +166,7 @@ const serve = defineCommand<ServeOption>({
 
 function readFlags(args: Arguments<ServeOption>): SettingsFlags {
   const host = args.text('host')
-  const port = args.integer('port', { least: 0, most: LARGEST_PORT })
+  const port = args.integer('port', { least: 0, most: MAX_PORT })
   const store = args.text('store')
   return {
     ...(host === undefined ? {} : { host }),

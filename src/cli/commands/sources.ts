@@ -26,7 +26,7 @@ const KEY = {
   help: 'The source, as "collet sources" lists it, or the beginning of that.',
 } as const
 const HEADINGS = ['SOURCE', 'TYPE', 'STATE', 'TOOLS', 'WAITING', 'READ', 'WHY'] as const
-const MOST_WARNINGS = 5
+const MAX_WARNINGS = 5
 
 const sources = defineCommand<AdminOption>({
   name: 'sources',
@@ -64,8 +64,8 @@ function print(rows: readonly RenderedSource[], { output, json }: CommandContext
   for (const line of renderTable(HEADINGS, rows.map(cellsOf), output.width)) output.data(line)
   for (const { key, warnings, left_out: leftOut } of rows) {
     const said = [...warnings, ...leftOut.map(({ tool, problem, fix }) => `${tool}: ${problem} ${fix}`)]
-    for (const warning of said.slice(0, MOST_WARNINGS)) output.warn(`${key}: ${cleanText(warning)}`)
-    const more = said.length - MOST_WARNINGS
+    for (const warning of said.slice(0, MAX_WARNINGS)) output.warn(`${key}: ${cleanText(warning)}`)
+    const more = said.length - MAX_WARNINGS
     if (more > 0) output.warn(`${key}: ${more} more; --json shows all.`)
   }
 }
@@ -236,7 +236,7 @@ const sourcesSet = defineCommand<SetOption>({
   },
 })
 
-const LONGEST_SECONDS = 600
+const MAX_SECONDS = 600
 const EVERYTHING = '*'
 
 /** The changes as the options of a source spell them; `null` takes one away. */
@@ -244,7 +244,7 @@ function readChanges(args: Arguments<SetOption>): JsonObject {
   const trust = args.oneOf('trust', ['nothing', 'annotations'])
   const include = args.texts('include')
   const exclude = args.texts('exclude')
-  const seconds = args.integer('timeout', { least: 1, most: LONGEST_SECONDS })
+  const seconds = args.integer('timeout', { least: 1, most: MAX_SECONDS })
   const said = [
     ...args.texts('approval').map((text) => readTerm('approval', text, ['never', 'conditional', 'always'])),
     ...args.texts('tier').map((text) => readTerm('tier', text, ['pure', 'read', 'write'])),

@@ -321,7 +321,7 @@ async function partsOf(
   }
 }
 
-const MOST_NAMED = 3
+const MAX_NAMED = 3
 
 function toolsetCells({ name, description, tools, path, keys, roles }: RenderedToolset): readonly string[] {
   return [name, String(tools.length), path, listed(keys), listed(roles), cleanText(description ?? '')]
@@ -329,8 +329,8 @@ function toolsetCells({ name, description, tools, path, keys, roles }: RenderedT
 
 /** Thirty teams are too many for a cell. */
 function listed(names: readonly string[]): string {
-  const more = names.length - MOST_NAMED
-  return [...names.slice(0, MOST_NAMED), ...(more > 0 ? [`and ${more} more`] : [])].join(', ')
+  const more = names.length - MAX_NAMED
+  return [...names.slice(0, MAX_NAMED), ...(more > 0 ? [`and ${more} more`] : [])].join(', ')
 }
 
 export const COMMANDS: readonly Command[] = [tools, show, toolsets]

@@ -7,7 +7,7 @@ import type { OfferedTool } from '#sources/kit/source'
 const TRUST = ['nothing', 'annotations'] as const
 const METHODS = ['get', 'head', 'options', 'put', 'post', 'patch', 'delete'] as const
 const READING_METHODS = ['get', 'head'] as const
-const LONGEST_SECONDS = 600
+const MAX_SECONDS = 600
 
 /** The options of `collet import` that say what is wanted of a source. */
 export const CHOICE_OPTIONS = {
@@ -53,7 +53,7 @@ export class ImportChoices {
     this.#methods = args.texts('method').map(readMethod)
     this.#isReadOnly = args.flag('read-only')
     this.#trust = args.oneOf('trust', TRUST)
-    const seconds = args.integer('timeout', { least: 1, most: LONGEST_SECONDS })
+    const seconds = args.integer('timeout', { least: 1, most: MAX_SECONDS })
     this.#timeoutMs = seconds === undefined ? undefined : seconds * 1000
   }
 

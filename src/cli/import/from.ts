@@ -173,7 +173,7 @@ interface Seen extends Fresh {
 
 /** Launchers wait for the network more than for this machine. */
 const AT_ONCE = 4
-const MOST_LINES = 20
+const MAX_LINES = 20
 
 /** Starts them side by side, and tells of each as it answers. */
 async function lookAtAll(
@@ -209,7 +209,7 @@ async function lookAt(
   let lines = 0
   const onLine = (line: string): void => {
     lines += 1
-    if (lines <= MOST_LINES) output.note(`  ${shown} | ${line}`)
+    if (lines <= MAX_LINES) output.note(`  ${shown} | ${line}`)
   }
   try {
     const { cwd } = options

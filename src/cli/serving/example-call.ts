@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import type { Tool } from '#kernel/tool/tool'
 
 /** Looking further costs start-up time: each look compiles a validator. */
-const MOST_LOOKS = 20
+const MAX_LOOKS = 20
 
 /** A `curl` line that can be pasted and works: a tool that needs nothing, changes nothing if possible, and takes the input. */
 export function exampleCurl(url: string, settings: ExampleSettings): string | undefined {
@@ -30,7 +30,7 @@ interface ExampleSettings extends Pick<Settings, 'tools' | 'auth'> {
 function easyTool({ tools }: ExampleSettings): Tool | undefined {
   const easy = tools.filter((tool) => tool.requirements === undefined && tool.policy.scopes.length === 0)
   const harmless = easy.filter(({ policy }) => policy.safetyTier === 'pure' || policy.safetyTier === 'read')
-  return [...harmless, ...easy].slice(0, MOST_LOOKS).find(takesItsExample)
+  return [...harmless, ...easy].slice(0, MAX_LOOKS).find(takesItsExample)
 }
 
 function curl(url: string, credential: readonly string[], body: JsonObject): string {

@@ -3,7 +3,7 @@ import type { StopRequester, WorkerProcess, WorkerReady } from '#cli/io'
 
 /** How soon a worker that died is started again: at once the first time, then later and later. */
 const FIRST_PAUSE_MS = 100
-const LONGEST_PAUSE_MS = 10_000
+const MAX_PAUSE_MS = 10_000
 /** One that lived this long did not die of its start. */
 const STEADY_MS = 30_000
 /** Workers that do not end on request are ended by force after this time. */
@@ -57,7 +57,7 @@ export async function keepWorkers(keeping: KeepingWorkers): Promise<ExitCode> {
       if (keeping.monotonicMs() - startedMs >= STEADY_MS) pauseMs = FIRST_PAUSE_MS
       note(`Worker ${index} ended with exit code ${code}; it is started again in ${pauseMs / 1_000} s.`)
       await Promise.race([stop.promise, pause(pauseMs)])
-      pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs)
+      pauseMs = Math.min(MAX_PAUSE_MS, 2 * pauseMs)
       if (isStopping) return
       worker = begin(index)
     }

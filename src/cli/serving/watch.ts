@@ -103,7 +103,7 @@ class Wishes {
 
 const DEBOUNCE_MS = 150
 /** A project with more folders than this is probably not what was meant; watching all would be slow. */
-const MOST_FOLDERS = 1_000
+const MAX_FOLDERS = 1_000
 const SOURCE = /\.([cm]?[jt]s|json)$/
 const IGNORED_FOLDERS: ReadonlySet<string> = new Set(['node_modules', 'dist', 'coverage'])
 
@@ -118,7 +118,7 @@ export function watchFolder(folder: string, onChange: (file: string) => void): (
   let first: string | undefined
 
   const add = (path: string): void => {
-    if (watchers.has(path) || watchers.size >= MOST_FOLDERS) return
+    if (watchers.has(path) || watchers.size >= MAX_FOLDERS) return
     const watcher = watch(path, (_, name) => notice(path, name))
     // A folder that goes away takes its watcher with it.
     watcher.on('error', () => drop(path))

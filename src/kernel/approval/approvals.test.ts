@@ -303,7 +303,7 @@ describe('a call that needs a yes', () => {
   })
 
   it('rule 22: a principal has a limited number of them', async () => {
-    const { ring, store } = stage({ rules: { mostParkedPerPrincipal: 2 } })
+    const { ring, store } = stage({ rules: { maxParkedPerPrincipal: 2 } })
     for (const key of ['a', 'b']) await ring({ key })
     expect(errorOf(await ring({ key: 'c' }))).toMatchObject({ code: 'rate_limited', retryAfterMs: 60_000 })
     expect(gist(await ring({ key: 'c' }, { ...ALICE, id: 'key:carol' }))).toBe('approval_required')

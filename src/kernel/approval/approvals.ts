@@ -386,7 +386,7 @@ export interface ApprovalRules extends ApprovalTerms {
   /** By any name of a tool, with `@x.y.z` behind it or not. */
   readonly perTool: ReadonlyMap<string, Partial<ApprovalTerms>>
   /** Rule 22. */
-  readonly mostParkedPerPrincipal: number
+  readonly maxParkedPerPrincipal: number
 }
 
 /** The scope that lets an approver decide at all (OWP-66). */
@@ -404,7 +404,7 @@ export const DEFAULT_APPROVAL_RULES: ApprovalRules = {
   selfApproval: false,
   overrideBypassesQuorum: false,
   perTool: new Map(),
-  mostParkedPerPrincipal: 100,
+  maxParkedPerPrincipal: 100,
 }
 
 /** A tool as rules may name it. */

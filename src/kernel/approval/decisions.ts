@@ -33,7 +33,7 @@ export interface ApprovalLink {
 }
 
 const PURPOSE = 'link'
-const LONGEST_TOKEN = 2_048
+const MAX_TOKEN_LENGTH = 2_048
 
 /** `base64url(payload).hmac`. It is never valid for longer than its question is open. */
 export function mintLink(
@@ -48,7 +48,7 @@ export function mintLink(
 
 /** What a token says, when it is one of ours; whether its time is over is for the caller to ask. */
 export function readLink(approvals: Pick<ApprovalStore, 'sign'>, token: string): ApprovalLink | undefined {
-  if (token.length > LONGEST_TOKEN) return undefined
+  if (token.length > MAX_TOKEN_LENGTH) return undefined
   const [encoded = '', signature = '', ...rest] = token.split('.')
   if (rest.length > 0 || !isSameSecret(signature, approvals.sign(PURPOSE, encoded))) return undefined
   return parse(Buffer.from(encoded, 'base64url').toString('utf8'))
@@ -156,7 +156,7 @@ function errorOf(why: ParkedEnd, tool: string, reason: string | undefined): Fail
 }
 
 /** An approval leaves at least this long to use it, however late it came. */
-export const LEAST_USE_MS = 5 * 60_000
+export const MIN_USE_MS = 5 * 60_000
 
 /** What one more word does to a question; every store obeys this. */
 type Judgement =
@@ -188,7 +188,7 @@ export function judgeDecision(approval: ApprovalRecord, decision: ApproverDecisi
     kind: 'decided',
     state: 'granted',
     granted,
-    expiresAtMs: Math.max(expiresAtMs, decision.atMs + LEAST_USE_MS),
+    expiresAtMs: Math.max(expiresAtMs, decision.atMs + MIN_USE_MS),
   }
 }
 
@@ -252,7 +252,7 @@ export type AskedDefinition = Pick<
   'title' | 'description' | 'inputSchema' | 'outputSchema' | 'requirements'
 > & { readonly policy: Pick<Tool['policy'], 'safetyTier' | 'approval'> }
 
-const LONGEST_DEFINITION = 65_536
+const MAX_DEFINITION_LENGTH = 65_536
 
 /** What is kept of the tool with its question, so that an approver can see what has changed since; nothing of a very large one. */
 export function keptDefinition(tool: AskedDefinition): { readonly definitionJson?: string } {
@@ -265,7 +265,7 @@ export function keptDefinition(tool: AskedDefinition): { readonly definitionJson
     policy: { safetyTier, approval },
   }
   const definitionJson = JSON.stringify(asked)
-  return definitionJson.length > LONGEST_DEFINITION ? {} : { definitionJson }
+  return definitionJson.length > MAX_DEFINITION_LENGTH ? {} : { definitionJson }
 }
 
 /** What an approver may want to know of the tool that is called. */

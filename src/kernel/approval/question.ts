@@ -14,7 +14,7 @@ import {
   writtenFor,
 } from './approvals.ts'
 
-const LONGEST_MS = 5_000
+const MAX_MS = 5_000
 
 /** What a predicate receives, before it is made safe to read. */
 interface AskedCall {
@@ -37,7 +37,7 @@ export async function needsApproval(
   if (when === undefined) return true
   try {
     const facts = factsOf({ tool: id, tier: policy.safetyTier, ...call })
-    return (await withDeadline(LONGEST_MS, () => when(facts))) !== false
+    return (await withDeadline(MAX_MS, () => when(facts))) !== false
   } catch (error) {
     log.error({ err: error, tool: id }, 'approvals.when failed, so the call needs an approval')
     return true
@@ -105,9 +105,9 @@ function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null
 }
 
-const LONGEST_TEXT = 200
-const MOST_MEMBERS = 30
-const DEEPEST_SHOWN = 4
+const MAX_TEXT_LENGTH = 200
+const MAX_MEMBERS = 30
+const MAX_SHOWN_DEPTH = 4
 
 type Member = [string, JsonValue]
 
@@ -157,17 +157,17 @@ function summarize(value: JsonValue, depth: number): JsonValue {
   if (typeof value === 'string') return shorten(value)
   if (typeof value !== 'object' || value === null) return value
   if (!isJsonObject(value)) {
-    if (depth >= DEEPEST_SHOWN) return `[${value.length} items]`
-    const shown = value.slice(0, MOST_MEMBERS).map((member) => summarize(member, depth + 1))
+    if (depth >= MAX_SHOWN_DEPTH) return `[${value.length} items]`
+    const shown = value.slice(0, MAX_MEMBERS).map((member) => summarize(member, depth + 1))
     return value.length > shown.length ? [...shown, `… ${value.length - shown.length} more`] : shown
   }
   const members = Object.entries(value)
-  return depth >= DEEPEST_SHOWN ? `{${members.length} members}` : summarizeMembers(members, depth)
+  return depth >= MAX_SHOWN_DEPTH ? `{${members.length} members}` : summarizeMembers(members, depth)
 }
 
 function summarizeMembers(members: readonly Member[], depth: number): JsonObject {
   const shown = members
-    .slice(0, MOST_MEMBERS)
+    .slice(0, MAX_MEMBERS)
     .map(([name, member]): Member => [shorten(name), summarize(member, depth + 1)])
   const more = members.length - shown.length
   return Object.fromEntries(more > 0 ? [...shown, ['…', `${more} more`]] : shown)
@@ -175,8 +175,8 @@ function summarizeMembers(members: readonly Member[], depth: number): JsonObject
 
 /** By whole characters, and it says how much is missing. */
 function shorten(text: string): string {
-  if (text.length <= LONGEST_TEXT) return text
-  const kept = text.slice(0, LONGEST_TEXT).toWellFormed()
+  if (text.length <= MAX_TEXT_LENGTH) return text
+  const kept = text.slice(0, MAX_TEXT_LENGTH).toWellFormed()
   return `${kept}… (${text.length} characters)`
 }
 
@@ -231,14 +231,14 @@ function credentialTags(
   ]
 }
 
-const DEEPEST_BOUND = 200
+const MAX_BOUND_DEPTH = 200
 
 /**
  * One text per value that a schema library can hand to `run`: JSON, and what libraries make of it (dates, big
  * numbers, maps, sets, bytes, objects of classes). An approval is for exactly this (rule 21).
  */
 export function canonicalValue(value: unknown, depth = 0): string {
-  if (depth > DEEPEST_BOUND) throw unbindable()
+  if (depth > MAX_BOUND_DEPTH) throw unbindable()
   const inner = (member: unknown): string => canonicalValue(member, depth + 1)
   switch (typeof value) {
     case 'string':

@@ -8,7 +8,7 @@ interface StreamStart {
 /** Reads at most so many bytes; what is left of a longer stream is cancelled, so that nobody can fill our memory. */
 export async function readStart(
   chunks: AsyncIterable<string | Uint8Array> | null,
-  mostBytes: number,
+  maxBytes: number,
 ): Promise<StreamStart> {
   const parts: Uint8Array[] = []
   let length = 0
@@ -17,7 +17,7 @@ export async function readStart(
     const part = typeof chunk === 'string' ? Buffer.from(chunk) : chunk
     parts.push(part)
     length += part.length
-    if (length > mostBytes) return { bytes: Buffer.concat(parts).subarray(0, mostBytes), isWhole: false }
+    if (length > maxBytes) return { bytes: Buffer.concat(parts).subarray(0, maxBytes), isWhole: false }
   }
   return { bytes: Buffer.concat(parts), isWhole: true }
 }
@@ -75,10 +75,10 @@ export class LineReader {
 }
 
 /** A check that lets lines up to a length pass. */
-export function checkLength(mostBytes: number): LineCheck {
+export function checkLength(maxBytes: number): LineCheck {
   let bytes = 0
   return (piece) => {
     bytes += piece.length
-    return bytes > mostBytes ? `is longer than ${mostBytes} bytes` : undefined
+    return bytes > maxBytes ? `is longer than ${maxBytes} bytes` : undefined
   }
 }

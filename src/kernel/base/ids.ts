@@ -1,7 +1,7 @@
 import { fault } from './errors.ts'
 import { hasControlCharacter } from './json.ts'
 
-const LONGEST_RUN_ID = 128
+const MAX_RUN_ID_LENGTH = 128
 const OWN_RUN = /^run_([A-Za-z0-9_-]{24})$/
 
 /** The run of a call that arrived outside any: derived from its record, so a replay names it again. */
@@ -24,8 +24,8 @@ export function recordOfRunId(runId: string): string | undefined {
 
 /** Refuses ids that cannot travel in a header, a path and an event (OWP-99). */
 export function checkRunId(runId: string): string {
-  if (runId === '' || runId.length > LONGEST_RUN_ID) {
-    throw fault('request_invalid', `A run id must have 1 to ${LONGEST_RUN_ID} characters.`)
+  if (runId === '' || runId.length > MAX_RUN_ID_LENGTH) {
+    throw fault('request_invalid', `A run id must have 1 to ${MAX_RUN_ID_LENGTH} characters.`)
   }
   if (hasControlCharacter(runId) || !runId.isWellFormed()) {
     throw fault('request_invalid', 'A run id must not contain control characters or lone surrogates.')
@@ -103,13 +103,13 @@ function sorted(bits: number): string {
   return SORTED[bits & 63] ?? ''
 }
 
-const LONGEST_KEY = 256
+const MAX_KEY_LENGTH = 256
 
 /** Refuses keys that cannot be stored and compared exactly (rule 4, OTC/T-24). */
 export function checkCallKey(key: string): string {
-  const length = key.length <= LONGEST_KEY ? key.length : [...key.slice(0, 2 * LONGEST_KEY + 1)].length
-  if (length === 0 || length > LONGEST_KEY) {
-    throw fault('request_invalid', `A call id must have 1 to ${LONGEST_KEY} characters.`)
+  const length = key.length <= MAX_KEY_LENGTH ? key.length : [...key.slice(0, 2 * MAX_KEY_LENGTH + 1)].length
+  if (length === 0 || length > MAX_KEY_LENGTH) {
+    throw fault('request_invalid', `A call id must have 1 to ${MAX_KEY_LENGTH} characters.`)
   }
   if (hasControlCharacter(key) || !key.isWellFormed()) {
     throw fault('request_invalid', 'A call id must not contain control characters or lone surrogates.')
@@ -161,7 +161,7 @@ export function parseToolRef(text: string): ToolRef | undefined {
 /** A function name, or a catalog id: the first has neither `.` nor `:`, the second one `:` or this beginning. */
 const OTHER_NAME =
   /^([A-Za-z0-9_-]{1,64}|[A-Za-z][A-Za-z0-9._-]*:(?:[A-Za-z0-9._/-]|%[0-9A-Fa-f]{2})+|x-host-[a-z0-9-]+)(?:@(?:([0-9]+)|([0-9]+\.[0-9]+\.[0-9]+)))?$/
-const LONGEST_NAME = 300
+const MAX_NAME_LENGTH = 300
 
 /**
  * A tool by any of its names (docs/names.md): `Calculator.Add`, `Calculator_Add`, `openwop:Calculator.Add`, `mcp:fs.read`,
@@ -169,7 +169,7 @@ const LONGEST_NAME = 300
  */
 export function parseToolName(text: string): ToolRef | undefined {
   const id = parseToolRef(text)
-  if (id !== undefined || text.length > LONGEST_NAME) return id
+  if (id !== undefined || text.length > MAX_NAME_LENGTH) return id
   const match = OTHER_NAME.exec(text)
   if (match === null) return undefined
   const [, base = '', major, exact] = match

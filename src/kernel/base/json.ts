@@ -24,7 +24,7 @@ function escaped(character: string): string {
     .join('')
 }
 
-const LONGEST = 80
+const MAX_LENGTH = 80
 
 /** A written value, short enough to repeat to its author. */
 export function describeValue(value: unknown): string {
@@ -36,7 +36,7 @@ export function describeValue(value: unknown): string {
 }
 
 function shorten(text: string): string {
-  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text
+  return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text
 }
 
 /** C0, DEL and C1: what no id of ours may hold. */
@@ -60,17 +60,17 @@ type CopiedJson =
     }
 
 /** Also ends cycles. */
-const DEEPEST = 256
+const MAX_DEPTH = 256
 /** Objects shared many times over could otherwise unfold without end. */
-const MOST_VALUES = 100_000
+const MAX_VALUES = 100_000
 
 interface CopyLimits {
-  readonly mostValues?: number
+  readonly maxValues?: number
 }
 
 /** Copies what an author wrote as a JavaScript value; members that are `undefined` are left out. */
-export function copyJson(value: unknown, { mostValues = MOST_VALUES }: CopyLimits = {}): CopiedJson {
-  const budget = { left: mostValues, of: mostValues }
+export function copyJson(value: unknown, { maxValues = MAX_VALUES }: CopyLimits = {}): CopiedJson {
+  const budget = { left: maxValues, of: maxValues }
   try {
     return { ok: true, value: copy(value, '', 0, budget) }
   } catch (error) {
@@ -110,8 +110,8 @@ function copy(value: unknown, pointer: string, depth: number, budget: Budget): J
     return value
   }
   if (typeof value !== 'object') throw new NotJson(pointer, `Is a ${typeof value}, which JSON cannot carry.`)
-  if (depth >= DEEPEST) {
-    throw new NotJson(pointer, `Is nested deeper than ${DEEPEST} levels, or contains itself.`, true)
+  if (depth >= MAX_DEPTH) {
+    throw new NotJson(pointer, `Is nested deeper than ${MAX_DEPTH} levels, or contains itself.`, true)
   }
   return Array.isArray(value)
     ? copyArray(value, pointer, depth + 1, budget)
@@ -214,13 +214,13 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
 export interface JsonBounds {
   readonly deepest: number
   /** Members and elements of all its objects and lists together. */
-  readonly mostValues: number
+  readonly maxValues: number
   /** Of its outermost object or list alone; no bound of its own by default. */
-  readonly mostOutermost?: number
+  readonly maxOutermost?: number
 }
 
 /** Also what an author's own value may hold (`copyJson`). */
-export const JSON_BOUNDS: JsonBounds = { deepest: 256, mostValues: 100_000 }
+export const JSON_BOUNDS: JsonBounds = { deepest: 256, maxValues: 100_000 }
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d]
@@ -253,7 +253,7 @@ export class JsonScan {
   }
 
   take(bytes: Uint8Array): void {
-    const { deepest, mostValues, mostOutermost = Number.POSITIVE_INFINITY } = this.#bounds
+    const { deepest, maxValues, maxOutermost = Number.POSITIVE_INFINITY } = this.#bounds
     let [depth, values, outermost] = [this.#depth, this.#values, this.#outermost]
     let [isText, isEscaped] = [this.#isText, this.#isEscaped]
     for (let at = 0; at < bytes.length; at += 1) {
@@ -271,8 +271,8 @@ export class JsonScan {
         values += 1
         if (depth > deepest) this.#problem ??= `is nested deeper than ${deepest} levels`
       } else if ((byte === CLOSE_LIST || byte === CLOSE_OBJECT) && depth > 0) depth -= 1
-      if (values > mostValues) this.#problem ??= `holds more than ${mostValues} values`
-      if (outermost >= mostOutermost) this.#problem ??= `holds more than ${mostOutermost} values at its top`
+      if (values > maxValues) this.#problem ??= `holds more than ${maxValues} values`
+      if (outermost >= maxOutermost) this.#problem ??= `holds more than ${maxOutermost} values at its top`
       if (this.#problem !== undefined) return
     }
     this.#depth = depth

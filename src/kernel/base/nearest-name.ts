@@ -1,11 +1,11 @@
-const LONGEST = 64
+const MAX_LENGTH = 64
 
 /** The known name that was probably meant; `undefined` when none is close. */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
-  return nearestWithin(name, known, Math.floor(simplify(name.slice(0, LONGEST)).length / 3))
+  return nearestWithin(name, known, Math.floor(simplify(name.slice(0, MAX_LENGTH)).length / 3))
 }
 
-const LARGEST_SLIP = 2
+const MAX_SLIP = 2
 
 /**
  * The known name that this one misspells: at most two letters away, whatever its case and separators. For open
@@ -14,18 +14,18 @@ const LARGEST_SLIP = 2
 export function misspelledName(
   name: string,
   known: Iterable<string>,
-  letters = LARGEST_SLIP,
+  letters = MAX_SLIP,
 ): string | undefined {
   return nearestWithin(name, known, letters)
 }
 
 function nearestWithin(name: string, known: Iterable<string>, farthest: number): string | undefined {
-  if (name.length > LONGEST) return undefined
+  if (name.length > MAX_LENGTH) return undefined
   const wanted = simplify(name)
   let best: string | undefined
   let bestDistance = farthest + 1
   for (const candidate of known) {
-    if (candidate.length > LONGEST) continue
+    if (candidate.length > MAX_LENGTH) continue
     const distance = editDistance(wanted, simplify(candidate))
     if (distance < bestDistance) {
       best = candidate

@@ -5,7 +5,7 @@ import type { Principal } from './principal.ts'
 import type { Secret } from './secret.ts'
 
 /** Others wait at most about this long for a piece of long work; ten such pieces in a row are still no stall. */
-const LONGEST_PIECE_MS = 5
+const MAX_PIECE_MS = 5
 
 /** Who breathes resumes in a turn of the event loop of its own, so that many long works together are no longer than one. */
 let turns: Promise<void> = Promise.resolve()
@@ -15,7 +15,7 @@ export class Breather {
   #sinceMs = performance.now()
 
   get isDue(): boolean {
-    return performance.now() - this.#sinceMs >= LONGEST_PIECE_MS
+    return performance.now() - this.#sinceMs >= MAX_PIECE_MS
   }
 
   async breathe(): Promise<void> {
@@ -54,9 +54,9 @@ export function untilAborted<Value>(answer: Promise<Value>, signal: AbortSignal)
 }
 
 /** Waits for foreign code, but not for ever. */
-export async function withDeadline<T>(mostMs: number, act: () => T | Promise<T>): Promise<T> {
+export async function withDeadline<T>(maxMs: number, act: () => T | Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(fault('tool_timeout', `It took longer than ${mostMs} ms.`)), mostMs)
+  const timer = setTimeout(() => reject(fault('tool_timeout', `It took longer than ${maxMs} ms.`)), maxMs)
   try {
     return await Promise.race([Promise.resolve(act()), promise])
   } finally {

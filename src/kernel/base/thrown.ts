@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 const OWN_FOLDER = new URL('../..', import.meta.url).href
 const OWN_PATH = pathOf(OWN_FOLDER)
 /** Text of a thrown value that is not an error; a dump belongs elsewhere. */
-const LONGEST_TEXT = 500
+const MAX_TEXT_LENGTH = 500
 
 /** What was thrown and where, in one line for the author of the tool: `TypeError: x is not a function (/app/tools/mail.ts:12:9)`. */
 export function explainThrown(thrown: unknown): string {
@@ -21,7 +21,7 @@ export function textOfThrown(thrown: unknown): string {
       ? thrown.message
       : 'an object without a message'
   }
-  return String(thrown).slice(0, LONGEST_TEXT)
+  return String(thrown).slice(0, MAX_TEXT_LENGTH)
 }
 
 /**

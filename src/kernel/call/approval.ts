@@ -141,12 +141,12 @@ function newApproval(
 
 async function park(needs: ApprovalNeeds, checked: CheckedCall, question: Question): Promise<ApprovalCheck> {
   const { call, previous } = checked
-  const { mostParkedPerPrincipal: mostParked } = needs.approvalRules
+  const { maxParkedPerPrincipal: maxParked } = needs.approvalRules
   const scope = recordedScope(needs.store, checked)
   const newCall = toNewCall(needs.clock, { ...checked, scope })
   const { session, atMs } = newCall
   const approval = newApproval(needs, checked, { ...question, atMs })
-  const parking: Parking = { approval, mostParked, keyed: call.keyed }
+  const parking: Parking = { approval, maxParked, keyed: call.keyed }
   const result =
     previous === undefined
       ? await needs.store.approvals.park(newCall, parking)

@@ -11,7 +11,7 @@ import type { CallReply, Outcome } from './call.ts'
 
 /** Raise for a longer search. */
 const RUNS = sized(100, 1_000)
-const LONGEST = 50
+const MAX_LENGTH = 50
 const LIMIT_MS = sized(60_000, 3_600_000)
 
 const TIMEOUT_MS = 1_000
@@ -306,7 +306,7 @@ describe('whatever happens at the same time', () => {
   }, async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.oneof(...quietSteps), { minLength: 5, maxLength: LONGEST, size: 'max' }),
+        fc.array(fc.oneof(...quietSteps), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }),
         async (steps) => {
           const world = await play(steps)
           await checkRecords(world)
@@ -320,7 +320,7 @@ describe('whatever happens at the same time', () => {
   it('rule 11: the same while the store fails and works again', { timeout: LIMIT_MS }, async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.oneof(...quietSteps, ...faults), { minLength: 5, maxLength: LONGEST, size: 'max' }),
+        fc.array(fc.oneof(...quietSteps, ...faults), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }),
         async (steps) => {
           const world = await play(steps)
           await vi.advanceTimersByTimeAsync(20_000)
@@ -339,7 +339,7 @@ describe('whatever happens at the same time', () => {
   }, async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.oneof(...quietSteps, drain), { minLength: 5, maxLength: LONGEST, size: 'max' }),
+        fc.array(fc.oneof(...quietSteps, drain), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }),
         async (steps) => {
           const world = await play([...steps, { do: 'drain', graceMs: 0 }])
           await vi.advanceTimersByTimeAsync(20_000)

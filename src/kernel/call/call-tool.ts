@@ -45,7 +45,7 @@ export type CallNeeds = LookUpNeeds &
   }
 
 /** How often a call that lost its claim to another process looks again before it gives up. */
-const MOST_ROUNDS = 5
+const MAX_ROUNDS = 5
 
 /**
  * The story of a call, top to bottom (rule 1). Stages throw `ToolError`; this is the one place that catches
@@ -61,7 +61,7 @@ export async function callTool(
   let call = identifyCall(needs, { principal, request, freshId, step })
   try {
     checkExactInput(request.input)
-    for (let round = 0; round < MOST_ROUNDS; round += 1) {
+    for (let round = 0; round < MAX_ROUNDS; round += 1) {
       if (!call.keyed && needs.registry.hasWaiting) call = await resumeUnkeyed(needs, call)
       const found = call.keyed ? await lookUp(needs, call) : undefined
       if (found?.kind === 'answer') return replyOf(call, found, true)

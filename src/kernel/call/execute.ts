@@ -234,7 +234,7 @@ function isFailure(code: string): code is FailureCode {
 }
 
 /** UTF-8 needs at most this many bytes per UTF-16 unit, so most results need no exact count. */
-const MOST_BYTES_PER_UNIT = 3
+const MAX_BYTES_PER_UNIT = 3
 
 type SerializedOutput =
   | { readonly ok: true; readonly valueJson: string; readonly shown?: Shown }
@@ -253,7 +253,7 @@ function serializeOutput(tool: Tool, value: unknown, maxBytes: number): Serializ
   const { valueJson, sent } = serialized
   const problems = tool.checkOutput(sent)
   if (problems.length > 0) return invalid(tool, problems.join('; '))
-  if (valueJson.length * MOST_BYTES_PER_UNIT > maxBytes && byteLength(valueJson) > maxBytes) {
+  if (valueJson.length * MAX_BYTES_PER_UNIT > maxBytes && byteLength(valueJson) > maxBytes) {
     return tooLarge(tool, byteLength(valueJson), maxBytes)
   }
   return { ok: true, valueJson }
@@ -424,7 +424,7 @@ function refusal(error: CallError): Failure {
 }
 
 /** Error texts are for reading; a dump belongs in a log. */
-const LONGEST_TEXT = 16_384
+const MAX_TEXT_LENGTH = 16_384
 const NO_MESSAGE = 'The tool failed without saying why.'
 
 /** An error as it is recorded and sent. A JavaScript tool may have put anything into it: only what fits stays (OTC-84). */
@@ -451,7 +451,7 @@ function hasDetails(details: ErrorDetails | undefined): details is ErrorDetails 
 }
 
 function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value.slice(0, LONGEST_TEXT) : undefined
+  return typeof value === 'string' && value !== '' ? value.slice(0, MAX_TEXT_LENGTH) : undefined
 }
 
 function isDuration(value: unknown): value is number {

@@ -26,7 +26,7 @@ import { type StepOrigin, stepRecord, workflowDiverged } from './step-origin.ts'
 /** A running call of another process is looked at this often, at first and later on; a notice of it comes sooner. */
 const FIRST_JOIN_MS = 50
 const SLOWEST_JOIN_MS = 250
-const MOST_ROUNDS_ALONE = 20
+const MAX_ROUNDS_ALONE = 20
 
 export type Found =
   | {
@@ -82,7 +82,7 @@ export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<
     if (found !== 'look again') return found
     const waitMs = Math.min(SLOWEST_JOIN_MS, FIRST_JOIN_MS * (round + 1))
     await needs.changes.next(record.run ?? record.record, waitMs)
-    if (round > MOST_ROUNDS_ALONE && isStray(needs, record)) throw strayCall()
+    if (round > MAX_ROUNDS_ALONE && isStray(needs, record)) throw strayCall()
   }
 }
 
@@ -224,14 +224,14 @@ function failure(
 }
 
 /** At most this many attempts per call (rule 9); a crash loop must not repeat even an idempotent write for ever. */
-export const MOST_ATTEMPTS = 3
+export const MAX_ATTEMPTS = 3
 
 /** Whether a run cut by a crash may simply run again (rule 8); a workflow repeats nothing, however often (rule 31). */
 function mayRunAgain(
   cut: Pick<CallRecord, 'rerunUntilMs' | 'attempt' | 'resumable'>,
   nowMs: number,
 ): boolean {
-  return nowMs < cut.rerunUntilMs && (cut.resumable || cut.attempt < MOST_ATTEMPTS)
+  return nowMs < cut.rerunUntilMs && (cut.resumable || cut.attempt < MAX_ATTEMPTS)
 }
 
 const NO_MORE = 'It cannot be tried again under this call id; use a new call id to try again.'

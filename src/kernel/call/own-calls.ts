@@ -13,7 +13,7 @@ import type { RunningCalls } from './running.ts'
 import type { CallStages } from './stages.ts'
 
 /** A cancelled run is recorded at once; only a store that is down makes this matter. */
-const LONGEST_WAIT_MS = 2_000
+const MAX_WAIT_MS = 2_000
 
 /** What showing and cancelling calls takes. */
 interface OwnCallsNeeds extends Followers, Pick<CallStages, 'workflows'> {
@@ -73,19 +73,19 @@ export async function listOwnCalls(
 }
 
 const CURSOR = /^([0-9a-f]{16})([0-9a-f]{12})$/
-const MOST_POSITIONS = 2 ** 48
+const MAX_POSITIONS = 2 ** 48
 
 /** A position counts the calls of everybody, which is nobody's business: it leaves under a pad that only we can make. */
 function makeCursor(store: KernelStore, principal: Principal, position: number): string {
   const salt = randomBytes(8).toString('hex')
-  return salt + ((position + padOf(store, principal, salt)) % MOST_POSITIONS).toString(16).padStart(12, '0')
+  return salt + ((position + padOf(store, principal, salt)) % MAX_POSITIONS).toString(16).padStart(12, '0')
 }
 
 /** One that was made up leads to some position among the own calls, and to nothing else. */
 function openCursor(store: KernelStore, principal: Principal, cursor: string): number {
   const [, salt = '', hidden = ''] = CURSOR.exec(cursor) ?? []
   if (salt === '') throw fault('request_invalid', 'The cursor was not issued by this server. Leave it out.')
-  return (Number.parseInt(hidden, 16) - padOf(store, principal, salt) + MOST_POSITIONS) % MOST_POSITIONS
+  return (Number.parseInt(hidden, 16) - padOf(store, principal, salt) + MAX_POSITIONS) % MAX_POSITIONS
 }
 
 function padOf(store: KernelStore, { tenant, id }: Principal, salt: string): number {
@@ -105,7 +105,7 @@ export async function cancelOwnCall(
   const running = needs.running.get(record)
   if (running !== undefined) {
     running.interrupt('cancel')
-    await Promise.race([running.done, new Promise((resolve) => setTimeout(resolve, LONGEST_WAIT_MS).unref())])
+    await Promise.race([running.done, new Promise((resolve) => setTimeout(resolve, MAX_WAIT_MS).unref())])
   }
   const address = { tenant: principal.tenant, record }
   // A workflow may have been suspended just then.

@@ -5,13 +5,13 @@ import { type ShownContent, ShownValue } from '#kernel/tool/tool'
 import type { CallError, CallRequest } from './call.ts'
 
 /** Shorter values would cut ordinary words apart, and are no secrets. */
-const SHORTEST_SECRET = 4
+const MIN_SECRET_LENGTH = 4
 /** Longer ones are looked for one by one: a pattern compares from each place anew. */
-const LONGEST_IN_PATTERN = 256
+const MAX_PATTERN_INPUT = 256
 const REDACTED = '[redacted]'
-const DEEPEST = 8
+const MAX_DEPTH = 8
 /** Twice what a request may have; deeper answers would end the stack of their readers. */
-const DEEPEST_ANSWER = 200
+const MAX_ANSWER_DEPTH = 200
 
 /** A tool's own error text without the credentials of its call (OTC/T-20), whether they were sent or lent by the vault. */
 export function redactSecrets(error: CallError, request: CallRequest): CallError {
@@ -134,13 +134,13 @@ function cleanObject(value: JsonObject, clean: Clean, depth: number): JsonObject
 function cleanJson(value: JsonValue, clean: Clean, depth = 0): JsonValue {
   if (typeof value === 'string') return clean(value)
   if (typeof value !== 'object' || value === null) return value
-  if (depth >= DEEPEST_ANSWER) throw tooDeep()
+  if (depth >= MAX_ANSWER_DEPTH) throw tooDeep()
   if (!isJsonObject(value)) return value.map((item) => cleanJson(item, clean, depth + 1))
   return cleanObject(value, clean, depth)
 }
 
 function tooDeep(): ToolError {
-  const message = `The tool ran, but its result is nested more than ${DEEPEST_ANSWER} levels deep. Ask for less.`
+  const message = `The tool ran, but its result is nested more than ${MAX_ANSWER_DEPTH} levels deep. Ask for less.`
   return fault('output_invalid', message, {
     developerMessage: 'Such a result cannot be searched for credentials.',
   })
@@ -150,7 +150,7 @@ function cleanValue(value: unknown, clean: Clean, depth: number): unknown {
   if (typeof value === 'string') return clean(value)
   if (typeof value !== 'object' || value === null)
     return typeof value === 'symbol' ? clean(String(value)) : value
-  if (depth >= DEEPEST) return '[deep]'
+  if (depth >= MAX_DEPTH) return '[deep]'
   if (value instanceof Error) return cleanError(value, clean, depth)
   if (Array.isArray(value)) return value.map((item) => cleanValue(item, clean, depth + 1))
   // Class instances render themselves in ways nobody here knows: what they would say is cleaned as text.
@@ -194,16 +194,16 @@ function cleanerOf(request: CallRequest): Clean | undefined {
 function makeCleaner(secrets: readonly Secret[]): Clean | undefined {
   const values = secrets
     .map((secret) => secret.reveal())
-    .filter((value) => value.length >= SHORTEST_SECRET)
+    .filter((value) => value.length >= MIN_SECRET_LENGTH)
     .flatMap(spellingsOf)
     .sort((left, right) => right.length - left.length)
   if (values.length === 0) return undefined
-  const long = values.filter(({ length }) => length > LONGEST_IN_PATTERN)
+  const long = values.filter(({ length }) => length > MAX_PATTERN_INPUT)
   // One pass for all that are short: an input may have hundreds of thousands of texts.
   const short = values.slice(long.length).map((value) => value.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
   const pattern = short.length === 0 ? undefined : new RegExp(short.join('|'), 'g')
   return (text) => {
-    if (text.length < SHORTEST_SECRET) return text
+    if (text.length < MIN_SECRET_LENGTH) return text
     const rest = long.reduce(cutOut, text)
     return pattern === undefined ? rest : rest.replace(pattern, REDACTED)
   }

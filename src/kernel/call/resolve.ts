@@ -76,7 +76,7 @@ function toolNotFound({ request }: IdentifiedCall, nextStep: string | undefined)
   return fault('tool_not_found', `${message} List the tools to see what is served.`)
 }
 
-const MOST_COMPARED = 2_000
+const MAX_COMPARED = 2_000
 
 /** The next step for a caller that missed: another version, or a name that looks alike. From its own catalog only (rule 2). */
 function suggestTool(catalog: Catalog, asked: ToolRef): string | undefined {
@@ -103,9 +103,9 @@ function toolsOfToolkit(catalog: Catalog, base: string): string | undefined {
 
 /** In the spelling that was asked in. */
 function nearestTool(catalog: Catalog, { base, isOtherName }: ToolRef): string | undefined {
-  if (isOtherName === undefined) return nearestName(base, catalog.bases().slice(0, MOST_COMPARED))
+  if (isOtherName === undefined) return nearestName(base, catalog.bases().slice(0, MAX_COMPARED))
   const spell = base.includes(':') ? ({ catalogId }: Tool) => catalogId : ({ name }: Tool) => name
-  return nearestName(base, catalog.latest().slice(0, MOST_COMPARED).map(spell))
+  return nearestName(base, catalog.latest().slice(0, MAX_COMPARED).map(spell))
 }
 
 /** Refuses integers that would reach the tool changed, before the input is compared with anything. */

@@ -23,7 +23,7 @@ import {
   keyConflict,
   type LookUpNeeds,
   lastFailure,
-  MOST_ATTEMPTS,
+  MAX_ATTEMPTS,
 } from './look-up.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
 import { attemptOf, LOST, type RunningCall } from './running.ts'
@@ -246,7 +246,7 @@ async function finish(needs: RunNeeds, finished: FinishedRun): Promise<FinishRes
 
 /** `can_retry` is said only while a repeat can run (rule 9). */
 function finalAfter(attempt: number, outcome: Outcome): Outcome {
-  const isLast = !outcome.ok && outcome.error.canRetry && attempt >= MOST_ATTEMPTS
+  const isLast = !outcome.ok && outcome.error.canRetry && attempt >= MAX_ATTEMPTS
   return isLast ? lastFailure(outcome) : outcome
 }
 

@@ -24,7 +24,7 @@ export type Interruption = 'timeout' | 'cancel' | 'shutdown'
 export const LOST = 'lost'
 
 /** An outage longer than this many claims forgets the oldest: their rows, if any, wait for a restart. */
-const MOST_ABANDONED = 10_000
+const MAX_ABANDONED = 10_000
 
 /**
  * Where a run stands while it runs, and nothing afterwards. What V8 leaves of a map that it made anew, as it does again and again while
@@ -78,7 +78,7 @@ export class RunningCalls {
   noteAbandoned({ call }: RunningCall): void {
     if (!call.keyed) return
     this.#abandoned.add(call.record)
-    if (this.#abandoned.size > MOST_ABANDONED)
+    if (this.#abandoned.size > MAX_ABANDONED)
       this.#abandoned.delete(this.#abandoned.values().next().value ?? '')
   }
 

@@ -103,7 +103,7 @@ export type ParkResult =
 
 export interface Parking {
   readonly approval: NewApproval
-  readonly mostParked: number
+  readonly maxParked: number
   /** Made without a key: it may be adopted by, and adopt, its like (rule 6). */
   readonly keyed: boolean
 }

@@ -57,7 +57,7 @@ export class ApprovalWaits {
     if (this.#waiting.size === 0) this.#changes.ignore(this.#look)
   }
 
-  #next(record: string, mostMs: number, gone: AbortSignal | undefined): Promise<void> {
+  #next(record: string, maxMs: number, gone: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
       const waiting = this.#waiting.get(record) ?? new Set()
       const wake = (): void => {
@@ -67,7 +67,7 @@ export class ApprovalWaits {
         if (waiting.size === 0) this.#waiting.delete(record)
         resolve()
       }
-      const timer = setTimeout(wake, mostMs)
+      const timer = setTimeout(wake, maxMs)
       gone?.addEventListener('abort', wake, { once: true })
       waiting.add(wake)
       this.#waiting.set(record, waiting)
@@ -202,7 +202,7 @@ function sharedPage({ run, pages }: Watch, after: number, readPage: ReadPage): P
   return page
 }
 
-function nextChange({ wake }: Watch, mostMs: number, signal: AbortSignal | undefined): Promise<void> {
+function nextChange({ wake }: Watch, maxMs: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       clearTimeout(timer)
@@ -210,7 +210,7 @@ function nextChange({ wake }: Watch, mostMs: number, signal: AbortSignal | undef
       wake.delete(done)
       resolve()
     }
-    const timer = setTimeout(done, mostMs)
+    const timer = setTimeout(done, maxMs)
     signal?.addEventListener('abort', done, { once: true })
     wake.add(done)
   })
@@ -250,8 +250,8 @@ export class StoreChanges {
     this.#watcher = undefined
   }
 
-  /** Resolves when this run or call may have changed, or after `mostMs`. */
-  next(name: string, mostMs: number): Promise<void> {
+  /** Resolves when this run or call may have changed, or after `maxMs`. */
+  next(name: string, maxMs: number): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {
         clearTimeout(timer)
@@ -261,7 +261,7 @@ export class StoreChanges {
       const look: TellChange = (names) => {
         if (names === undefined || names.includes(name)) done()
       }
-      const timer = setTimeout(done, mostMs)
+      const timer = setTimeout(done, maxMs)
       this.listen(look)
       this.want(name)
     })

@@ -3,8 +3,8 @@ import type { MaybePromise } from '#kernel/base/runtime'
 import type { CommitGroup, Engine, PendingChange, Steps } from './engine.ts'
 
 const BUSY_RETRY_MS = 2
-const LONGEST_BUSY_MS = 10_000
-const LARGEST_GROUP = 512
+const MAX_BUSY_MS = 10_000
+const MAX_GROUP_SIZE = 512
 
 /** A change and who waits for it. */
 interface Submitted extends PendingChange {
@@ -63,13 +63,13 @@ export class CommitQueue {
 
   #flush(): void {
     if (
-      this.#waiting.length < LARGEST_GROUP &&
+      this.#waiting.length < MAX_GROUP_SIZE &&
       this.#patience?.shouldWait(this.#waiting.length, performance.now()) === true
     ) {
       setImmediate(() => this.#flush())
       return
     }
-    const changes = this.#waiting.splice(0, LARGEST_GROUP)
+    const changes = this.#waiting.splice(0, MAX_GROUP_SIZE)
     this.#patience?.leave(changes.length)
     if (changes.length > 1) changes.sort(byKey)
     const committing = this.#commit(changes)
@@ -132,7 +132,7 @@ export class CommitQueue {
   #putBack(changes: readonly Submitted[]): void {
     const nowMs = performance.now()
     this.#busySinceMs ??= nowMs
-    if (nowMs - this.#busySinceMs > LONGEST_BUSY_MS) {
+    if (nowMs - this.#busySinceMs > MAX_BUSY_MS) {
       this.#busySinceMs = undefined
       const error = new StoreError('not_written', 'another process kept the database locked for too long')
       for (const change of changes) change.reject(error)
@@ -155,7 +155,7 @@ function byKey(left: PendingChange, right: PendingChange): number {
 /** Nothing new for this long: the next change is not on the way. */
 const QUIET_MS = 0.15
 /** The longest a change waits for company. */
-const LONGEST_MS = 2
+const MAX_MS = 2
 /** One group in so many waits without a goal, to see whether more callers have come. */
 const PROBE_EVERY = 64
 
@@ -180,7 +180,7 @@ export class Patience {
       this.#lastMs = nowMs
     }
     if (!this.#isProbe && waiting >= this.#goal) return false
-    return nowMs - this.#lastMs < QUIET_MS && nowMs - this.#firstMs < LONGEST_MS
+    return nowMs - this.#lastMs < QUIET_MS && nowMs - this.#firstMs < MAX_MS
   }
 
   /** The group is being committed with this many changes. */

@@ -7,14 +7,14 @@ import { all, get, type Row, type Steps } from './engine.ts'
 import { type KeyRing, openReasonIn } from './key-ring.ts'
 import { bytes, integer, optionalInteger, type SealedText, text } from './rows.ts'
 
-const MOST_BYTES = 16 * 1024 * 1024
+const MAX_BYTES = 16 * 1024 * 1024
 /** What is kept of a group besides its text, about. */
 const KEEPING_BYTES = 512
 
 /** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
 export function openGroups(keys: KeyRing): SealedText {
   const writers = new Map<number, WriterKeys>()
-  const opened = new BoundedMap<string, Buffer>({ weight: MOST_BYTES })
+  const opened = new BoundedMap<string, Buffer>({ weight: MAX_BYTES })
 
   return function* read(segment, { group, at, length }) {
     const name = `${segment} ${group}`
@@ -27,7 +27,7 @@ export function openGroups(keys: KeyRing): SealedText {
       const sealed = bytes(row, segment)
       const key = known.keyOf(groupGeneration(sealed))
       plain = unseal(key, sealed, sealContext(segment, known.id, integer(row, 'n')))
-      if (plain.length <= MOST_BYTES) opened.set(name, alone(plain), plain.length + KEEPING_BYTES)
+      if (plain.length <= MAX_BYTES) opened.set(name, alone(plain), plain.length + KEEPING_BYTES)
     }
     return plain.toString('utf8', at, at + length)
   }

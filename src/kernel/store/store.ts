@@ -27,7 +27,7 @@ const LAST_KEY = '~'
 /** Sorts behind every record too: a session closes after the calls that end in the same group (OWP-41). */
 const CLOSE_KEY = '|'
 /** How long a look waits for another process that is writing. */
-const LONGEST_LOCK_MS = 5_000
+const MAX_LOCK_MS = 5_000
 
 export interface StoreParts {
   readonly definition: StoreDefinition
@@ -104,7 +104,7 @@ export function createStore<Modules extends object>(
     probe: async () => {
       await queue.submit('', () => write('writeMeta', 'probe', String(nowMs())))
     },
-    checkWritable: (waitMs = LONGEST_LOCK_MS) => engine.checkWritable(waitMs),
+    checkWritable: (waitMs = MAX_LOCK_MS) => engine.checkWritable(waitMs),
     close: () => {
       closing ??= close({ queue, chain, engine })
       return closing

@@ -96,9 +96,9 @@ function isSameText(left: ReadonlyMap<string, string>, right: ReadonlyMap<string
   return left.size === right.size && [...left].every(([name, text]) => right.get(name) === text)
 }
 
-const MOST_CATALOGS = 1_000
+const MAX_CATALOGS = 1_000
 /** Tools in the lists of all catalogs together: what is made of those lists lives and dies with them. */
-const MOST_LISTED = 200_000
+const MAX_LISTED = 200_000
 
 interface KnownCatalog {
   readonly catalog: Catalog
@@ -259,11 +259,11 @@ export class Registry {
   /** Drops the oldest catalogs, first of all listed ones, but never the one in use. */
   #makeRoom(inUse: string): void {
     for (const [key, known] of this.#catalogs) {
-      if (this.#listed <= MOST_LISTED) break
+      if (this.#listed <= MAX_LISTED) break
       if (known.isListed && key !== inUse) this.#drop(key, known)
     }
     for (const [key, known] of this.#catalogs) {
-      if (this.#catalogs.size <= MOST_CATALOGS) break
+      if (this.#catalogs.size <= MAX_CATALOGS) break
       if (key !== inUse) this.#drop(key, known)
     }
   }

@@ -96,7 +96,7 @@ function laxities({ policy: older }: Tool, { policy: newer }: Tool): readonly st
 
 const LOCAL = '(?:[A-Za-z0-9._/-]|%[0-9A-Fa-f]{2})+'
 const LABEL = '[a-z][a-z0-9-]*'
-const LONGEST = 256
+const MAX_LENGTH = 256
 
 /** openwop §7.1: which ids a source's tools may have. */
 const FORMS = {
@@ -125,8 +125,8 @@ export function readCatalogId(
 ): string | undefined {
   const id = written ?? DEFAULT_IDS[source]?.(parts, vendor)
   const { pattern, example } = FORMS[source]
-  if (typeof id === 'string' && id.length <= LONGEST && pattern.test(id)) return id
-  const rule = `at most ${LONGEST} characters; others than A-Z a-z 0-9 . _ - / are percent-encoded`
+  if (typeof id === 'string' && id.length <= MAX_LENGTH && pattern.test(id)) return id
+  const rule = `at most ${MAX_LENGTH} characters; others than A-Z a-z 0-9 . _ - / are percent-encoded`
   report(
     'catalogId',
     `Is ${describeValue(id)}.`,
@@ -141,7 +141,7 @@ const KEYS = Object.keys({ open: true, close: true, idleMs: true, isOptional: tr
 >)
 
 const USUAL_IDLE_MS = 15 * 60_000
-const LONGEST_IDLE_MS = 24 * 3_600_000
+const MAX_IDLE_MS = 24 * 3_600_000
 
 /** The session of a stateful tool, or `undefined` for every other; findings for what is half one. */
 export function readSession(written: unknown, report: Report): SessionHooks | undefined {
@@ -174,12 +174,11 @@ export function readSession(written: unknown, report: Report): SessionHooks | un
 
 function readIdle(value: unknown, report: Report): number {
   if (value === undefined) return USUAL_IDLE_MS
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= LONGEST_IDLE_MS)
-    return value
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_IDLE_MS) return value
   report(
     'session/idleMs',
     `Is ${describeValue(value)}.`,
-    `Write a whole number of milliseconds from 1 to ${LONGEST_IDLE_MS}.`,
+    `Write a whole number of milliseconds from 1 to ${MAX_IDLE_MS}.`,
   )
   return USUAL_IDLE_MS
 }

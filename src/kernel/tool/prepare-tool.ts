@@ -25,7 +25,7 @@ import {
 } from './checks.ts'
 import { isWorkflow, type ToolDefinition, type WorkflowDefinition } from './define.ts'
 import { readPolicy } from './policy.ts'
-import { LONGEST_TIMER_MS, type SourceKind, type Tool } from './tool.ts'
+import { MAX_TIMER_MS, type SourceKind, type Tool } from './tool.ts'
 
 export interface PrepareOptions {
   /** Where the definition was loaded from, for findings. */
@@ -131,7 +131,7 @@ function workflowOptions(given: PrepareOptions): PrepareOptions {
   return {
     ...given,
     source: 'workflow',
-    defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMES, LONGEST_TIMER_MS),
+    defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMES, MAX_TIMER_MS),
   }
 }
 

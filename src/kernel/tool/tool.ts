@@ -79,7 +79,7 @@ export const SOURCE_KINDS = ['node-pack', 'workflow', 'mcp', 'connector', 'host-
 export type SourceKind = (typeof SOURCE_KINDS)[number]
 
 /** The longest delay a timer can hold; a longer one would fire at once. */
-export const LONGEST_TIMER_MS = 2_147_483_647
+export const MAX_TIMER_MS = 2_147_483_647
 const HINTS = ['low', 'medium', 'high'] as const
 
 /**
@@ -113,9 +113,9 @@ export const POLICY_FIELDS = {
   /** Whose tool it is: for callers of every other tenant there is no such tool. Default: everybody's. */
   tenants: { fewest: 1 },
   /** How long a run may take, in milliseconds. Default `calls.defaultTimeoutMs` of the configuration. */
-  timeoutMs: { isWhole: true, least: 1, most: LONGEST_TIMER_MS },
+  timeoutMs: { isWhole: true, least: 1, most: MAX_TIMER_MS },
   /** How long after a crash an idempotent write may run again. Default one hour, and seven days for a workflow. */
-  rerunWindowMs: { isWhole: true, least: 0, most: LONGEST_TIMER_MS },
+  rerunWindowMs: { isWhole: true, least: 0, most: MAX_TIMER_MS },
   /** How expensive a run is, for models that choose between tools. */
   costHint: { choices: HINTS },
   /** How long a run usually takes, for models that choose between tools. */

@@ -74,11 +74,11 @@ type Selector =
   | { readonly kind: 'name'; readonly base: string; readonly version: string }
   | { readonly kind: 'names' | (typeof KINDS)[number]; readonly pattern: string }
 
-const LONGEST_SELECTOR = 300
+const MAX_SELECTOR_LENGTH = 300
 
 /** `undefined` for what can select nothing. */
 export function readSelector(text: string): Selector | undefined {
-  if (text === '' || text.length > LONGEST_SELECTOR || /\s/.test(text)) return undefined
+  if (text === '' || text.length > MAX_SELECTOR_LENGTH || /\s/.test(text)) return undefined
   const kind = KINDS.find((word) => text.startsWith(`${word}:`))
   if (kind !== undefined) {
     const pattern = text.slice(kind.length + 1)
@@ -189,7 +189,7 @@ export const FORMS =
   'Write a name such as "Mail.Send", a pattern such as "Mail.*", "source:KEY" or "tag:NAME".'
 
 /** Enough to find a slip, and little enough that a large catalog is not held up by one. */
-const MOST_LIKE = 2_000
+const MAX_SIMILAR = 2_000
 
 /**
  * The pattern with its longest piece as names have it in that place: `read*`, `writ*` for `reed*`, `Text.*` for `Txt.*`. A dot
@@ -208,7 +208,7 @@ export function patternsLike(pattern: string, names: Iterable<string>): Readonly
     const last = name.length - length
     const from = longest === pieces.length - 1 ? last : 0
     const to = longest === 0 ? 0 : last
-    for (let at = Math.max(0, from); at <= to && like.size < MOST_LIKE; at += 1) {
+    for (let at = Math.max(0, from); at <= to && like.size < MAX_SIMILAR; at += 1) {
       const piece = name.slice(at, at + length)
       const meant = pieces.with(longest, piece).join('*')
       if (piece.includes('.') === written.includes('.') && matchesGlob(name, meant)) like.add(meant)

@@ -15,7 +15,7 @@ import {
 } from './tool.ts'
 
 /** Workflows inside workflows; deeper ones are refused. */
-export const MOST_DEPTH = 8
+export const MAX_DEPTH = 8
 
 export interface ResolvedWorkflows {
   /** The same tools in the same order; workflows know their steps, or are left out. */
@@ -94,8 +94,8 @@ class Resolver {
     }
     if (missing.length > 0) this.waiting.set(tool.id, missing)
     const depth = 1 + Math.max(0, ...steps.map((step) => step.workflow?.depth ?? 0))
-    if (depth > MOST_DEPTH) {
-      const problem = `Workflows are ${depth} deep here; ${MOST_DEPTH} is the most.`
+    if (depth > MAX_DEPTH) {
+      const problem = `Workflows are ${depth} deep here; ${MAX_DEPTH} is the most.`
       report('uses', problem, 'Call the tools of an inner workflow directly.')
     }
     const policy = policyOf(workflow.own.policy, steps)

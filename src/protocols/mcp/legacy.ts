@@ -137,10 +137,10 @@ const ID_BYTES = 24
 const CACHED_MS = 1_000
 const TOUCH_MS = 300_000
 /** Sessions of one principal at a time, as of openwop's; clients that never end theirs lose those they left. */
-const MOST_PER_PRINCIPAL = 100
+const MAX_PER_PRINCIPAL = 100
 /** One that was used since is not taken from its client, which knows no way to begin anew (MCP-23). */
 const LEFT_MS = 3 * TOUCH_MS
-const MOST_CACHED = 10_000
+const MAX_CACHED = 10_000
 
 /** A session of an older revision as requests use it. */
 export interface LegacySession {
@@ -181,11 +181,11 @@ export class LegacySessions {
       agreed: { revision, capabilities: capabilitiesToJson(capabilities) },
       touchedAtMs: nowMs,
     }
-    const room = { most: MOST_PER_PRINCIPAL, idleBeforeMs: nowMs - LEFT_MS }
+    const room = { most: MAX_PER_PRINCIPAL, idleBeforeMs: nowMs - LEFT_MS }
     if (await this.#callers.openSession(session, room)) return { id, revision, capabilities }
     throw fault(
       'rate_limited',
-      `You have ${MOST_PER_PRINCIPAL} open MCP sessions, all in use. End one (DELETE with its Mcp-Session-Id), or leave one alone for ${LEFT_MS / 60_000} minutes.`,
+      `You have ${MAX_PER_PRINCIPAL} open MCP sessions, all in use. End one (DELETE with its Mcp-Session-Id), or leave one alone for ${LEFT_MS / 60_000} minutes.`,
       { retryAfterMs: TOUCH_MS, scope: 'key' },
     )
   }
@@ -202,7 +202,7 @@ export class LegacySessions {
     const session = found === undefined ? undefined : sessionOf(found)
     if (found === undefined || session === undefined) return undefined
     if (nowMs - found.touchedAtMs > TOUCH_MS) await this.#callers.touchSession(principal.tenant, id, nowMs)
-    if (this.#cached.size >= MOST_CACHED) this.#cached.clear()
+    if (this.#cached.size >= MAX_CACHED) this.#cached.clear()
     this.#cached.set(key, { session, principal: found.principal, untilMs: nowMs + CACHED_MS })
     return found.principal === principal.id ? session : undefined
   }

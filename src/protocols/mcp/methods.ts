@@ -243,7 +243,7 @@ export interface ServedTool {
 
 /** MCP-50, MCP/T-13: what every client takes. */
 const LEGAL = /^[A-Za-z0-9_-]{1,64}$/
-const LONGEST = 64
+const MAX_LENGTH = 64
 
 /** The tools each principal can call, by name and in the order of names. Made once per catalog. */
 export class ToolTables {
@@ -289,7 +289,7 @@ function makeTable(tools: readonly Tool[]): ReadonlyMap<string, ServedTool> {
 /** Two tools that want one name, or one that is none: a digest tells them apart. */
 function freeName({ name, parts }: Tool): string {
   const digest = shortHash(parts.base)
-  return `${name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, LONGEST - digest.length - 1)}_${digest}`
+  return `${name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, MAX_LENGTH - digest.length - 1)}_${digest}`
 }
 
 function compare(left: string, right: string): number {

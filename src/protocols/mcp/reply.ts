@@ -222,7 +222,7 @@ class ResultEnvelope {
   }
 }
 
-const MOST_ISSUES = 20
+const MAX_ISSUES = 20
 
 /** What a model reads of a failed call: what is wrong, where, and what to do next (MCP-62). */
 export function describeFailure(error: CallError): string {
@@ -231,8 +231,8 @@ export function describeFailure(error: CallError): string {
   const further = issues.filter((issue) => !error.message.includes(issuePhrase(issue)))
   return [
     error.message,
-    ...further.slice(0, MOST_ISSUES).map(issuePhrase),
-    ...(further.length > MOST_ISSUES ? [`(and ${further.length - MOST_ISSUES} more)`] : []),
+    ...further.slice(0, MAX_ISSUES).map(issuePhrase),
+    ...(further.length > MAX_ISSUES ? [`(and ${further.length - MAX_ISSUES} more)`] : []),
     ...(missing === undefined ? [] : describeMissing(missing)),
     ...(error.additionalPromptContent === undefined ? [] : [error.additionalPromptContent]),
   ].join('\n')

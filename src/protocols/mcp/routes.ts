@@ -38,7 +38,7 @@ import {
   takeResponse,
 } from './legacy.ts'
 import { Methods } from './methods.ts'
-import { ChangeStreams, MOST_STREAMS } from './streams.ts'
+import { ChangeStreams, MAX_STREAMS } from './streams.ts'
 import {
   HEADERS,
   isLegacyRevision,
@@ -97,7 +97,7 @@ async function handleGet(request: HttpRequest, parts: HttpParts): Promise<HttpRe
     (await parts.sessions.find(principal, session.id)) !== undefined
   const body = parts.streams.open(principal, session.id, isOpen)
   if (body === undefined)
-    return refuseSession(429, `This caller listens ${MOST_STREAMS} times already. Close a stream first.`)
+    return refuseSession(429, `This caller listens ${MAX_STREAMS} times already. Close a stream first.`)
   return { status: 200, headers: STREAM_HEADERS, body }
 }
 

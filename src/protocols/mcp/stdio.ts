@@ -38,7 +38,7 @@ interface StdioOptions {
   principal(): MaybePromise<Principal>
   /** Throws for what is no JSON that can be used. */
   parse(line: Buffer): JsonValue
-  readonly mostLineBytes: number
+  readonly maxLineBytes: number
   /** One message, without its line end. */
   write(line: string): void
 }
@@ -71,8 +71,8 @@ export class StdioServer {
     const stop = this.#services.gateway.catalogChanges.listen(
       (isAffected) => void this.#tellChange(isAffected),
     )
-    const { mostLineBytes } = this.#options
-    const lines = new LineReader(() => checkLength(mostLineBytes))
+    const { maxLineBytes } = this.#options
+    const lines = new LineReader(() => checkLength(maxLineBytes))
     try {
       for await (const chunk of chunks) {
         for (const line of lines.read(Buffer.from(chunk))) this.#takeLine(line)
@@ -81,7 +81,7 @@ export class StdioServer {
     } catch (error) {
       if (!(error instanceof BadLine)) throw error
       // Nothing after such a line can be trusted to be a message (MCP-99).
-      this.#services.log.error({ mostBytes: mostLineBytes }, 'a line was too long')
+      this.#services.log.error({ maxBytes: maxLineBytes }, 'a line was too long')
     } finally {
       stop()
     }

@@ -101,7 +101,7 @@ export class ListenStreams {
     }
     const leave = takeStream(this.#openStreams, principal)
     if (leave === undefined) {
-      const message = `This caller listens ${MOST_STREAMS} times already. Close a stream first.`
+      const message = `This caller listens ${MAX_STREAMS} times already. Close a stream first.`
       return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
     }
     const tag = { _meta: { [META.subscriptionId]: id } }
@@ -165,10 +165,10 @@ function serverInfoOf({ options }: McpServices): JsonObject {
 }
 
 /** Streams one principal may hold open, whatever their revision (MCP-47): nobody may take all connections of the server. */
-export const MOST_STREAMS = 100
+export const MAX_STREAMS = 100
 
 function isFull(openStreams: KeyedCounter, principal: Principal): boolean {
-  return openStreams.count(subjectKey(principal)) >= MOST_STREAMS
+  return openStreams.count(subjectKey(principal)) >= MAX_STREAMS
 }
 
 /** Counts one more until it is released; `undefined` when the principal has as many as it may. */

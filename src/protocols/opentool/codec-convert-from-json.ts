@@ -256,7 +256,7 @@ class Lowering {
     }
     if (more.length > 0) {
       this.lose(shape.enumFrom, 'approximated')
-      alternatives.push(...values.slice(0, MOST_LISTED).map((value) => wordsOf(JSON.stringify(value))))
+      alternatives.push(...values.slice(0, MAX_LISTED).map((value) => wordsOf(JSON.stringify(value))))
       return { type: first, values: undefined }
     }
     if (first !== 'object' && first !== 'array') return { type: first, values }
@@ -297,7 +297,7 @@ class Lowering {
   }
 }
 
-const MOST_LISTED = 20
+const MAX_LISTED = 20
 
 interface Chosen {
   readonly type: OpenToolType

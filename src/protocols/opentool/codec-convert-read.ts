@@ -24,10 +24,10 @@ import {
 import { isOpenToolType, type OpenToolType } from './codec-document.ts'
 
 /** A model reads no larger schema, and references can unfold a small one without end (OTS-26). */
-const MOST_SCHEMAS = 20_000
-const MOST_CHARACTERS = 4_000_000
+const MAX_SCHEMAS = 20_000
+const MAX_CHARACTERS = 4_000_000
 /** With two levels of JSON each, a document with them still loads. */
-const DEEPEST = 100
+const MAX_DEPTH = 100
 
 /** Keywords that combine schemas; read after all others, so that those know their siblings. */
 const COMBINING: ReadonlySet<string> = new Set([
@@ -45,8 +45,8 @@ export class ShapeReader {
   readonly #places = new Map<JsonObject, string>()
   /** Schemas being read right now: meeting one again is recursion. */
   readonly #open = new Set<JsonObject>()
-  #schemasLeft = MOST_SCHEMAS
-  #charactersLeft = MOST_CHARACTERS
+  #schemasLeft = MAX_SCHEMAS
+  #charactersLeft = MAX_CHARACTERS
 
   constructor(root: JsonObject) {
     this.#resolve = createSchemaResolver(root)
@@ -61,7 +61,7 @@ export class ShapeReader {
     }
     this.#schemasLeft -= 1
     if (!isJsonObject(schema)) fail(shape, pointer, 'type')
-    else if (depth > DEEPEST || this.#schemasLeft < 0 || this.#charactersLeft < 0)
+    else if (depth > MAX_DEPTH || this.#schemasLeft < 0 || this.#charactersLeft < 0)
       fail(shape, pointer, '$ref')
     else {
       this.#open.add(schema)
@@ -237,12 +237,12 @@ function note(shape: Shape, text: string, keyword: Keyword, hints: readonly Open
   return true
 }
 
-const LONGEST_WORDS = 200
+const MAX_WORDS = 200
 
 /** A value in a description, short enough to be read. */
 export function wordsOf(value: JsonValue): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
-  return text.length > LONGEST_WORDS ? `${text.slice(0, LONGEST_WORDS)}…` : text
+  return text.length > MAX_WORDS ? `${text.slice(0, MAX_WORDS)}…` : text
 }
 
 /** Drops the keyword, and knows from it that the schema speaks of objects or arrays. */

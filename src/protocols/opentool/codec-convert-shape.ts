@@ -357,7 +357,7 @@ export interface SchemaLoss {
 /** `strict` refuses what would not mean the same, `lossy` makes the best of it. */
 export type ConversionMode = 'strict' | 'lossy'
 
-const MOST_SHOWN = 20
+const MAX_SHOWN = 20
 
 /** The schema cannot be converted in this mode; carries every loss, the small ones too. */
 export class SchemaConversionError extends Error {
@@ -368,9 +368,9 @@ export class SchemaConversionError extends Error {
   constructor(losses: readonly SchemaLoss[], mode: ConversionMode) {
     const fatal = losses.filter(({ severity }) => isFatal(severity, mode))
     const lines = fatal
-      .slice(0, MOST_SHOWN)
+      .slice(0, MAX_SHOWN)
       .map(({ pointer, keyword, severity }) => `  ${pointer || '(schema)'}: \`${keyword}\` is ${severity}`)
-    const more = fatal.length > MOST_SHOWN ? [`  and ${fatal.length - MOST_SHOWN} more`] : []
+    const more = fatal.length > MAX_SHOWN ? [`  and ${fatal.length - MAX_SHOWN} more`] : []
     super(['The JSON Schema cannot be said in OpenTool:', ...lines, ...more].join('\n'))
     this.losses = losses
   }

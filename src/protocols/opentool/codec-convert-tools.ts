@@ -189,7 +189,7 @@ export interface NameMap {
   readonly keyByName: ReadonlyMap<string, string>
 }
 
-const LONGEST = 64
+const MAX_LENGTH = 64
 
 /** A legal name for each: legal ones stay as they are, the others give way. Keys are distinct. */
 export function assignNames(wanted: readonly WantedName[]): NameMap {
@@ -216,10 +216,10 @@ export function legalName(original: string): string {
 
 function freeName(key: string, wanted: string, taken: ReadonlyMap<string, string>): string {
   const legal = wanted.replaceAll(/[^A-Za-z0-9_-]/gu, '_') || '_'
-  if (legal.length <= LONGEST && !taken.has(legal)) return legal
+  if (legal.length <= MAX_LENGTH && !taken.has(legal)) return legal
   for (let attempt = 0; ; attempt += 1) {
     const digest = shortHash(attempt === 0 ? key : `${key}\n${attempt}`)
-    const name = `${legal.slice(0, LONGEST - digest.length - 1)}_${digest}`
+    const name = `${legal.slice(0, MAX_LENGTH - digest.length - 1)}_${digest}`
     if (!taken.has(name)) return name
   }
 }

@@ -117,7 +117,7 @@ function readJson(input: unknown, findings: FindingList, limits: DocumentLimits)
     findings.error('', 'OTS-01', `A document is an object, and this is ${describeValue(value)}.`)
     return undefined
   }
-  const copied = copyJson(value, { mostValues: limits.values })
+  const copied = copyJson(value, { maxValues: limits.values })
   if (copied.ok) return isJsonObject(copied.value) ? copied.value : undefined
   findings.error(copied.pointer, copied.tooLarge ? 'OTS-26' : 'OTS-01', copied.problem)
   return undefined

@@ -1,10 +1,10 @@
 import { childPointer, setMember } from '#kernel/base/json'
 import {
   ADDED,
-  DEEPEST_SCHEMA,
   type DocumentFinding,
   FindingList,
   isReference,
+  MAX_SCHEMA_DEPTH,
   type OpenToolDocument,
   OpenToolDocumentError,
   type OpenToolFunction,
@@ -152,11 +152,11 @@ export function checkReferences(document: OpenToolDocument, findings: FindingLis
   const survey = new Survey(document.schemas ?? {}, findings)
   for (const [path, schema] of schemasOf(document)) {
     const { height } = survey.cost(schema, 1)
-    if (height <= DEEPEST_SCHEMA && !survey.tooDeep) continue
+    if (height <= MAX_SCHEMA_DEPTH && !survey.tooDeep) continue
     findings.error(
       path,
       'OTS-26',
-      `With its references written out the schema is nested deeper than ${DEEPEST_SCHEMA} levels.`,
+      `With its references written out the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`,
     )
     return
   }
@@ -188,7 +188,7 @@ class Survey {
   cost(schema: OpenToolSchema, level: number): Cost {
     const known = this.#known.get(schema)
     if (known !== undefined && known !== 'open') return known
-    if (level > DEEPEST_SCHEMA) this.tooDeep = true
+    if (level > MAX_SCHEMA_DEPTH) this.tooDeep = true
     if (this.tooDeep) return NOTHING
     this.#known.set(schema, 'open')
     const cost = isReference(schema) ? this.#costOfReference(schema, level) : this.#costOfValue(schema, level)

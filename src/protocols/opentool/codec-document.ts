@@ -85,7 +85,7 @@ export interface TextPosition {
 export type DocumentMode = 'strict' | 'lenient'
 
 /** A list of a million mistakes helps nobody and would cost more memory than the document (OTS-26). */
-const MOST_FINDINGS = 100_000
+const MAX_FINDINGS = 100_000
 
 /** Collects findings; the rest of the check goes on, so that all of them are seen at once. */
 export class FindingList {
@@ -113,7 +113,7 @@ export class FindingList {
 
   add(finding: DocumentFinding): void {
     if (finding.level === 'error') this.#errors += 1
-    if (this.#found.length < MOST_FINDINGS) this.#found.push(finding)
+    if (this.#found.length < MAX_FINDINGS) this.#found.push(finding)
     else if (finding.level === 'error') this.#leftOut = 'errors'
     else if (this.#leftOut === 'none') this.#leftOut = 'warnings'
   }
@@ -125,12 +125,12 @@ export class FindingList {
   all(): readonly DocumentFinding[] {
     if (this.#leftOut === 'none') return this.#found
     const level = this.#leftOut === 'errors' ? 'error' : 'warning'
-    const message = `There are more than ${MOST_FINDINGS} findings; the others are left out.`
+    const message = `There are more than ${MAX_FINDINGS} findings; the others are left out.`
     return [...this.#found, { path: '', rule: 'OTS-26', level, message }]
   }
 }
 
-const MOST_SHOWN = 20
+const MAX_SHOWN = 20
 
 /** Thrown by `load` and `dereference`: carries every finding, warnings too. */
 export class OpenToolDocumentError extends Error {
@@ -140,9 +140,9 @@ export class OpenToolDocumentError extends Error {
   constructor(findings: readonly DocumentFinding[]) {
     const errors = findings.filter(({ level }) => level === 'error')
     const lines = errors
-      .slice(0, MOST_SHOWN)
+      .slice(0, MAX_SHOWN)
       .map(({ path, rule, message }) => `  ${path || '(document)'}: ${message} (${rule})`)
-    const more = errors.length > MOST_SHOWN ? [`  and ${errors.length - MOST_SHOWN} more`] : []
+    const more = errors.length > MAX_SHOWN ? [`  and ${errors.length - MAX_SHOWN} more`] : []
     const count = errors.length === 1 ? '1 error' : `${errors.length} errors`
     super([`The OpenTool document has ${count}:`, ...lines, ...more].join('\n'))
     this.findings = findings
@@ -163,7 +163,7 @@ export const DOCUMENT_LIMITS: DocumentLimits = {
 }
 
 /** Levels of a schema with its references written out; a document with them is still one that loads. */
-export const DEEPEST_SCHEMA = 240
+export const MAX_SCHEMA_DEPTH = 240
 
 /** What references may add when they are written out: so much, and a few times what is written. */
 export const ADDED = { characters: 16 * 1024 * 1024, times: 4 }

@@ -137,7 +137,7 @@ interface ShownError {
   readonly details?: ErrorDetails | undefined
 }
 
-const MOST_ISSUES = 5
+const MAX_ISSUES = 5
 
 /** A failed call as `error` (OTS-39, OTS-40): plain text, no stack, no paths. */
 export function toWireError(
@@ -173,7 +173,7 @@ function messageOf({ code, message, details = {} }: ShownError, method: string):
 
 function listIssues(issues: readonly InputIssue[]): string {
   const said = issues
-    .slice(0, MOST_ISSUES)
+    .slice(0, MAX_ISSUES)
     .map((issue) =>
       issue.parameter === undefined ? describeIssue(issue) : `${issue.parameter}: ${describeIssue(issue)}`,
     )

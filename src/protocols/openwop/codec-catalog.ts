@@ -25,7 +25,7 @@ export interface DecodeOptions {
 }
 
 /** Every form there is: views × sources, and no source. */
-export const MOST_FORMS = 3 * (SOURCE_KINDS.length + 1)
+export const MAX_FORMS = 3 * (SOURCE_KINDS.length + 1)
 
 /** Unknown parameters and views are ignored (OWP/C11, OWP-19); a source nobody can have is refused. */
 export function decodeListForm(query: URLSearchParams, options: DecodeOptions): ListForm {
@@ -66,7 +66,7 @@ export function encodeCompact(tool: Tool): string {
 }
 
 /** What RFC 0112 considers for a model-facing summary. */
-const LONGEST_DESCRIPTION = 256
+const MAX_DESCRIPTION_LENGTH = 256
 
 /** The descriptor for a model's context: no tool is left out, only what cannot be said simply (OWP-25). */
 export function toCompactDescriptor(tool: Tool): WireCompactToolDescriptor {
@@ -84,8 +84,8 @@ export function toCompactDescriptor(tool: Tool): WireCompactToolDescriptor {
 
 /** Cut between words where there are any, never inside a character. */
 function shorten(text: string): string {
-  if (text.length <= LONGEST_DESCRIPTION) return text
-  const head = text.slice(0, LONGEST_DESCRIPTION - 1)
+  if (text.length <= MAX_DESCRIPTION_LENGTH) return text
+  const head = text.slice(0, MAX_DESCRIPTION_LENGTH - 1)
   const words = head.replace(/\s+\S*$/, '')
   const kept = words === '' ? head : words
   return `${kept.isWellFormed() ? kept : kept.slice(0, -1)}…`

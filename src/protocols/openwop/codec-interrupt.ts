@@ -65,7 +65,7 @@ export function encodeInterruptFor(view: ApprovalView): JsonObject {
   }
 }
 
-const LONGEST_REASON = 1_000
+const MAX_REASON_LENGTH = 1_000
 
 /** What a resume says, in each of the three vocabularies (OWP/C8). */
 const WORDS: Readonly<Record<string, Decision['action']>> = {
@@ -92,9 +92,9 @@ export function decodeResume(body: JsonValue | undefined): Decision | string {
   }
   if (
     reason !== undefined &&
-    (typeof reason !== 'string' || reason.length > LONGEST_REASON || reason.includes('\0'))
+    (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH || reason.includes('\0'))
   ) {
-    return `"reason" must be a text of at most ${LONGEST_REASON} characters, without NUL.`
+    return `"reason" must be a text of at most ${MAX_REASON_LENGTH} characters, without NUL.`
   }
   const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
   if (word === 'override' && why === undefined) return 'An override needs a "reason".'

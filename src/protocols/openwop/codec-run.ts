@@ -7,7 +7,7 @@ import type { RunPage } from '#kernel/run/runs'
 import { encodeInterrupt, interruptKey } from './codec-interrupt.ts'
 import type { WireRunEvent } from './wire.ts'
 
-const LONGEST_USER_ID = 1_024
+const MAX_USER_ID_LENGTH = 1_024
 const MEMBERS = ['toolId', 'runId', 'userId'] as const
 
 /** The body of `POST /v1/sessions`; closed, so that a misspelt member is not silently ignored. */
@@ -32,8 +32,8 @@ export function decodeSessionRequest(body: JsonValue | undefined): SessionReques
 
 /** What no call could name as its user opens no session. */
 function checkUserId(userId: string): void {
-  if (userId !== '' && userId.length <= LONGEST_USER_ID && !hasControlCharacter(userId)) return
-  throw invalid(`"userId" must have 1 to ${LONGEST_USER_ID} characters, none of them a control character.`)
+  if (userId !== '' && userId.length <= MAX_USER_ID_LENGTH && !hasControlCharacter(userId)) return
+  throw invalid(`"userId" must have 1 to ${MAX_USER_ID_LENGTH} characters, none of them a control character.`)
 }
 
 function readText(body: JsonObject, name: (typeof MEMBERS)[number]): string | undefined {
@@ -47,7 +47,7 @@ function invalid(message: string): ToolError {
 }
 
 const WHOLE = /^-1$|^[0-9]{1,15}$/
-const LONGEST_WAIT_S = 60
+const MAX_WAIT_S = 60
 
 /** The last sequence a reader has: -1 for none. */
 export function decodeLastSequence(name: string, text: string | undefined): number {
@@ -60,8 +60,8 @@ export function decodeLastSequence(name: string, text: string | undefined): numb
 export function decodeTimeout(text: string | null): number {
   if (text === null) return 0
   const seconds = /^[0-9]{1,2}$/.test(text) ? Number(text) : 0
-  if (seconds >= 1 && seconds <= LONGEST_WAIT_S) return seconds * 1_000
-  throw fault('request_invalid', `"timeout" must be a whole number of seconds from 1 to ${LONGEST_WAIT_S}.`)
+  if (seconds >= 1 && seconds <= MAX_WAIT_S) return seconds * 1_000
+  throw fault('request_invalid', `"timeout" must be a whole number of seconds from 1 to ${MAX_WAIT_S}.`)
 }
 
 /** Calls here come from no agent this server knows (OWP-50). */

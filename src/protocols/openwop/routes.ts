@@ -22,7 +22,7 @@ import {
   encodeList,
   encodeStandard,
   isCompact,
-  MOST_FORMS,
+  MAX_FORMS,
 } from './codec-catalog.ts'
 import { refuse } from './errors.ts'
 import { type KeyedRequestParts, KeyedRequests } from './keyed-requests.ts'
@@ -301,7 +301,7 @@ function catalogRoutes(
   options: DecodeOptions,
   onUnknownTool: OpenwopOptions['onUnknownTool'],
 ): readonly HttpRoute[] {
-  const lists = new PreparedViews(MOST_FORMS)
+  const lists = new PreparedViews(MAX_FORMS)
   const list = (request: HttpRequest): Promise<HttpReply> => {
     const form = decodeListForm(request.query, options)
     const catalog = gateway.catalogFor(request.principal)

@@ -170,11 +170,11 @@ function readMessage(body: JsonValue | undefined): string | undefined {
 }
 
 /** More than any tool needs, and few enough to poll. */
-const MOST_CHALLENGES = 20
+const MAX_CHALLENGES = 20
 
 /** Challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76, OTC/T-30). */
 function readChallenges(value: JsonValue | undefined, about?: JsonValue): readonly RemoteChallenge[] {
-  const entries = Array.isArray(value) ? value.slice(0, MOST_CHALLENGES) : [value]
+  const entries = Array.isArray(value) ? value.slice(0, MAX_CHALLENGES) : [value]
   return entries.flatMap((entry) => {
     if (!isJsonObject(entry)) return []
     const url = webAddress(entry.url ?? entry.authorization_url ?? entry.auth_url)

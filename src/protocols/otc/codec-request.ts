@@ -224,8 +224,8 @@ function refuseOthers(known: ReadonlySet<string>, object: JsonObject): void {
 }
 
 const LATEST_SUFFIX = '@latest'
-const MOST_REMEMBERED = 4_096
-const LONGEST_REMEMBERED = 160
+const MAX_REMEMBERED = 4_096
+const MAX_REMEMBERED_LENGTH = 160
 
 /** Ids repeat from call to call, so each is taken apart once; bounded in number and in length. */
 const remembered = new Map<string, ToolRef>()
@@ -236,7 +236,7 @@ function decodeToolRef(text: string, allowLatest: boolean): ToolRef {
   if (known !== undefined) return known
   const ref = parseToolName(text)
   if (ref !== undefined) {
-    if (text.length <= LONGEST_REMEMBERED) remember(text, ref)
+    if (text.length <= MAX_REMEMBERED_LENGTH) remember(text, ref)
     return ref
   }
   if (allowLatest && text.endsWith(LATEST_SUFFIX)) {
@@ -250,7 +250,7 @@ function decodeToolRef(text: string, allowLatest: boolean): ToolRef {
 }
 
 function remember(text: string, ref: ToolRef): void {
-  if (remembered.size >= MOST_REMEMBERED) remembered.clear()
+  if (remembered.size >= MAX_REMEMBERED) remembered.clear()
   remembered.set(text, ref)
 }
 
@@ -352,12 +352,12 @@ function isPresent([, value]: readonly [string, JsonValue | undefined]): boolean
 }
 
 /** It goes to the tool as it is, so nobody may send a book. */
-const LONGEST_USER_INFO = 16_384
+const MAX_USER_INFO_LENGTH = 16_384
 
 function readUserInfo(userInfo: JsonValue | undefined): JsonValue | undefined {
   if (userInfo === undefined) return undefined
-  if (JSON.stringify(userInfo).length <= LONGEST_USER_INFO) return userInfo
-  throw invalid(`"context.user_info" is longer than ${LONGEST_USER_INFO} characters of JSON.`)
+  if (JSON.stringify(userInfo).length <= MAX_USER_INFO_LENGTH) return userInfo
+  throw invalid(`"context.user_info" is longer than ${MAX_USER_INFO_LENGTH} characters of JSON.`)
 }
 
 /** The form of 4 March 2025: `authorization: { token }` (OTC/C-26). */

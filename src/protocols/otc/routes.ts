@@ -65,11 +65,11 @@ export function otcOpenApi(version: string): typeof openApi {
 const VARY = ['accept-encoding', OXP_VERSION_HEADER, 'authorization', ...API_KEY_HEADERS].join(', ')
 
 /** Callers choose the spelling of `$schema`. */
-const MOST_VARIANTS = 8
+const MAX_VARIANTS = 8
 
 /** GET `/tools` in the form the request asks for (OTC §3.1), and its bare-array twin under the uts mount. */
 function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
-  const lists = new PreparedViews(MOST_VARIANTS)
+  const lists = new PreparedViews(MAX_VARIANTS)
   const route = (path: string, formOf: (request: HttpRequest) => ListForm): HttpRoute => ({
     method: 'GET',
     path,
@@ -241,13 +241,13 @@ function encodeView(schemaId: string | undefined, view: CallView, options: Encod
 }
 
 const USUAL_LIMIT = 50
-const MOST_LISTED = 200
+const MAX_LISTED = 200
 
 function readLimit(text: string | null): number {
   if (text === null) return USUAL_LIMIT
   const limit = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0
-  if (limit >= 1 && limit <= MOST_LISTED) return limit
-  throw fault('request_invalid', `"limit" is a whole number from 1 to ${MOST_LISTED}.`)
+  if (limit >= 1 && limit <= MAX_LISTED) return limit
+  throw fault('request_invalid', `"limit" is a whole number from 1 to ${MAX_LISTED}.`)
 }
 
 /** What is known of a call without its outcome. */

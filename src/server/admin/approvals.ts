@@ -26,7 +26,7 @@ interface ApprovalRoutesOptions {
   publicUrl(): string
 }
 
-export const LONGEST_REASON = 1_000
+export const MAX_REASON_LENGTH = 1_000
 const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+|:-]{0,127}$/
 
 /** Approvers' routes: list, look, decide, and make links. They need a credential, on loopback too (rule 29). */
@@ -181,9 +181,9 @@ export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undef
   const acceptsHidden = acceptHidden === true
   if (
     reason !== undefined &&
-    (typeof reason !== 'string' || reason.length > LONGEST_REASON || reason.includes('\0'))
+    (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH || reason.includes('\0'))
   ) {
-    throw badRequest(`\`reason\` is a text of at most ${LONGEST_REASON} characters, without NUL.`)
+    throw badRequest(`\`reason\` is a text of at most ${MAX_REASON_LENGTH} characters, without NUL.`)
   }
   if (override !== undefined && typeof override !== 'boolean')
     throw badRequest('`override` is true or false.')

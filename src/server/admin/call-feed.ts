@@ -10,9 +10,9 @@ import type { Store } from '#store/ports/store'
 const LOOK_MS = 250
 const GROUPS_AT_ONCE = 500
 /** Commits that a reader who comes back is told of; whoever missed more lists calls anew. */
-const MOST_MISSED = 2_000
+const MAX_MISSED = 2_000
 /** Calls that wait for a reader who takes them too slowly. */
-const MOST_WAITING = 2_000
+const MAX_WAITING = 2_000
 
 /** A call that changed, as it is now. */
 export interface ChangedCall {
@@ -165,7 +165,7 @@ export class CallFeed {
       const groups = await this.#options.store.readJournal([...places.values()], GROUPS_AT_ONCE)
       for (const group of groups) places.set(group.writer, group)
       missed.push(...groups)
-      if (missed.length > MOST_MISSED) return undefined
+      if (missed.length > MAX_MISSED) return undefined
       if (groups.length < GROUPS_AT_ONCE) break
     }
     return await this.#changesIn(missed, ({ tenant }) => isTenantOf(filter, tenant))
@@ -248,14 +248,14 @@ export class CallReader {
     }
     this.#cursor = cursor
     for (const change of changes) this.#keep(change)
-    if (this.#changed.size + this.#left.size > MOST_WAITING) this.end(tooSlow())
+    if (this.#changed.size + this.#left.size > MAX_WAITING) this.end(tooSlow())
     else if (this.#changed.size + this.#left.size > 0) this.#wake?.()
   }
 
-  /** What has come, as soon as there is something; an empty page after `mostMs`, or at its end. */
-  async take(mostMs: number, signal: AbortSignal): Promise<FeedPage> {
+  /** What has come, as soon as there is something; an empty page after `maxMs`, or at its end. */
+  async take(maxMs: number, signal: AbortSignal): Promise<FeedPage> {
     if (this.#changed.size + this.#left.size === 0 && this.#end === undefined && !signal.aborted)
-      await this.#arrival(mostMs, signal)
+      await this.#arrival(maxMs, signal)
     const page = { changed: [...this.#changed.values()], left: [...this.#left], cursor: this.#cursor }
     this.#changed.clear()
     this.#left.clear()
@@ -283,7 +283,7 @@ export class CallReader {
       this.#left.add(record)
   }
 
-  #arrival(mostMs: number, signal: AbortSignal): Promise<void> {
+  #arrival(maxMs: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {
         clearTimeout(timer)
@@ -291,7 +291,7 @@ export class CallReader {
         this.#wake = undefined
         resolve()
       }
-      const timer = setTimeout(done, mostMs)
+      const timer = setTimeout(done, maxMs)
       signal.addEventListener('abort', done, { once: true })
       this.#wake = done
     })
@@ -299,7 +299,7 @@ export class CallReader {
 }
 
 function tooSlow(): ToolError {
-  return fault('rate_limited', `More than ${MOST_WAITING} changed calls waited to be read. List calls again.`)
+  return fault('rate_limited', `More than ${MAX_WAITING} changed calls waited to be read. List calls again.`)
 }
 
 function isTenantOf({ tenant }: FollowedCalls, other: string): boolean {
@@ -355,7 +355,7 @@ function codeOf({ state }: CallGlance, events: readonly CallChange[]): ErrorCode
 }
 
 /** More writers than these at once have no cursor: it has to fit into a header. */
-const MOST_PLACES = 200
+const MAX_PLACES = 200
 const CURSOR = /^\d{1,15}(?:\.\d{1,15}-\d{1,15}){0,200}$/
 
 /**
@@ -365,7 +365,7 @@ const CURSOR = /^\d{1,15}(?:\.\d{1,15}-\d{1,15}){0,200}$/
 function cursorOf(chains: ReadonlyMap<string, JournalChain>): string | undefined {
   const all = [...chains.values()]
   const open = all.filter(({ hasEnded, group }) => !hasEnded && group >= 0)
-  if (open.length > MOST_PLACES) return undefined
+  if (open.length > MAX_PLACES) return undefined
   const newest = all.reduce((most, { no }) => Math.max(most, no), 0)
   return [newest, ...open.map(({ no, group }) => `${no}-${group}`)].join('.')
 }

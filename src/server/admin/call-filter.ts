@@ -4,9 +4,9 @@ import type { CallFilter } from '#store/ports/operator-store'
 import { wholeNumber } from './access.ts'
 
 const DEFAULT_LIMIT = 100
-const HIGHEST_LIMIT = 1_000
-const MOST_NUMBER = Number.MAX_SAFE_INTEGER
-const LONGEST_TOOL = 300
+const MAX_LIMIT = 1_000
+const MAX_NUMBER = Number.MAX_SAFE_INTEGER
+const MAX_TOOL_LENGTH = 300
 
 /** The states in which a call did not do what was asked. */
 export const ERRORS: readonly CallState[] = ['failed', 'released', 'ambiguous']
@@ -28,7 +28,7 @@ export const STATE_WORDS: ReadonlyMap<string, readonly CallState[]> = new Map([
 export function readCallFilter(query: URLSearchParams, nowMs: number, baseOf?: BaseOf): CallFilter {
   const asked = (name: string): string | undefined => query.get(name) || undefined
   const number = (name: string): number | undefined =>
-    asked(name) === undefined ? undefined : wholeNumber(query, name, 0, MOST_NUMBER)
+    asked(name) === undefined ? undefined : wholeNumber(query, name, 0, MAX_NUMBER)
   return {
     states: readStates(asked('state')),
     tenant: asked('tenant'),
@@ -58,7 +58,8 @@ export type BaseOf = (name: string) => string | undefined
 
 function readTool(asked: string | undefined, baseOf?: BaseOf): string | undefined {
   if (asked === undefined) return undefined
-  if (asked.length > LONGEST_TOOL) throw httpFault(400, `\`tool\` has at most ${LONGEST_TOOL} characters.`)
+  if (asked.length > MAX_TOOL_LENGTH)
+    throw httpFault(400, `\`tool\` has at most ${MAX_TOOL_LENGTH} characters.`)
   const base = baseOf?.(asked)
   const [, version = ''] = /(@[^@]+)$/.exec(asked) ?? []
   return base === undefined ? asked : base + version
@@ -84,6 +85,6 @@ export function readMoment(name: string, asked: string | undefined): number | un
 function readLimit(text: string | null): number {
   if (text === null || text === '') return DEFAULT_LIMIT
   const limit = Number(text)
-  if (Number.isInteger(limit) && limit >= 1 && limit <= HIGHEST_LIMIT) return limit
-  throw httpFault(400, `\`limit\` is a whole number from 1 to ${HIGHEST_LIMIT}.`)
+  if (Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT) return limit
+  throw httpFault(400, `\`limit\` is a whole number from 1 to ${MAX_LIMIT}.`)
 }

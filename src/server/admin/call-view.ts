@@ -145,7 +145,7 @@ function renderEvent(event: RunEvent): TimelineEntry {
 
 const EVENTS_AT_ONCE = 1_000
 /** A run may hold the events of very many calls. */
-const MOST_EVENTS = 10_000
+const MAX_EVENTS = 10_000
 
 type Timelines = ReadonlyMap<string, readonly RunEvent[]>
 
@@ -157,7 +157,7 @@ export async function timelinesOf(
 ): Promise<Timelines> {
   const { tenant, run } = call
   const told = new Map<string, RunEvent[]>()
-  for (let after = -1; run !== undefined && after < MOST_EVENTS; ) {
+  for (let after = -1; run !== undefined && after < MAX_EVENTS; ) {
     const events = await store.readRun({ tenant, run }, after, EVENTS_AT_ONCE)
     for (const event of events) {
       if (!('record' in event)) continue

@@ -26,7 +26,7 @@ const LIST_SCOPE = 'admin:calls'
 const READ_SCOPE = 'calls:read'
 const APPROVAL_SCOPES = ['approvals:read', 'approvals:respond'] as const
 const SETTLE_SCOPE = 'calls:settle'
-const MOST_STEPS = 200
+const MAX_STEPS = 200
 
 /** What operators may do to calls; a store has it all. */
 type AdminCalls = Pick<
@@ -79,7 +79,7 @@ export function createCallRoutes(
     const tenant = tenantWithin(principal) ?? filter.tenant
     const untilMs = filter.untilMs ?? nowMs
     const sinceMs = filter.sinceMs ?? untilMs - DEFAULT_SPAN_MS
-    const buckets = wholeNumber(query, 'buckets', DEFAULT_BUCKETS, MOST_BUCKETS)
+    const buckets = wholeNumber(query, 'buckets', DEFAULT_BUCKETS, MAX_BUCKETS)
     if (sinceMs >= untilMs) throw badRequest('`since` is before `until`.')
     if (buckets < 1) throw badRequest('`buckets` is at least 1.')
     const bucketMs = roundSpan((untilMs - sinceMs) / buckets)
@@ -114,7 +114,7 @@ export function createCallRoutes(
     const look = { record, by: principal.id, atMs: clock.nowMs() }
     const mayRead = access.hasScope(principal, READ_SCOPE)
     const input = mayRead ? (isContentsAsked(query) ? await calls.readInput(look) : 'unasked') : 'hidden'
-    const steps = await calls.stepsOf(record, MOST_STEPS)
+    const steps = await calls.stepsOf(record, MAX_STEPS)
     const timelines = await timelinesOf(calls, call, steps)
     const journal = await calls.journalOf(record)
     const seesApprovals = APPROVAL_SCOPES.some((scope) => access.hasScope(principal, scope))
@@ -161,16 +161,16 @@ function roundSpan(leastMs: number): number {
 
 const DEFAULT_SPAN_MS = 30 * 60_000
 const DEFAULT_BUCKETS = 60
-const MOST_BUCKETS = 500
+const MAX_BUCKETS = 500
 /** A page looks at some ten thousand calls; the rest of a longer time is left out, and that is said. */
-const MOST_PAGES = 200
+const MAX_PAGES = 200
 
 /** How many calls were asked for when, and what became of them. */
 async function tallyAll(calls: Pick<AdminCalls, 'tally'>, query: TallyQuery) {
   const states: Partial<Record<CallState, number>> = {}
   const parts = new Map<number, Partial<Record<CallState, number>>>()
   let page: TallyPage = { rows: [] }
-  for (let pages = 0; pages === 0 || (page.next !== undefined && pages < MOST_PAGES); pages += 1) {
+  for (let pages = 0; pages === 0 || (page.next !== undefined && pages < MAX_PAGES); pages += 1) {
     // SQLite answers in this thread: calls have their turn between two pages.
     if (pages > 0) await nextTurn()
     page = await calls.tally({ ...query, before: page.next ?? query.before })
@@ -223,7 +223,7 @@ async function notAmbiguous(calls: AdminCalls, call?: CallRecord): Promise<ToolE
       )
 }
 
-const LONGEST_WHY = 1_000
+const MAX_REASON_LENGTH = 1_000
 const MEMBERS: ReadonlySet<string> = new Set(['as', 'value', 'why'])
 
 const SETTLED_AS_FAILED: CallError = {
@@ -260,9 +260,9 @@ function readAs(as: JsonValue | undefined): Settlement['as'] {
 }
 
 function readWhy(why: JsonValue | undefined): string {
-  if (typeof why === 'string' && why.trim() !== '' && why.length <= LONGEST_WHY && !why.includes('\0'))
+  if (typeof why === 'string' && why.trim() !== '' && why.length <= MAX_REASON_LENGTH && !why.includes('\0'))
     return why
   throw badRequest(
-    `\`why\` is a text of 1 to ${LONGEST_WHY} characters, without NUL, that says how you know.`,
+    `\`why\` is a text of 1 to ${MAX_REASON_LENGTH} characters, without NUL, that says how you know.`,
   )
 }

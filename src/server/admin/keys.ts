@@ -17,7 +17,7 @@ import { adminRoute, isOperator, momentOf, NO_STORE, type OperatorAccess } from 
 import { checkBounds, checkGrant, type KnownGrants } from './key-grants.ts'
 
 const SCOPE = 'admin:keys'
-const MOST_LISTED = 1_000
+const MAX_LISTED = 1_000
 /** Calls that are counted. */
 const MAX_COUNTED = 1_000
 /** Keys over HTTP: for the start token everywhere, for the scope `admin:keys` in its own tenant. */
@@ -41,7 +41,7 @@ export function createKeyRoutes(apiKeys: ApiKeys, access: OperatorAccess): reado
       jsonReply(
         200,
         {
-          keys: (await apiKeys.list(actor, MOST_LISTED)).map(renderKey),
+          keys: (await apiKeys.list(actor, MAX_LISTED)).map(renderKey),
           configured: apiKeys.configured(actor),
         },
         NO_STORE,
@@ -295,9 +295,9 @@ function endedFault({ name }: KeyOwner) {
   )
 }
 
-const MOST_ENTRIES = 1_000
-const LONGEST_LABEL = 200
-const LONGEST_OVERLAP_SECONDS = 366 * 86_400
+const MAX_ENTRIES = 1_000
+const MAX_LABEL_LENGTH = 200
+const MAX_OVERLAP_SECONDS = 366 * 86_400
 
 /** What can be no name would open nothing, and nobody would notice (OWP-57). */
 const SELECTOR = z.string().refine((text) => readSelector(text) !== undefined, {
@@ -310,7 +310,7 @@ const KEY_TERMS = {
   label: z
     .string()
     .min(1)
-    .max(LONGEST_LABEL)
+    .max(MAX_LABEL_LENGTH)
     .refine((text) => !text.includes('\0'), { error: 'a text cannot hold NUL.' })
     .optional(),
   expires_at: MOMENT.optional(),
@@ -319,15 +319,15 @@ const KEY_TERMS = {
 const NEW_KEY = z.strictObject({
   ...KEY_TERMS,
   principal: NAME,
-  scopes: z.array(SCOPE_NAME).max(MOST_ENTRIES).default([]),
-  roles: z.array(NAME).max(MOST_ENTRIES).default([]),
-  tools: z.array(SELECTOR).max(MOST_ENTRIES).optional(),
-  toolsets: z.array(NAME).max(MOST_ENTRIES).optional(),
+  scopes: z.array(SCOPE_NAME).max(MAX_ENTRIES).default([]),
+  roles: z.array(NAME).max(MAX_ENTRIES).default([]),
+  tools: z.array(SELECTOR).max(MAX_ENTRIES).optional(),
+  toolsets: z.array(NAME).max(MAX_ENTRIES).optional(),
 })
 
 const ROTATION = z.strictObject({
   ...KEY_TERMS,
-  old_ends_in_seconds: z.int().min(0).max(LONGEST_OVERLAP_SECONDS).optional(),
+  old_ends_in_seconds: z.int().min(0).max(MAX_OVERLAP_SECONDS).optional(),
 })
 
 interface KeyTerms {

@@ -26,7 +26,7 @@ interface SecretsRoutesOptions {
 }
 
 const SCOPE = 'admin:secrets'
-const MOST_LISTED = 1_000
+const MAX_LISTED = 1_000
 
 /** Write-only: a value goes in and never comes out again. */
 export function createSecretsRoutes(
@@ -36,7 +36,7 @@ export function createSecretsRoutes(
   const list = async ({ principal }: HttpRequest): Promise<HttpReply> => {
     access.requireScope(principal, SCOPE)
     const tenant = tenantWithin(principal)
-    const filter = { limit: MOST_LISTED, ...(tenant === undefined ? {} : { tenant }) }
+    const filter = { limit: MAX_LISTED, ...(tenant === undefined ? {} : { tenant }) }
     return jsonReply(200, { secrets: (await store.vault.list(filter)).map(renderFacts) }, NO_STORE)
   }
 
@@ -168,8 +168,8 @@ const MEMBERS: ReadonlySet<string> = new Set([
 /** A name without its kind is no principal (rule 3): no caller could use what is kept for it. */
 const PRINCIPAL = /^[a-z]+:./
 const NO_SUCH_PRINCIPAL = '`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".'
-const LONGEST_NAME = 256
-const LONGEST_VALUE = 64 * 1_024
+const MAX_NAME_LENGTH = 256
+const MAX_VALUE_LENGTH = 64 * 1_024
 
 interface SecretRules {
   /** The only one its sender may write to; `undefined` = any. */
@@ -195,8 +195,8 @@ function readSecretToSet(body: JsonValue | undefined, { ownTenant, openCaller }:
     throw badRequest('`scopes` is a list of texts.')
   if (kind === 'secret' && scopes.length > 0)
     throw badRequest('`scopes` can only be sent with `kind: "token"`.')
-  if (typeof value !== 'string' || value === '' || value.length > LONGEST_VALUE)
-    throw badRequest(`\`value\` is a text of 1 to ${LONGEST_VALUE} characters.`)
+  if (typeof value !== 'string' || value === '' || value.length > MAX_VALUE_LENGTH)
+    throw badRequest(`\`value\` is a text of 1 to ${MAX_VALUE_LENGTH} characters.`)
   const userId = body.user_id === undefined ? undefined : readName(body.user_id, 'user_id')
   if (principal === WHOLE_TENANT && (kind === 'token' || userId !== undefined))
     throw badRequest('What a tenant shares is a secret, never a token, and never of a user.')
@@ -235,9 +235,10 @@ function readOwner(written: JsonValue | undefined, openCaller: SecretRules['open
 }
 
 function readName(text: JsonValue | undefined, member: string): string {
-  const isName = typeof text === 'string' && text !== '' && text.length <= LONGEST_NAME && !hasControl(text)
+  const isName =
+    typeof text === 'string' && text !== '' && text.length <= MAX_NAME_LENGTH && !hasControl(text)
   if (isName) return text
-  throw badRequest(`\`${member}\` is a text of 1 to ${LONGEST_NAME} characters.`)
+  throw badRequest(`\`${member}\` is a text of 1 to ${MAX_NAME_LENGTH} characters.`)
 }
 
 function hasControl(text: string): boolean {
@@ -324,7 +325,7 @@ async function connectionsFor(
   access: OperatorAccess,
 ): Promise<readonly VaultFacts[]> {
   const tenant = tenantWithin(principal)
-  const held = await store.vault.list({ limit: MOST_LISTED, ...(tenant === undefined ? {} : { tenant }) })
+  const held = await store.vault.list({ limit: MAX_LISTED, ...(tenant === undefined ? {} : { tenant }) })
   const tokens = held.filter(({ kind }) => kind === 'token')
   return access.hasScope(principal, SCOPE)
     ? tokens

@@ -158,7 +158,7 @@ export function createSourceRoutes(
         if (found === undefined) throw badRequest(`There is no source "${key}".`)
         const checked = await checkSource(key, found.options, {
           ...{ clock, folder: folder(), path: environment().PATH },
-          signal: AbortSignal.timeout(LONGEST_CHECK_MS),
+          signal: AbortSignal.timeout(MAX_CHECK_MS),
           view: sources?.status().find((source) => source.key === key),
           open: () => openBeside(key, found.options),
         })
@@ -287,7 +287,7 @@ function readOptions(options: JsonObject): SourceOptions {
   throw badRequest(`"options" cannot be used: ${said.join('; ')}`)
 }
 
-const LONGEST_CHECK_MS = 90_000
+const MAX_CHECK_MS = 90_000
 
 /** Of its options what says where it is and what is done with its tools; the rest may hold secrets. */
 function describe(found: FoundOptions | undefined) {

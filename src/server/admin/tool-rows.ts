@@ -48,7 +48,7 @@ export interface Viewer {
 }
 
 /** What callers of one catalog were told lately: they differ in what they hold of the vault. */
-const MOST_VIEWS = 4
+const MAX_VIEWS = 4
 
 /**
  * All tools of one catalog in one answer (`ToolListing`). Rows are the same for all who share the catalog and hear of the same
@@ -57,7 +57,7 @@ const MOST_VIEWS = 4
 export class ToolListings {
   readonly #parts: ListingParts
   readonly #rows = new WeakMap<Catalog, BoundedMap<string, MadeRows>>()
-  readonly #views = new PreparedViews(MOST_VIEWS)
+  readonly #views = new PreparedViews(MAX_VIEWS)
   #made = 0
 
   constructor(parts: ListingParts) {
@@ -77,7 +77,7 @@ export class ToolListings {
     const tellsTenants = isOperator(principal)
     // Two who share a catalog need not hear of the same toolsets (rule 2).
     const shown = JSON.stringify([tellsTenants, ...toolsets.map(([name]) => name)])
-    const kept = this.#rows.get(catalog) ?? new BoundedMap<string, MadeRows>({ entries: MOST_VIEWS })
+    const kept = this.#rows.get(catalog) ?? new BoundedMap<string, MadeRows>({ entries: MAX_VIEWS })
     this.#rows.set(catalog, kept)
     const known = kept.get(shown)
     if (known?.rules === rules) {
@@ -245,21 +245,21 @@ function some<Item>(items: readonly Item[]): readonly Item[] | undefined {
 
 /** As imported OpenAPI operations begin that their authors will take away. */
 const DEPRECATED = /^deprecated\b[.:]?\s*/i
-const LONGEST_SENTENCE = 160
+const MAX_SENTENCE_LENGTH = 160
 
 /** Imported descriptions may be whole pages. */
 function firstSentence(description: string): string {
   const [line = ''] = description.trim().replace(DEPRECATED, '').split('\n', 1)
   const end = line.search(/[.!?](?=\s+[\p{Lu}\p{N}"'`(])/u)
   const sentence = end === -1 ? line.trim() : line.slice(0, end + 1)
-  return sentence.length <= LONGEST_SENTENCE
+  return sentence.length <= MAX_SENTENCE_LENGTH
     ? sentence
-    : `${sentence.slice(0, LONGEST_SENTENCE - 1).toWellFormed()}…`
+    : `${sentence.slice(0, MAX_SENTENCE_LENGTH - 1).toWellFormed()}…`
 }
 
 /** Enough to find a tool by what it takes. */
-const MOST_FIELDS = 24
+const MAX_FIELDS = 24
 
 function fieldsOf({ inputSchema: { properties } }: Tool): readonly string[] {
-  return isJsonObject(properties) ? Object.keys(properties).slice(0, MOST_FIELDS) : []
+  return isJsonObject(properties) ? Object.keys(properties).slice(0, MAX_FIELDS) : []
 }

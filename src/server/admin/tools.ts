@@ -173,7 +173,7 @@ async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, 
 const HOUR_MS = 3_600_000
 const USUAL_HOURS = 24
 /** A week of hours. */
-const MOST_BUCKETS = 168
+const MAX_BUCKETS = 168
 
 interface UsageQuestion {
   /** Whether the calls of other versions are left out. */
@@ -195,7 +195,7 @@ async function usageOf(
   const nowMs = clock.nowMs()
   const fromMs = Math.min(sinceMs ?? nowMs - USUAL_HOURS * HOUR_MS, nowMs - 1)
   const hours = Math.max(1, Math.ceil((nowMs - fromMs) / HOUR_MS))
-  const stepMs = HOUR_MS * Math.ceil(hours / MOST_BUCKETS)
+  const stepMs = HOUR_MS * Math.ceil(hours / MAX_BUCKETS)
   const tenant = tenantWithin(principal)
   const counted = Array.from({ length: Math.ceil((nowMs - fromMs) / stepMs) }, () => ({
     ...{ calls: 0, errors: 0 },

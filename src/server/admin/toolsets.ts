@@ -8,7 +8,7 @@ import type { KeyStore } from '#store/ports/key-store'
 import { adminRoute, isOperator, NO_STORE, type OperatorAccess } from './access.ts'
 
 const SCOPE = 'admin:keys'
-const MOST_KEYS = 10_000
+const MAX_KEYS = 10_000
 
 interface ConfiguredKey {
   readonly id: string
@@ -35,7 +35,7 @@ export function createToolsetRoutes(
       access.requireScope(principal, SCOPE)
       const viewer = isOperator(principal) ? undefined : principal
       const tenant = viewer?.tenant
-      const stored = await keys.listKeys({ limit: MOST_KEYS, ...(tenant === undefined ? {} : { tenant }) })
+      const stored = await keys.listKeys({ limit: MAX_KEYS, ...(tenant === undefined ? {} : { tenant }) })
       const holders = [
         ...parts().apiKeys.filter((key) => tenant === undefined || key.tenant === tenant),
         ...stored

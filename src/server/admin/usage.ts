@@ -11,9 +11,9 @@ import { adminRoute, NO_STORE, type OperatorAccess, tenantWithin } from './acces
 import { ERRORS, readMoment } from './call-filter.ts'
 
 const SCOPE = 'admin:calls'
-const MOST_BUDGETS = 10_000
+const MAX_BUDGETS = 10_000
 /** A page looks at some ten thousand calls; the rest of a longer time is left out, and that is said. */
-const MOST_PAGES = 200
+const MAX_PAGES = 200
 
 interface UsageRoutesOptions {
   readonly store: Pick<Store, 'usage' | 'openBudgets' | 'rejections'>
@@ -54,7 +54,7 @@ export function createUsageRoutes(
   }
   const budgets = async (request: HttpRequest): Promise<HttpReply> => {
     access.requireScope(request.principal, SCOPE)
-    const open = await store.openBudgets(clock.nowMs(), tenantOf(request), MOST_BUDGETS)
+    const open = await store.openBudgets(clock.nowMs(), tenantOf(request), MAX_BUDGETS)
     const rules = options.budgets()
     return jsonReply(200, { budgets: open.map((budget) => renderBudget(budget, rules)) }, NO_STORE)
   }
@@ -71,7 +71,7 @@ export async function countUsage(
   add: (row: UsageRow) => void,
 ): Promise<boolean> {
   let before: number | undefined
-  for (let page = 0; page < MOST_PAGES; page += 1) {
+  for (let page = 0; page < MAX_PAGES; page += 1) {
     const { rows, next } = await store.usage(before === undefined ? asked : { ...asked, before })
     for (const row of rows) add(row)
     before = next

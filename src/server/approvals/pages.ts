@@ -39,7 +39,7 @@ interface ApprovalPagesOptions {
   hasConsole?(): boolean
 }
 
-const MOST_LISTED = 100
+const MAX_LISTED = 100
 
 /**
  * The address that the caller of a waiting call is given. Its id cannot be guessed, so whoever has it may see how the
@@ -126,7 +126,7 @@ async function listWaiting(request: HttpRequest, options: ApprovalPagesOptions):
   if (session === undefined) return pageReply(403, { title, content: howToSignIn('', options.publicUrl()) })
   const { approvals, sessions } = options
   const token = `?session=${sessions.tokenOf(session)}`
-  const waiting = await approvals.list(approverOf(OPERATOR), { state: 'pending', limit: MOST_LISTED })
+  const waiting = await approvals.list(approverOf(OPERATOR), { state: 'pending', limit: MAX_LISTED })
   const rows = waiting
     .map((approval) => approvals.view(approval))
     .filter(({ state }) => state === 'pending')

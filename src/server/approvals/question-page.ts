@@ -14,7 +14,7 @@ import {
   timeHtml,
 } from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { LONGEST_REASON, readDecision } from '#server/admin/approvals'
+import { MAX_REASON_LENGTH, readDecision } from '#server/admin/approvals'
 import { commandOnPages } from '#server/own-command'
 
 /** Who looks at a question, and where the buttons of the page lead. */
@@ -36,7 +36,7 @@ export function decidingPage(shown: ApprovalView, { as, path, csrf }: Deciding):
     : html`<button class="primary" formnovalidate formaction="${where('approve')}">Approve once</button>`
   const foot = html`<form method="post" class="bar"><button disabled hidden></button>
 <div><label for="reason">Reason <span>kept in the journal; needed to reject</span></label>
-<input id="reason" name="reason" autocomplete="off" maxlength="${LONGEST_REASON}" required></div>
+<input id="reason" name="reason" autocomplete="off" maxlength="${MAX_REASON_LENGTH}" required></div>
 <div class="acts"><button class="danger" formaction="${where('reject')}">Reject</button>${approve}</div>
 <p class="promise">You decide as <b>${cleanText(as)}</b>. Approving runs nothing. The call runs once, exactly as shown, when the caller repeats it.</p></form>`
   return questionPage(shown, { content: questionHtml(shown), foot }, FORM_PAGE_HEADERS)
@@ -237,12 +237,12 @@ function declaredFirst(input: JsonObject, summary: JsonValue): readonly (readonl
   return Object.entries(input).toSorted(([left], [right]) => placeOf(left) - placeOf(right))
 }
 
-const LONGEST_SHOWN = 600
+const MAX_SHOWN_LENGTH = 600
 const SHOWN_OF_LONG = 200
 
 function valueHtml(value: JsonValue): Html {
   const text = typeof value === 'string' ? wordOf(value) : cleanJson(value, 2)
-  if (text.length > LONGEST_SHOWN)
+  if (text.length > MAX_SHOWN_LENGTH)
     return html`<dd><details><summary>${text.slice(0, SHOWN_OF_LONG).toWellFormed()}… (${text.length} characters)</summary><pre>${text}</pre></details></dd>`
   if (Array.isArray(value) && value.length > 0 && value.every((part) => typeof part !== 'object'))
     return html`<dd class="argv">${value.map((part) => html`<code>${wordOf(part)}</code>`)}</dd>`

@@ -39,9 +39,9 @@ const PATH = '/console/sign-in'
 const COOKIE = 'console-sign-in'
 const LIFETIME_SECONDS = 600
 /** Ways that one browser has open at a time, one a tab. Beyond that the oldest is forgotten: a request has room for so many cookies. */
-const MOST_OPEN = 5
+const MAX_OPEN = 5
 const FLOW_NAME_CHARACTERS = 16
-const LONGEST_PATH = 1_000
+const MAX_PATH_LENGTH = 1_000
 const WAY = /^[\w-]{20,100}$/
 
 /**
@@ -70,7 +70,7 @@ async function depart({ query, headers: sent }: HttpRequest, options: OidcSignIn
   const kept = Buffer.from(JSON.stringify(way)).toString('base64url')
   const jar = cookiesOf(options)
   const headers = { ...PAGE_HEADERS, ...jar.set(flowName(options, way.state), kept, 'Lax'), location }
-  const tooMany = jar.names(sent.cookie, flowName(options, '')).slice(0, -(MOST_OPEN - 1))
+  const tooMany = jar.names(sent.cookie, flowName(options, '')).slice(0, -(MAX_OPEN - 1))
   return { status: 302, headers, cookies: tooMany.map((name) => jar.clearing(name)), body: undefined }
 }
 
@@ -163,7 +163,7 @@ function isWay(value: unknown): value is WayOut {
 /** A path of the console below `base`, whatever was asked for: nobody is sent on to another site. */
 function pathWithin(asked: string, base: string): string {
   const path = asked.startsWith(`${base}${HOME}`) ? asked.slice(base.length) : asked
-  const url = path.length > LONGEST_PATH ? null : URL.parse(path, 'http://console.invalid')
+  const url = path.length > MAX_PATH_LENGTH ? null : URL.parse(path, 'http://console.invalid')
   const isWithin =
     url?.host === 'console.invalid' && (url.pathname === HOME || url.pathname.startsWith(`${HOME}/`))
   return isWithin ? `${url.pathname}${url.search}` : HOME

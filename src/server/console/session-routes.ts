@@ -23,7 +23,7 @@ interface SessionRoutesOptions {
   publicUrl(): string
 }
 
-const LONGEST_KEY = 8_192
+const MAX_KEY_LENGTH = 8_192
 
 /** `/console/session`: who is signed in with this browser; signing in with a key; signing out. */
 export function createSessionRoutes(options: SessionRoutesOptions): readonly ServerRoute[] {
@@ -63,7 +63,7 @@ async function holderOf(
 async function signIn({ body }: HttpRequest, options: SessionRoutesOptions): Promise<HttpReply> {
   const { sessions, authenticator, startToken, hasLinks } = options
   const { key } = isJsonObject(body) ? body : {}
-  if (typeof key !== 'string' || key.trim() === '' || key.length > LONGEST_KEY)
+  if (typeof key !== 'string' || key.trim() === '' || key.length > MAX_KEY_LENGTH)
     throw badRequest('`key` is an API key of this server, as text.')
   const credential = new Secret(key.trim())
   const isStartToken = hasLinks && startToken.matches(credential.reveal())

@@ -57,7 +57,7 @@ const CSRF_HEADER = 'collet-csrf'
 const LIFETIME_MS = 12 * 3_600_000
 const ID_BYTES = 18
 /** Browsers keep 4096 bytes of name, value and attributes. */
-const LONGEST_COOKIE = 3_900
+const MAX_COOKIE_LENGTH = 3_900
 const COOKIE = 'collet_session'
 
 /**
@@ -77,7 +77,7 @@ export class BrowserSessions {
     const expiresAtMs = Math.min(this.#options.clock.nowMs() + LIFETIME_MS, endsAtMs)
     const session = { kind, credential, id: randomBytes(ID_BYTES).toString('base64url'), expiresAtMs }
     const text = this.#seal(session)
-    if (text.length > LONGEST_COOKIE) return undefined
+    if (text.length > MAX_COOKIE_LENGTH) return undefined
     return { session, headers: this.#setCookie(text, expiresAtMs) }
   }
 
@@ -177,7 +177,7 @@ export class BrowserSessions {
   #unseal(text: string): BrowserSession | undefined {
     const [named, sealed = '', ...more] = text.split('.')
     const kind = KINDS.find((known) => known === named)
-    if (kind === undefined || more.length > 0 || text.length > LONGEST_COOKIE) return undefined
+    if (kind === undefined || more.length > 0 || text.length > MAX_COOKIE_LENGTH) return undefined
     const bytes = Buffer.from(sealed, 'base64url')
     // One session has one spelling.
     if (bytes.toString('base64url') !== sealed) return undefined

@@ -29,7 +29,7 @@ interface StartLinkOptions {
 
 const LINK_LIFETIME_MS = 12 * 3_600_000
 const NONCE_BYTES = 18
-const LONGEST_CODE = 200
+const MAX_CODE_LENGTH = 200
 const APPROVAL_ID = /^[\w-]{1,64}$/
 
 /**
@@ -89,7 +89,7 @@ export class StartLinks {
   /** Until when it is good, if it is one of ours. */
   #read(code: string): number | undefined {
     const end = code.lastIndexOf('.')
-    if (end === -1 || code.length > LONGEST_CODE) return undefined
+    if (end === -1 || code.length > MAX_CODE_LENGTH) return undefined
     const content = code.slice(0, end)
     if (!isSameSecret(code.slice(end + 1), this.#sign(content))) return undefined
     return Number.parseInt(content, 36)

@@ -83,7 +83,7 @@ export interface HttpAppOptions {
   /** Whether other processes of this server take the same port; `first` = none has yet. Default alone. */
   readonly sharing?: PortSharing | undefined
   /** Bytes of request bodies in memory at once; default as many as come. */
-  readonly mostBodyBytes?: number | undefined
+  readonly maxBodyBytes?: number | undefined
 }
 
 export interface HttpApp {
@@ -122,7 +122,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     sessions: options.sessions,
     bodyLimitBytes: settings.bodyLimitBytes,
     bodies: new BodyBudget({
-      most: options.mostBodyBytes ?? Number.POSITIVE_INFINITY,
+      most: options.maxBodyBytes ?? Number.POSITIVE_INFINITY,
       longestBody: settings.bodyLimitBytes,
       lookMs: timeouts.bodyLookMs,
       onRefused: (name) => options.metrics.limitRefused(name),

@@ -33,10 +33,10 @@ export function readFormBody(
   limitBytes: number,
   share?: BodyShare,
 ): MaybePromise<JsonValue | undefined> {
-  return readBody(raw, { limitBytes: Math.min(limitBytes, LONGEST_FORM), kind: FORM_BODY }, share)
+  return readBody(raw, { limitBytes: Math.min(limitBytes, MAX_FORM_LENGTH), kind: FORM_BODY }, share)
 }
 
-const LONGEST_FORM = 64 * 1_024
+const MAX_FORM_LENGTH = 64 * 1_024
 
 /** What a route takes. */
 interface BodyKind {
@@ -119,10 +119,10 @@ export function parseJsonBody(bytes: Buffer): JsonValue {
 
 /** A pointer is the sender's own text, and may be as long as the body. */
 function shorten(pointer: string): string {
-  return pointer.length <= LONGEST_POINTER ? pointer : `${pointer.slice(0, LONGEST_POINTER)}…`
+  return pointer.length <= MAX_POINTER_LENGTH ? pointer : `${pointer.slice(0, MAX_POINTER_LENGTH)}…`
 }
 
-const LONGEST_POINTER = 200
+const MAX_POINTER_LENGTH = 200
 
 function parse(text: string): JsonValue {
   try {
@@ -171,7 +171,7 @@ function tooLarge(limitBytes: number): Error {
 
 const RETRY_MS = 1_000
 /** How much of a body has to arrive, as long as it is not there. */
-const LEAST_BYTES_A_SECOND = 4_096
+const MIN_BYTES_A_SECOND = 4_096
 
 interface BodyBudgetOptions {
   /** Of all bodies together. */
@@ -250,7 +250,7 @@ export class BodyBudget {
   }
 
   #look(): void {
-    const least = (LEAST_BYTES_A_SECOND * this.#options.lookMs) / 1_000
+    const least = (MIN_BYTES_A_SECOND * this.#options.lookMs) / 1_000
     for (const body of this.#arriving) {
       if (!body.hasArrived(least)) body.tooSlow()
     }
@@ -313,7 +313,7 @@ export class BodyShare {
 
   tooSlow(): void {
     this.#stop?.(
-      httpFault(408, `The body arrives too slowly; send at least ${LEAST_BYTES_A_SECOND} bytes a second.`),
+      httpFault(408, `The body arrives too slowly; send at least ${MIN_BYTES_A_SECOND} bytes a second.`),
     )
     this.complete()
   }
@@ -326,9 +326,9 @@ export class BodyShare {
   }
 }
 
-const DEEPEST = 100
+const MAX_DEPTH = 100
 
-const TOO_DEEP = problem(`it is nested more than ${DEEPEST} levels deep`)
+const TOO_DEEP = problem(`it is nested more than ${MAX_DEPTH} levels deep`)
 
 /** Why a parsed value is not one we can store, compare and send on exactly. */
 interface JsonProblem {
@@ -358,7 +358,7 @@ function problemOf(value: JsonValue, hasEscapes: boolean, depth: number): JsonPr
 }
 
 function problemInArray(items: JsonArray, hasEscapes: boolean, depth: number): JsonProblem | undefined {
-  if (depth > DEEPEST) return TOO_DEEP
+  if (depth > MAX_DEPTH) return TOO_DEEP
   for (let index = 0; index < items.length; index += 1) {
     const found = problemOf(items[index] ?? null, hasEscapes, depth + 1)
     if (found !== undefined) return { ...found, pointer: `/${index}${found.pointer}` }
@@ -367,7 +367,7 @@ function problemInArray(items: JsonArray, hasEscapes: boolean, depth: number): J
 }
 
 function problemInObject(object: JsonObject, hasEscapes: boolean, depth: number): JsonProblem | undefined {
-  if (depth > DEEPEST) return TOO_DEEP
+  if (depth > MAX_DEPTH) return TOO_DEEP
   for (const name of Object.keys(object)) {
     if (hasEscapes && !name.isWellFormed()) return problem('a member name has a lone surrogate')
     const found = problemOf(object[name] ?? null, hasEscapes, depth + 1)

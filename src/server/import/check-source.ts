@@ -41,7 +41,7 @@ interface CheckOptions {
 }
 
 /** A first start may have to download the program. */
-const LONGEST_MS = 60_000
+const MAX_MS = 60_000
 
 /**
  * Takes every step to a source that the server takes, one after the other, and says at which it ends. It opens the source anew,
@@ -53,7 +53,7 @@ export async function checkSource(
   world: CheckOptions,
 ): Promise<CheckedSource> {
   const { clock, signal } = world
-  const deadline = AbortSignal.any([signal, AbortSignal.timeout(LONGEST_MS)])
+  const deadline = AbortSignal.any([signal, AbortSignal.timeout(MAX_MS)])
   const planned = plan(options)
   const taken: CheckStep[] = []
   const opened = await world.open()
@@ -171,7 +171,7 @@ function findFile(file: string, { folder }: CheckOptions): string {
 }
 
 function wordsOf(error: unknown, deadline: AbortSignal): string {
-  if (deadline.aborted) return `No answer in ${LONGEST_MS / 1_000} s`
+  if (deadline.aborted) return `No answer in ${MAX_MS / 1_000} s`
   if (isToolError(error)) return error.developerMessage ?? error.message
   const code = codeOf(error)
   const words = error instanceof Error ? error.message : String(error)

@@ -10,7 +10,7 @@ const MAX_ALIASES = 1_000
 const MAX_TEXT = 1_000
 
 /** Running out of memory inside `JSON.parse` would end the whole process, so values are counted before they are built. */
-const BOUNDS = { deepest: Number.POSITIVE_INFINITY, mostValues: 4_000_000 }
+const BOUNDS = { deepest: Number.POSITIVE_INFINITY, maxValues: 4_000_000 }
 
 function parseText(text: string): JsonValue | undefined {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text

@@ -238,7 +238,7 @@ const INITIALIZE: JsonObject = {
     clientInfo: { name: 'collet', version: VERSION },
   },
 }
-const MOST_CHARACTERS = 1_000_000
+const MAX_CHARACTERS = 1_000_000
 
 /** Says hello as a client does; servers of the newest revision answer that with an error of their own. */
 export async function probeMcp(url: string, { send, signal, apiKey }: Probe): Promise<Look> {
@@ -298,10 +298,10 @@ function found(
 async function readAnswer(response: Response): Promise<JsonValue | undefined> {
   const type = response.headers.get('content-type') ?? ''
   if (!type.startsWith('text/event-stream')) {
-    const { bytes, isWhole } = await readStart(response.body, MOST_CHARACTERS)
+    const { bytes, isWhole } = await readStart(response.body, MAX_CHARACTERS)
     return isWhole ? await readList(bytes.toString()) : undefined
   }
-  const parser = new EventParser(MOST_CHARACTERS)
+  const parser = new EventParser(MAX_CHARACTERS)
   const decoder = new TextDecoder()
   const reader = response.body?.getReader()
   try {
@@ -363,7 +363,7 @@ export interface Probe {
 }
 
 /** Descriptions of large services are larger than what one call may bring back. */
-const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
+const MAX_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
 /**
  * The way out of an import. The host that the operator typed may be local; where it leads is guarded all the same, so
@@ -373,7 +373,7 @@ export function createImportFetch(typed: string | undefined): GuardedFetch {
   const url = typed === undefined ? null : URL.parse(typed)
   return createGuardedFetch({
     allow: url === null ? [] : [`${url.hostname}:${url.port || (url.protocol === 'https:' ? 443 : 80)}`],
-    maxResponseBytes: MOST_DESCRIPTION_BYTES,
+    maxResponseBytes: MAX_DESCRIPTION_BYTES,
   })
 }
 
@@ -407,11 +407,11 @@ export async function previewSource(
   }
 }
 
-const DEEPEST_CAUSE = 8
+const MAX_CAUSE_DEPTH = 8
 
 function lackOf(error: unknown): UpstreamLack | undefined {
   let cause = error
-  for (let depth = 0; depth < DEEPEST_CAUSE && cause instanceof Error; depth += 1) {
+  for (let depth = 0; depth < MAX_CAUSE_DEPTH && cause instanceof Error; depth += 1) {
     if (cause instanceof UpstreamLacks) return cause.lack
     cause = cause.cause
   }

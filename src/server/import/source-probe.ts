@@ -20,14 +20,14 @@ interface ProbeOptions {
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
-const LONGEST_TARGET = 8_192
+const MAX_TARGET_LENGTH = 8_192
 /** Of a target, in the journal. */
-const LONGEST_NOTE = 500
-const LONGEST_MS = 120_000
+const MAX_NOTE_LENGTH = 500
+const MAX_MS = 120_000
 /** At the first start a launcher may have to download the program. */
 const FIRST_START = { connectTimeoutMs: 60_000, discoverTimeoutMs: 60_000 }
-const MOST_LINES = 500
-const MOST_SHOWN = 500
+const MAX_LINES = 500
+const MAX_SHOWN = 500
 
 /**
  * `POST /admin/sources/probe` `{ target, api_key? }`: what a URL, a file or a command is, and which tools it has, before it is added.
@@ -47,7 +47,7 @@ export async function probeReply({ body }: HttpRequest, options: ProbeOptions): 
 function shownTarget(target: string): string {
   const [command = '', ...args] = wordsOf(target)
   if (isAddress(target) || (command.includes('://') && URL.canParse(command))) return hostOf(command)
-  return cleanText(shownCommand(command, args)).slice(0, LONGEST_NOTE).toWellFormed()
+  return cleanText(shownCommand(command, args)).slice(0, MAX_NOTE_LENGTH).toWellFormed()
 }
 
 function isAddress(target: string): boolean {
@@ -61,7 +61,7 @@ interface Asked {
 
 function readAsked(body: JsonValue | undefined): Asked {
   const { target, api_key: apiKey } = isJsonObject(body) ? body : {}
-  if (typeof target !== 'string' || target.trim() === '' || target.length > LONGEST_TARGET)
+  if (typeof target !== 'string' || target.trim() === '' || target.length > MAX_TARGET_LENGTH)
     throw badRequest('Send { "target": "https://… or a file or a command" }.')
   const { username, password } = (isAddress(target) ? URL.parse(target.trim()) : null) ?? {}
   if (username || password)
@@ -74,10 +74,10 @@ type Told = readonly [event: 'step' | 'line' | 'found' | 'failed', data: object]
 
 async function* frames(asked: Asked, options: ProbeOptions, ended: AbortSignal): AsyncGenerator<string> {
   const told = new Queue<Told>()
-  const signal = AbortSignal.any([ended, AbortSignal.timeout(LONGEST_MS)])
+  const signal = AbortSignal.any([ended, AbortSignal.timeout(MAX_MS)])
   const looking = look(asked, options, { signal, tell: (...each) => told.push(each) })
     .catch((error: unknown) => {
-      const late = signal.aborted ? `No answer in ${LONGEST_MS / 1_000} s.` : undefined
+      const late = signal.aborted ? `No answer in ${MAX_MS / 1_000} s.` : undefined
       const message = late ?? (error instanceof Error ? error.message : String(error))
       told.push(['failed', { message, seen: [] }])
     })
@@ -117,7 +117,7 @@ async function look(
     let lines = 0
     const log = stderrLogger((text) => {
       lines += 1
-      if (lines <= MOST_LINES) tell('line', { text })
+      if (lines <= MAX_LINES) tell('line', { text })
     })
     const preview = await previewSource(suggestKey(found), firstLook(found.options), {
       services: { fetch: send, clock, log, folder, environment },
@@ -181,7 +181,7 @@ function renderFound(found: FoundSource, { tools, warnings, name }: Discovery) {
     type: found.type,
     what: found.what,
     options: found.options,
-    tools: tools.slice(0, MOST_SHOWN).map(({ nativeName, description, hints }) => ({
+    tools: tools.slice(0, MAX_SHOWN).map(({ nativeName, description, hints }) => ({
       name: nativeName,
       description,
       read_only: hints?.readOnly === true,

@@ -11,7 +11,7 @@ import type { Store } from '#store/ports/store'
 
 const SCOPE = 'audit:read'
 /** Longer than this it would keep the database from letting go of what it wrote meanwhile. */
-const LONGEST_MS = 120_000
+const MAX_MS = 120_000
 /** How often a reader hears how far it is. */
 const TELL_MS = 250
 
@@ -33,7 +33,7 @@ export function createJournalRoutes(
   options: JournalRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
-  const { store, clock, enter, longestMs = LONGEST_MS } = options
+  const { store, clock, enter, longestMs = MAX_MS } = options
   let isRunning = false
   let last: RenderedCheck | null = null
 

@@ -20,7 +20,7 @@ const HEARTBEAT_MS = 3_000
 /** A replica that was silent for so many heartbeats is not there any more. */
 const MAX_MISSED_HEARTBEATS = 3
 /** What a body of so many bytes may become: text in JSON takes up to six times its length. */
-const LARGEST_GROWTH = 6
+const MAX_GROWTH = 6
 const ROOM = 262_144
 
 /** Where the listener for other replicas is, when the config says nothing: on this machine alone. */
@@ -45,7 +45,7 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
   const { settings, maxResultBytes, heartbeatMs = HEARTBEAT_MS, clock, log } = options
   const silenceMs = MAX_MISSED_HEARTBEATS * heartbeatMs
   const internal = settings.internal ?? DEFAULT_INTERNAL
-  const longestFrame = LARGEST_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + ROOM
+  const longestFrame = MAX_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + ROOM
   let store: RunningGateway['store'] | undefined
   /** Made anew each time: the keys of a store can change while servers run. */
   const keyOf = ({ approvals }: RunningGateway['store']): KeyObject =>

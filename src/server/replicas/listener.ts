@@ -18,7 +18,7 @@ import {
 
 /** A ticket is good for this long, either way: clocks of replicas differ by less. */
 const TICKET_MS = 30_000
-const MOST_CONNECTIONS = 5_000
+const MAX_CONNECTIONS = 5_000
 /** What is under way is bounded by the tool's own time, and by the other end's being there. */
 const TIMEOUTS = { headersTimeout: 5_000, connectionsCheckingInterval: 1_000, requestTimeout: 0 }
 
@@ -64,7 +64,7 @@ export async function openHopListener(options: HopListenerOptions): Promise<HopL
       response.destroy()
     })
   })
-  server.maxConnections = MOST_CONNECTIONS
+  server.maxConnections = MAX_CONNECTIONS
   // Workers of one machine each have a listener of their own.
   server.listen({ host, port, exclusive: true })
   await once(server, 'listening')

@@ -11,9 +11,9 @@ import { UNKNOWN_CALLER } from './observe.ts'
 
 const READ_SCOPE = 'audit:read'
 const KEYS_SCOPE = 'admin:keys'
-const MOST_KEYS = 10_000
+const MAX_KEYS = 10_000
 const DEFAULT_LIMIT = 100
-const HIGHEST_LIMIT = 1_000
+const MAX_LIMIT = 1_000
 
 interface AuditRoutesOptions {
   readonly store: Pick<Store, 'audit' | 'keys' | 'usage' | 'digest'>
@@ -33,7 +33,7 @@ export function createAuditRoutes(
     access.requireScope(principal, READ_SCOPE)
     const tenant = tenantWithin(principal)
     const after = wholeNumber(query, 'after', 0, Number.MAX_SAFE_INTEGER)
-    const limit = wholeNumber(query, 'limit', DEFAULT_LIMIT, HIGHEST_LIMIT)
+    const limit = wholeNumber(query, 'limit', DEFAULT_LIMIT, MAX_LIMIT)
     const sinceMs = readMoment('since', query.get('since') ?? undefined) ?? 0
     const wanted = query.get('principal') ?? undefined
     const denials = await store.audit.readDenials({
@@ -84,7 +84,7 @@ async function namesOf(
   configured: readonly KeyOwner[],
   tenant: string | undefined,
 ): Promise<ReadonlyMap<string, string>> {
-  const owners = [...configured, ...(await keys.listKeys({ limit: MOST_KEYS }))]
+  const owners = [...configured, ...(await keys.listKeys({ limit: MAX_KEYS }))]
   const { rows } = await usage(tenant === undefined ? {} : { tenant })
   const known: readonly Pick<Principal, 'tenant' | 'id'>[] = [
     ANONYMOUS,

@@ -138,7 +138,7 @@ function withoutPaths(text: string | undefined): string | undefined {
 }
 
 const REDACTED = '[redacted]'
-const DEEPEST = 6
+const MAX_DEPTH = 6
 
 /** Field names, lower case without `-` and `_`, that carry credentials or the content of calls. */
 const SENSITIVE: ReadonlySet<string> = new Set([
@@ -188,7 +188,7 @@ function redactMembers(fields: object, depth: number): Record<string, unknown> {
 
 function redact(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null) return value
-  if (depth >= DEEPEST) return '[deep]'
+  if (depth >= MAX_DEPTH) return '[deep]'
   if (Array.isArray(value)) return value.map((item) => redact(item, depth + 1))
   return isRecord(value) ? redactMembers(value, depth + 1) : value
 }

@@ -48,7 +48,7 @@ const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.0
 const COMMIT_ROWS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
 /** Tenants come with tokens too: those beyond are counted together, as `other`. */
-const MOST_TENANTS = 1_000
+const MAX_TENANTS = 1_000
 
 /** @param byTenant whether calls are counted for each tenant */
 export function createMetrics(byTenant = false): Metrics {
@@ -56,7 +56,7 @@ export function createMetrics(byTenant = false): Metrics {
   const tenants = new Set<string>()
   const labelsOf = (tool: string, tenant: string): ToolTally['labels'] => {
     if (!byTenant) return { tool }
-    if (tenants.size < MOST_TENANTS) tenants.add(tenant)
+    if (tenants.size < MAX_TENANTS) tenants.add(tenant)
     return { tool, tenant: tenants.has(tenant) ? tenant : 'other' }
   }
   const requests = new RequestTallies()

@@ -66,10 +66,10 @@ interface Denied {
 
 /** Of no use to anybody when it is longer than any tool's, and kept for a second. */
 function shortName(name: string): string {
-  return name.length > LONGEST_NAME ? '' : name
+  return name.length > MAX_NAME_LENGTH ? '' : name
 }
 
-const LONGEST_NAME = 1_000
+const MAX_NAME_LENGTH = 1_000
 
 /** Which of the two it was is looked for later, by nobody's request. */
 function noteHidden(gateway: Gateway, note: NoteDenial, { principal, action, find }: Denied): void {
@@ -90,15 +90,15 @@ function reasonOf(gateway: Gateway, principal: Principal, { id, policy }: Tool):
 /** Equal denials within this time are one line with a count, after the first. */
 const WINDOW_MS = 60_000
 /** Different denials of one principal that a window tells apart; the others are one line. */
-const MOST_PER_PRINCIPAL = 20
+const MAX_PER_PRINCIPAL = 20
 /** The same of all principals together; the others are counted in the server's log alone. */
-const MOST_PER_WINDOW = 200
+const MAX_PER_WINDOW = 200
 /** Stands for the actions and resources of the others. */
 const ANY = '*'
 /** How long after a refusal it is written. */
 const TICK_MS = 1_000
 /** Noted between two ticks. */
-const MOST_NOTED = 10_000
+const MAX_NOTED = 10_000
 
 type Refused = Pick<Principal, 'id' | 'tenant'>
 
@@ -163,7 +163,7 @@ export function createDenialLog(world: {
       known.count += 1
       return []
     }
-    if (counted.size >= MOST_PER_WINDOW) {
+    if (counted.size >= MAX_PER_WINDOW) {
       dropped += 1
       return []
     }
@@ -179,7 +179,7 @@ export function createDenialLog(world: {
     const key = JSON.stringify([who, found.action, found.resource, found.reason])
     if (counted.has(key)) return count(key, denial)
     const kinds = (perPrincipal.get(who) ?? 0) + 1
-    if (kinds > MOST_PER_PRINCIPAL) return count(who, { ...denial, action: ANY, resource: ANY })
+    if (kinds > MAX_PER_PRINCIPAL) return count(who, { ...denial, action: ANY, resource: ANY })
     perPrincipal.set(who, kinds)
     return count(key, denial)
   }
@@ -216,7 +216,7 @@ export function createDenialLog(world: {
         if (lines.length > 0 && fresh.push(...lines) === 1) setImmediate(() => write(fresh.splice(0)))
         return
       }
-      if (noted.length >= MOST_NOTED) dropped += 1
+      if (noted.length >= MAX_NOTED) dropped += 1
       else noted.push({ principal, facts, atMs: clock.nowMs() })
       tick ??= setTimeout(() => write(takeNoted()), TICK_MS).unref()
     },
@@ -252,7 +252,7 @@ function credentialKind({ authorization, cookie, ...headers }: RequestHeaders): 
 }
 
 /** Of ids that callers made. */
-const LONGEST_ID = 256
+const MAX_ID_LENGTH = 256
 
 interface ObserveCallsOptions {
   readonly metrics: Metrics
@@ -287,8 +287,8 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
     const scope = requestScope.getStore()
     if (scope === undefined) return
     const callerTraceId =
-      request.traceId === scope.trace.traceId ? undefined : request.traceId?.slice(0, LONGEST_ID)
-    const [callId, runId] = [reply.callId.slice(0, LONGEST_ID), reply.runId?.slice(0, LONGEST_ID)]
+      request.traceId === scope.trace.traceId ? undefined : request.traceId?.slice(0, MAX_ID_LENGTH)
+    const [callId, runId] = [reply.callId.slice(0, MAX_ID_LENGTH), reply.runId?.slice(0, MAX_ID_LENGTH)]
     const record = recordOf(principal, reply.callId)
     const caller = { tenant, principal: opaquePrincipal(store, principal) }
     scope.call = { tool, outcome, isReplay: reply.replayed, record, callId, runId, callerTraceId, ...caller }
@@ -329,7 +329,7 @@ interface EndedCall {
 function toldCall({ tool, principal, request, reply, durationMs, tellsWhy }: EndedCall): ToldCall {
   const { outcome, replayed } = reply
   return {
-    tool: tool === 'unknown' ? writeToolRef(request.tool).slice(0, LONGEST_ID) : tool,
+    tool: tool === 'unknown' ? writeToolRef(request.tool).slice(0, MAX_ID_LENGTH) : tool,
     principal: principal.id,
     protocol: request.protocol,
     durationMs,

@@ -33,9 +33,9 @@ const LEVEL_STYLES: Readonly<Record<string, Style>> = {
 }
 /** Nothing failed: somebody has to do something first. */
 const WAITING: ReadonlySet<string> = new Set(['approval_required', 'requirement_missing'])
-const WIDEST_LEVEL = 5
+const MAX_LEVEL = 5
 /** Of a stack: where it happened and how one came there, without all of the machinery. */
-const MOST_FRAMES = 6
+const MAX_FRAMES = 6
 const MS_PER_SECOND = 1_000
 
 export function terminalLines(options: { readonly isColored: boolean; now(): Date }): TerminalLines {
@@ -47,7 +47,7 @@ export function terminalLines(options: { readonly isColored: boolean; now(): Dat
   return {
     line(level, fields, message) {
       const { err, ...rest } = fields
-      const name = paint(LEVEL_STYLES[level] ?? 'dim', level.padEnd(WIDEST_LEVEL))
+      const name = paint(LEVEL_STYLES[level] ?? 'dim', level.padEnd(MAX_LEVEL))
       const facts = Object.entries(rest).map(([key, value]) => paint('dim', ` ${key}=${shown(value)}`))
       thrown = err === undefined ? '' : textOfThrown(err)
       const said = message ?? (err === undefined ? '' : textOfThrown(err))
@@ -99,7 +99,7 @@ function errorLines(err: unknown, message: string | undefined): string {
   const own = all.filter((line) => !isForeignFrame(line))
   const frames = own.length > 0 ? own : all
   const cause = err instanceof Error && err.cause !== undefined ? [`cause: ${textOfThrown(err.cause)}`] : []
-  return [...said, ...frames.slice(0, MOST_FRAMES).map((line) => `  ${line.trim()}`), ...cause]
+  return [...said, ...frames.slice(0, MAX_FRAMES).map((line) => `  ${line.trim()}`), ...cause]
     .map((line) => `         ${cleanText(line)}\n`)
     .join('')
 }

@@ -79,8 +79,8 @@ interface SpanExporterOptions {
   readonly flushEveryMs?: number
 }
 
-const MOST_QUEUED = 4_096
-const MOST_PER_REQUEST = 512
+const MAX_QUEUED = 4_096
+const MAX_PER_REQUEST = 512
 const FLUSH_EVERY_MS = 1_000
 const REQUEST_TIMEOUT_MS = 5_000
 
@@ -117,8 +117,8 @@ export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
 
   const flush = async (): Promise<void> => {
     while (queue.length > 0) {
-      const batch = queue.slice(0, MOST_PER_REQUEST)
-      queue = queue.slice(MOST_PER_REQUEST)
+      const batch = queue.slice(0, MAX_PER_REQUEST)
+      queue = queue.slice(MAX_PER_REQUEST)
       await post(batch)
       if (isFailing) return
     }
@@ -140,12 +140,12 @@ export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
 
   return {
     export(span) {
-      if (queue.length >= MOST_QUEUED) {
+      if (queue.length >= MAX_QUEUED) {
         dropped += 1
         return
       }
       queue.push(span)
-      if (queue.length >= MOST_PER_REQUEST) void startFlush()
+      if (queue.length >= MAX_PER_REQUEST) void startFlush()
       else schedule()
     },
     async close() {

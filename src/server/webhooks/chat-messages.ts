@@ -15,7 +15,7 @@ export function chatMessage(format: Exclude<Webhook['format'], 'json'>, notice: 
 }
 
 /** Slack refuses a message with a longer part. */
-const LONGEST_PART = 2_900
+const MAX_PART_LENGTH = 2_900
 
 function slackMessage({ title, facts, detail, action }: ChatNotice) {
   const lines = facts.map(([name, value]) => `${name}: ${value}`).join('\n')
@@ -75,5 +75,5 @@ function teamsMessage({ title, facts, detail, action }: ChatNotice) {
 }
 
 function shortened(text: string): string {
-  return text.length <= LONGEST_PART ? text : `${text.slice(0, LONGEST_PART).toWellFormed()}…`
+  return text.length <= MAX_PART_LENGTH ? text : `${text.slice(0, MAX_PART_LENGTH).toWellFormed()}…`
 }

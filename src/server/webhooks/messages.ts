@@ -8,9 +8,9 @@ import { COST_PARTS } from '#stages/limits/budgets'
 import { type ChatNotice, chatMessage } from './chat-messages.ts'
 
 /** A larger input is not in the message: `input_bytes` says so, and the page has it. */
-const MOST_INPUT_BYTES = 64 * 1024
+const MAX_INPUT_BYTES = 64 * 1024
 /** More lines than this nobody reads in a chat; the JSON has them all. */
-const MOST_LINES = 10
+const MAX_LINES = 10
 
 /** What a message says, for programs and for people. */
 interface Said {
@@ -98,7 +98,7 @@ function sayQuestion(
     namedBy(approver, approval) === approval.principal
       ? undefined
       : `${publicUrl}/approve/${mintLink(approvals, approval, { approver, power: 'decide', maker: `webhook ${name}` })}`
-  const render = view.inputBytes <= MOST_INPUT_BYTES ? renderApproval : renderInList
+  const render = view.inputBytes <= MAX_INPUT_BYTES ? renderApproval : renderInList
   return {
     data: { ...render(view), url, ...(link === undefined ? {} : { approver, link }) },
     chat: {
@@ -225,6 +225,6 @@ function sayBudget(subject: Extract<NoticeSubject, { readonly unit: string }>): 
 }
 
 function linesOf(lines: readonly string[], count: number): string {
-  const shown = lines.slice(0, MOST_LINES)
+  const shown = lines.slice(0, MAX_LINES)
   return [...shown, ...(count > shown.length ? [`and ${count - shown.length} more`] : [])].join('\n')
 }

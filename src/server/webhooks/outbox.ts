@@ -9,9 +9,9 @@ const LOOK_EVERY_MS = 1_000
 /** Longer than one try can take: another process leaves it alone that long. */
 const LEASE_MS = 30_000
 /** To one receiver at once. */
-const MOST_AT_ONCE = 10
+const MAX_AT_ONCE = 10
 const FIRST_PAUSE_MS = 2_000
-const LONGEST_PAUSE_MS = 5 * 60_000
+const MAX_PAUSE_MS = 5 * 60_000
 /** Whoever cannot be reached for a day is not told of that day any more. */
 const GIVE_UP_AFTER_MS = 24 * 3_600_000
 
@@ -75,10 +75,10 @@ export function startOutbox(options: OutboxOptions): Outbox {
 async function deliverTo(options: OutboxOptions, webhook: Webhook, stopped: AbortSignal): Promise<number> {
   const { store, clock } = options
   for (let tried = 0; ; ) {
-    const due = await store.notices.take(webhook.target, clock.nowMs(), LEASE_MS, MOST_AT_ONCE)
+    const due = await store.notices.take(webhook.target, clock.nowMs(), LEASE_MS, MAX_AT_ONCE)
     const results = await Promise.all(due.map((notice) => deliverOne(options, webhook, notice, stopped)))
     tried += due.length
-    if (due.length < MOST_AT_ONCE || results.every((isOver) => !isOver) || stopped.aborted) return tried
+    if (due.length < MAX_AT_ONCE || results.every((isOver) => !isOver) || stopped.aborted) return tried
   }
 }
 
@@ -147,5 +147,5 @@ function resultOf(answer: Answer | undefined, notice: DueNotice, atMs: number): 
 }
 
 function pauseMs(tries: number): number {
-  return Math.min(FIRST_PAUSE_MS * 2 ** (tries - 1), LONGEST_PAUSE_MS)
+  return Math.min(FIRST_PAUSE_MS * 2 ** (tries - 1), MAX_PAUSE_MS)
 }

@@ -7,7 +7,7 @@ const NOTICE_ID = 'collet-notice-id'
 
 const ANSWER_LIMIT_MS = 10_000
 /** No receiver may put its messages off for longer. */
-const LONGEST_WISH_MS = 3_600_000
+const MAX_REQUESTED_MS = 3_600_000
 
 /** What a receiver made of a message, in words that an operator may read. Nothing that it says itself is among them. */
 export type Answer =
@@ -50,7 +50,7 @@ export async function postMessage(
     await response.body?.cancel()
     const text = `answered ${response.status}`
     if (response.ok) return { kind: 'taken', text }
-    const waitMs = Math.min(Number(response.headers.get('retry-after') ?? 0) * 1_000 || 0, LONGEST_WISH_MS)
+    const waitMs = Math.min(Number(response.headers.get('retry-after') ?? 0) * 1_000 || 0, MAX_REQUESTED_MS)
     return { kind: 'refused', text, isGone: response.status === 410, waitMs }
   } catch (error) {
     const text = limit.aborted

@@ -250,7 +250,7 @@ function textIn(bytes: Buffer): string | undefined {
 
 const EXCERPT_CHARACTERS = 2_000
 /** Shorter values would be found in every text. */
-const LEAST_HIDDEN = 6
+const MIN_HIDDEN = 6
 // biome-ignore lint/suspicious/noControlCharactersInRegex: colours and cursor moves of a terminal
 const TERMINAL = /\u001b\[[0-9;?]*[ -/]*[@-~]|[\u0000-\u0008\u000b-\u001f\u007f]/g
 
@@ -258,7 +258,7 @@ function withStderr(what: string, { stderr }: ProcessEnd, { hidden }: Reading): 
   let text = new TextDecoder().decode(stderr).replaceAll(TERMINAL, '').trim()
   for (const secret of hidden) {
     const plain = secret.reveal()
-    if (plain.length >= LEAST_HIDDEN) text = text.replaceAll(plain, '[redacted]')
+    if (plain.length >= MIN_HIDDEN) text = text.replaceAll(plain, '[redacted]')
   }
   if (text === '') return `${what} and wrote no reason.`
   const excerpt = text.length > EXCERPT_CHARACTERS ? `…${text.slice(-EXCERPT_CHARACTERS)}` : text

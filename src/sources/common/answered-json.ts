@@ -12,7 +12,7 @@ import { Breather, inPieces } from '#kernel/base/runtime'
 /** Room for what is around a value in an answer. */
 const ANSWER_BOUNDS: JsonBounds = {
   deepest: JSON_BOUNDS.deepest + 16,
-  mostValues: JSON_BOUNDS.mostValues + 100,
+  maxValues: JSON_BOUNDS.maxValues + 100,
 }
 
 /** What another server answers to a call: as much as a value of anybody's tool, looked at before it is parsed. */
@@ -27,13 +27,13 @@ export function readWithin(text: string, bounds: JsonBounds): JsonValue | undefi
   return parseJson(text)
 }
 
-const LIST_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest + 16, mostValues: 1_000_000 }
+const LIST_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest + 16, maxValues: 1_000_000 }
 const LOOKED_AT_ONCE = 262_144
 /** Of what is taken apart: tools, or their members. */
-const MOST_PARTS = 100_000
+const MAX_PARTS = 100_000
 /** Of one tool of it, which is parsed in one step. */
-const PART_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest, mostValues: 5_000 }
-const LARGEST_PART = 1_048_576
+const PART_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest, maxValues: 5_000 }
+const MAX_PART_SIZE = 1_048_576
 
 /**
  * A list of tools, however long: the outermost value and what lies in it are taken apart here, and each part is parsed
@@ -96,10 +96,10 @@ class ListReader {
     else if (first === '"') this.#passText()
     else this.#skip(SCALAR)
     this.#parts += 1
-    if (this.#parts > MOST_PARTS) throw new TooMuchJson(`has more than ${MOST_PARTS} parts`)
+    if (this.#parts > MAX_PARTS) throw new TooMuchJson(`has more than ${MAX_PARTS} parts`)
     const part = this.#text.slice(from, this.#at)
-    if (part.length > LARGEST_PART)
-      throw new TooMuchJson(`has a part of more than ${LARGEST_PART} characters`)
+    if (part.length > MAX_PART_SIZE)
+      throw new TooMuchJson(`has a part of more than ${MAX_PART_SIZE} characters`)
     const problem = tooMuchJson(Buffer.from(part), PART_BOUNDS)
     if (problem !== undefined) throw new TooMuchJson(`has a part that ${problem}`)
     yield
@@ -147,8 +147,8 @@ class ListReader {
         else depth -= 1
         this.#at += 1
       }
-      if (this.#at - from > LARGEST_PART)
-        throw new TooMuchJson(`has a part of more than ${LARGEST_PART} characters`)
+      if (this.#at - from > MAX_PART_SIZE)
+        throw new TooMuchJson(`has a part of more than ${MAX_PART_SIZE} characters`)
       if (depth > 0) this.#skip(PLAIN)
     } while (depth > 0)
   }

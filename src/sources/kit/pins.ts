@@ -51,7 +51,7 @@ interface PinsAnswer {
 export type PinDecided = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
 
 /** Another process wrote at the same time; more often than this is a fault. */
-const MOST_TRIES = 20
+const MAX_TRIES = 20
 
 /** Holds what sources offer against what was let in. Only `accept` puts a new definition before an agent (rule 32). */
 export class Pins {
@@ -203,7 +203,7 @@ export class Pins {
     sourceKey: string,
     decide: (known: PinnedSource) => MaybePromise<PinWrite | undefined>,
   ): Promise<{ readonly now: PinnedSource; readonly written: PinWrite | undefined }> {
-    for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
       const known = await this.#read(sourceKey)
       const change = await decide(known)
       if (change === undefined) return { now: known, written: undefined }
@@ -248,8 +248,8 @@ function hashOfPin({ waiting }: PinRecord): string | undefined {
 }
 
 /** A transaction of this much takes about 10 ms; a source may have thousands of tools. */
-const MOST_CHARACTERS = 400_000
-const MOST_PINS = 400
+const MAX_CHARACTERS = 400_000
+const MAX_PINS = 400
 
 /**
  * A write in parts that hold the serving thread shortly. A crash in between loses nothing: the rows are independent of
@@ -271,7 +271,7 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
     ],
   })
   for (const pin of change.pins) {
-    if (characters > MOST_CHARACTERS || pins.length >= MOST_PINS) {
+    if (characters > MAX_CHARACTERS || pins.length >= MAX_PINS) {
       yield part(true)
       // The next part is put together in a turn of its own, after the commit of this one.
       await breather.breathe()

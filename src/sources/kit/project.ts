@@ -281,8 +281,8 @@ export function catalogNames({ toolkit, local, nativeName, keptFrom }: Naming) {
   return { toolkit: keptFrom.toolkit, nativeName, local: `${toolkit}_${local}` }
 }
 
-const MOST_TAGS = 20
-const LONGEST_TAG = 64
+const MAX_TAGS = 20
+const MAX_TAG_LENGTH = 64
 
 /** Its tags as selectors write them, without spaces: `User management` is `User-management`. */
 export function tagsOf({ tags = [] }: Pick<OfferedTool, 'tags'>): { readonly tags?: readonly string[] } {
@@ -290,9 +290,9 @@ export function tagsOf({ tags = [] }: Pick<OfferedTool, 'tags'>): { readonly tag
     tag
       .trim()
       .replaceAll(/[^\p{L}\p{N}._-]+/gu, '-')
-      .slice(0, LONGEST_TAG),
+      .slice(0, MAX_TAG_LENGTH),
   )
-  const found = [...new Set(words.filter((word) => word !== ''))].slice(0, MOST_TAGS)
+  const found = [...new Set(words.filter((word) => word !== ''))].slice(0, MAX_TAGS)
   return found.length === 0 ? {} : { tags: found }
 }
 
@@ -337,9 +337,9 @@ function tellUndescribed({ inputSchema: { properties } }: Tool, tell: Report): v
 }
 
 /** The grammar sets no limit; readers of a list do. */
-const LONGEST_LOCAL = 128
-const LONGEST_FUNCTION_NAME = 64
-const LONGEST_CATALOG_ID = 256
+const MAX_LOCAL_LENGTH = 128
+const MAX_FUNCTION_NAME_LENGTH = 64
+const MAX_CATALOG_ID_LENGTH = 256
 /** `_` or `-`, and eight digits. */
 const SUFFIX = 9
 
@@ -370,7 +370,7 @@ export function giveLocalNames(
 
 /** Function name for models: `Toolkit_Name` within 64 characters. */
 export function functionNameOf(toolkit: string, local: string): string {
-  return shortenTo(`${toolkit}_${local}`, LONGEST_FUNCTION_NAME, '_')
+  return shortenTo(`${toolkit}_${local}`, MAX_FUNCTION_NAME_LENGTH, '_')
 }
 
 /** openwop §7.1: the id of each source's tools; bytes that the grammar lacks are percent-encoded. */
@@ -403,15 +403,15 @@ export function catalogIdOf(
     safetyTier === 'exec' && kind !== 'host-extension'
       ? hostExtensionId(vendorLabel(vendor), toolkit, local)
       : CATALOG_IDS[kind](toolkit, nativeName, local, vendor)
-  return shortenTo(id, LONGEST_CATALOG_ID, '-')
+  return shortenTo(id, MAX_CATALOG_ID_LENGTH, '-')
 }
 
 function freeName(native: string, taken: ReadonlySet<string>): string {
-  const wanted = shortenTo(plain(native), LONGEST_LOCAL, '_', native)
+  const wanted = shortenTo(plain(native), MAX_LOCAL_LENGTH, '_', native)
   if (!taken.has(wanted)) return wanted
   for (let round = 0; ; round += 1) {
     const digits = shortHash(round === 0 ? native : `${native}\0${round}`)
-    const name = `${wanted.slice(0, LONGEST_LOCAL - SUFFIX)}_${digits}`
+    const name = `${wanted.slice(0, MAX_LOCAL_LENGTH - SUFFIX)}_${digits}`
     if (!taken.has(name)) return name
   }
 }

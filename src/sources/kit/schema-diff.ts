@@ -45,7 +45,7 @@ const CLASSES = {
 } as const satisfies Record<Side, Record<SchemaEffect, ChangeClass>>
 
 /** Enough to decide on; a schema that is rewritten whole needs no more. */
-const MOST_DIFFERENCES = 200
+const MAX_DIFFERENCES = 200
 
 interface Comparison {
   readonly side: Side
@@ -93,7 +93,7 @@ function compare(before: JsonValue, after: JsonValue, where: string, comparison:
   const left = flatten(before, comparison.before)
   const right = flatten(after, comparison.after)
   const partners = comparison.seen.get(left.from) ?? new Set()
-  if (comparison.found.length >= MOST_DIFFERENCES) return
+  if (comparison.found.length >= MAX_DIFFERENCES) return
   if (partners.has(right.from)) {
     for (const keyword of new Set([...Object.keys(left.said), ...Object.keys(right.said)])) {
       compareKeyword(keyword, left.said, right.said, where, comparison)
@@ -334,7 +334,7 @@ function note(
   before?: JsonValue,
   after?: JsonValue,
 ): void {
-  if (found.length >= MOST_DIFFERENCES) return
+  if (found.length >= MAX_DIFFERENCES) return
   found.push({
     where,
     class: CLASSES[side][effect],

@@ -31,7 +31,7 @@ const CHECKING: ReadonlySet<string> = new Set([
 ])
 /** Lists whose order says nothing. */
 const SETS: ReadonlySet<string> = new Set(['required', 'enum', 'type'])
-const LONGEST_CHAIN = 50
+const MAX_CHAIN_LENGTH = 50
 
 /** What a schema checks, without its words and without order where that says nothing. */
 export function checkedMeaning(schema: JsonObject): string {
@@ -70,7 +70,7 @@ interface FlatSchema {
 export function flatten(schema: JsonValue, resolve: SchemaResolver): FlatSchema {
   let from = asObject(schema)
   let said: JsonObject = {}
-  for (let steps = 0; steps < LONGEST_CHAIN; steps += 1) {
+  for (let steps = 0; steps < MAX_CHAIN_LENGTH; steps += 1) {
     const { $ref: reference, ...siblings } = from
     if (typeof reference !== 'string') break
     const target = resolve(reference)

@@ -5,7 +5,7 @@ import type { Discovery, OfferedTool, Source, SourceHealth } from './source.ts'
 const DISCOVERY_DEADLINE_MS = 30_000
 const REFRESH_MS = 5 * 60_000
 const FIRST_BACKOFF_MS = 1_000
-const LONGEST_BACKOFF_MS = 5 * 60_000
+const MAX_BACKOFF_MS = 5 * 60_000
 /** Upstreams that announce every small change one by one cost one discovery. */
 const SETTLE_MS = 100
 
@@ -184,7 +184,7 @@ export class SourceRunner {
   }
 
   #backoffMs(): number {
-    return Math.min(FIRST_BACKOFF_MS * 2 ** (this.#failures - 1), LONGEST_BACKOFF_MS)
+    return Math.min(FIRST_BACKOFF_MS * 2 ** (this.#failures - 1), MAX_BACKOFF_MS)
   }
 
   #schedule(delayMs: number): void {

@@ -44,7 +44,7 @@ const FIRST_READING_MS = 3_000
 /** Replicas see a change of the store within a second. */
 const EPOCH_POLL_MS = 500
 /** How long calls may go on in a source that was replaced or taken away. */
-const LONGEST_FINISH_MS = 120_000
+const MAX_FINISH_MS = 120_000
 
 interface OpenSource {
   wanted: WantedSource
@@ -196,7 +196,7 @@ export class Sources {
   #retire({ runner, calls }: OpenSource): void {
     this.#retired.add(runner)
     void calls
-      .idle(LONGEST_FINISH_MS)
+      .idle(MAX_FINISH_MS)
       .then(() => runner.close())
       .catch((err: unknown) => this.#options.log.warn({ err }, 'a source that was replaced did not close'))
       .finally(() => this.#retired.delete(runner))

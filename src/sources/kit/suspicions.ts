@@ -9,7 +9,7 @@ export interface Suspicion {
 }
 
 /** Enough to decide on. */
-const MOST_SUSPICIONS = 20
+const MAX_SUSPICIONS = 20
 
 /**
  * Texts that speak to the model instead of describing the tool, that hide something, or that ask for what is none of
@@ -18,7 +18,7 @@ const MOST_SUSPICIONS = 20
 export function suspicionsOf(offered: OfferedTool, read: TextReader = suspicionIn): readonly Suspicion[] {
   const found: Suspicion[] = []
   const look = (where: string, text: string): void => {
-    if (found.length >= MOST_SUSPICIONS) return
+    if (found.length >= MAX_SUSPICIONS) return
     const says = read(withoutOwnOrder(text, offered.nativeName))
     if (says !== undefined) found.push({ where, says })
   }
@@ -89,7 +89,7 @@ function visitTexts(value: JsonValue, where: string, look: (where: string, text:
 
 /** What a text does besides describing its tool, with the words that say it; `undefined` = it only describes. */
 function instructionIn(text: string): string | undefined {
-  if (text.length < SHORTEST) return undefined
+  if (text.length < MIN_LENGTH) return undefined
   const plain = text.replaceAll(/\s+/g, ' ')
   const small = plain.toLowerCase()
   for (const sign of SIGNS) {
@@ -108,7 +108,7 @@ function instructionIn(text: string): string | undefined {
 }
 
 /** Nobody is talked into anything in fewer characters. */
-const SHORTEST = 8
+const MIN_LENGTH = 8
 const FOLLOWING = 20
 
 interface Sign {
@@ -124,11 +124,11 @@ interface Sign {
 }
 
 /** As far as one thought goes; a clause of many words is no longer one. */
-const LONGEST_CLAUSE = 200
+const MAX_CLAUSE_LENGTH = 200
 
 function clauseAround(text: string, start: number, end: number): string {
-  const before = text.slice(Math.max(0, start - LONGEST_CLAUSE), start)
-  const after = text.slice(end, end + LONGEST_CLAUSE)
+  const before = text.slice(Math.max(0, start - MAX_CLAUSE_LENGTH), start)
+  const after = text.slice(end, end + MAX_CLAUSE_LENGTH)
   return `${before.split(CLAUSE_END).at(-1)} \u0000 ${after.split(CLAUSE_END)[0]}`
 }
 

@@ -40,7 +40,7 @@ const MIB = 1_048_576
 
 /** How much one message of an upstream may hold. */
 export interface MessageBounds {
-  readonly mostBytes: number
+  readonly maxBytes: number
   readonly json: JsonBounds
 }
 
@@ -49,25 +49,25 @@ const AROUND = { deepest: 16, values: 100 }
 
 /** An answer of a call: as much as a value of anybody's tool. Its bytes are counted where they come from. */
 export const CALL_BOUNDS: MessageBounds = {
-  mostBytes: Number.POSITIVE_INFINITY,
+  maxBytes: Number.POSITIVE_INFINITY,
   json: {
     deepest: JSON_BOUNDS.deepest + AROUND.deepest,
-    mostValues: JSON_BOUNDS.mostValues + AROUND.values,
+    maxValues: JSON_BOUNDS.maxValues + AROUND.values,
   },
 }
 
 /** A page of a list, or a handshake: parsed in one step, which must be short for everybody else. */
 export const PAGE_BOUNDS: MessageBounds = {
-  mostBytes: 4 * MIB,
-  json: { deepest: JSON_BOUNDS.deepest + AROUND.deepest, mostValues: 50_000 },
+  maxBytes: 4 * MIB,
+  json: { deepest: JSON_BOUNDS.deepest + AROUND.deepest, maxValues: 50_000 },
 }
 
 /** The client looks at each message of a batch, and at each event, for some ten microseconds. */
-export const MOST_IN_A_BATCH = 1_000
+export const MAX_IN_A_BATCH = 1_000
 const EVENTS_A_TURN = 100
 /** What a refusal says for itself; the rest is nobody's reading. */
-export const MOST_REFUSAL_BYTES = 65_536
-const LEAST_RETRY_MS = 1_000
+export const MAX_REFUSAL_BYTES = 65_536
+const MIN_RETRY_MS = 1_000
 
 /** The same answer, which ends with a fault where a message in it is too much to parse. */
 export function boundedAnswer(response: Response, bounds: MessageBounds): Response {
@@ -78,7 +78,7 @@ export function boundedAnswer(response: Response, bounds: MessageBounds): Respon
     ? isStream
       ? eventsWithin(bounds)
       : messageWithin(bounds)
-    : cutAt(MOST_REFUSAL_BYTES)
+    : cutAt(MAX_REFUSAL_BYTES)
   return new Response(body.pipeThrough(new TransformStream(transformer)), { status, statusText, headers })
 }
 
@@ -96,13 +96,13 @@ function messageWithin(bounds: MessageBounds): BytesTransformer {
 }
 
 /** Looks at the pieces of one JSON text, or of a list of them, in their order; throws where it is too much. */
-export function messageCheck({ mostBytes, json }: MessageBounds): (chunk: Uint8Array) => void {
-  const scan = new JsonScan({ ...json, mostOutermost: MOST_IN_A_BATCH })
+export function messageCheck({ maxBytes, json }: MessageBounds): (chunk: Uint8Array) => void {
+  const scan = new JsonScan({ ...json, maxOutermost: MAX_IN_A_BATCH })
   let bytes = 0
   return (chunk) => {
     bytes += chunk.length
     scan.take(chunk)
-    if (bytes > mostBytes) throw tooMuch(`is larger than ${mostBytes} bytes`)
+    if (bytes > maxBytes) throw tooMuch(`is larger than ${maxBytes} bytes`)
     if (scan.problem !== undefined) throw tooMuch(scan.problem)
   }
 }
@@ -178,8 +178,8 @@ export class EventLines {
     if (part.length === 0) return
     this.#parts.push(part)
     this.#partBytes += part.length
-    const { mostBytes } = this.#bounds
-    if (this.#eventBytes + this.#partBytes > mostBytes) throw tooMuch(`is larger than ${mostBytes} bytes`)
+    const { maxBytes } = this.#bounds
+    if (this.#eventBytes + this.#partBytes > maxBytes) throw tooMuch(`is larger than ${maxBytes} bytes`)
   }
 
   /** What goes on of a line that is here whole. */
@@ -208,7 +208,7 @@ export class EventLines {
 function isHaste(line: Buffer): boolean {
   if (line.indexOf('retry') !== 0) return false
   const [, milliseconds = ''] = line.toString('utf8').split(':')
-  return !(Number(milliseconds) >= LEAST_RETRY_MS)
+  return !(Number(milliseconds) >= MIN_RETRY_MS)
 }
 
 /** The beginning of it. */

@@ -10,7 +10,7 @@ import { type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import { decodeMessage, encodeHeaderValue, encodeRequest } from '#protocols/mcp/codec-message'
 import { HEADERS, JSON_TYPE, META, STREAM_TYPE } from '#protocols/mcp/wire'
 import type { PlainAnswer, SendRequest } from '#sources/kit/source'
-import { CALL_BOUNDS, EventLines, MOST_REFUSAL_BYTES, messageCheck } from './answer-bounds.ts'
+import { CALL_BOUNDS, EventLines, MAX_REFUSAL_BYTES, messageCheck } from './answer-bounds.ts'
 import { CLIENT, isWireArray, isWireObject, STREAM_ENDED } from './connection.ts'
 
 /** One `tools/call` over HTTP. */
@@ -142,7 +142,7 @@ interface Broken {
   readonly retryMs: number | undefined
 }
 
-const MOST_RESUMES = 5
+const MAX_RESUMES = 5
 const FIRST_PAUSE_MS = 1_000
 const PAUSE_GROWS = 1.5
 
@@ -151,7 +151,7 @@ async function readStreams(call: BareCall, first: PlainAnswer): Promise<JsonObje
   let read = await readStream(call, first)
   for (let failures = 0; !('result' in read); ) {
     const { lastId, retryMs } = read
-    if (lastId === undefined || failures >= MOST_RESUMES) throw streamEnded()
+    if (lastId === undefined || failures >= MAX_RESUMES) throw streamEnded()
     await pause(retryMs ?? FIRST_PAUSE_MS * PAUSE_GROWS ** failures, undefined, { signal: call.signal })
     const answer = await resume(call, lastId)
     if (answer === 'never') throw streamEnded()
@@ -267,19 +267,19 @@ async function beginningOf({ body }: PlainAnswer): Promise<string> {
     for await (const chunk of body) {
       chunks.push(chunk)
       bytes += chunk.length
-      if (bytes >= MOST_REFUSAL_BYTES) break
+      if (bytes >= MAX_REFUSAL_BYTES) break
     }
   } catch {
     // What came until then says enough.
   }
-  return Buffer.concat(chunks).subarray(0, MOST_REFUSAL_BYTES).toString('utf8')
+  return Buffer.concat(chunks).subarray(0, MAX_REFUSAL_BYTES).toString('utf8')
 }
 
-const LONGEST_WAIT_MS = 3_600_000
+const MAX_WAIT_MS = 3_600_000
 
 export function retryAfterMs(value: string | string[] | null | undefined): number | undefined {
   const seconds = Number(value ?? Number.NaN)
-  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds * 1000, LONGEST_WAIT_MS) : undefined
+  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds * 1000, MAX_WAIT_MS) : undefined
 }
 
 function mediaTypeOf({ headers }: PlainAnswer): string {

@@ -9,14 +9,14 @@ import { type CallScope, type Connection, isWireArray, isWireObject, textOf } fr
 import { explainLoss, isStale, StaleConnection, toCallError } from './errors.ts'
 
 /** Rounds of questions in one call, and questions in one round. */
-const MOST_ROUNDS = 10
-const MOST_QUESTIONS = 20
+const MAX_ROUNDS = 10
+const MAX_QUESTIONS = 20
 /** Rounds in which the upstream only asks for patience. */
-const MOST_WAITS = 500
+const MAX_WAITS = 500
 const FIRST_WAIT_MS = 250
-const LONGEST_WAIT_MS = 5000
+const MAX_WAIT_MS = 5000
 /** How long a person may take at the page of an upstream, before the call is tried again. */
-const LONGEST_VISIT_MS = 30_000
+const MAX_VISIT_MS = 30_000
 const URL_NEEDED = -32_042
 
 interface ToolCall {
@@ -43,7 +43,7 @@ export async function callTool(call: ToolCall): Promise<JsonObject> {
     } catch (error) {
       if (await wasSentToPage(error, call)) {
         rounds += 1
-        if (rounds > MOST_ROUNDS) throw tooManyRounds()
+        if (rounds > MAX_ROUNDS) throw tooManyRounds()
         continue
       }
       if (isFirst && isStale(error, connection) && !scope.context.signal.aborted)
@@ -55,14 +55,14 @@ export async function callTool(call: ToolCall): Promise<JsonObject> {
     const state = textOf(result.requestState)
     if (questions.length === 0) {
       waits += 1
-      if (waits > MOST_WAITS) throw tooManyRounds()
-      const waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(waits - 1, 8))
+      if (waits > MAX_WAITS) throw tooManyRounds()
+      const waitMs = Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(waits - 1, 8))
       await pause(waitMs, undefined, { signal: scope.context.signal }).catch((error: unknown) => {
         throw toCallError(error, scope, true)
       })
     } else {
       rounds += 1
-      if (rounds > MOST_ROUNDS || questions.length > MOST_QUESTIONS) throw tooManyRounds()
+      if (rounds > MAX_ROUNDS || questions.length > MAX_QUESTIONS) throw tooManyRounds()
     }
     params = {
       ...call.params,
@@ -98,14 +98,14 @@ async function wasSentToPage(error: unknown, { scope, completions, source }: Too
   if (!(error instanceof ProtocolError) || error.code !== URL_NEEDED) return false
   const data: unknown = error.data
   const visits = isWireObject(data) && isWireArray(data.elicitations) ? data.elicitations : []
-  if (visits.length === 0 || visits.length > MOST_QUESTIONS) return false
+  if (visits.length === 0 || visits.length > MAX_QUESTIONS) return false
   for (const visit of visits) {
     if (!isWireObject(visit)) return false
     const { signal } = scope.context
     const id = textOf(visit.elicitationId) ?? ''
     const completed = new AbortController()
     // Heard from the start: the person may be done before the answer is here.
-    const done = completions.wait(id, LONGEST_VISIT_MS, AbortSignal.any([signal, completed.signal]))
+    const done = completions.wait(id, MAX_VISIT_MS, AbortSignal.any([signal, completed.signal]))
     done.catch(() => undefined)
     const answer = await askCaller(scope.context, { ...visit, mode: 'url' }, source)
     if (answer.action !== 'accept') {
@@ -119,11 +119,11 @@ async function wasSentToPage(error: unknown, { scope, completions, source }: Too
 
 function tooManyRounds() {
   return fault('upstream_failed', 'The MCP server behind the tool keeps asking and comes to no end.', {
-    developerMessage: `More than ${MOST_ROUNDS} rounds of questions, ${MOST_QUESTIONS} in one, or ${MOST_WAITS} of waiting.`,
+    developerMessage: `More than ${MAX_ROUNDS} rounds of questions, ${MAX_QUESTIONS} in one, or ${MAX_WAITS} of waiting.`,
   })
 }
 
-const LONGEST_MESSAGE = 10_000
+const MAX_MESSAGE_LENGTH = 10_000
 
 /**
  * An upstream's question in our form; `undefined` when it cannot be put to a person. It names its source, so that it
@@ -131,7 +131,7 @@ const LONGEST_MESSAGE = 10_000
  */
 export function readQuestion(params: unknown, source: string): Elicitation | undefined {
   if (!isWireObject(params)) return undefined
-  const said = cleanText((textOf(params.message) ?? '').slice(0, LONGEST_MESSAGE))
+  const said = cleanText((textOf(params.message) ?? '').slice(0, MAX_MESSAGE_LENGTH))
   const message = `The MCP server "${source}" asks: ${said}`
   if (params.mode === 'url') {
     const url = URL.parse(textOf(params.url) ?? '')

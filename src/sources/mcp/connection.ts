@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Client, Progress, Transport } from '@modelcontextprotocol/client'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
-import { LONGEST_TIMER_MS, type ToolContext } from '#kernel/tool/tool'
+import { MAX_TIMER_MS, type ToolContext } from '#kernel/tool/tool'
 import { Semaphore } from '#stages/limits/limits'
 
 /** Who we say we are, and what we can be asked. */
@@ -110,7 +110,7 @@ export class Connection {
         this.client.request({ method: 'tools/call', params }, ANY_RESULT, {
           signal,
           // The client's own limit is 60 s; ours is the tool's, by its signal.
-          timeout: LONGEST_TIMER_MS,
+          timeout: MAX_TIMER_MS,
           allowInputRequired: true,
           onprogress: (progress) => report(scope, progress),
           ...(headers === undefined ? {} : { headers }),
@@ -128,7 +128,7 @@ export class Connection {
 
   /** Any other request, within a time. */
   request(method: string, params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
-    return this.client.request({ method, params }, ANY_RESULT, { signal, timeout: LONGEST_TIMER_MS })
+    return this.client.request({ method, params }, ANY_RESULT, { signal, timeout: MAX_TIMER_MS })
   }
 
   /** The other side is gone. */

@@ -128,7 +128,7 @@ function explainDiscovery(error: unknown, { key, options }: DiscoverSetting, lat
 }
 
 const FIRST_PAUSE_MS = 1000
-const LONGEST_PAUSE_MS = 60_000
+const MAX_PAUSE_MS = 60_000
 const ACKNOWLEDGED_MS = 10_000
 
 /** 2026-07-28 tells of changes only on a stream that was asked for; it is asked for again whenever it ends. */
@@ -151,17 +151,17 @@ async function listenForChanges(
       await subscription.closed
     } catch (error) {
       log.debug({ err: error }, 'The MCP server does not take our subscription')
-      pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)
+      pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)
     }
     await pause(pauseMs, undefined, { signal, ref: false }).catch(() => undefined)
   }
 }
 
-const MOST_PAGES = 1000
-const MOST_TOOLS = 10_000
+const MAX_PAGES = 1000
+const MAX_TOOLS = 10_000
 const MIB = 1_048_576
 /** They are held until all are here. */
-const LARGEST_LISTING_BYTES = 16 * MIB
+const MAX_LISTING_BYTES = 16 * MIB
 
 interface ToolListing {
   readonly tools: readonly JsonObject[]
@@ -177,27 +177,27 @@ export async function listTools(connection: Connection, signal: AbortSignal): Pr
   let cursor: string | undefined
   let bytes = 0
   const breather = new Breather()
-  for (let page = 0; page < MOST_PAGES; page += 1) {
+  for (let page = 0; page < MAX_PAGES; page += 1) {
     const result = await connection.request('tools/list', cursor === undefined ? {} : { cursor }, signal)
     if (!isWireArray(result.tools)) throw new TypeError('tools/list gave no list of tools')
     // Reading the page was a long step already.
     await breather.breathe()
     for (const tool of result.tools) {
       bytes += Buffer.byteLength(JSON.stringify(tool))
-      if (bytes > LARGEST_LISTING_BYTES)
+      if (bytes > MAX_LISTING_BYTES)
         return {
           tools,
-          warnings: [`only the first ${LARGEST_LISTING_BYTES / MIB} MiB of tools/list are read`],
+          warnings: [`only the first ${MAX_LISTING_BYTES / MIB} MiB of tools/list are read`],
         }
       if (isWireObject(tool)) tools.push(tool)
       if (breather.isDue) await breather.breathe()
     }
-    if (tools.length > MOST_TOOLS)
-      return { tools: tools.slice(0, MOST_TOOLS), warnings: [`only the first ${MOST_TOOLS} tools are read`] }
+    if (tools.length > MAX_TOOLS)
+      return { tools: tools.slice(0, MAX_TOOLS), warnings: [`only the first ${MAX_TOOLS} tools are read`] }
     cursor = textOf(result.nextCursor)
     if (cursor === undefined) return { tools, warnings: [] }
     if (seen.has(cursor)) return { tools, warnings: ['the pages of tools/list run in a circle'] }
     seen.add(cursor)
   }
-  return { tools, warnings: [`only the first ${MOST_PAGES} pages of tools/list are read`] }
+  return { tools, warnings: [`only the first ${MAX_PAGES} pages of tools/list are read`] }
 }

@@ -2,7 +2,7 @@ import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from '@modelconte
 import { fault, isToolError, NOT_SHOWN_ADVICE, type ToolError } from '#kernel/base/errors'
 import { type CallScope, type Connection, STREAM_ENDED } from './connection.ts'
 
-const LONGEST_TEXT = 2000
+const MAX_TEXT_LENGTH = 2000
 const UNSUPPORTED_VERSION = -32_022
 const HEADER_MISMATCH = -32_020
 
@@ -75,7 +75,7 @@ function explainStatus(error: SdkHttpError, retryAfterMs: number | undefined): T
 function explainAnswer(error: ProtocolError): ToolError {
   if (error.code === STREAM_ENDED)
     return failed('The MCP server behind the tool broke off before its answer.', { cause: error })
-  const text = error.message.slice(0, LONGEST_TEXT)
+  const text = error.message.slice(0, MAX_TEXT_LENGTH)
   return failed(`The MCP server behind the tool answered with error ${error.code}: ${text}`, {
     cause: error,
     errorNumber: error.code,
@@ -104,7 +104,9 @@ function isForbidden(error: unknown): error is Error {
 /** What to ask for next time, as far as the upstream says it. */
 function lackOf(error: Error): string {
   const scope = 'requiredScope' in error ? error.requiredScope : undefined
-  return typeof scope === 'string' ? `It needs the scope "${scope.slice(0, LONGEST_TEXT)}".` : reasonOf(error)
+  return typeof scope === 'string'
+    ? `It needs the scope "${scope.slice(0, MAX_TEXT_LENGTH)}".`
+    : reasonOf(error)
 }
 
 /** Whether the client had no connection to send on. */
@@ -115,7 +117,7 @@ function isNotSent(error: unknown): boolean {
 
 /** Short and for developers. */
 export function reasonOf(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).slice(0, LONGEST_TEXT)
+  return (error instanceof Error ? error.message : String(error)).slice(0, MAX_TEXT_LENGTH)
 }
 
 /**

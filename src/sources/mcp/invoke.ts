@@ -185,7 +185,7 @@ function sessionLost() {
   )
 }
 
-const LONGEST_ERROR = 8000
+const MAX_ERROR_LENGTH = 8000
 
 /** About the upstream's own exchange (§1.3), or names of ours that only we may use. */
 const NOT_PASSED_ON = /^(?:collet\/|[^./]+\.(?:mcp|modelcontextprotocol)(?:\.[^/]*)?\/)/
@@ -234,7 +234,7 @@ function errorText(content: JsonArray): string {
   })
   const text = texts.join('\n').trim()
   if (text === '') return 'The tool failed and did not say why.'
-  return text.length > LONGEST_ERROR ? `${text.slice(0, LONGEST_ERROR)}…` : text
+  return text.length > MAX_ERROR_LENGTH ? `${text.slice(0, MAX_ERROR_LENGTH)}…` : text
 }
 
 export interface Credentials {

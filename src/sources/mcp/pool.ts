@@ -242,14 +242,14 @@ interface ProcessHolder {
 }
 
 /** How many processes all sources together may have (pain 9: elsewhere they leak by the thousand). */
-const MOST_PROCESSES = 256
+const MAX_PROCESSES = 256
 
 /** A hard cap on processes; one that idles gives way to one that is needed. */
 export class ProcessLimit {
   readonly #running: Semaphore
   readonly #holders = new Set<ProcessHolder>()
 
-  constructor(limit: number = MOST_PROCESSES) {
+  constructor(limit: number = MAX_PROCESSES) {
     this.#running = new Semaphore(() => limit)
   }
 

@@ -13,10 +13,10 @@ import { isWireArray, isWireObject, textOf } from './connection.ts'
 import type { McpOptions } from './options.ts'
 import { type Endpoint, endpointJson } from './upstream.ts'
 
-const LONGEST_NAME = 256
-const LARGEST_DEFINITION = 1_048_576
+const MAX_NAME_LENGTH = 256
+const MAX_DEFINITION_SIZE = 1_048_576
 /** Comparing, checking and pinning one is a step each, which must be short for everybody else. */
-const DEFINITION_BOUNDS = { ...JSON_BOUNDS, mostValues: 5_000 }
+const DEFINITION_BOUNDS = { ...JSON_BOUNDS, maxValues: 5_000 }
 
 type ReadTool =
   | { readonly ok: true; readonly tool: OfferedTool }
@@ -25,11 +25,11 @@ type ReadTool =
 /** A tool as `tools/list` tells it; its annotations are not believed unless the operator does (MCP-57, OWP-33). */
 export function readTool(written: JsonObject, options: McpOptions, endpoint: Endpoint): ReadTool {
   const name = textOf(written.name)
-  if (name === undefined || name === '' || name.length > LONGEST_NAME || name.includes('\0'))
+  if (name === undefined || name === '' || name.length > MAX_NAME_LENGTH || name.includes('\0'))
     return { ok: false, problem: 'a tool without a usable name is left out' }
   const skip = (why: string): ReadTool => ({ ok: false, problem: `"${name}" is left out: ${why}` })
   const text = JSON.stringify(written)
-  if (text.length > LARGEST_DEFINITION) return skip('its definition is larger than 1 MiB')
+  if (text.length > MAX_DEFINITION_SIZE) return skip('its definition is larger than 1 MiB')
   const problem = tooMuchJson(Buffer.from(text), DEFINITION_BOUNDS)
   if (problem !== undefined) return skip(`its definition ${problem}`)
   const { inputSchema, outputSchema, execution } = written
@@ -143,7 +143,7 @@ type HeaderParams =
 const MARK = 'x-mcp-header'
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const TYPES: ReadonlySet<JsonValue | undefined> = new Set(['string', 'integer', 'boolean'])
-const DEEPEST = 64
+const MAX_DEPTH = 64
 
 /** Which arguments go into headers too, and the schema without the marks; marks in wrong places spoil the tool. */
 export function readHeaderParams(schema: JsonObject): HeaderParams {
@@ -187,7 +187,7 @@ function readMark(mark: JsonValue, schema: JsonObject, path: readonly string[]):
 }
 
 function hasMark(value: JsonValue | undefined, depth: number): boolean {
-  if (depth > DEEPEST) return false
+  if (depth > MAX_DEPTH) return false
   if (isWireArray(value)) return value.some((item) => hasMark(item, depth + 1))
   if (!isWireObject(value)) return false
   return MARK in value || Object.values(value).some((member) => hasMark(member, depth + 1))

@@ -5,15 +5,15 @@ import { JsonScan } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/runtime'
 import { commandLine, signalGroup } from '#sources/common/process'
 import { shownProgram } from '#sources/kit/source-facts'
-import { CALL_BOUNDS, type MessageBounds, MOST_IN_A_BATCH, NoticeGate, PAGE_BOUNDS } from './answer-bounds.ts'
+import { CALL_BOUNDS, MAX_IN_A_BATCH, type MessageBounds, NoticeGate, PAGE_BOUNDS } from './answer-bounds.ts'
 import { isWireArray, isWireObject } from './connection.ts'
 
 /** How long a program gets to leave by itself, and then once more after being asked to. */
 const GRACE_MS = 1000
-const MOST_STDERR_LINE = 2000
+const MAX_STDERR_LINE = 2000
 /** Room for a stack trace, whose head says what happened. */
 const KEPT_STDERR = 8_000
-const LONGEST_LAST_WORDS = 600
+const MAX_STDERR_TAIL = 600
 const CLOSED_BY_US = 'it was closed by us'
 
 interface StdioTransportOptions extends ChildCommand {
@@ -177,8 +177,8 @@ export class StdioTransport implements Transport {
   }
 
   #boundsNow(): MessageBounds {
-    const { json, mostBytes } = this.#asked.size > 0 ? PAGE_BOUNDS : CALL_BOUNDS
-    return { json, mostBytes: Math.min(mostBytes, this.#options.maxMessageBytes) }
+    const { json, maxBytes } = this.#asked.size > 0 ? PAGE_BOUNDS : CALL_BOUNDS
+    return { json, maxBytes: Math.min(maxBytes, this.#options.maxMessageBytes) }
   }
 
   #read(chunk: Buffer): void {
@@ -229,7 +229,7 @@ export class StdioTransport implements Transport {
   #listen(chunk: Buffer): void {
     const text = this.#options.redact(chunk.toString('utf8'))
     this.#lastWords = `${this.#lastWords}${text}`.slice(-KEPT_STDERR)
-    this.#options.log.debug({ stderr: text.slice(0, MOST_STDERR_LINE).trimEnd() }, 'The MCP server says')
+    this.#options.log.debug({ stderr: text.slice(0, MAX_STDERR_LINE).trimEnd() }, 'The MCP server says')
   }
 }
 
@@ -245,17 +245,17 @@ function lastWordsIn(stderr: string): string {
   const start = lines.findLastIndex((line) => NAMES_ERROR.test(line))
   if (start !== -1) {
     const said = lines.slice(start).filter((line) => !AROUND_ERROR.test(line))
-    return said.join('\n').slice(0, LONGEST_LAST_WORDS).trim()
+    return said.join('\n').slice(0, MAX_STDERR_TAIL).trim()
   }
   const text = lines.join('\n')
-  const end = text.slice(-LONGEST_LAST_WORDS)
+  const end = text.slice(-MAX_STDERR_TAIL)
   const isCut = end.length < text.length && end.includes('\n')
   return (isCut ? end.slice(end.indexOf('\n')) : end).trim()
 }
 
 /** A line may be as long, and hold as much JSON, as the bounds of the moment it begins. */
-function checkMessage({ mostBytes, json }: MessageBounds): LineCheck {
-  const checkBytes = checkLength(mostBytes)
+function checkMessage({ maxBytes, json }: MessageBounds): LineCheck {
+  const checkBytes = checkLength(maxBytes)
   const scan = new JsonScan(json)
   return (piece) => {
     scan.take(piece)
@@ -273,7 +273,7 @@ function messagesIn(line: string): readonly JSONRPCMessage[] {
     return []
   }
   const all = isWireArray(value) ? value : [value]
-  return all.length > MOST_IN_A_BATCH ? [] : all.filter(isMessage)
+  return all.length > MAX_IN_A_BATCH ? [] : all.filter(isMessage)
 }
 
 function isId(value: unknown): value is string | number {

@@ -297,7 +297,7 @@ function sorted(value: JsonValue | undefined): JsonValue {
 }
 
 const FIRST_MS = 500
-const LONGEST_MS = 60_000
+const MAX_MS = 60_000
 /** What lived this long is not one of a series. */
 const STEADY_MS = 30_000
 
@@ -321,7 +321,7 @@ export class Backoff {
   }
 
   failed(): void {
-    const pauseMs = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(this.#failures, 16))
+    const pauseMs = Math.min(MAX_MS, FIRST_MS * 2 ** Math.min(this.#failures, 16))
     this.#failures += 1
     this.#untilMs = this.#clock.monotonicMs() + pauseMs
   }

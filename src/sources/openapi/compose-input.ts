@@ -170,7 +170,7 @@ function bind(
   }
 }
 
-const DEEPEST = 10
+const MAX_DEPTH = 10
 
 /** HTTP gives a body of these methods no meaning (RFC 9110 §9.3.1), and `fetch` sends none. */
 export function isBodyless(method: Operation['method']): boolean {
@@ -314,7 +314,7 @@ function partsOf(
   depth = 0,
 ): readonly DocumentNode[] {
   const target = documents.resolve(schema)
-  if (target === undefined || depth > DEEPEST || seen.has(target.value)) return []
+  if (target === undefined || depth > MAX_DEPTH || seen.has(target.value)) return []
   seen.add(target.value)
   const { document } = target
   const parts = itemsOf(memberOf(target, 'allOf')?.value)

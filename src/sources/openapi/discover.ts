@@ -10,7 +10,7 @@ import type { OpenapiOptions } from './options.ts'
 import { type DocumentReading, type ReadingRequest, type ReadingWays, readDocument } from './reading.ts'
 
 /** A few milliseconds of work between two pauses; longer texts are read in another thread. */
-const LONGEST_HERE = { json: 100_000, yaml: 10_000 } as const
+const MAX_LENGTH_HERE = { json: 100_000, yaml: 10_000 } as const
 
 interface DiscoverRequest {
   readonly key: string
@@ -63,7 +63,7 @@ function read(
   // Secrets stay in this thread; nobody who reads a document needs them.
   const request = { key, url, options: { ...options, headers: {} } }
   const isJson = beginsAsJson(bytes.subarray(0, 100).toString('utf8'))
-  return bytes.length <= LONGEST_HERE[isJson ? 'json' : 'yaml']
+  return bytes.length <= MAX_LENGTH_HERE[isJson ? 'json' : 'yaml']
     ? readDocument({ ...request, takeText: () => bytes.toString('utf8') }, ways)
     : readElsewhere({ ...request, bytes }, ways, signal)
 }

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#kernel/base/json'
 
 /** A reference that leads to a reference, and so on: more than this is a circle. */
-const LONGEST_CHAIN = 50
+const MAX_CHAIN_LENGTH = 50
 
 export interface Target extends DocumentNode {
   /** The same for every way to write the reference. */
@@ -34,7 +34,7 @@ export class Documents {
   /** The thing itself where a reference to it may stand. */
   resolve(located: DocumentNode | undefined): DocumentNode | undefined {
     let here = located
-    for (let step = 0; step < LONGEST_CHAIN; step += 1) {
+    for (let step = 0; step < MAX_CHAIN_LENGTH; step += 1) {
       if (here === undefined || !isJsonObject(here.value)) return here
       const { $ref: reference } = here.value
       if (typeof reference !== 'string') return here

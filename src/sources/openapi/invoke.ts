@@ -10,7 +10,7 @@ import { essenceOf, isJson, isTextual } from './operation.ts'
 import { buildRequest, type RequestParts } from './request.ts'
 import { encodeStrictly, type Pair } from './serialize.ts'
 
-const SHORTEST_SECRET = 4
+const MIN_SECRET_LENGTH = 4
 
 interface InvokeOptions {
   readonly services: SourceServices
@@ -85,14 +85,14 @@ async function send(url: URL, init: RequestInit, services: SourceServices): Prom
 
 function redact(text: string, sent: readonly string[]): string {
   const longest = sent
-    .filter((secret) => secret.length >= SHORTEST_SECRET)
+    .filter((secret) => secret.length >= MIN_SECRET_LENGTH)
     .toSorted((a, b) => b.length - a.length)
   return longest.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text)
 }
 
-const MOST_EXCERPT_BYTES = 4_096
-const LONGEST_EXCERPT = 600
-const LONGEST_WAIT_MS = 24 * 3_600_000
+const MAX_EXCERPT_BYTES = 4_096
+const MAX_EXCERPT_LENGTH = 600
+const MAX_WAIT_MS = 24 * 3_600_000
 
 interface RefusedContext {
   /** `GET /pets/{petId}`. */
@@ -136,13 +136,13 @@ async function readExcerpt(response: Response, { redact }: RefusedContext): Prom
     return ''
   }
   try {
-    const { bytes } = await readStart(response.body, MOST_EXCERPT_BYTES)
+    const { bytes } = await readStart(response.body, MAX_EXCERPT_BYTES)
     // Redacted before it is cut, so that no half of a credential is left.
     const text = redact(bytes.toString('utf8'))
       .replaceAll(/\p{Cc}+|\s+/gu, ' ')
       .trim()
       .toWellFormed()
-    return text.length <= LONGEST_EXCERPT ? text : `${text.slice(0, LONGEST_EXCERPT).toWellFormed()}…`
+    return text.length <= MAX_EXCERPT_LENGTH ? text : `${text.slice(0, MAX_EXCERPT_LENGTH).toWellFormed()}…`
   } catch {
     return ''
   }
@@ -152,7 +152,7 @@ async function readExcerpt(response: Response, { redact }: RefusedContext): Prom
 function retryAfter(value: string | null, nowMs: number): number | undefined {
   if (value === null) return undefined
   const waitMs = /^\d{1,9}$/.test(value.trim()) ? Number(value) * 1_000 : Date.parse(value) - nowMs
-  return Number.isFinite(waitMs) ? Math.min(Math.max(0, waitMs), LONGEST_WAIT_MS) : undefined
+  return Number.isFinite(waitMs) ? Math.min(Math.max(0, waitMs), MAX_WAIT_MS) : undefined
 }
 
 /** Our key for the one effect of a call, in the form that the service takes (rule 27, OWP-93). */

@@ -31,7 +31,7 @@ import {
   readResponses,
 } from './read-operation.ts'
 
-const LONGEST = 200
+const MAX_LENGTH = 200
 
 type Named = Pick<Operation, 'operationId' | 'method' | 'written'>
 
@@ -57,7 +57,7 @@ export function nameOperations<Entry extends Named>(
 /** An id that a person can read in a list. */
 function usableId({ operationId }: Named): string | undefined {
   const isUsable =
-    operationId !== undefined && operationId.length <= LONGEST && !hasControlCharacter(operationId)
+    operationId !== undefined && operationId.length <= MAX_LENGTH && !hasControlCharacter(operationId)
   return isUsable ? operationId : undefined
 }
 
@@ -65,7 +65,9 @@ function usableId({ operationId }: Named): string | undefined {
 function nameFromPath({ method, written }: Named): string {
   const words = written.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
   const name = [method, ...words].join('_')
-  return name.length <= LONGEST ? name : `${name.slice(0, LONGEST - 9)}_${shortHash(`${method} ${written}`)}`
+  return name.length <= MAX_LENGTH
+    ? name
+    : `${name.slice(0, MAX_LENGTH - 9)}_${shortHash(`${method} ${written}`)}`
 }
 
 function countBy<Entry>(

@@ -10,7 +10,7 @@ import { shownAddress } from '#sources/common/options'
 import type { SourceServices } from '#sources/kit/source'
 import { Documents } from './documents.ts'
 
-const MOST_BYTES = 64 * 1_048_576
+const MAX_BYTES = 64 * 1_048_576
 
 interface Resource {
   readonly url: string
@@ -56,7 +56,7 @@ async function readLocal(path: string): Promise<Resource> {
   const entry = real === undefined ? undefined : await stat(real)
   if (real === undefined || entry === undefined) throw new Unreadable(`There is no file ${path}.`)
   if (!entry.isFile()) throw new Unreadable(`${path} is not a file.`)
-  if (entry.size > MOST_BYTES) throw new Unreadable(`${path} has more than ${MOST_BYTES} bytes.`)
+  if (entry.size > MAX_BYTES) throw new Unreadable(`${path} has more than ${MAX_BYTES} bytes.`)
   return { url: pathToFileURL(real).href, bytes: await readFile(real) }
 }
 
@@ -75,8 +75,8 @@ async function fetchText(url: string, credentialOrigin: string, reader: Resource
       throw new Unreadable(problem)
     throw fault('upstream_failed', problem)
   }
-  const { bytes, isWhole } = await readStart(response.body, MOST_BYTES)
-  if (!isWhole) throw new Unreadable(`${shownAddress(url)} has more than ${MOST_BYTES} bytes.`)
+  const { bytes, isWhole } = await readStart(response.body, MAX_BYTES)
+  if (!isWhole) throw new Unreadable(`${shownAddress(url)} has more than ${MAX_BYTES} bytes.`)
   // After a redirect, relative references start where the document really is.
   return { url: response.url === '' ? address.href : response.url, bytes }
 }
@@ -94,9 +94,9 @@ async function send(url: URL, init: RequestInit, { services }: ResourceReader): 
   }
 }
 
-const MOST_DOCUMENTS = 200
+const MAX_DOCUMENTS = 200
 /** Of one document, and of all that it refers to. */
-const MOST_CHARACTERS = 64 * 1_048_576
+const MAX_CHARACTERS = 64 * 1_048_576
 
 /**
  * Values of all JSON that is parsed. A thread that runs out of memory inside `JSON.parse` ends the whole process, whatever its
@@ -179,11 +179,10 @@ async function readReferences(
   async function read(url: string): Promise<void> {
     started.add(url)
     try {
-      if (started.size > MOST_DOCUMENTS) throw new Unreadable(`More than ${MOST_DOCUMENTS} documents.`)
+      if (started.size > MAX_DOCUMENTS) throw new Unreadable(`More than ${MAX_DOCUMENTS} documents.`)
       const text = await ways.read(url)
       characters += text.length
-      if (characters > MOST_CHARACTERS)
-        throw new Unreadable(`More than ${MOST_CHARACTERS} characters in all.`)
+      if (characters > MAX_CHARACTERS) throw new Unreadable(`More than ${MAX_CHARACTERS} characters in all.`)
       values.set(url, await parseText(text, url, ways.room))
     } catch (error) {
       if (!(error instanceof Unreadable)) failure ??= error
@@ -258,7 +257,7 @@ async function parseYaml(text: string, room: Room): Promise<JsonValue> {
 
 /** Counts the values before they are built. */
 function parseCounted(text: string, room: Room): JsonValue {
-  const scan = new JsonScan({ deepest: Number.POSITIVE_INFINITY, mostValues: room.values })
+  const scan = new JsonScan({ deepest: Number.POSITIVE_INFINITY, maxValues: room.values })
   scan.take(Buffer.from(text))
   if (scan.problem !== undefined) throw new TooMuchJson(`holds more than ${MAX_VALUES} values`)
   room.values -= scan.values
@@ -267,23 +266,23 @@ function parseCounted(text: string, room: Room): JsonValue {
 }
 
 /** YAML can name a part many times over; a description needs few such names. */
-const MOST_ALIASES = 1_000
+const MAX_ALIASES = 1_000
 
 /** YAML as JSON text: what names itself or unfolds without end throws here and not in the code that walks the value. */
 async function yamlToJson(text: string): Promise<string> {
   // Loaded where a document is YAML, which is in the thread that reads it: seventy files would hold up the server.
   const { parse } = await import('yaml')
-  const value: unknown = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'error' })
+  const value: unknown = parse(text, { merge: true, maxAliasCount: MAX_ALIASES, logLevel: 'error' })
   refuseUnfolding(value)
   return JSON.stringify(value ?? null)
 }
 
 /** Counts before anything is written out: a part that is named many times is one value here, and many texts in JSON. */
 function refuseUnfolding(value: unknown): void {
-  let left = MOST_CHARACTERS
+  let left = MAX_CHARACTERS
   const walk = (inner: unknown): void => {
     left -= typeof inner === 'string' ? inner.length + 2 : 2
-    if (left < 0) throw new RangeError(`more than ${MOST_CHARACTERS} characters`)
+    if (left < 0) throw new RangeError(`more than ${MAX_CHARACTERS} characters`)
     if (typeof inner !== 'object' || inner === null) return
     for (const [name, member] of Object.entries(inner)) {
       left -= name.length

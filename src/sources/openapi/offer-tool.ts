@@ -10,8 +10,8 @@ import type { OpenapiOptions } from './options.ts'
 import type { SchemaDefinitions } from './schemas.ts'
 import { chooseSecurity, type SecurityContext } from './security.ts'
 
-const MOST_WARNINGS = 100
-const MOST_NAMES = 10
+const MAX_WARNINGS = 100
+const MAX_NAMES = 10
 
 /** What the operator should know, each thing once and never without end. */
 export class Warnings {
@@ -31,13 +31,13 @@ export class Warnings {
 
   list(): readonly string[] {
     const ofTools = [...this.#ofTools].map(([text, names]) => {
-      const shown = names.slice(0, MOST_NAMES).join(', ')
-      const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : ''
+      const shown = names.slice(0, MAX_NAMES).join(', ')
+      const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : ''
       return `${text}: ${shown}${more}.`
     })
     const all = [...ofTools, ...this.#texts]
-    if (all.length <= MOST_WARNINGS) return all
-    return [...all.slice(0, MOST_WARNINGS), `And ${all.length - MOST_WARNINGS} warnings more.`]
+    if (all.length <= MAX_WARNINGS) return all
+    return [...all.slice(0, MAX_WARNINGS), `And ${all.length - MAX_WARNINGS} warnings more.`]
   }
 }
 
@@ -63,8 +63,8 @@ export type Offer =
     }
   | { readonly ok: false; readonly problem: string }
 
-const LONGEST_TITLE = 120
-const LONGEST_DESCRIPTION = 4_000
+const MAX_TITLE_LENGTH = 120
+const MAX_DESCRIPTION_LENGTH = 4_000
 
 /** One operation as a tool, or why it cannot be one. */
 export function offerTool(nativeName: string, operation: Operation, context: OfferContext): Offer {
@@ -128,7 +128,7 @@ function unsentWarning(scheme: string): string {
 }
 
 function titleOf({ summary }: Operation): string | undefined {
-  return summary === undefined || summary.length > LONGEST_TITLE ? undefined : summary
+  return summary === undefined || summary.length > MAX_TITLE_LENGTH ? undefined : summary
 }
 
 function descriptionOf({ method, path, summary, description, deprecated }: Operation): string {
@@ -139,9 +139,9 @@ function descriptionOf({ method, path, summary, description, deprecated }: Opera
   ]
   const said = texts.filter((text) => text !== undefined).join('\n\n')
   const text = said === '' ? `${method.toUpperCase()} ${path}` : said
-  return text.length <= LONGEST_DESCRIPTION
+  return text.length <= MAX_DESCRIPTION_LENGTH
     ? text
-    : `${text.slice(0, LONGEST_DESCRIPTION - 1).toWellFormed()}…`
+    : `${text.slice(0, MAX_DESCRIPTION_LENGTH - 1).toWellFormed()}…`
 }
 
 function toJson(binding: Binding): JsonObject {

@@ -11,11 +11,11 @@ import { SchemaDefinitions } from './schemas.ts'
 import { placeKey, readSchemes } from './security.ts'
 
 /** As many as one source can have; a larger service is for the operator to choose from. */
-const MOST_TOOLS = 10_000
+const MAX_TOOLS = 10_000
 /** Of one definition: more than any honest service needs, and no one decides about. */
-const MOST_TOOL_CHARACTERS = 1_000_000
+const MAX_TOOL_CHARACTERS = 1_000_000
 /** Of all definitions of a source, which are kept in memory and in the store. */
-const MOST_CHARACTERS = 128_000_000
+const MAX_CHARACTERS = 128_000_000
 /** Handed over at once: unpacking it takes a few milliseconds. */
 const BATCH_CHARACTERS = 500_000
 
@@ -97,11 +97,11 @@ class Batch {
   /** Why a tool is left out; `undefined` where it is not. */
   async add(tool: OfferedTool): Promise<string | undefined> {
     const characters = sizeOf(tool.inputSchema) + sizeOf(tool.outputSchema) + sizeOf(tool.binding)
-    if (characters > MOST_TOOL_CHARACTERS)
-      return `its definition has more than ${MOST_TOOL_CHARACTERS} characters`
-    if (this.#offered >= MOST_TOOLS) return `there are more than ${MOST_TOOLS} tools; ${CHOOSE}`
-    if (this.#allCharacters + characters > MOST_CHARACTERS)
-      return `the definitions have more than ${MOST_CHARACTERS} characters in all; ${CHOOSE}`
+    if (characters > MAX_TOOL_CHARACTERS)
+      return `its definition has more than ${MAX_TOOL_CHARACTERS} characters`
+    if (this.#offered >= MAX_TOOLS) return `there are more than ${MAX_TOOLS} tools; ${CHOOSE}`
+    if (this.#allCharacters + characters > MAX_CHARACTERS)
+      return `the definitions have more than ${MAX_CHARACTERS} characters in all; ${CHOOSE}`
     this.#tools.push(tool)
     this.#offered += 1
     this.#characters += characters

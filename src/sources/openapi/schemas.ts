@@ -37,9 +37,9 @@ interface Definition {
  * Characters of what one schema refers to. Objects of large services refer to each other until all of them are in every
  * answer (Stripe: 690 000 characters for each of 452 tools), which nobody reads and every tool would be checked for.
  */
-const MOST_REFERRED = 32_768
+const MAX_REFERRED = 32_768
 /** Of what it refers to itself, which is most of what it says. */
-const MOST_REFERRED_FIRST = 262_144
+const MAX_REFERRED_FIRST = 262_144
 
 interface ShelfOptions {
   readonly documents: Documents
@@ -100,7 +100,7 @@ export class SchemaDefinitions {
     let size = 0
     while (next.size > 0) {
       for (const name of next) size += this.#sizeOf(name)
-      if (size > (kept.size === 0 ? MOST_REFERRED_FIRST : MOST_REFERRED)) return { kept, cut: next }
+      if (size > (kept.size === 0 ? MAX_REFERRED_FIRST : MAX_REFERRED)) return { kept, cut: next }
       for (const name of next) kept.add(name)
       const used = [...next].flatMap((name) => [...(this.#definitions.get(name)?.uses ?? [])])
       next = new Set(used.filter((name) => !kept.has(name)))
@@ -170,7 +170,7 @@ function localPart(id: string, root: string): string {
   return id.startsWith(folder) ? id.slice(folder.length) : id
 }
 
-const DEEPEST = 100
+const MAX_DEPTH = 100
 const ANNOTATIONS: ReadonlySet<string> = new Set(['title', 'description', 'default', 'deprecated'])
 /** Reached by references alone, or of no use to a validator. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['$defs', 'definitions', 'contentSchema'])
@@ -180,8 +180,8 @@ function toJsonSchema(located: DocumentNode, lowering: Lowering, depth = 0): Jso
   const { value, document } = located
   if (typeof value === 'boolean') return value
   if (!isJsonObject(value)) return {}
-  if (depth > DEEPEST) {
-    lowering.warn(`A schema is nested more than ${DEEPEST} levels deep; anything fits below.`)
+  if (depth > MAX_DEPTH) {
+    lowering.warn(`A schema is nested more than ${MAX_DEPTH} levels deep; anything fits below.`)
     return {}
   }
   const { $ref: reference, ...siblings } = value
@@ -314,10 +314,10 @@ function requiredNames({ required }: JsonObject, hidden: ReadonlySet<string>): r
   return [...new Set(names)].filter((name) => !hidden.has(name) && name !== '__proto__')
 }
 
-const LONGEST_EXAMPLE = 200
+const MAX_EXAMPLE_LENGTH = 200
 
 function isShort(example: JsonValue): boolean {
-  return JSON.stringify(example).length <= LONGEST_EXAMPLE
+  return JSON.stringify(example).length <= MAX_EXAMPLE_LENGTH
 }
 
 type Fits = (value: JsonValue) => boolean
@@ -386,7 +386,7 @@ function isPattern(pattern: JsonValue): pattern is string {
   }
 }
 
-const DEEPEST_HIDDEN = 10
+const MAX_HIDDEN_DEPTH = 10
 const NOTHING: ReadonlySet<string> = new Set()
 
 /** What `readOnly` and `writeOnly` take away: a request has no read-only members, an answer need not have write-only ones. */
@@ -421,7 +421,7 @@ interface Collecting {
 
 function collect(schema: DocumentNode, lowering: Lowering, { found, seen, depth }: Collecting): void {
   const target = lowering.documents.resolve(schema)
-  if (target === undefined || depth > DEEPEST_HIDDEN || seen.has(target.value)) return
+  if (target === undefined || depth > MAX_HIDDEN_DEPTH || seen.has(target.value)) return
   seen.add(target.value)
   const { document } = target
   for (const [name, value] of entriesOf(memberOf(target, 'properties')?.value)) {

@@ -12,7 +12,7 @@ import { type ClientSettings, readOptions } from '#client/options'
 import { fault } from '#kernel/base/errors'
 import { type JsonObject, type JsonValue, tooMuchJson } from '#kernel/base/json'
 import { Breather } from '#kernel/base/runtime'
-import { LONGEST_TIMER_MS } from '#kernel/tool/tool'
+import { MAX_TIMER_MS } from '#kernel/tool/tool'
 import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-convert-to-json'
 import {
   type OpenToolDocument,
@@ -43,7 +43,7 @@ export function createOpenToolSource(
       fetch: (address, init) => services.fetch(address, init),
       now: () => services.clock.nowMs(),
       // Limits of time are the call's own.
-      timeoutMs: LONGEST_TIMER_MS,
+      timeoutMs: MAX_TIMER_MS,
       signal: closing.signal,
     }),
     readJson: readAnswer,
@@ -54,7 +54,7 @@ export function createOpenToolSource(
   const listingFor = (url: string): ClientSettings => ({
     ...settingsFor(url),
     readJson: readDocument,
-    maxResponseBytes: LARGEST_DOCUMENT_BYTES,
+    maxResponseBytes: MAX_DOCUMENT_BYTES,
     fetch: unchanged,
   })
   return remoteSource({ key, type: 'opentool' }, options, {
@@ -111,8 +111,8 @@ interface Discovering {
 }
 
 /** A document is read in one step, which must be short for everybody else: about a thousand functions. */
-const LARGEST_DOCUMENT_BYTES = 4 * 1_048_576
-const DOCUMENT_BOUNDS = { deepest: 256, mostValues: 30_000 }
+const MAX_DOCUMENT_BYTES = 4 * 1_048_576
+const DOCUMENT_BOUNDS = { deepest: 256, maxValues: 30_000 }
 
 async function readDocument(text: string): Promise<JsonValue | undefined> {
   const value = readWithin(text, DOCUMENT_BOUNDS)
@@ -189,8 +189,8 @@ async function readNamed(named: string, { services, signal }: Discovering): Prom
 
 async function readFileText(file: string, signal: AbortSignal): Promise<string> {
   const { size } = await stat(file)
-  if (size > LARGEST_DOCUMENT_BYTES)
-    throw fault('upstream_failed', `${file} has more than ${LARGEST_DOCUMENT_BYTES} bytes.`)
+  if (size > MAX_DOCUMENT_BYTES)
+    throw fault('upstream_failed', `${file} has more than ${MAX_DOCUMENT_BYTES} bytes.`)
   return await readFile(file, { encoding: 'utf8', signal })
 }
 
@@ -199,10 +199,9 @@ async function fetchText(url: URL, services: SourceServices, signal: AbortSignal
     headers: { accept: 'application/json' },
     signal,
   })
-  const text = response.ok ? await readText(response, LARGEST_DOCUMENT_BYTES, signal) : undefined
+  const text = response.ok ? await readText(response, MAX_DOCUMENT_BYTES, signal) : undefined
   if (text !== undefined) return text
-  if (response.ok)
-    throw fault('upstream_failed', `${url.href} has more than ${LARGEST_DOCUMENT_BYTES} bytes.`)
+  if (response.ok) throw fault('upstream_failed', `${url.href} has more than ${MAX_DOCUMENT_BYTES} bytes.`)
   await response.body?.cancel()
   throw fault('upstream_failed', `${url.origin} answers ${response.status} instead of the document.`)
 }

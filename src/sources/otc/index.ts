@@ -9,7 +9,7 @@ import { fault } from '#kernel/base/errors'
 import { compareVersions, isToolVersion, withoutVersion } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { Breather } from '#kernel/base/runtime'
-import { LONGEST_TIMER_MS, type ToolRequirements } from '#kernel/tool/tool'
+import { MAX_TIMER_MS, type ToolRequirements } from '#kernel/tool/tool'
 import {
   pinnedWire,
   type RemoteTool,
@@ -23,7 +23,7 @@ import { remoteSource } from '#sources/common/remote-source'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#sources/kit/source'
 import { keptId, OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
-const LARGEST_LIST_BYTES = 32 * 1_048_576
+const MAX_LIST_BYTES = 32 * 1_048_576
 
 /** Another OTC server, its tools as ours. */
 export function createOtcSource(key: string, options: OtcSourceOptions, services: SourceServices): Source {
@@ -38,7 +38,7 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
       fetch: (address, init) => services.fetch(address, init),
       now: () => services.clock.nowMs(),
       // Limits of time are the call's own.
-      timeoutMs: LONGEST_TIMER_MS,
+      timeoutMs: MAX_TIMER_MS,
       signal: closing.signal,
     }),
     readJson: readAnswer,
@@ -46,7 +46,7 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
   const listing = {
     ...settings,
     readJson: readList,
-    maxResponseBytes: LARGEST_LIST_BYTES,
+    maxResponseBytes: MAX_LIST_BYTES,
     fetch: unchangedFetch((address, init) => (services.fetchDescription ?? services.fetch)(address, init)),
   }
   const world: OtcWorld = { settings, options, route: { path: undefined } }

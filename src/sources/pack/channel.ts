@@ -6,13 +6,13 @@ const SECOND_MS = 1_000
 
 /** How much of the other side's talk is taken. */
 export interface ChannelBounds {
-  readonly mostLineBytes: number
+  readonly maxLineBytes: number
   readonly json: JsonBounds
   /** Read in one second; what is more waits in the pipe, and so in the other process. */
-  readonly mostMessages: number
-  readonly mostBytes: number
+  readonly maxMessages: number
+  readonly maxBytes: number
   /** What the other side has not read yet. */
-  readonly mostUnreadBytes: number
+  readonly maxUnreadBytes: number
 }
 
 export interface ChannelEvents {
@@ -40,7 +40,7 @@ export class PackChannel {
   constructor(socket: Duplex, bounds: ChannelBounds, events: ChannelEvents) {
     this.#socket = socket
     this.#bounds = bounds
-    this.#reader = new LineReader(() => checkLength(bounds.mostLineBytes))
+    this.#reader = new LineReader(() => checkLength(bounds.maxLineBytes))
     this.#events = events
     socket.on('data', (chunk) => this.#take(Buffer.from(chunk)))
     // That the other side is gone is reported elsewhere.
@@ -49,12 +49,12 @@ export class PackChannel {
   }
 
   /** Whether it was small enough; who is gone hears nothing, and that is reported elsewhere. */
-  send(message: object, mostBytes = Number.POSITIVE_INFINITY): boolean {
+  send(message: object, maxBytes = Number.POSITIVE_INFINITY): boolean {
     const line = Buffer.from(`${JSON.stringify(message)}\n`)
-    if (line.length > mostBytes) return false
+    if (line.length > maxBytes) return false
     if (this.#isBroken || !this.#socket.writable) return true
     this.#socket.write(line)
-    if (this.#socket.writableLength > this.#bounds.mostUnreadBytes) {
+    if (this.#socket.writableLength > this.#bounds.maxUnreadBytes) {
       this.#break(`it does not read what it asked for (${this.#socket.writableLength} bytes wait)`)
     }
     return true
@@ -65,7 +65,7 @@ export class PackChannel {
       this.#lines.push(...this.#reader.read(chunk))
     } catch (error) {
       if (!(error instanceof BadLine)) throw error
-      this.#break(`it sent a message of more than ${this.#bounds.mostLineBytes} bytes`)
+      this.#break(`it sent a message of more than ${this.#bounds.maxLineBytes} bytes`)
     }
     this.#hear()
   }
@@ -111,7 +111,7 @@ export class PackChannel {
     // The first of a second always passes, however long it is.
     if (
       this.#messages > 0 &&
-      (this.#messages >= this.#bounds.mostMessages || this.#bytes + bytes > this.#bounds.mostBytes)
+      (this.#messages >= this.#bounds.maxMessages || this.#bytes + bytes > this.#bounds.maxBytes)
     ) {
       return false
     }

@@ -10,7 +10,7 @@ import { describeTool, type LoadedPack, loadPack, runPackTool } from './load.ts'
 import {
   type Answer,
   type LogLevel,
-  MOST_MESSAGE_BYTES,
+  MAX_MESSAGE_BYTES,
   type Question,
   receivedError,
   type SentCall,
@@ -32,15 +32,15 @@ let asks = 0
 
 /** The pipe that the server opened for us, after the three streams. */
 const CHANNEL_FD = 3
-const LONGEST_LINE = 2_000
-const MOST_FIELD_CHARACTERS = 64 * 1024
+const MAX_LINE_LENGTH = 2_000
+const MAX_FIELD_CHARACTERS = 64 * 1024
 /** What the server sends was bounded before it came here. */
 const TRUSTED = {
-  mostLineBytes: Number.POSITIVE_INFINITY,
-  mostMessages: Number.POSITIVE_INFINITY,
-  mostBytes: Number.POSITIVE_INFINITY,
-  mostUnreadBytes: Number.POSITIVE_INFINITY,
-  json: { deepest: Number.POSITIVE_INFINITY, mostValues: Number.POSITIVE_INFINITY },
+  maxLineBytes: Number.POSITIVE_INFINITY,
+  maxMessages: Number.POSITIVE_INFINITY,
+  maxBytes: Number.POSITIVE_INFINITY,
+  maxUnreadBytes: Number.POSITIVE_INFINITY,
+  json: { deepest: Number.POSITIVE_INFINITY, maxValues: Number.POSITIVE_INFINITY },
 }
 
 const socket = new Socket({ fd: CHANNEL_FD, readable: true, writable: true })
@@ -55,7 +55,7 @@ const channel = new PackChannel(socket, TRUSTED, {
 
 /** Whether it was small enough to be sent. */
 function tell(message: ToServer): boolean {
-  return channel.send(message, MOST_MESSAGE_BYTES)
+  return channel.send(message, MAX_MESSAGE_BYTES)
 }
 
 async function load(entry: string, mayStartPrograms: boolean): Promise<void> {
@@ -64,7 +64,7 @@ async function load(entry: string, mayStartPrograms: boolean): Promise<void> {
     pack = await loadPack(entry)
     const tools = [...pack.tools].map(([name, tool]) => describeTool(name, tool))
     if (!tell({ type: 'loaded', tools, warnings: pack.warnings })) {
-      tell({ type: 'broken', message: `Its definitions are more than ${MOST_MESSAGE_BYTES} bytes.` })
+      tell({ type: 'broken', message: `Its definitions are more than ${MAX_MESSAGE_BYTES} bytes.` })
     }
   } catch (error) {
     tell({ type: 'broken', message: error instanceof Error ? error.message : String(error) })
@@ -80,7 +80,7 @@ async function invoke(id: number, call: SentCall): Promise<void> {
       throw fault('upstream_failed', `The pack has no tool ${call.nativeName} any more.`)
     const value = await runPackTool(tool, call.input, contextOf(id, call, tool, held))
     if (tell({ type: 'ended', id, end: { ok: true, value } })) return
-    throw fault('result_too_large', `The result is more than ${MOST_MESSAGE_BYTES} bytes.`)
+    throw fault('result_too_large', `The result is more than ${MAX_MESSAGE_BYTES} bytes.`)
   } catch (error) {
     tell({ type: 'ended', id, end: { ok: false, error: sentError(error) } })
   } finally {
@@ -95,7 +95,7 @@ function contextOf(id: number, call: SentCall, tool: Tool, held: RunningTool): S
     held.asked.set(asks, waiting)
     if (!tell({ type: 'ask', id, ask: asks, question })) {
       held.asked.delete(asks)
-      throw fault('tool_failed', `The tool wanted to send more than ${MOST_MESSAGE_BYTES} bytes at once.`)
+      throw fault('tool_failed', `The tool wanted to send more than ${MAX_MESSAGE_BYTES} bytes at once.`)
     }
     const answer = await waiting.promise
     if (!answer.ok) throw receivedError(answer.error)
@@ -117,7 +117,7 @@ function contextOf(id: number, call: SentCall, tool: Tool, held: RunningTool): S
         id,
         done,
         total: Number.isFinite(total) ? total : undefined,
-        message: message?.slice(0, LONGEST_LINE),
+        message: message?.slice(0, MAX_LINE_LENGTH),
       })
     },
     elicit: async (question) => {
@@ -169,7 +169,7 @@ function loggerOf(id: number): Logger {
       const [fields, message] = typeof said === 'string' ? [{}, said] : [said, text ?? '']
       tell({
         ...{ type: 'log', id, level, fields: plain(fields) },
-        message: String(message).slice(0, LONGEST_LINE),
+        message: String(message).slice(0, MAX_LINE_LENGTH),
       })
     }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
@@ -179,7 +179,7 @@ function loggerOf(id: number): Logger {
 function plain(fields: object): Readonly<Record<string, unknown>> {
   try {
     const text = JSON.stringify(fields)
-    return text.length > MOST_FIELD_CHARACTERS ? { tooLong: text.length } : JSON.parse(text)
+    return text.length > MAX_FIELD_CHARACTERS ? { tooLong: text.length } : JSON.parse(text)
   } catch {
     return {}
   }

@@ -7,8 +7,8 @@ import { POLICY_SHAPE } from '#sources/common/options'
 import type { DescribedTool } from './load.ts'
 
 /** A pack that needs more than this says it in another way. */
-const MOST_TOOLS = 1_000
-const MOST_HEADERS = 200
+const MAX_TOOLS = 1_000
+const MAX_HEADERS = 200
 const LONG = 100_000
 
 const TEXT = z.string().max(LONG)
@@ -76,7 +76,7 @@ const QUESTION = z.discriminatedUnion('what', [
     url: TEXT,
     init: z.strictObject({
       method: z.string().max(100),
-      headers: z.array(z.tuple([TEXT, TEXT])).max(MOST_HEADERS),
+      headers: z.array(z.tuple([TEXT, TEXT])).max(MAX_HEADERS),
       body: z.string().exactOptional(),
       redirect: z.enum(['follow', 'error', 'manual']),
     }),
@@ -95,8 +95,8 @@ const QUESTION = z.discriminatedUnion('what', [
 const MESSAGE = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('loaded'),
-    tools: z.array(TOOL).max(MOST_TOOLS),
-    warnings: z.array(TEXT).max(2 * MOST_TOOLS),
+    tools: z.array(TOOL).max(MAX_TOOLS),
+    warnings: z.array(TEXT).max(2 * MAX_TOOLS),
   }),
   z.strictObject({ type: z.literal('broken'), message: TEXT }),
   z.strictObject({ type: z.literal('ended'), id: NUMBER, end: END }),
@@ -123,7 +123,7 @@ export function parseMessage(value: unknown): ToServer | undefined {
 }
 
 /** One message of a pack's process, which is one line of JSON; longer ones are not taken. */
-export const MOST_MESSAGE_BYTES = 8 * 1024 * 1024
+export const MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 /** What the server and the process of a pack say to each other, as JSON. */
 export type ToChild =
@@ -209,7 +209,7 @@ interface SentError {
   readonly errorNumber?: number | undefined
 }
 
-const LONGEST_TEXT = 20_000
+const MAX_TEXT_LENGTH = 20_000
 
 export function sentError(error: unknown): SentError {
   const said = isToolError(error)
@@ -218,11 +218,11 @@ export function sentError(error: unknown): SentError {
   return {
     said,
     code: said ? error.code : 'tool_failed',
-    message: String(message).slice(0, LONGEST_TEXT),
-    developerMessage: developerMessage?.slice(0, LONGEST_TEXT),
+    message: String(message).slice(0, MAX_TEXT_LENGTH),
+    developerMessage: developerMessage?.slice(0, MAX_TEXT_LENGTH),
     canRetry: said && error.canRetry,
     retryAfterMs: said && Number.isFinite(error.retryAfterMs) ? error.retryAfterMs : undefined,
-    additionalPromptContent: said ? error.additionalPromptContent?.slice(0, LONGEST_TEXT) : undefined,
+    additionalPromptContent: said ? error.additionalPromptContent?.slice(0, MAX_TEXT_LENGTH) : undefined,
     errorNumber: said ? error.errorNumber : undefined,
   }
 }

@@ -12,7 +12,7 @@ import { type ChannelEvents, PackChannel } from './channel.ts'
 import type { DescribedTool, LocatedPack } from './load.ts'
 import {
   type Answer,
-  MOST_MESSAGE_BYTES,
+  MAX_MESSAGE_BYTES,
   parseMessage,
   type Question,
   receivedError,
@@ -29,17 +29,17 @@ const LOG_CHARACTERS = 2_000
 /** What a pack prints and nobody asked for. */
 const LOG_LINES_A_SECOND = 20
 /** Requests and questions of one call that are open at once. */
-const MOST_ASKED = 32
+const MAX_ASKED = 32
 const MIB = 1024 * 1024
 
 /** Our own part of the process keeps these; the pack's code can write to the same pipe. */
 export const PROCESS_BOUNDS = {
-  mostLineBytes: MOST_MESSAGE_BYTES,
-  mostMessages: 1_000,
-  mostBytes: 32 * MIB,
-  mostUnreadBytes: 64 * MIB,
+  maxLineBytes: MAX_MESSAGE_BYTES,
+  maxMessages: 1_000,
+  maxBytes: 32 * MIB,
+  maxUnreadBytes: 64 * MIB,
   // An answer of as many values as are let through, and what is around it.
-  json: { deepest: JSON_BOUNDS.deepest + 16, mostValues: JSON_BOUNDS.mostValues + 100 },
+  json: { deepest: JSON_BOUNDS.deepest + 16, maxValues: JSON_BOUNDS.maxValues + 100 },
 }
 
 export interface Described {
@@ -187,7 +187,7 @@ export class PackProcess {
     if (message.type === 'ended') call.end.resolve(message.end)
     else if (message.type === 'progress') context.progress(message.done, message.total, message.message)
     else if (message.type === 'log') context.log[message.level](message.fields, message.message)
-    else if (call.asked >= MOST_ASKED) this.kill(`it asked for more than ${MOST_ASKED} things at once`)
+    else if (call.asked >= MAX_ASKED) this.kill(`it asked for more than ${MAX_ASKED} things at once`)
     else {
       const { id, ask, question } = message
       call.asked += 1

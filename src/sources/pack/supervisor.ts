@@ -6,7 +6,7 @@ import type { PackOptions } from './options.ts'
 import { type Described, PackProcess } from './process.ts'
 
 const FIRST_PAUSE_MS = 250
-const LONGEST_PAUSE_MS = 30_000
+const MAX_PAUSE_MS = 30_000
 /** A process that lived this long is no loop of crashes. */
 const GOOD_LIFE_MS = 60_000
 
@@ -96,7 +96,7 @@ export class PackSupervisor {
     const { clock, log } = this.#services
     const nowMs = clock.monotonicMs()
     this.#crashes = nowMs - this.#startedAtMs > GOOD_LIFE_MS ? 1 : this.#crashes + 1
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (this.#crashes - 1), LONGEST_PAUSE_MS)
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (this.#crashes - 1), MAX_PAUSE_MS)
     this.#notBeforeMs = nowMs + pauseMs
     this.#lastEnd = why
     log.warn({ why, pauseMs }, 'the process of a pack ended')

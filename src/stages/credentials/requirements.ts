@@ -30,7 +30,7 @@ import {
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
 /** Each is looked for in every text of the call, so nobody may send thousands. */
-const MOST_SENT = 100
+const MAX_SENT = 100
 
 /** What lending credentials to a call takes. */
 interface RequirementNeeds extends CredentialNeeds {
@@ -65,8 +65,8 @@ export function checkRequirements(
 ): MaybePromise<IdentifiedCall> {
   const { tool, call } = requiring
   const { request } = call
-  if (request.tokens.size + request.secrets.size > MOST_SENT)
-    throw fault('request_invalid', `A call takes at most ${MOST_SENT} tokens and secrets.`)
+  if (request.tokens.size + request.secrets.size > MAX_SENT)
+    throw fault('request_invalid', `A call takes at most ${MAX_SENT} tokens and secrets.`)
   const needsNothing = tool.requirements === undefined && !isGiven(request.userId)
   return needsNothing ? call : meetRequirements(needs, requiring)
 }

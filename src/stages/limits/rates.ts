@@ -18,7 +18,7 @@ export interface Tokens {
   ask(): Promise<void>
 }
 
-const MOST_BUCKETS = 100_000
+const MAX_BUCKETS = 100_000
 /** Looked at with every new one, so that those nobody uses go before there are many. */
 const LOOKED_AT = 4
 /** Looked at when there is no room. */
@@ -69,16 +69,16 @@ class Bucket implements Tokens {
 }
 
 /**
- * Token buckets by key; times are monotonic. There are never more than `mostBuckets`, and only full ones are
+ * Token buckets by key; times are monotonic. There are never more than `maxBuckets`, and only full ones are
  * forgotten, so nobody empties its bucket by making others come: once there is no room, newcomers share one.
  */
 export class TokenBuckets implements RateBook {
-  readonly #mostBuckets: number
+  readonly #maxBuckets: number
   readonly #byKey = new Map<string, Bucket>()
   #hand = this.#byKey.entries()
 
-  constructor(mostBuckets = MOST_BUCKETS) {
-    this.#mostBuckets = mostBuckets
+  constructor(maxBuckets = MAX_BUCKETS) {
+    this.#maxBuckets = maxBuckets
   }
 
   get size(): number {
@@ -92,9 +92,9 @@ export class TokenBuckets implements RateBook {
       known.refill(rate, nowMs)
       return known
     }
-    const isFull = this.#byKey.size >= this.#mostBuckets
+    const isFull = this.#byKey.size >= this.#maxBuckets
     this.#forgetFullOnes(isFull ? LOOKED_AT_WHEN_FULL : LOOKED_AT, nowMs)
-    if (key !== OVERFLOW && this.#byKey.size >= this.#mostBuckets) return this.find(OVERFLOW, rate, nowMs)
+    if (key !== OVERFLOW && this.#byKey.size >= this.#maxBuckets) return this.find(OVERFLOW, rate, nowMs)
     const bucket = new Bucket(rate, nowMs)
     this.#byKey.set(key, bucket)
     return bucket
@@ -116,7 +116,7 @@ export class TokenBuckets implements RateBook {
 /** The part of a full bucket that a process fetches at a time. */
 const SLICES = 10
 /** As many as one process remembers. */
-const MOST_SLICES = 100_000
+const MAX_SLICES = 100_000
 
 /** How many tokens one process holds of a shared bucket at most, while nobody waits for them. */
 export function sliceOf({ burst }: TokenRate): number {
@@ -154,7 +154,7 @@ export class SharedBuckets implements RateBook {
       return known
     }
     // A slice that is forgotten is only asked for again: nobody gets more by it.
-    const [oldest] = this.#byKey.size >= MOST_SLICES ? this.#byKey.keys() : []
+    const [oldest] = this.#byKey.size >= MAX_SLICES ? this.#byKey.keys() : []
     if (oldest !== undefined) this.#byKey.delete(oldest)
     const slice = new Slice(this.#options, key, rate)
     this.#byKey.set(key, slice)

@@ -19,8 +19,8 @@ import type { CallLimits } from '#stages/limits/limits'
 import type { Store } from '#store/ports/store'
 
 /** Rule 30: no session is older than this, whatever happens in it. */
-const LONGEST_MS = 24 * 3_600_000
-const MOST_PER_PRINCIPAL = 100
+const MAX_MS = 24 * 3_600_000
+const MAX_PER_PRINCIPAL = 100
 
 /** Why a session is closed. */
 type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened' | 'lost'
@@ -190,7 +190,7 @@ export class Sessions {
     for (const { principal } of this.#live.values()) {
       if (principal.tenant === tenant && principal.id === id) held += 1
     }
-    if (held < MOST_PER_PRINCIPAL) return
+    if (held < MAX_PER_PRINCIPAL) return
     throw fault('rate_limited', `You have ${held} open sessions. Close one before you open another.`, {
       retryAfterMs: 1_000,
       scope: 'key',
@@ -225,7 +225,7 @@ export class Sessions {
       if (this.#isClosed) throw shuttingDown()
       throw this.#isOurs(session) ? sessionEnded() : notKept()
     }
-    session.begin(state, LONGEST_MS)
+    session.begin(state, MAX_MS)
   }
 
   /** Rule 30: a call that waits for approval keeps its session, as long as any session may live. */

@@ -6,7 +6,7 @@ import type { CallStep, StepOptions, WorkflowContext } from '#kernel/tool/define
 import { endSteps, findStep, makeStep, type StepNeeds, type WorkflowCall } from './step.ts'
 
 /** More steps than this are a loop that does not end. */
-const MOST_STEPS = 1_000
+const MAX_STEPS = 1_000
 
 interface WorkflowNeeds extends StepNeeds {
   readonly log: Logger
@@ -92,8 +92,8 @@ export class WorkflowRun {
     const name = written === undefined ? step.base : checkStepName(written)
     if (this.#open.has(name)) throw twiceAtOnce(tool.id, name, written !== undefined)
     this.#steps += 1
-    if (this.#steps > MOST_STEPS) {
-      throw new ToolError(`${tool.name} makes more than ${MOST_STEPS} steps, so it was stopped.`)
+    if (this.#steps > MAX_STEPS) {
+      throw new ToolError(`${tool.name} makes more than ${MAX_STEPS} steps, so it was stopped.`)
     }
     if (this.#hasEnded || this.#answered !== undefined) throw fault('cancelled', `${tool.name} has ended.`)
     const nth = (this.#uses.get(name) ?? 0) + 1
@@ -163,18 +163,18 @@ function twiceAtOnce(workflow: string, name: string, isNamed: boolean): ToolErro
   })
 }
 
-const LONGEST_NAME = 128
+const MAX_NAME_LENGTH = 128
 
 /** A name is part of a key, so it must be something that can be stored and compared exactly. */
 function checkStepName(name: unknown): string {
   const isGood =
     typeof name === 'string' &&
     name !== '' &&
-    name.length <= LONGEST_NAME &&
+    name.length <= MAX_NAME_LENGTH &&
     name.isWellFormed() &&
     !hasControlCharacter(name)
   if (isGood) return name
   throw new ToolError('The workflow gave a step a name that cannot be used.', {
-    developerMessage: `Write a text of 1 to ${LONGEST_NAME} characters without control characters: { step: 'send-1' }.`,
+    developerMessage: `Write a text of 1 to ${MAX_NAME_LENGTH} characters without control characters: { step: 'send-1' }.`,
   })
 }

@@ -19,7 +19,7 @@ import type { CallAddress, RunScope } from '#kernel/ports/store'
 import { type Followers, noteEnded } from '#kernel/run/feed'
 import { implicitRun } from '#kernel/run/runs'
 import type { Tool, WorkflowStep } from '#kernel/tool/tool'
-import { MOST_DEPTH } from '#kernel/tool/workflows'
+import { MAX_DEPTH } from '#kernel/tool/workflows'
 import type { Store } from '#store/ports/store'
 
 /** The call that runs a workflow, as its steps know it. */
@@ -49,7 +49,7 @@ export interface StepNeeds extends EndStepsNeeds {
 }
 
 /** How long a step waits for a limit, or between attempts, before its workflow is suspended. */
-const LONGEST_WAIT_MS = 20_000
+const MAX_WAIT_MS = 20_000
 const FIRST_WAIT_MS = 100
 
 interface PlannedStep {
@@ -75,7 +75,7 @@ export async function makeStep(
   planned: PlannedStep,
 ): Promise<StepEnd> {
   const step = originOf(running, planned)
-  if (step.depth > MOST_DEPTH) throw new ToolError(`Workflows are nested more than ${MOST_DEPTH} deep.`)
+  if (step.depth > MAX_DEPTH) throw new ToolError(`Workflows are nested more than ${MAX_DEPTH} deep.`)
   const request = requestOf(running, planned)
   let waitedMs = 0
   for (let round = 0; ; round += 1) {
@@ -83,7 +83,7 @@ export async function makeStep(
     if (reply.outcome.ok) return { kind: 'value', value: JSON.parse(reply.outcome.valueJson) }
     const { error } = reply.outcome
     const waitMs = error.retryAfterMs ?? FIRST_WAIT_MS * 2 ** Math.min(round, 6)
-    const mayTry = (error.canRetry || isLimit(error)) && waitedMs + waitMs <= LONGEST_WAIT_MS
+    const mayTry = (error.canRetry || isLimit(error)) && waitedMs + waitMs <= MAX_WAIT_MS
     if (!mayTry || planned.hasWorkflowEnded())
       return await endOf(needs, running, { step, reply, error, tool: planned.tool.id })
     waitedMs += waitMs

@@ -19,7 +19,7 @@ export function problemOfAddress(text: string): string | undefined {
       return `sslmode is one of ${[...SSL_MODES.keys()].join(', ')}.`
     if (name === DIRECT && directHost(value) === undefined) return 'direct is HOST or HOST:PORT.'
     if (name === LEASE && leaseOf(value) === undefined)
-      return `lease is a whole number of seconds from ${SHORTEST_LEASE_S} to ${LONGEST_LEASE_S}.`
+      return `lease is a whole number of seconds from ${MIN_LEASE_S} to ${MAX_LEASE_S}.`
   }
   return undefined
 }
@@ -80,12 +80,12 @@ const DIRECT = 'direct'
 const LEASE = 'lease'
 const DEFAULT_LEASE_S = 10
 /** Whoever is dead is looked for every five seconds, and what it ran is to be decided within two leases. */
-const SHORTEST_LEASE_S = 5
-const LONGEST_LEASE_S = 300
+const MIN_LEASE_S = 5
+const MAX_LEASE_S = 300
 
 function leaseOf(value: string): number | undefined {
   const seconds = /^\d{1,3}$/.test(value) ? Number(value) : 0
-  return seconds >= SHORTEST_LEASE_S && seconds <= LONGEST_LEASE_S ? seconds : undefined
+  return seconds >= MIN_LEASE_S && seconds <= MAX_LEASE_S ? seconds : undefined
 }
 
 function directHost(value: string): string | undefined {

@@ -44,7 +44,7 @@ interface PostgresEngineOptions {
 /** Held through the transaction of a careful change, by one writer of the database at a time. */
 const CAREFUL_LOCK = 20_417
 
-const LONGEST_LOOK_MS = 3_600_000
+const MAX_LOOK_MS = 3_600_000
 
 const BEGIN_SNAPSHOT = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
 /** A part of the journal that is dropped is gone for earlier moments too, so none goes while somebody looks at one. */
@@ -188,7 +188,7 @@ export class PostgresEngine implements Engine {
     if (plan.make === undefined && plan.drop.length === 0) return 0
     // On a connection of its own: a large part is looked through for as long as that takes.
     const connection = await Connection.open(this.#options.direct ?? this.#options.url, {
-      patienceMs: LONGEST_LOOK_MS,
+      patienceMs: MAX_LOOK_MS,
     })
     try {
       return await tendParts(connection, plan, this.#options.chain.keys)
@@ -296,7 +296,7 @@ export class PostgresEngine implements Engine {
     if (lost === undefined) throw new StoreError('unknown', unknown)
     const { chain } = this.#options
     try {
-      for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+      for (let tries = 0; tries < MAX_TRIES; tries += 1) {
         const head = await this.#fillPlace(lost)
         if (head === undefined) continue
         if (head.link === lost.link) return true
@@ -415,7 +415,7 @@ interface PendingRead {
 }
 
 /** How often a place in the chain is asked for over connections that are lost again. */
-const MOST_TRIES = 5
+const MAX_TRIES = 5
 
 /** A group is one statement, so that it goes out together with the commit; the head is known before. */
 function sealedBy(

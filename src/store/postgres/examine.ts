@@ -66,14 +66,14 @@ const POOLED = warn(
 )
 
 /** The oldest that its makers still mend for some time, and that has everything the statements use. */
-const LEAST_VERSION = 150_000
+const MIN_VERSION = 150_000
 
 function checkServer(facts: Row): Finding {
   const [release, encoding] = [text(facts, 'release'), text(facts, 'encoding')]
   const message = `PostgreSQL ${release}, ${encoding}`
   if (integer(facts, 'standby') === 1)
     return fail('server', `${message}, a standby`, 'Name the primary: a standby takes no changes.')
-  if (integer(facts, 'version') < LEAST_VERSION)
+  if (integer(facts, 'version') < MIN_VERSION)
     return fail('server', `${message} is too old`, 'Use PostgreSQL 15 or newer.')
   if (encoding !== 'UTF8')
     return fail(
@@ -133,14 +133,14 @@ function checkRoom(facts: Row): Finding {
 
 const WORTH_MENTIONING_MS = 200
 /** A server refuses to run anything from here on. */
-const MOST_OFFSET_MS = 1_000
+const MAX_OFFSET_MS = 1_000
 
 function checkClocks(offsetMs: number): Finding {
   const off = Math.round(Math.abs(offsetMs))
   const message = `The clocks of this machine and of the database differ by ${off} ms`
   if (off <= WORTH_MENTIONING_MS) return { level: 'ok', subject: 'clocks', message }
   const advice = 'Set both by the same time server (NTP).'
-  return off > MOST_OFFSET_MS ? fail('clocks', message, advice) : warn('clocks', message, advice)
+  return off > MAX_OFFSET_MS ? fail('clocks', message, advice) : warn('clocks', message, advice)
 }
 
 async function checkTables(connection: Connection): Promise<Finding> {

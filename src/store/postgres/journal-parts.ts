@@ -91,7 +91,7 @@ CREATE TABLE commit_groups_rest PARTITION OF commit_groups DEFAULT;
 /** A journal has about so many parts, however long it is kept: each costs every look-up a little. */
 const PARTS = 12
 /** A part that so many calls still need is left as it is. */
-const MOST_LIVING = 10_000
+const MAX_LIVE = 10_000
 /** Commits wait for whoever makes or drops a part, so it waits for nobody. */
 const LOCK_LIMIT = { text: "SET LOCAL lock_timeout = '200ms'" }
 /** Held by the process that makes or drops a part. */
@@ -175,10 +175,10 @@ async function dropPart(connection: Connection, { name }: Part, keys: KeyRing): 
   const [, counted, living] = await connection.send([
     { text: 'SET enable_seqscan = on' },
     { text: `SELECT count(*) AS groups FROM ${name}` },
-    { text: `SELECT id FROM ${name} WHERE live > 0 LIMIT ${MOST_LIVING + 1}` },
+    { text: `SELECT id FROM ${name} WHERE live > 0 LIMIT ${MAX_LIVE + 1}` },
   ])
   const needed = (living?.rows ?? []).map((row) => integer(row, 'id'))
-  if (needed.length > MOST_LIVING) return 0
+  if (needed.length > MAX_LIVE) return 0
   const isDropped = await alone(connection, async () => {
     const { rows } = await connection.one({ text: headsIn(name) })
     const checkpoints = rows.map((row) => {

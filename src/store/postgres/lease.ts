@@ -46,7 +46,7 @@ const TICKS_PER_LEASE = 10
 /** No run starts when less than this part of a lease is left. */
 const MARGIN = 0.2
 /** Times in records come from the clocks of machines. */
-const MOST_CLOCK_OFFSET_MS = 1_000
+const MAX_CLOCK_OFFSET_MS = 1_000
 
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n)
@@ -127,7 +127,7 @@ export class Lease {
     }
     const zeroMs = this.#read('databaseZero')
     const offsetMs = zeroMs === 0 ? 0 : Math.round(wallMs() - zeroMs - nowMs)
-    if (Math.abs(offsetMs) <= MOST_CLOCK_OFFSET_MS) return undefined
+    if (Math.abs(offsetMs) <= MAX_CLOCK_OFFSET_MS) return undefined
     const which = offsetMs > 0 ? 'ahead of' : 'behind'
     return `the clock of this machine is ${Math.abs(offsetMs)} ms ${which} that of PostgreSQL; set both by the same time server`
   }

@@ -6,12 +6,12 @@ const CHANNEL = 'collet'
 /** Between two notices of one process: what is to be told meanwhile goes out together. */
 const GAP_MS = 20
 /** PostgreSQL takes 8 000 bytes. */
-const MOST_BYTES = 7_500
+const MAX_BYTES = 7_500
 /** What somebody waits for is said again this often, and forgotten after three times as long. */
 const WANT_AGAIN_MS = 5_000
 const WANTED_MS = 3 * WANT_AGAIN_MS
 /** With more than these in the air everything is told to everybody. */
-const MOST_WANTED = 10_000
+const MAX_WANTED = 10_000
 /** A commit may fall between a wish and its arrival, so whoever wished looks again by itself, twice. */
 const LOOK_AGAIN_MS = [100, 500]
 const RECONNECT_MS = 1_000
@@ -84,7 +84,7 @@ export class Notices {
 
   /** A commit of ours. Of one that changed what is rare, nobody has to say that it is waited for. */
   tell(eventsJson: string, isRare: boolean): void {
-    if (isRare || this.#wanted.size >= MOST_WANTED) this.#outbox.isAnything = true
+    if (isRare || this.#wanted.size >= MAX_WANTED) this.#outbox.isAnything = true
     else for (const name of namesIn(eventsJson)) if (this.#wanted.has(name)) this.#outbox.told.add(name)
     this.#sendSoon()
   }
@@ -181,7 +181,7 @@ export class Notices {
     const notice = readNotice(said)
     if (notice === undefined || notice.by === this.#id) return
     const untilMs = performance.now() + WANTED_MS
-    for (const name of notice.want ?? []) if (this.#wanted.size < MOST_WANTED) this.#wanted.set(name, untilMs)
+    for (const name of notice.want ?? []) if (this.#wanted.size < MAX_WANTED) this.#wanted.set(name, untilMs)
     if (notice.isNew === true) {
       for (const name of this.#ownWishes.keys()) this.#outbox.want.add(name)
       if (this.#ownWishes.size > 0) this.#sendSoon()
@@ -229,10 +229,10 @@ export class Notices {
 
 function inPieces(names: ReadonlySet<string>): readonly (readonly string[])[] {
   const pieces: string[][] = []
-  let bytes = MOST_BYTES
+  let bytes = MAX_BYTES
   for (const name of names) {
     const size = Buffer.byteLength(name) + 3
-    if (bytes + size > MOST_BYTES) {
+    if (bytes + size > MAX_BYTES) {
       pieces.push([])
       bytes = 100
     }

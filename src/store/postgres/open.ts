@@ -54,7 +54,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 /** Held by the process that makes or changes the tables. */
 const SCHEMA_LOCK = 20_419
 /** How long replicas that start together wait for the one that changes the tables. */
-const LONGEST_MIGRATION_MS = 600_000
+const MAX_MIGRATION_MS = 600_000
 
 interface Preparation {
   /** Default `migrate`. */
@@ -70,7 +70,7 @@ export async function prepareDatabase(
 ): Promise<Migration> {
   let connection: Connection | undefined
   try {
-    connection = await Connection.open(url, { patienceMs: 2 * LONGEST_MIGRATION_MS })
+    connection = await Connection.open(url, { patienceMs: 2 * MAX_MIGRATION_MS })
     await connection.one(BEGIN)
     // Who only looks waits for nobody.
     if (mode === 'migrate') await connection.send(WAIT_FOR_OTHERS)
@@ -89,7 +89,7 @@ const BEGIN = { text: 'BEGIN' }
 
 /** A change of the tables itself waits no longer than any other statement: whatever it waits for also waits behind it. */
 const WAIT_FOR_OTHERS = [
-  { text: `SET LOCAL lock_timeout = ${LONGEST_MIGRATION_MS}` },
+  { text: `SET LOCAL lock_timeout = ${MAX_MIGRATION_MS}` },
   { text: `SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})` },
   { text: 'RESET lock_timeout' },
 ]

@@ -16,7 +16,7 @@ const EVENT_LOG_PATH = '/v1/host/sample/test/runs/:runId/events'
 const RESET_PATH = '/v1/host/sample/test/reset'
 
 /** More events than the suite's runs ever have. */
-const MOST_EVENTS = 10_000
+const MAX_EVENTS = 10_000
 
 /** What the public conformance suite drives; everything goes the way production goes (OWP-100 to OWP-102, OWP-105). */
 export function runRoutes(gateway: Gateway, hasSessions: boolean): readonly HttpRoute[] {
@@ -85,7 +85,7 @@ function statefulTool(gateway: Gateway, principal: Principal, toolId: unknown): 
 async function readEventLog({ principal, params, query }: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const runId = params.runId ?? ''
   const events: WireRunEvent[] = []
-  while (events.length < MOST_EVENTS) {
+  while (events.length < MAX_EVENTS) {
     const after = events.at(-1)?.sequence ?? -1
     const page = await gateway.readRun(principal, { runId, after, waitMs: 0 })
     if (page === undefined || page.events.length === 0) break

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
-const DEEPEST = 5
+const MAX_DEPTH = 5
 
 /** An input that a schema's own words suggest: its example or default, else the plainest value of its type. */
 export function sampleInput(schema: JsonObject): JsonObject {
@@ -9,7 +9,7 @@ export function sampleInput(schema: JsonObject): JsonObject {
 }
 
 function sampleOf(schema: JsonValue | undefined, depth: number): JsonValue {
-  if (!isJsonObject(schema) || depth > DEEPEST) return null
+  if (!isJsonObject(schema) || depth > MAX_DEPTH) return null
   const { examples, enum: choices, type } = schema
   if (Array.isArray(examples) && examples[0] !== undefined) return examples[0]
   if (schema.default !== undefined) return schema.default

@@ -44,7 +44,7 @@ function toolHooksTools(toolName: string, requiredScopes: readonly string[]): re
 }
 
 const PATH = '/v1/host/sample/toolhooks/invoke'
-const LONGEST_NAME = 256
+const MAX_NAME_LENGTH = 256
 
 /** One call an hour, so that a second one finds nothing left (OWP-56). */
 const ONE_CALL: LimitSettings = {
@@ -155,8 +155,8 @@ async function tellForbidden(
 function readInvocation({ body, principal: { tenant } }: HttpRequest): Invocation {
   const asked = isJsonObject(body) ? body : {}
   const { principal, toolName, requiredScopes = [], args, simulateRateLimitExhausted } = asked
-  if (typeof toolName !== 'string' || toolName === '' || toolName.length > LONGEST_NAME) {
-    throw fault('request_invalid', `"toolName" must be a text of 1 to ${LONGEST_NAME} characters.`)
+  if (typeof toolName !== 'string' || toolName === '' || toolName.length > MAX_NAME_LENGTH) {
+    throw fault('request_invalid', `"toolName" must be a text of 1 to ${MAX_NAME_LENGTH} characters.`)
   }
   const scopes = readScopes(requiredScopes)
   const name = typeof principal === 'string' && scopes !== undefined ? principal : ''

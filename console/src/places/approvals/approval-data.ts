@@ -60,15 +60,15 @@ export interface MadeLink {
 }
 
 const LOOK_AGAIN_MS = 3000
-const MOST_LISTED = 100
+const MAX_LISTED = 100
 
 /** Everything of the inbox: what waits, and what was decided lately. */
 export const inboxQuery = queryOptions({
   queryKey: ['approvals', 'list'],
   queryFn: async ({ signal }) => {
     const [waiting, newest] = await Promise.all([
-      request<Listed>(`/admin/approvals?state=pending&limit=${MOST_LISTED}`, { signal }),
-      request<Listed>(`/admin/approvals?limit=${MOST_LISTED}`, { signal }),
+      request<Listed>(`/admin/approvals?state=pending&limit=${MAX_LISTED}`, { signal }),
+      request<Listed>(`/admin/approvals?limit=${MAX_LISTED}`, { signal }),
     ])
     return {
       // One whose time is over is said to be so before that is written down.

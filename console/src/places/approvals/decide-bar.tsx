@@ -11,7 +11,7 @@ import { useDecide, type WholeApproval } from './approval-data.ts'
 import { LinkButton } from './link-dialog.tsx'
 import { leftOf, useNow } from './time-left.ts'
 
-const LONGEST_REASON = 1000
+const MAX_REASON_LENGTH = 1000
 
 interface DecideBarProps {
   readonly approval: WholeApproval
@@ -73,7 +73,7 @@ export function DecideBar({ approval, isSeen }: DecideBarProps): ReactNode {
               {...control}
               ref={reasonField}
               value={reason}
-              maxLength={LONGEST_REASON}
+              maxLength={MAX_REASON_LENGTH}
               spellCheck
               onChange={(event) => {
                 setReason(event.currentTarget.value)

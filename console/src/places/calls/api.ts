@@ -121,7 +121,7 @@ export interface CallStats {
 export type StateCounts = Readonly<Partial<Record<CallStateName, number>>>
 
 const BUCKETS = 60
-const LEAST_STATS_MS = 4_000
+const MIN_STATS_MS = 4_000
 /** The server counts calls one by one, so it is asked again the later, the longer it took. */
 const STATS_SHARE = 20
 
@@ -140,7 +140,7 @@ export function statsQuery(filters: Filters, isLive: boolean) {
     },
     placeholderData: keepPreviousData,
     refetchInterval: ({ state }) =>
-      isLive ? Math.max(LEAST_STATS_MS, (state.data?.askedMs ?? 0) * STATS_SHARE) : false,
+      isLive ? Math.max(MIN_STATS_MS, (state.data?.askedMs ?? 0) * STATS_SHARE) : false,
   })
 }
 
@@ -167,7 +167,7 @@ export function rejectedQuery({ state: _rejected, ...filters }: Filters, isLive:
         )
       ).rejected,
     placeholderData: keepPreviousData,
-    refetchInterval: isLive ? LEAST_STATS_MS : false,
+    refetchInterval: isLive ? MIN_STATS_MS : false,
   })
 }
 

@@ -22,7 +22,7 @@ type Older = { readonly before: number } | { readonly until: string }
 type AskOlder = (from: Older, signal: AbortSignal) => Promise<CallPage>
 
 /** A list of more rows is slow to walk through, and nobody reads it. */
-const MOST_ROWS = 2_000
+const MAX_ROWS = 2_000
 
 const NOTHING: JournalView = { rows: [], waiting: 0, older: null, olderError: null, begun: 0 }
 
@@ -128,7 +128,7 @@ export class Journal {
   #note(record: string): void {
     this.#told.add(record)
     const [oldest] = this.#told
-    if (this.#told.size > MOST_ROWS && oldest !== undefined) this.#told.delete(oldest)
+    if (this.#told.size > MAX_ROWS && oldest !== undefined) this.#told.delete(oldest)
   }
 
   /** The list ends elsewhere: what was asked for at its old end does not go on from the new one. */
@@ -144,7 +144,7 @@ export class Journal {
     if (this.#waiting.size === 0) return
     const came = [...this.#waiting.values()].toSorted(newestFirst)
     const all = [...came, ...this.#rows.values()]
-    const kept = all.slice(0, MOST_ROWS)
+    const kept = all.slice(0, MAX_ROWS)
     const last = kept.at(-1)
     // The same millisecond may have more: those that are here already are not taken twice.
     if (kept.length < all.length && last !== undefined)

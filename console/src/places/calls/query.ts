@@ -174,11 +174,11 @@ export function suggestionsFor(
   const values = valuesOf(key, known.tools)
   return values
     .filter(({ text }) => text.toLowerCase().includes(value))
-    .slice(0, MOST_SUGGESTIONS)
+    .slice(0, MAX_SUGGESTIONS)
     .map(({ text, about }) => ({ text: `${key}:${text}`, about }))
 }
 
-const MOST_SUGGESTIONS = 8
+const MAX_SUGGESTIONS = 8
 
 const STATE_ABOUT: Readonly<Record<string, string>> = {
   error: 'failed, released or ambiguous',

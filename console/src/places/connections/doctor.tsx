@@ -84,7 +84,7 @@ export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNod
   )
 }
 
-const MOST_SAID = 8
+const MAX_REPORTED = 8
 
 /** What else there is to know of one that answers: why it is not well all the same, and what it leaves out. */
 function Said({ source: { reason, warnings, left_out: leftOut } }: { readonly source: Source }): ReactNode {
@@ -97,10 +97,10 @@ function Said({ source: { reason, warnings, left_out: leftOut } }: { readonly so
   if (different.length === 0) return null
   return (
     <ul className="said-of">
-      {different.slice(0, MOST_SAID).map((text) => (
+      {different.slice(0, MAX_REPORTED).map((text) => (
         <li key={text}>{visibleText(text)}</li>
       ))}
-      {different.length > MOST_SAID && <li>and {different.length - MOST_SAID} more</li>}
+      {different.length > MAX_REPORTED && <li>and {different.length - MAX_REPORTED} more</li>}
     </ul>
   )
 }

@@ -16,7 +16,7 @@ interface FoundSourceProps {
   readonly onCancel: () => void
 }
 
-const MOST_SHOWN = 50
+const MAX_SHOWN = 50
 
 /** What was found, before it is added: its tools, what they promise, and under which name they come. */
 export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProps): ReactNode {
@@ -34,7 +34,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
       </p>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
       <ul className="found" tabIndex={0} aria-label="Its tools">
-        {found.tools.slice(0, MOST_SHOWN).map(({ name, description, read_only: reads }) => (
+        {found.tools.slice(0, MAX_SHOWN).map(({ name, description, read_only: reads }) => (
           <li key={name}>
             <span className="row">
               <b className="mono grow">{visibleText(name)}</b>
@@ -45,7 +45,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
             </span>
           </li>
         ))}
-        {found.tool_count > MOST_SHOWN && <li className="dim">and {found.tool_count - MOST_SHOWN} more</li>}
+        {found.tool_count > MAX_SHOWN && <li className="dim">and {found.tool_count - MAX_SHOWN} more</li>}
       </ul>
       {found.warnings.map((warning) => (
         <Note key={warning} tone="parked">

@@ -17,7 +17,7 @@ interface NeedsYouProps {
   readonly onChanged: () => void
 }
 
-const MOST_SHOWN = 12
+const MAX_SHOWN = 12
 
 /** What waits for a person: sources that do not answer, and definitions that changed. Nothing of it where there is none. */
 export function NeedsYou({ sources, pins, onChanged }: NeedsYouProps): ReactNode {
@@ -32,7 +32,7 @@ export function NeedsYou({ sources, pins, onChanged }: NeedsYouProps): ReactNode
         {ill.map((source) => (
           <Doctor key={source.key} source={source} />
         ))}
-        {held.slice(0, MOST_SHOWN).map((pin) => (
+        {held.slice(0, MAX_SHOWN).map((pin) => (
           <HeldPin key={`${pin.tool} ${pin.waiting?.hash}`} pin={pin} onChanged={onChanged} />
         ))}
       </div>

@@ -180,7 +180,7 @@ function ConfiguredRow({ apiKey }: { readonly apiKey: ConfiguredKey }): ReactNod
   )
 }
 
-const MOST_TAGS = 4
+const MAX_TAGS = 4
 
 interface RightsProps {
   readonly apiKey: Pick<ApiKey, 'scopes' | 'roles' | 'tools' | 'toolsets'>
@@ -197,10 +197,10 @@ function Rights({ apiKey: { scopes, roles, tools, toolsets } }: RightsProps): Re
   return (
     <span className="row" title={words.join(', ')}>
       {scopes.includes('*') && <Tag tone="parked">everything</Tag>}
-      {words.slice(0, MOST_TAGS).map((word) => (
+      {words.slice(0, MAX_TAGS).map((word) => (
         <Tag key={word}>{word}</Tag>
       ))}
-      {words.length > MOST_TAGS && <span className="meta dim">and {words.length - MOST_TAGS} more</span>}
+      {words.length > MAX_TAGS && <span className="meta dim">and {words.length - MAX_TAGS} more</span>}
       {words.length === 0 && scopes.length === 0 && <span className="dim">tools without scopes</span>}
     </span>
   )

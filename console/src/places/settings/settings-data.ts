@@ -163,8 +163,8 @@ export interface Refusal {
 }
 
 const AT_ONCE = 1_000
-const MOST_PAGES = 20
-const MOST_SHOWN = 100
+const MAX_PAGES = 20
+const MAX_SHOWN = 100
 
 /** The newest refusals. The log is read from its beginning; of a very long one the end may be missing, which is said. */
 export const refusalsQuery = queryOptions({
@@ -172,12 +172,12 @@ export const refusalsQuery = queryOptions({
   async queryFn({ signal }) {
     let newest: readonly Refusal[] = []
     let after = 0
-    for (let page = 0; page < MOST_PAGES; page += 1) {
+    for (let page = 0; page < MAX_PAGES; page += 1) {
       const { events, next } = await request<{ readonly events: readonly Refusal[]; readonly next: number }>(
         `/admin/audit?after=${after}&limit=${AT_ONCE}`,
         { signal },
       )
-      newest = [...newest, ...events].slice(-MOST_SHOWN)
+      newest = [...newest, ...events].slice(-MAX_SHOWN)
       if (next <= after) return { refusals: newest.toReversed(), isWhole: true }
       after = next
     }

@@ -43,8 +43,8 @@ interface Found {
 }
 
 /** How many are looked at before somebody is asked to choose for themselves. */
-const MOST_LOOKED_AT = 5
-const MOST_FIELDS = 3
+const MAX_SCANNED = 5
+const MAX_FIELDS = 3
 
 /** A tool that changes nothing, needs nothing and takes a few plain values; `null` when there is none. */
 export const firstToolQuery = queryOptions({
@@ -81,14 +81,14 @@ function candidates(listing: ToolListing): readonly string[] {
       rank: (tool.tier === 'pure' ? 0 : 10) + awkward(tool.fields?.length ?? 0),
     }))
     .sort((left, right) => left.rank - right.rank)
-    .slice(0, MOST_LOOKED_AT)
+    .slice(0, MAX_SCANNED)
     .map(({ id }) => id)
 }
 
 /** Something to change is better than nothing; many things are worst. */
 function awkward(fields: number): number {
   if (fields === 0) return 3
-  return fields > MOST_FIELDS ? fields : 0
+  return fields > MAX_FIELDS ? fields : 0
 }
 
 /** What has to be given; `undefined` when that is more than a small field takes. */
@@ -100,7 +100,7 @@ function fieldsOf({ input_schema, examples: [example] }: ToolDetails): readonly 
     if (property === undefined || kind === undefined) return []
     return [{ name, kind, example: exampleOf(property, example?.[name], kind) }]
   })
-  return fields.length === required.length && fields.length <= MOST_FIELDS ? fields : undefined
+  return fields.length === required.length && fields.length <= MAX_FIELDS ? fields : undefined
 }
 
 const KINDS: Readonly<Record<string, SimpleField['kind']>> = {

@@ -98,13 +98,13 @@ function TryTool({ tool, fields, isDone, onEcho, onDone }: FirstTool & TryStepPr
   )
 }
 
-const LONGEST_VALUE = 40
+const MAX_VALUE_LENGTH = 40
 
 function Answer({ outcome: { isGood, text, tookMs, record } }: { readonly outcome: Outcome }): ReactNode {
   return (
     <output className="mini-out">
       <b className={isGood ? 'num clip' : 'clip said'} title={text}>
-        {text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text}
+        {text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text}
       </b>
       <span className="row meta">
         <StateMark state={isGood ? 'succeeded' : 'failed'} label={isGood ? 'Succeeded' : 'Failed'} />

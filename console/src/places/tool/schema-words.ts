@@ -18,9 +18,9 @@ interface SchemaWords {
   readonly isCut: boolean
 }
 
-const MOST_ROWS = 400
-const MOST_LEVELS = 5
-const MOST_CHOICES = 12
+const MAX_ROWS = 400
+const MAX_LEVELS = 5
+const MAX_CHOICES = 12
 
 /** A schema as a list of values, from the outside in. What it does not say, the schema itself does. */
 export function describeSchema(schema: Schema): SchemaWords {
@@ -28,7 +28,7 @@ export function describeSchema(schema: Schema): SchemaWords {
   let isCut = false
   const walk = (part: Schema, path: string, level: number): void => {
     const { properties, items, required } = part
-    if (level > MOST_LEVELS) {
+    if (level > MAX_LEVELS) {
       isCut = true
       return
     }
@@ -36,7 +36,7 @@ export function describeSchema(schema: Schema): SchemaWords {
       const below = isRecord(found) ? resolve(found, schema) : {}
       const isList = isRecord(below.items)
       const at = `${path}${path === '' ? '' : '.'}${name}${isList ? '[]' : ''}`
-      if (rows.length >= MOST_ROWS) {
+      if (rows.length >= MAX_ROWS) {
         isCut = true
         return
       }
@@ -56,7 +56,7 @@ function rowOf(schema: Schema, path: string, isRequired: boolean): SchemaRow {
   const { description, default: usual } = schema
   const listed = isRecord(schema.items) && Array.isArray(schema.items.enum) ? schema.items.enum : schema.enum
   const choices = Array.isArray(listed)
-    ? listed.slice(0, MOST_CHOICES).map((choice) => JSON.stringify(choice))
+    ? listed.slice(0, MAX_CHOICES).map((choice) => JSON.stringify(choice))
     : []
   return {
     path,

@@ -158,13 +158,13 @@ interface ExamplesProps {
   readonly onChoose: (input: unknown) => void
 }
 
-const LONGEST_NAME = 28
+const MAX_NAME_LENGTH = 28
 
 /** By the first thing in it. */
 function nameOfExample(example: unknown): string {
   const first = isRecord(example) ? Object.values(example)[0] : example
   const text = typeof first === 'string' ? first : (JSON.stringify(first) ?? 'nothing')
-  return text.length > LONGEST_NAME ? `${text.slice(0, LONGEST_NAME)}…` : text
+  return text.length > MAX_NAME_LENGTH ? `${text.slice(0, MAX_NAME_LENGTH)}…` : text
 }
 
 interface Draft {

@@ -185,11 +185,11 @@ export function* decide(
 /** Rule 22; a call that is parked already is not among them when it parks again. */
 function* checkRoom(
   call: Pick<CallRecord, 'tenant' | 'principal'>,
-  { mostParked }: Parking,
+  { maxParked }: Parking,
 ): Steps<Extract<Parkings, { readonly kind: 'full' }> | undefined> {
   const row = (yield* get('countParked', call.tenant, call.principal)) ?? {}
   const parked = integer(row, 'n')
-  return parked >= mostParked ? { kind: 'full', parked } : undefined
+  return parked >= maxParked ? { kind: 'full', parked } : undefined
 }
 
 function* ask(

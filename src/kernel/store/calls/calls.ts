@@ -87,7 +87,7 @@ function* cancelRequests(writerNo: number): Steps<readonly CallAddress[]> {
 }
 
 /** Calls of everybody that one page looks at: some milliseconds. */
-const MOST_LOOKED_AT = 5_000
+const MAX_SCANNED = 5_000
 
 /** Calls of one principal, newest first, and the number to go on before. */
 function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<CallPage> {
@@ -96,7 +96,7 @@ function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<CallPage
   if (numbers === undefined) return { calls: [] }
   const first = integer(numbers, 'first')
   const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, integer(numbers, 'last') + 1)
-  const from = Math.max(first, end - MOST_LOOKED_AT)
+  const from = Math.max(first, end - MAX_SCANNED)
   const rows = yield* all('listOwnCalls', end, from, tenant, principal, limit)
   const last = rows.length < limit ? undefined : rows.at(-1)
   const next = last === undefined ? from : integer(last, 'no')

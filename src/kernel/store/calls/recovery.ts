@@ -1,5 +1,5 @@
 import type { CallError, Failure } from '#kernel/call/call'
-import { lastFailure, MOST_ATTEMPTS } from '#kernel/call/look-up'
+import { lastFailure, MAX_ATTEMPTS } from '#kernel/call/look-up'
 import { ambiguousEvent, endedEvent } from '#kernel/journal/append'
 import type { AmbiguousCall } from '#kernel/ports/notice-store'
 import type { KernelStore, RetentionPolicy } from '#kernel/ports/store'
@@ -154,7 +154,7 @@ function lastForgettable(groups: readonly Row[], beforeMs: number): number | und
   return last
 }
 
-const MOST_AT_ONCE = 500
+const MAX_AT_ONCE = 500
 
 interface DeadWriter {
   readonly no: number
@@ -183,7 +183,7 @@ function* writerHasEnded(writer: string): Steps<boolean> {
  */
 function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
   yield* write('endLease', dead.no)
-  const rows = yield* all('cutCallsOf', dead.no, nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
+  const rows = yield* all('cutCallsOf', dead.no, nowMs, MAX_ATTEMPTS, MAX_AT_ONCE)
   const ambiguous: AmbiguousCall[] = []
   for (const row of rows) {
     const outcome = outcomeOfCut(row)
@@ -191,21 +191,21 @@ function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): St
     else if (yield* makeAmbiguous(group, dead, { row, nowMs })) ambiguous.push(subjectFromRow(row))
   }
   yield* tellOfAmbiguous(group, ambiguous, nowMs)
-  const hasMore = rows.length === MOST_AT_ONCE || (yield* closeSessions(group, dead, nowMs))
+  const hasMore = rows.length === MAX_AT_ONCE || (yield* closeSessions(group, dead, nowMs))
   yield* write('endWriter', nowMs, dead.id)
   return { ambiguous: ambiguous.length, hasMore }
 }
 
 /** A crash may cut hundreds of calls: nobody wants a message for each. */
-const MOST_TOLD = 50
+const MAX_REPORTED = 50
 
 function* tellOfAmbiguous(
   group: CommitGroup,
   ambiguous: readonly AmbiguousCall[],
   atMs: number,
 ): Steps<void> {
-  for (let at = 0; at < ambiguous.length; at += MOST_TOLD) {
-    const calls = ambiguous.slice(at, at + MOST_TOLD)
+  for (let at = 0; at < ambiguous.length; at += MAX_REPORTED) {
+    const calls = ambiguous.slice(at, at + MAX_REPORTED)
     // An attempt becomes ambiguous once, and so the first of them names them all.
     const about = JSON.stringify([calls[0]?.record, calls[0]?.attempt])
     yield* group.notify({ kind: 'call.ambiguous', calls }, { about, atMs })
@@ -252,14 +252,14 @@ function* endCut(
 
 /** `true` while there are more. */
 function* closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<boolean> {
-  const rows = yield* all('openSessionsOf', dead.no, MOST_AT_ONCE)
+  const rows = yield* all('openSessionsOf', dead.no, MAX_AT_ONCE)
   for (const row of rows) {
     const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
     // The state that a parked call waits on is gone: an approval could not be used any more.
     yield* endParkedIn(group, address, { why: 'session', atMs: nowMs })
     yield* closeSession(group, address, 'failed', nowMs)
   }
-  return rows.length === MOST_AT_ONCE
+  return rows.length === MAX_AT_ONCE
 }
 
 /** How a cut call ends; `undefined` when only an operator can say. */
@@ -272,7 +272,7 @@ function outcomeOfCut(row: Row): Failure | undefined {
   const message = `The server stopped while ${tool} was running. Nothing was changed.`
   const cut = failureOf({ code: 'cancelled', message, canRetry: true })
   // A read cut by a crash may be asked again as long as it has attempts left.
-  return integer(row, 'attempt') < MOST_ATTEMPTS ? cut : lastFailure(cut)
+  return integer(row, 'attempt') < MAX_ATTEMPTS ? cut : lastFailure(cut)
 }
 
 function failureOf(error: CallError): Failure {

@@ -15,7 +15,7 @@ export const BRANCH = 'x-branch'
 /** What the server takes when a field is left empty. */
 export const DEFAULT = 'x-default'
 
-const MOST_LEVELS = 40
+const MAX_LEVELS = 40
 
 /** Members that hold schemas by name, one schema, or a list of them. */
 const NAMED = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']
@@ -25,7 +25,7 @@ const LISTED = ['allOf', 'anyOf', 'oneOf', 'prefixItems']
 function rewrite(schema: unknown, root: Schema, level: number): RJSFSchema {
   // Anything is allowed: a field for JSON.
   if (!isRecord(schema) || Object.keys(schema).length === 0) return { description: 'Any JSON.' }
-  if (level > MOST_LEVELS) return { description: 'Any JSON.' }
+  if (level > MAX_LEVELS) return { description: 'Any JSON.' }
   const next: Record<string, unknown> = { ...schema }
   const within = (part: unknown): unknown =>
     typeof part === 'boolean' ? part : rewrite(part, root, level + 1)
