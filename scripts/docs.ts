@@ -61,7 +61,7 @@ function anchorOf(heading: string): string {
 
 /** Decisions and changes tell of files as they were then. */
 function missingFiles({ path, text }: Page): readonly string[] {
-  if (path.startsWith('docs/decisions/') || path === 'CHANGELOG.md') return []
+  if (path.startsWith('docs/internals/decisions/') || path === 'CHANGELOG.md') return []
   return [...text.matchAll(NAMED_FILE)].flatMap(([, file = '']) => {
     const candidates = [file, `src/${file}`, join(dirname(path), file)]
     return candidates.some((candidate) => existsSync(join(ROOT, candidate)))

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { readSourceFiles } from '../source-files.ts'
 
-/** A ledger in `docs/specs` and the vectors in `vectors` that go with it. */
+/** A ledger in `docs/internals/specs` and the vectors in `vectors` that go with it. */
 export interface Ledger {
   /** Rows are `OTC-01`, `OTC-02` … */
   readonly prefix: string
@@ -17,7 +17,7 @@ const VECTOR_ROWS = /"refs":\[[^\]]*\]|"rule":"[^"]*"|"(?:errors|warnings)":\[(?
 
 /** Every row: a line of a table, or a rule in bold. */
 export function requiredIds({ prefix, file }: Ledger): readonly string[] {
-  const text = readFileSync(new URL(`../../docs/specs/${file}`, import.meta.url), 'utf8')
+  const text = readFileSync(new URL(`../../docs/internals/specs/${file}`, import.meta.url), 'utf8')
   const rows = text.matchAll(
     new RegExp(`^\\| (${prefix}-\\d+) \\||\\*\\*(${prefix}-\\d+(?:/\\d+)?)\\b`, 'gm'),
   )

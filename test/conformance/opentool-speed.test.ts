@@ -5,7 +5,7 @@ import { CONTENDERS } from '../../bench/contenders.ts'
 import { ROWS } from '../../bench/rows.ts'
 import { startContender } from '../../bench/running-contender.ts'
 
-const ledger = readFileSync(new URL('../../docs/specs/opentool.md', import.meta.url), 'utf8')
+const ledger = readFileSync(new URL('../../docs/internals/specs/opentool.md', import.meta.url), 'utf8')
 
 /** Requests per second at 10 connections, the second of the three numbers that follow `name`. */
 function measured(name: string): number {

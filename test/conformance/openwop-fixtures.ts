@@ -106,7 +106,7 @@ export function idsOf(tools: readonly { readonly toolId: string }[]): string[] {
 
 /** The published schema, as data. */
 export function readToolDescriptorSchema(): Record<string, unknown> {
-  const file = new URL('../../docs/specs/data/tool-descriptor.schema.json', import.meta.url)
+  const file = new URL('../../docs/internals/specs/data/tool-descriptor.schema.json', import.meta.url)
   return z.record(z.string(), z.unknown()).parse(JSON.parse(readFileSync(file, 'utf8')))
 }
 

@@ -11,7 +11,7 @@ import { type OpenwopAnswer, type OpenwopServer, startOpenwopServer } from './op
 import { runTools } from './run-tools.ts'
 
 const ajv = new Ajv2020({ strict: false, validateFormats: false })
-const schemaFile = new URL('../../docs/specs/data/run-event.schema.json', import.meta.url)
+const schemaFile = new URL('../../docs/internals/specs/data/run-event.schema.json', import.meta.url)
 const validateEvent = ajv.compile(JSON.parse(readFileSync(schemaFile, 'utf8')))
 
 export interface Caller {

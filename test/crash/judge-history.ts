@@ -40,7 +40,7 @@ interface CallStory extends PlannedCall {
   readonly lastLooks: readonly LastLook[]
 }
 
-/** Compares what a run saw with what is promised ("What we promise" in `docs/durable-call.md`). */
+/** Compares what a run saw with what is promised ("What we promise" in `docs/internals/durable-call.md`). */
 export function judgeHistory(history: CallHistory): Verdict {
   const stories = tellStories(history)
   return {

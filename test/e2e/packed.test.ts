@@ -355,7 +355,7 @@ describe('the packed package, installed elsewhere', () => {
     ])
     const pictures = readdirSync(join(project, 'node_modules/collet/console'), { recursive: true })
     expect(pictures.filter((name) => !/^screenshots(?:$|.*\.png$)/.test(String(name)))).toEqual([])
-    const data = readdirSync(join(project, 'node_modules/collet/docs/specs/data'))
+    const data = readdirSync(join(project, 'node_modules/collet/docs/internals/specs/data'))
     expect(data.filter((name) => !/\.(?:json|md)$/.test(name))).toEqual([])
   })
 

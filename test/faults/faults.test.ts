@@ -12,7 +12,7 @@ const SLOW: ReadonlySet<FaultName> = new Set(['replica killed', 'rolling restart
 const QUICK = FAULT_NAMES.filter((name) => !SLOW.has(name))
 
 describe('three replicas of one database', () => {
-  it('keep what docs/durable-call.md promises, whatever breaks (rules 5, 7, 8, 11, 15 to 20, 30, 31)', {
+  it('keep what docs/internals/durable-call.md promises, whatever breaks (rules 5, 7, 8, 11, 15 to 20, 30, 31)', {
     timeout: LIMIT_MS,
   }, async () => {
     const isLong = sized(0, 1) === 1

@@ -60,7 +60,7 @@ const NONE: OpenToolExtensions = Object.freeze({})
 export interface DocumentFinding {
   /** JSON Pointer into the document; empty for the whole of it. */
   readonly path: string
-  /** The requirement it breaks, by its number in docs/specs/opentool.md. */
+  /** The requirement it breaks, by its number in docs/internals/specs/opentool.md. */
   readonly rule: string
   /** A document with errors is not loaded. */
   readonly level: 'error' | 'warning'
