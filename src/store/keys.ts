@@ -329,5 +329,7 @@ CREATE INDEX denials_tenant ON denials (tenant, no);
 export const keyModule: StoreModule = {
   name: 'keys',
   ...{ tables, queries, resealing, guarded: [OWNERS, API_KEYS] },
-  forget: ({ nowMs, policy, limit }) => write('deleteDenials', nowMs - policy.journalMs, limit),
+  *forget({ nowMs, policy, limit }) {
+    return yield* write('deleteDenials', nowMs - policy.journalMs, limit)
+  },
 }

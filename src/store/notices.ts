@@ -188,5 +188,7 @@ CREATE INDEX notices_kept ON notices (kept_until);
 export const noticeModule: StoreModule = {
   name: 'notices',
   ...{ tables, queries },
-  forget: ({ nowMs, limit }) => write('deleteNotices', nowMs, limit),
+  *forget({ nowMs, limit }) {
+    return yield* write('deleteNotices', nowMs, limit)
+  },
 }

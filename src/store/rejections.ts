@@ -164,5 +164,7 @@ CREATE INDEX rejections_at ON rejections (last_at);
 export const rejectionModule: StoreModule = {
   name: 'rejections',
   ...{ tables, queries, resealing },
-  forget: ({ nowMs, policy, limit }) => write('deleteRejections', nowMs - policy.journalMs, limit),
+  *forget({ nowMs, policy, limit }) {
+    return yield* write('deleteRejections', nowMs - policy.journalMs, limit)
+  },
 }

@@ -11,7 +11,7 @@ import { createSchemaValidator } from '#schema/validator'
 
 /**
  * The JSON-Schema-Test-Suite as far as the registry has it: draft 4, which servers still write and which is read in the words of
- * 2020-12 here. Words that are newer are held against Ajv in `src/core/schema/*.test.ts`.
+ * 2020-12 here. Words that are newer are held against Ajv in `src/schema/*.test.ts`.
  */
 const DRAFT_4 = 'http://json-schema.org/draft-04/schema#'
 const FOLDER = join(

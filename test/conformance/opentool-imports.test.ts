@@ -27,7 +27,7 @@ function reach(entries: readonly string[]): {
 describe('OpenTool documents in a browser', () => {
   it('need no built-in module and no package', () => {
     const { files, foreign } = reach(ENTRIES.map((name) => `src/protocols/opentool/codec-${name}.ts`))
-    expect([...files]).toContain('src/core/json.ts')
+    expect([...files]).toContain('src/kernel/base/json.ts')
     expect(foreign).toEqual([])
   })
 })

@@ -16,7 +16,7 @@ function listedUnder(heading: string, page: string): string[] {
 
 describe('lists that operators build on', () => {
   it('docs/cli.md has every event of the journal, and no other', () => {
-    const source = read('src/core/journal/events.ts')
+    const source = read('src/kernel/journal/events.ts')
     const types = [...source.matchAll(/'([a-z]+\.[a-z_]+)'/g)].map(([, type = '']) => type)
     expect(types.length).toBeGreaterThan(40)
     expect(listedUnder('The events of the journal', 'docs/cli.md').toSorted()).toEqual(types.toSorted())

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Answer, FaultProject } from './fault-project.ts'
 
 // Configs with typos and tool files that throw: test/cli/process.test.ts. Requests that are wrong, slow or too large:
-// test/server/odd-requests.test.ts. A run that outlasts the grace of a stop: src/core/calls/execute.interruption.test.ts.
+// test/server/odd-requests.test.ts. A run that outlasts the grace of a stop: src/kernel/call/execute.interruption.test.ts.
 
 const LIMIT_MS = 60_000
 const PATIENTLY = { timeout: 15_000, interval: 20 }

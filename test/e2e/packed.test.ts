@@ -258,7 +258,7 @@ describe('the packed package, installed elsewhere', () => {
     expect(code.filter((name) => !name.startsWith('console')).length).toBeLessThan(120)
     expect(files.filter((name) => name.endsWith('.map'))).toEqual([])
     const texts = code.map((name) => readFileSync(join(dist, name), 'utf8'))
-    expect(texts.some((text) => text.includes('src/core/tools/define.ts'))).toBe(true)
+    expect(texts.some((text) => text.includes('src/kernel/tool/define.ts'))).toBe(true)
     expect(texts.filter((text) => text.includes('sourceMappingURL='))).toEqual([])
   })
 

@@ -25,15 +25,17 @@ function generatorsIn({ text }: Module): readonly string[] {
   return [...text.matchAll(/\bfunction\*\s+(\w+)/g)].map(([, name = '']) => name)
 }
 
-/** Names that give steps when they are called in this module: its own generators and those it imports. */
+/** Names that give steps when they are called in this module: its own generators, those it imports, and its statements. */
 function stepNames(module: Module, all: ReadonlyMap<string, Module>): ReadonlySet<string> {
   const names = new Set(generatorsIn(module))
   for (const [, items = '', specifier = ''] of module.text.matchAll(/^import \{([^}]*)\} from '([^']+)'/gm)) {
     const from = all.get(resolveImport(module.path, specifier) ?? '')
     if (from === undefined) continue
-    const given = new Set(from.path === 'src/store/engine.ts' ? STATEMENTS : generatorsIn(from))
+    const given = new Set(from.path === 'src/kernel/store/engine.ts' ? STATEMENTS : generatorsIn(from))
     for (const item of items.split(',').map((one) => one.trim())) if (given.has(item)) names.add(item)
   }
+  for (const [, items = ''] of module.text.matchAll(/^const \{([^}]*)\} = statements</gm))
+    for (const item of items.split(',')) names.add((item.split(':').at(-1) ?? '').trim())
   return names
 }
 
@@ -51,13 +53,15 @@ function undriven(module: Module, all: ReadonlyMap<string, Module>): readonly st
   )
 }
 
-const modules = readSourceFiles('src/store/**/*.ts').filter(({ path }) => !path.endsWith('.test.ts'))
+const modules = readSourceFiles('src/{kernel/store,store}/**/*.ts').filter(
+  ({ path }) => !path.endsWith('.test.ts'),
+)
 const byPath = new Map<string, Module>(modules.map((module) => [module.path, module]))
 
 /** A module with this body, beside the ones that are there. */
 function planted(body: string): Module {
   const imports = `import { appendFact, openRun } from './runs.ts'\nimport { all, get, write } from '#kernel/store/engine'\n`
-  return { path: 'src/store/calls/planted.ts', text: `${imports}function* own() {}\n${body}\n` }
+  return { path: 'src/kernel/store/calls/planted.ts', text: `${imports}function* own() {}\n${body}\n` }
 }
 
 describe('steps', () => {
