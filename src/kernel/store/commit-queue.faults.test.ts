@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -121,7 +121,8 @@ describe('the connection that calls are written on', () => {
     const connections = new Set<DatabaseSync>()
     const { prepare } = DatabaseSync.prototype
     vi.spyOn(DatabaseSync.prototype, 'prepare').mockImplementation(function (this: DatabaseSync, sql) {
-      connections.add(this)
+      // Other test files share this process, and their stores may still be open.
+      if (this.location() === realpathSync(path)) connections.add(this)
       return prepare.call(this, sql)
     })
     store = openSqliteStore({ path, masterKey: randomBytes(32) })
