@@ -210,6 +210,24 @@ function print(modules: readonly Module[]): void {
   )
 }
 
+/** Words that an engineer would not write in a comment, and prefixes that are not MAX_ or MIN_. */
+const ODD_WORDS =
+  /\b(?:nobody|somebody|whoever|everybody|anybody|(?:is|are|was|were) told|of before)\b|\/\*\* The same\b/i
+const ODD_NAMES = /\b(?:MOST|LONGEST|LARGEST|LEAST|FEWEST|DEEPEST)_[A-Z]/
+const COMMENT = /\/\*[\s\S]*?\*\/|(?<!:)\/\/[^\n]*/g
+
+/** Lines of comments with such words, and lines with such names, as `path: text`. */
+export function findOddWords(files: readonly SourceFile[]): readonly string[] {
+  return files.flatMap(({ path, text }) => {
+    const comments = [...text.matchAll(COMMENT)].flatMap(([comment]) => comment.split('\n'))
+    const odd = [
+      ...comments.filter((line) => ODD_WORDS.test(line)),
+      ...text.split('\n').filter((line) => ODD_NAMES.test(line)),
+    ]
+    return odd.map((line) => `${path}: ${line.trim()}`)
+  })
+}
+
 function kernelSize(modules: readonly Module[]): { readonly files: number; readonly lines: number } {
   const loaded = new Set(closureOf(readSourceFiles('src/**/*.ts'), KERNEL_ENTRIES))
   const inside = modules.filter(({ path }) => loaded.has(path))

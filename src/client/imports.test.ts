@@ -30,7 +30,7 @@ describe('the import graph of collet/client', () => {
       expect.arrayContaining([
         'src/client/call.ts',
         'src/protocols/otc/codec-client-reply.ts',
-        'src/core/json.ts',
+        'src/kernel/base/json.ts',
       ]),
     )
   })
@@ -44,8 +44,8 @@ describe('the import graph of collet/client', () => {
     expect(foreign).toEqual([])
   })
 
-  it('stays within client, core and the codecs of protocols', () => {
-    const allowed = /^src\/(?:client\/|core\/|protocols\/(?:json-rpc|call-wire|[^/]+\/(?:wire|codec)))/
+  it('stays within client, kernel, schema and the codecs of protocols', () => {
+    const allowed = /^src\/(?:client\/|kernel\/|schema\/|protocols\/(?:json-rpc|call-wire|[^/]+\/(?:wire|codec)))/
     expect([...graph.keys()].filter((file) => !allowed.test(file))).toEqual([])
   })
 
