@@ -20,7 +20,7 @@ export default defineConfig({
       'test/sources/openapi/corpus.test.ts',
       'test/store/{approval-model,budget-processes,postgres-url,store-copy}.test.ts',
       'test/server/{journal-verify,tools-http}.test.ts',
-      'src/core/calls/call-tool.model.test.ts',
+      'src/kernel/call/call-tool.model.test.ts',
       'test/console/start.test.ts',
       '**/*.long.test.ts',
     ],
