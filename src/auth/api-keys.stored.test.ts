@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { StoreError } from '#kernel/base/errors'
-import { SILENT_LOGGER } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { type MadeKey, makeKey, StoredKeys } from './api-keys.ts'

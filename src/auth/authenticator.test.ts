@@ -1,7 +1,7 @@
 import { SignJWT } from 'jose'
 import { describe, expect, it } from 'vitest'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { ANONYMOUS } from '#kernel/base/principal'
-import { SYSTEM_CLOCK } from '#kernel/base/runtime'
 import { Secret } from '#kernel/base/secret'
 import { createAuthenticator } from './authenticator.ts'
 

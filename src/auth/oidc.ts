@@ -2,10 +2,11 @@ import { createPublicKey } from 'node:crypto'
 import type { CryptoKey, createLocalJWKSet, JWK, JWTHeaderParameters, JWTPayload } from 'jose'
 import { ISSUER_ALGORITHMS, type IssuerSettings } from '#config/settings'
 import { readStart } from '#kernel/base/bytes'
+import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { isRecord } from '#kernel/base/json'
+import type { Logger } from '#kernel/base/logger'
 import { DEFAULT_TENANT, granted, type Principal, type RoleTable } from '#kernel/base/principal'
-import type { Clock, Logger } from '#kernel/base/runtime'
 import {
   claimAt,
   principalOfToken,

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { userInfo } from 'node:os'
 import { readEnvironment } from '#config/environment'
-import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { ownCommand } from '#server/own-command'
 import { EXIT } from './command.ts'
 import { type CliIo, REAL_SERVICES, type ServerProcess, type StopRequester, type WorkerSide } from './io.ts'

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { ApprovalPredicate } from '#kernel/approval/approvals'
+import type { Hooks } from '#kernel/base/hooks'
 import type { JsonObject } from '#kernel/base/json'
-import type { Hooks } from '#kernel/base/runtime'
 import type { DefinedTool, InputOf } from '#kernel/tool/define'
 import type { ProtocolConfigs } from '#protocols/list'
 import type { SOURCE_OPTIONS } from '#sources/source-types'

@@ -1,6 +1,6 @@
 import type { ApprovalRules } from '#kernel/approval/approvals'
+import type { Hooks } from '#kernel/base/hooks'
 import type { RoleTable } from '#kernel/base/principal'
-import type { Hooks } from '#kernel/base/runtime'
 import type { Secret } from '#kernel/base/secret'
 import type { Tool } from '#kernel/tool/tool'
 import type { Toolsets } from '#kernel/tool/toolsets'

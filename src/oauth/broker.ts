@@ -1,5 +1,7 @@
 import type { OAuthClientSettings, OAuthProviderSettings, OAuthSettings } from '#config/settings'
-import type { BrokerObstacle, Clock, Logger, TokenBroker } from '#kernel/base/runtime'
+import type { Clock } from '#kernel/base/clock'
+import type { Logger } from '#kernel/base/logger'
+import type { BrokerObstacle, TokenBroker } from '#kernel/base/token-broker'
 import { boundedFetch, OAuthClient } from './client.ts'
 
 const BOUNDS = { timeoutMs: 10_000, maxBytes: 256 * 1_024 }

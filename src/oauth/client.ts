@@ -25,8 +25,9 @@ import {
 } from 'oauth4webapi'
 import type { OAuthClientSettings } from '#config/settings'
 import { readStart } from '#kernel/base/bytes'
-import type { Clock, RefreshAnswer, TokenSet } from '#kernel/base/runtime'
+import type { Clock } from '#kernel/base/clock'
 import { Secret } from '#kernel/base/secret'
+import type { RefreshAnswer, TokenSet } from '#kernel/base/token-broker'
 
 interface FetchBounds {
   readonly timeoutMs: number

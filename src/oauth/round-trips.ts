@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import type { Clock } from '#kernel/base/clock'
 import { isSameSecret } from '#kernel/base/hash'
-import type { Clock } from '#kernel/base/runtime'
 import { Secret } from '#kernel/base/secret'
 import { PAGE_HEADERS } from '#protocols/html-page'
 import { type HttpReply, type HttpRequest, readCookie } from '#protocols/http-exchange'

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
+import type { Clock } from '#kernel/base/clock'
+import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import type { Clock, Logger } from '#kernel/base/runtime'
 import type { Gateway } from '#kernel/call/gateway'
 import type { ChallengeRecord } from '#kernel/ports/store'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'

@@ -9,7 +9,7 @@ import {
   type JsonValue,
 } from '#kernel/base/json'
 import { didYouMean, misspelledName } from '#kernel/base/nearest-name'
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import { propertiesOf, REFERENCES, SUBSCHEMAS, visitSchemas } from './keywords.ts'
 
 /** A schema library's own issues, with its own words. */

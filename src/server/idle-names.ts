@@ -1,9 +1,10 @@
 import type { Settings } from '#config/settings'
 import { isImported } from '#config/to-settings'
 import { idleEvents, type Webhook } from '#config/webhooks'
+import type { Clock } from '#kernel/base/clock'
+import type { Logger } from '#kernel/base/logger'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { DEFAULT_TENANT, NO_ROLES, type RoleTable } from '#kernel/base/principal'
-import type { Clock, Logger } from '#kernel/base/runtime'
 import { sharedNameNotes } from '#kernel/tool/shared-names'
 import { findIdle, readSelector, type Toolsets } from '#kernel/tool/toolsets'
 import {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
-import { SILENT_LOGGER } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
 import { callInProcess, createLocalAccess } from '#server/admin/access'
 import { createReloadRoutes } from '#server/admin/reload'

@@ -1,6 +1,6 @@
 import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
-import type { Logger } from '#kernel/base/runtime'
+import type { Logger } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
 import type { Store } from '#store/ports/store'
 import { StartRefused } from './safety.ts'

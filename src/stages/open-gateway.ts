@@ -1,4 +1,4 @@
-import { NO_BROKER, type TokenBroker } from '#kernel/base/runtime'
+import { NO_BROKER, type TokenBroker } from '#kernel/base/token-broker'
 import { type KernelGateway, type KernelOptions, openKernel } from '#kernel/call/gateway'
 import type { CallStages, StageContext } from '#kernel/call/stages'
 import { TokenRefresher } from '#stages/credentials/credentials'

@@ -1,6 +1,7 @@
+import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, isToolError } from '#kernel/base/errors'
+import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import type { Clock, Logger } from '#kernel/base/runtime'
 import type { UnstartedCall } from '#kernel/call/stages'
 import type { ChallengeNeed, ChallengeRecord, RunScope } from '#kernel/ports/store'
 import type { RunFeed } from '#kernel/run/feed'

@@ -1,6 +1,6 @@
 import { StoreError } from '#kernel/base/errors'
 import { canonicalJson, isJsonObject, isRecord, type JsonObject, type JsonValue } from '#kernel/base/json'
-import { Breather } from '#kernel/base/runtime'
+import { EventLoopYielder } from '#kernel/base/long-work'
 import type { SourceChanged, SourceProbed } from '#kernel/journal/events'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
@@ -115,7 +115,7 @@ export function sqlPins({ careful, read, guard, keys }: StoreContext): PinStore 
   const revision = read(pinRevision)
   const page = read((source: string, after: string) => all('pinsAfter', source, after, PAGE_ROWS))
   const readPages = async (source: string): Promise<readonly PinRecord[]> => {
-    const breather = new Breather()
+    const yielder = new EventLoopYielder()
     const pins: PinRecord[] = []
     let after = ''
     for (;;) {
@@ -124,7 +124,7 @@ export function sqlPins({ careful, read, guard, keys }: StoreContext): PinStore 
       for (const row of rows) {
         // A pin that is not ours is none: its tool waits to be let in again.
         if (guard.isOwn(PINS, row)) pins.push(pinFromRow(row, keys))
-        if (breather.isDue) await breather.breathe()
+        if (yielder.isDue) await yielder.yieldNow()
       }
       if (rows.length < PAGE_ROWS) return pins
     }

@@ -1,6 +1,7 @@
+import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
 import { copyJson, type JsonValue } from '#kernel/base/json'
+import type { Logger, WriteLine } from '#kernel/base/logger'
 import { DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
-import type { Elicitation, ElicitationAnswer, Logger, WriteLine } from '#kernel/base/runtime'
 import { Secret } from '#kernel/base/secret'
 import { explainThrown } from '#kernel/base/thrown'
 import type { CallError, Progress } from '#kernel/call/call'

@@ -1,6 +1,6 @@
+import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
 import { ToolError } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
-import type { Elicitation, ElicitationAnswer } from '#kernel/base/runtime'
 import { type DefinedTool, tool } from '#kernel/tool/define'
 import type { ToolContext } from '#kernel/tool/tool'
 

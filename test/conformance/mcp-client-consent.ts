@@ -9,7 +9,7 @@ import {
   registerClient,
 } from '@modelcontextprotocol/client'
 import type { OAuthClientSettings } from '#config/settings'
-import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { Secret } from '#kernel/base/secret'
 import { OAuthClient } from '#oauth/client'
 

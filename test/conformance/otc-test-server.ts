@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import type { Settings } from '#config/settings'
+import { type Clock, SYSTEM_CLOCK } from '#kernel/base/clock'
 import type { JsonValue } from '#kernel/base/json'
-import { type Clock, SYSTEM_CLOCK } from '#kernel/base/runtime'
 import { Secret } from '#kernel/base/secret'
 import { Registry } from '#kernel/tool/catalog'
 import { requireTools } from '#kernel/tool/prepare-tools'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { isToolError } from '#kernel/base/errors'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
-import { SILENT_LOGGER } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
 import { plainValue, type StatefulContext } from '#kernel/tool/tool'
 import { checkSchema } from '#schema/check'

@@ -8,7 +8,8 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { CallReply } from '#kernel/call/call'
 import {
   FrameReader,

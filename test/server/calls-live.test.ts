@@ -1,7 +1,7 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
-import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { Secret } from '#kernel/base/secret'
 import { requireTools } from '#kernel/tool/prepare-tools'
 import { CallFeed } from '#server/admin/call-feed'

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { Secret } from '#kernel/base/secret'
 import { createMetrics, createMetricsRoute } from '#server/telemetry/metrics'
 import { echoRoutes, KEY, startApp, stopApps, WITH_KEY } from './start-app.ts'

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Pins } from '#sources/kit/pins'
 import { openStore } from '#store/stores'
 import { sampleOffer } from '../contracts/source-contract.ts'

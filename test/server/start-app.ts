@@ -1,6 +1,6 @@
 import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { Secret } from '#kernel/base/secret'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { createHttpApp, type HttpApp, type HttpAppOptions } from '#server/http/app'

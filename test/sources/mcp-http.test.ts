@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createGuardedFetch } from '#egress/guarded-fetch'
-import type { Elicitation } from '#kernel/base/runtime'
+import type { Elicitation } from '#kernel/base/elicitation'
 import { Secret } from '#kernel/base/secret'
 import { isContentBlocksSchema } from '#kernel/tool/tool'
 import { callContext } from './call-context.ts'

@@ -1,6 +1,7 @@
 import { createGuardedFetch } from '#egress/guarded-fetch'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { MAX_TIMER_MS, plainValue, type StatefulContext } from '#kernel/tool/tool'
 import type { Discovery, Source, SourceServices } from '#sources/kit/source'
 import { createMcpSource } from '#sources/mcp/index'

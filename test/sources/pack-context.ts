@@ -1,4 +1,4 @@
-import { SILENT_LOGGER } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
 import type { StatefulContext } from '#kernel/tool/tool'
 import { ALICE } from '#testing/test-gateway'

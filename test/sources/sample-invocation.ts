@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import type { JsonObject } from '#kernel/base/json'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
 import type { StatefulContext } from '#kernel/tool/tool'
 import type { Discovery, Invocation, OfferedTool, SourceServices } from '#sources/kit/source'

@@ -1,5 +1,6 @@
 import type { Webhook } from '#config/webhooks'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { NOTICE_KINDS } from '#kernel/ports/notice-store'
 import { startOutbox } from '#server/webhooks/outbox'
 import { openStore } from '#store/stores'

@@ -10,7 +10,7 @@ import {
 import { resolveName } from '#cli/id-prefix'
 import { renderTable } from '#cli/output'
 import { cleanJson, cleanText } from '#kernel/base/json'
-import { SILENT_LOGGER } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { createPinRoutes, type RenderedPin, type RenderedPinDiff } from '#server/admin/pins'
 import { Pins } from '#sources/kit/pins'
 

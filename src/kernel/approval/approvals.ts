@@ -1,6 +1,6 @@
+import type { Clock } from '#kernel/base/clock'
 import { BY_CALL_ID, fault, type ToolError } from '#kernel/base/errors'
 import { coversScope, opaquePrincipal, type Principal } from '#kernel/base/principal'
-import type { Clock } from '#kernel/base/runtime'
 import type {
   ApprovalFilter,
   ApprovalRecord,

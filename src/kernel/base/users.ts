@@ -1,6 +1,6 @@
 import { fault } from './errors.ts'
+import type { Hooks } from './hooks.ts'
 import { coversScope, type Principal } from './principal.ts'
-import type { Hooks } from './runtime.ts'
 
 /** Acting for users other than the credential's own subject. */
 export const ASSERT_USERS_SCOPE = 'users:assert'

@@ -8,16 +8,8 @@ import { hasUntrustedOutput, type Tool } from '#kernel/tool/tool'
 import { type ApprovalNeeds, checkApproval, type Grant } from './approval.ts'
 import { type CallReply, type CallRequest, hasLeft } from './call.ts'
 import { refusalOutcome } from './execute.ts'
-import {
-  adaptInput,
-  type Found,
-  type IdentifiedCall,
-  identifyCall,
-  keyConflict,
-  type LookUpNeeds,
-  lookUp,
-  type StartingCalls,
-} from './look-up.ts'
+import { adaptInput, type IdentifiedCall, identifyCall } from './identity.ts'
+import { type Found, keyConflict, type LookUpNeeds, lookUp, type StartingCalls } from './look-up.ts'
 import {
   type CheckedCall,
   checkExactInput,

@@ -1,7 +1,7 @@
+import type { Elicit } from '#kernel/base/elicitation'
 import type { ErrorCode, ErrorDetails } from '#kernel/base/errors'
 import type { ToolRef } from '#kernel/base/ids'
 import type { JsonValue } from '#kernel/base/json'
-import type { Elicit } from '#kernel/base/runtime'
 import type { Secret } from '#kernel/base/secret'
 import type { Tool } from '#kernel/tool/tool'
 

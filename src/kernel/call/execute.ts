@@ -1,3 +1,4 @@
+import type { Clock } from '#kernel/base/clock'
 import {
   BY_CALL_ID,
   type ErrorDetails,
@@ -9,7 +10,8 @@ import {
   type ToolError,
 } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
-import type { Clock, Logger, MaybePromise } from '#kernel/base/runtime'
+import type { Logger } from '#kernel/base/logger'
+import type { MaybePromise } from '#kernel/base/waiting'
 import { closeState } from '#kernel/run/session-ends'
 import { hasEffects, hasUntrustedOutput, ShownValue, type Tool, writeShown } from '#kernel/tool/tool'
 import type { CallError, CallRequest, Failure, Outcome, Shown } from './call.ts'

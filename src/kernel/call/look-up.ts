@@ -1,29 +1,28 @@
-import { hash } from 'node:crypto'
+import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
-import {
-  inTimeOrder,
-  LATEST,
-  ownRunId,
-  parseToolId,
-  plainVersion,
-  runIdOf,
-  type ToolId,
-  type ToolRef,
-} from '#kernel/base/ids'
-import { canonicalJson, isJsonObject, type JsonValue } from '#kernel/base/json'
+import { ownRunId, runIdOf } from '#kernel/base/ids'
 import type { Principal } from '#kernel/base/principal'
-import type { Clock } from '#kernel/base/runtime'
-import { isRunAs } from '#kernel/base/users'
-import type { CallAddress, CallRecord, KernelStore } from '#kernel/ports/store'
+import type { CallRecord, KernelStore } from '#kernel/ports/store'
 import type { StoreChanges } from '#kernel/run/feed'
 import type { ToolSet } from '#kernel/tool/catalog'
-import type { Tool } from '#kernel/tool/tool'
-import type { CallRequest, Failure, Outcome } from './call.ts'
-import { redactText } from './redact.ts'
+import type { Failure, Outcome } from './call.ts'
+import {
+  type IdentifiedCall,
+  type Identities,
+  isSameRequest,
+  namesRecorded,
+  type RecordedRequest,
+} from './identity.ts'
 import { LOST, type RunningCall, type RunningCalls } from './running.ts'
-import { type StepOrigin, stepRecord, workflowDiverged } from './step-origin.ts'
+import { workflowDiverged } from './step-origin.ts'
 
-/** A running call of another process is looked at this often, at first and later on; a notice of it comes sooner. */
+/**
+ * What is already under a call's key: a run of this process to join, a recorded answer to give again, or a record whose
+ * next attempt the request may make (rules 1, 9, 11 to 13). `call-tool.ts` asks first, before it resolves anything.
+ * A look-up validates nothing again and runs nothing.
+ */
+
+/** Polling of a call that runs in another process; a notice ends the wait sooner. */
 const FIRST_JOIN_MS = 50
 const SLOWEST_JOIN_MS = 250
 const MAX_ROUNDS_ALONE = 20
@@ -44,17 +43,17 @@ export type Found =
 
 const OTHER: Found = { kind: 'other' }
 
-/** What looking under a key takes: the runs of this process, and what is recorded. */
 export interface LookUpNeeds extends Identities {
   readonly store: KernelStore
   readonly clock: Clock
   readonly running: RunningCalls
   readonly changes: StoreChanges
   /** Decides what dead servers left running. */
+  /** Settles the calls that dead servers left running. */
   recover(): Promise<void>
 }
 
-/** Rule 1: answers or joins what is already under the key. Nothing is validated again, and nothing runs here. */
+/** Rule 1: answers or joins the call that already has the key. */
 export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<Found | undefined> {
   for (let round = 0; ; round += 1) {
     const running = needs.running.get(call.record)
@@ -86,7 +85,7 @@ export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<
   }
 }
 
-/** The same call running in this process, if it does. */
+/** The run of the same request in this process. */
 export function join(needs: LookUpNeeds, call: IdentifiedCall): RunningCall | undefined {
   const running = needs.running.get(call.record)
   if (running === undefined) return undefined
@@ -98,7 +97,7 @@ function requestOf({ tool, call }: RunningCall): RecordedRequest {
   return { tool: tool.id, toolId: tool.catalogId, fingerprint: call.fingerprint }
 }
 
-/** Whether the key is another request's, or one of a tool that its caller may not see (rule 2). A step has its own word for it. */
+/** Whether the key belongs to another request, or to a tool hidden from the caller (rule 2). A workflow step throws instead. */
 function isOther(needs: LookUpNeeds, call: IdentifiedCall, recorded: RecordedRequest): boolean {
   if (isHidden(needs.registry, call.principal, recorded.tool)) return true
   if (isSameRequest(needs, call, recorded)) return false
@@ -106,7 +105,7 @@ function isOther(needs: LookUpNeeds, call: IdentifiedCall, recorded: RecordedReq
   return true
 }
 
-/** Ours and running, yet nobody here runs it: only a fault of ours can leave a call so, and no wait helps. */
+/** Recorded as running by this process, which does not run it: only a bug causes this, and no wait helps. */
 function isStray(needs: LookUpNeeds, record: CallRecord): boolean {
   return record.writer === needs.store.writer && needs.running.get(record.record) === undefined
 }
@@ -145,7 +144,7 @@ async function judge(
   return 'look again'
 }
 
-/** A request that is on its way from the look-up to its answer. */
+/** A request between its look-up and its answer. */
 class StartingCall {
   readonly #leave: () => void
   #ended: PromiseWithResolvers<void> | undefined
@@ -165,11 +164,11 @@ class StartingCall {
   }
 }
 
-/** The first of several requests with one key, from before it runs: the others may wait for it instead of being refused. */
+/** The first of several simultaneous requests with one key; the others wait for it instead of being refused. */
 export class StartingCalls {
   readonly #byRecord = new Map<string, StartingCall>()
 
-  /** `undefined` when there is a first one already. */
+  /** `undefined` when another request with this key is under way. */
   begin(record: string): StartingCall | undefined {
     if (this.#byRecord.has(record)) return undefined
     const starting = new StartingCall(() => this.#byRecord.delete(record))
@@ -182,7 +181,7 @@ export class StartingCalls {
   }
 }
 
-/** What a recorded call answers to a request that comes again. */
+/** The answer of a recorded call to a repeated request. */
 export function answerRecorded(record: CallRecord): Outcome {
   const { outcome } = record
   if (outcome !== undefined) return outcome
@@ -202,7 +201,7 @@ function ambiguous(record: CallRecord): Failure {
 /** Rule 13: the key outlives its result. */
 function expired(record: CallRecord): Failure {
   const at = new Date(record.finishedAtMs ?? record.createdAtMs).toISOString()
-  // One that failed may never have begun: an approver said no.
+  // A failed call may never have run: an approver may have rejected it.
   const how = record.state === 'succeeded' ? 'ran and succeeded' : 'failed'
   return failure('result_expired', {
     message: `This call already ${how} at ${at}; its result has expired. It was not run again.`,
@@ -243,95 +242,18 @@ export function lastFailure(failure: Failure): Failure {
   return { ...failure, error: { ...error, message: `${said} ${NO_MORE}`, canRetry: false } }
 }
 
-/** What tells calls apart: keyed digests, and the tools that names stand for. */
-export interface Identities {
-  readonly store: Pick<KernelStore, 'digest'>
-  readonly registry: ToolSet
-}
-
-/** What a record, or a run of this process, says of the request that made it. */
-interface RecordedRequest {
-  /** Full id of the version that was resolved. */
-  readonly tool: string
-  /** Catalog id. */
-  readonly toolId: string
-  readonly fingerprint: string
-}
-
-/** Whether a recorded tool is served, but not to this principal: then its calls are none either (rules 1 and 2). */
+/** True if the tool exists but is hidden from this principal; its calls are then hidden too (rules 1 and 2). */
 export function isHidden(registry: ToolSet, principal: Principal, tool: string): boolean {
   return registry.has(tool) && registry.catalogFor(principal).get(tool) === undefined
 }
 
-/** Rule 5: the same tool by whichever name, the same input, user and session, and no other version than the recorded one. */
-export function isSameRequest(
-  identities: Identities,
-  call: IdentifiedCall,
-  recorded: RecordedRequest,
-): boolean {
-  if (!meansVersion(call, recorded)) return false
-  return recorded.fingerprint === call.fingerprint || matchesOtherReading(identities, call, recorded)
-}
-
-/**
- * Rule 9: what failed with its author's word that nothing took effect may be tried again with other input, by the same
- * user and in the same session, if one is named.
- */
+/** Rule 9: a call that failed without effect may be tried again with other input by the same user, in the same session if one is named. */
 function mayCorrect(call: IdentifiedCall, record: CallRecord): boolean {
   const { userId, sessionId } = call.request
   const isSameSession = sessionId === undefined || sessionId === record.sessionId
   return record.state === 'released' && !record.expired && isSameSession && userId === record.userId
-    ? meansVersion(call, record) && meantTool(call, record) !== undefined
+    ? namesRecorded(call, record)
     : false
-}
-
-/** A request without a version means whichever is recorded. */
-function meansVersion({ request }: IdentifiedCall, { tool }: RecordedRequest): boolean {
-  const { version } = request.tool
-  if (version === LATEST || tool.endsWith(`@${version}`)) return true
-  return plainVersion(parseToolId(tool)?.version ?? '') === version
-}
-
-/** The recorded tool, if it is the one that the request names, or may have named before it went away (rule 1). */
-function meantTool({ base, request }: IdentifiedCall, { tool, toolId }: RecordedRequest): ToolId | undefined {
-  const meant = parseToolId(tool)
-  if (meant === undefined) return undefined
-  const names = request.tool.isOtherName === true ? [`${meant.toolkit}_${meant.name}`, toolId] : []
-  return base === meant.base || names.includes(base) ? meant : undefined
-}
-
-/**
- * Whether a request with another fingerprint is the recorded one: its schema, its name or the whole tool may have changed
- * since, and a lost reply must still be found (rule 1).
- */
-function matchesOtherReading(
-  identities: Identities,
-  call: IdentifiedCall,
-  recorded: RecordedRequest,
-): boolean {
-  const { store, registry } = identities
-  const { principal } = call
-  const meant = meantTool(call, recorded)
-  if (meant === undefined) return false
-  return readings(registry, call).some(
-    (inputJson) =>
-      fingerprintOf(store, { ...call.request, principal, base: meant.base }, inputJson) ===
-      recorded.fingerprint,
-  )
-}
-
-/** Candidate inputs: as sent, as the current tool reads it, and as a removed tool would have read it. */
-function readings(registry: ToolSet, call: IdentifiedCall): readonly string[] {
-  const { principal, request, input, inputJson } = call
-  if (request.adapt === undefined) return [inputJson]
-  const now = registry.catalogFor(principal).resolve(request.tool)
-  const adapted = now === undefined ? input : request.adapt(now, input)
-  return [inputJson, canonicalJson(adapted), canonicalJson(withoutNulls(input))]
-}
-
-function withoutNulls(input: JsonValue): JsonValue {
-  if (!isJsonObject(input)) return input
-  return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== null))
 }
 
 export function keyConflict(): ToolError {
@@ -339,125 +261,4 @@ export function keyConflict(): ToolError {
     'key_conflict',
     'This call id was already used for a different request. Use a new call id for a new call.',
   )
-}
-
-/** Tells equal inputs without telling them: hex SHA-256 of the canonical input, its call's credentials cut out (OWP-52). */
-export function argsHash({ input, inputJson, request }: IdentifiedCall): string {
-  const hasCredentials = request.tokens.size > 0 || request.secrets.size > 0
-  const shown = hasCredentials
-    ? canonicalJson(redacted(input, (text) => redactText(text, request)))
-    : inputJson
-  return hash('sha256', shown, 'hex')
-}
-
-/** In the texts and not in the JSON around them, where a credential may be written with escapes. */
-function redacted(value: JsonValue, clean: (text: string) => string): JsonValue {
-  if (typeof value === 'string') return clean(value)
-  if (typeof value !== 'object' || value === null) return value
-  if (!isJsonObject(value)) return value.map((member) => redacted(member, clean))
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [clean(name), redacted(member ?? null, clean)]),
-  )
-}
-
-const NO_INPUT: JsonValue = {}
-
-/** A request as the store knows it: which call it is, and whether it is the same request again. */
-export interface IdentifiedCall extends CallAddress {
-  readonly principal: Principal
-  readonly callId: string
-  /** False when we made the key: nobody can have used it before. */
-  readonly keyed: boolean
-  /** `Toolkit.Name` of the tool it names, or the name itself when no tool is known by it. */
-  readonly base: string
-  readonly fingerprint: string
-  readonly input: JsonValue
-  readonly inputJson: string
-  readonly request: CallRequest
-  /** Vault references of the credentials that were lent to it, by `authorization:<id>` and `secrets:<id>`; absent = none. */
-  readonly vaultRefs?: ReadonlyMap<string, string>
-  /** The user that the request names is proven (OTC/T-27); absent = it is the caller's word, or there is none. */
-  readonly isUserProven?: true
-  /** Whose step it is; only a workflow's own server makes such calls (rule 31). */
-  readonly step?: StepOrigin | undefined
-}
-
-/** Rules 3 to 5: key and fingerprint are keyed digests, so the store tells nothing about what a caller wrote. */
-export function identifyCall(
-  { store, registry }: Identities,
-  caller: {
-    readonly principal: Principal
-    readonly request: CallRequest
-    readonly freshId: () => string
-    readonly step?: StepOrigin | undefined
-  },
-): IdentifiedCall {
-  const { principal, request, step } = caller
-  const callId = step?.callId ?? request.key ?? caller.freshId()
-  const input = request.input === undefined ? NO_INPUT : request.input
-  const inputJson = canonicalJson(input)
-  const base = baseOf(registry, principal, request.tool)
-  return {
-    tenant: principal.tenant,
-    record: step === undefined ? recordOf(store, principal, callId) : stepRecord(store, step),
-    principal,
-    callId,
-    keyed: step !== undefined || request.key !== undefined,
-    base,
-    fingerprint: fingerprintOf(
-      store,
-      { base, userId: request.userId, sessionId: request.sessionId, principal },
-      inputJson,
-    ),
-    input,
-    inputJson,
-    request,
-    step,
-  }
-}
-
-/** Only names that are no ids have to be looked up. */
-function baseOf(registry: ToolSet, principal: Principal, { base, isOtherName }: ToolRef): string {
-  if (isOtherName === undefined) return base
-  return registry.catalogFor(principal).versionsOf(base)[0]?.parts.base ?? base
-}
-
-/** Rule 5: the version is compared with the recorded one, so it is not part of the fingerprint. */
-function fingerprintOf(
-  store: Pick<KernelStore, 'digest'>,
-  about: {
-    readonly base: string
-    readonly userId: string | undefined
-    readonly sessionId?: string | undefined
-    readonly principal: Principal
-  },
-  inputJson: string,
-): string {
-  const { base, userId, sessionId, principal } = about
-  const parts = ['fingerprint', base, userId ?? null, sessionId ?? null]
-  // A caller neither resumes what the operator ran under its name, nor the other way round.
-  const purpose = isRunAs(principal) ? 'run as ' : ''
-  return store.digest(`${purpose}${JSON.stringify(parts)}${inputJson}`)
-}
-
-export function recordOf(store: Pick<KernelStore, 'digest'>, principal: Principal, callId: string): string {
-  const digest = store.digest(JSON.stringify(['call', principal.tenant, principal.id, callId]))
-  return inTimeOrder(digest, callId)
-}
-
-/** The call with its input as this tool takes it: what it is found under is what other protocols would send (rule 5). */
-export function adaptInput(
-  store: Pick<KernelStore, 'digest'>,
-  call: IdentifiedCall,
-  tool: Tool,
-): IdentifiedCall {
-  const { adapt } = call.request
-  if (adapt === undefined) return call
-  const input = adapt(tool, call.input)
-  if (input === call.input) return call
-  const inputJson = canonicalJson(input)
-  const { userId, sessionId } = call.request
-  const { base, principal } = call
-  const fingerprint = fingerprintOf(store, { base, userId, sessionId, principal }, inputJson)
-  return { ...call, input, inputJson, fingerprint }
 }

@@ -1,14 +1,15 @@
+import type { Clock } from '#kernel/base/clock'
 import { fault, type InputIssue, issuePhrase, type ToolError } from '#kernel/base/errors'
 import { ownRunId, type ToolRef, writeToolRef } from '#kernel/base/ids'
 import { inexactIntegersIn, isJsonObject, type JsonValue } from '#kernel/base/json'
 import { nearestName } from '#kernel/base/nearest-name'
-import type { Clock, MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { CallRecord, CallSession, KernelStore, NewCall, RunScope } from '#kernel/ports/store'
 import { implicitRun, namedRun, namedScope } from '#kernel/run/runs'
 import type { Catalog, ToolSet } from '#kernel/tool/catalog'
 import { sharedNameHint } from '#kernel/tool/shared-names'
 import { hasEffects, type ParsedInput, type Tool, transportOf } from '#kernel/tool/tool'
-import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './look-up.ts'
+import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './identity.ts'
 import type { CallStages, LiveSession, NamedCall, UnstartedCall } from './stages.ts'
 
 /** What was found out about a call: everything that running it takes. */

@@ -15,16 +15,8 @@ import { hasEffects } from '#kernel/tool/tool'
 import type { Grant } from './approval.ts'
 import { hasLeft, type Outcome } from './call.ts'
 import { type ExecuteNeeds, execute, type RefusalNeeds, refusalOutcome } from './execute.ts'
-import {
-  answerRecorded,
-  type IdentifiedCall,
-  isSameRequest,
-  join,
-  keyConflict,
-  type LookUpNeeds,
-  lastFailure,
-  MAX_ATTEMPTS,
-} from './look-up.ts'
+import { type IdentifiedCall, isSameRequest } from './identity.ts'
+import { answerRecorded, join, keyConflict, type LookUpNeeds, lastFailure, MAX_ATTEMPTS } from './look-up.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
 import { attemptOf, LOST, type RunningCall } from './running.ts'
 import type { CallStages, Reservation, Slot } from './stages.ts'

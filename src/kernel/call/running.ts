@@ -1,7 +1,7 @@
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
+import { boundLogger, type Logger, type WriteLine } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import { boundLogger, type Logger, type WriteLine } from '#kernel/base/runtime'
 import type { Secret } from '#kernel/base/secret'
 import { userOf } from '#kernel/base/users'
 import type { Attempt, KernelStore } from '#kernel/ports/store'
@@ -13,7 +13,7 @@ import {
   type ToolContext,
 } from '#kernel/tool/tool'
 import type { CallRequest, Outcome, Progress } from './call.ts'
-import type { IdentifiedCall } from './look-up.ts'
+import type { IdentifiedCall } from './identity.ts'
 import { redactLogged, redactText } from './redact.ts'
 import type { CallScope } from './resolve.ts'
 

@@ -1,6 +1,9 @@
+import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
+import type { Hooks } from '#kernel/base/hooks'
+import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import type { Clock, Hooks, Logger, MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type {
   CallAddress,
   ChallengeRecord,
@@ -15,7 +18,7 @@ import { sessionEnded } from '#kernel/run/session-ends'
 import type { ToolSet } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
 import type { CallReply, CallRequest } from './call.ts'
-import type { IdentifiedCall } from './look-up.ts'
+import type { IdentifiedCall } from './identity.ts'
 import type { CallScope } from './resolve.ts'
 import type { RunContext, RunningCall, RunningCalls } from './running.ts'
 import type { StepOrigin } from './step-origin.ts'

@@ -1,5 +1,5 @@
 import { fault, StoreError } from '#kernel/base/errors'
-import { type Logger, OutageLog } from '#kernel/base/runtime'
+import { type Logger, OutageLog } from '#kernel/base/logger'
 import type { KernelStore } from '#kernel/ports/store'
 
 const FIRST_TRY_MS = 250
@@ -52,7 +52,7 @@ export class StoreHealth {
     if (this.#hasFailed) return 'store_unavailable'
     const obstacle = this.#store.obstacle()
     if (obstacle === undefined) return undefined
-    this.#outage.complain({ obstacle }, 'the server takes no new calls')
+    this.#outage.report({ obstacle }, 'the server takes no new calls')
     return 'lease_in_doubt'
   }
 
@@ -105,9 +105,9 @@ export class StoreHealth {
         this.#log.info({}, 'the store takes writes')
         return
       }
-      this.#outage.complain({ left }, 'outcomes still cannot be committed')
+      this.#outage.report({ left }, 'outcomes still cannot be committed')
     } catch (error) {
-      this.#outage.complain({ err: error }, 'the store does not take writes')
+      this.#outage.report({ err: error }, 'the store does not take writes')
     }
     this.#timer = undefined
     this.#delayMs = Math.min(this.#delayMs * 2, SLOWEST_TRY_MS)

@@ -1,6 +1,6 @@
 import { approvalRequired } from '#kernel/approval/approvals'
+import type { Clock } from '#kernel/base/clock'
 import { BY_CALL_ID, fault, type ToolError } from '#kernel/base/errors'
-import type { Clock } from '#kernel/base/runtime'
 import type { CallRecord, KernelStore, MaybePromise } from '#kernel/ports/store'
 import type { Failure } from './call.ts'
 

@@ -1,4 +1,4 @@
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { SafetyTier } from '#kernel/tool/tool'
 import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from './store.ts'
 

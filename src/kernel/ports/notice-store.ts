@@ -1,5 +1,5 @@
 import type { JsonObject } from '#kernel/base/json'
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { ChangeClass } from '#store/ports/import-store'
 import type { BudgetWindow, Spending } from '#store/ports/protocol-store'
 

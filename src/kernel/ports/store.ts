@@ -1,12 +1,12 @@
 import type { ErrorCode } from '#kernel/base/errors'
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { CallError, CallProtocol, CallState, Outcome } from '#kernel/call/call'
 import type { JournalChain, JournalGroup, JournalHead, JournalPosition } from '#kernel/journal/events'
 import type { CallLabel, RunEvent, SessionOutcome } from '#kernel/run/events'
 import type { ReplayPolicy, SafetyTier } from '#kernel/tool/tool'
 import type { ApprovalStore, EndedParked } from './approval-store.ts'
 
-export type { MaybePromise } from '#kernel/base/runtime'
+export type { MaybePromise } from '#kernel/base/waiting'
 
 /** Where a call lives. `record` is the keyed digest of tenant, principal and key, so it is unguessable and unique. */
 export interface CallAddress {

@@ -1,7 +1,7 @@
+import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { ownRunId, recordOfRunId } from '#kernel/base/ids'
 import { opaquePrincipal, type Principal } from '#kernel/base/principal'
-import type { Clock } from '#kernel/base/runtime'
 import type {
   CallRecord,
   KernelStore,

@@ -1,5 +1,5 @@
 import { fault, type ToolError } from '#kernel/base/errors'
-import { withDeadline } from '#kernel/base/runtime'
+import { withDeadline } from '#kernel/base/waiting'
 import type { CallError } from '#kernel/call/call'
 import type { SessionContext, Tool } from '#kernel/tool/tool'
 

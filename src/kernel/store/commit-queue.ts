@@ -1,5 +1,5 @@
 import { StoreError } from '#kernel/base/errors'
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { CommitGroup, Engine, PendingChange, Steps } from './engine.ts'
 
 const BUSY_RETRY_MS = 2

@@ -1,4 +1,4 @@
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { JournalEvent } from '#kernel/journal/events'
 import type { NoticeSubject } from '#kernel/ports/notice-store'
 import type { StoreWatcher, TellChange } from '#kernel/ports/store'

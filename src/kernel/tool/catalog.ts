@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { compareVersions, LATEST, parseToolName, plainVersion, type ToolRef } from '#kernel/base/ids'
+import { atOnce, inPieces } from '#kernel/base/long-work'
 import { coversScope, type Principal } from '#kernel/base/principal'
-import { atOnce, inPieces } from '#kernel/base/runtime'
 import { isForTenant, type Tool } from './tool.ts'
 import { allowLists, NO_TOOLSETS, readSelector, selectsIn, type Toolsets } from './toolsets.ts'
 import { type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'

@@ -1,8 +1,9 @@
+import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
 import type { InputIssue } from '#kernel/base/errors'
 import type { ToolId } from '#kernel/base/ids'
 import type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
+import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import type { Elicitation, ElicitationAnswer, Logger } from '#kernel/base/runtime'
 import type { Secret } from '#kernel/base/secret'
 import type { Shown } from '#kernel/call/call'
 

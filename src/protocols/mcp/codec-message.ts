@@ -1,5 +1,5 @@
+import type { ElicitationMode } from '#kernel/base/elicitation'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { ElicitationMode } from '#kernel/base/runtime'
 import { headerText } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import {

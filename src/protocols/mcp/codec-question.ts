@@ -1,5 +1,5 @@
+import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { Elicitation, ElicitationAnswer } from '#kernel/base/runtime'
 import { type ClientCapabilities, META, type Revision } from './wire.ts'
 
 const SCALARS: ReadonlySet<JsonValue | undefined> = new Set(['string', 'number', 'integer', 'boolean'])

@@ -2,8 +2,8 @@ import { storeFault } from '#kernel/base/errors'
 import { isSameSecret, shortHash } from '#kernel/base/hash'
 import { LATEST, parseToolName, type ToolRef } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { OutageLog } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import { OutageLog } from '#kernel/base/runtime'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
@@ -68,7 +68,7 @@ export class Methods {
     } catch (err) {
       const away = storeFault(err)
       if (away !== undefined) {
-        this.outage.complain({ err, method }, 'the store failed in an MCP method')
+        this.outage.report({ err, method }, 'the store failed in an MCP method')
         return laterAnswer(exchange.id, away)
       }
       this.services.log.error({ err, method }, 'an MCP method failed')

@@ -231,7 +231,7 @@ function handleRequest(
 function askToRepeat({ id, method }: RequestMessage, error: unknown, { methods }: HttpParts): HttpReply {
   const away = isToolError(error) ? error : storeFault(error)
   if (away === undefined) throw error
-  if (error !== away) methods.outage.complain({ err: error, method }, 'an MCP request could not be taken')
+  if (error !== away) methods.outage.report({ err: error, method }, 'an MCP request could not be taken')
   return toReply(laterAnswer(id, away))
 }
 

@@ -1,7 +1,7 @@
+import type { Elicit, ElicitationAnswer, ElicitationMode } from '#kernel/base/elicitation'
 import { type ErrorCode, isToolError, storeFault } from '#kernel/base/errors'
 import { checkCallKey, LATEST, newCallId, parseToolName } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { Elicit, ElicitationAnswer, ElicitationMode } from '#kernel/base/runtime'
 import type { CallReply, CallRequest, Leaving, Progress } from '#kernel/call/call'
 import {
   CALL_ID_HEADER,

@@ -1,7 +1,7 @@
+import { type Clock, SYSTEM_CLOCK } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
 import { DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
-import { type Clock, SYSTEM_CLOCK } from '#kernel/base/runtime'
 import type { Gateway } from '#kernel/call/gateway'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'

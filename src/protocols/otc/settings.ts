@@ -1,4 +1,4 @@
-import { type Clock, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { type Clock, SYSTEM_CLOCK } from '#kernel/base/clock'
 import type { HttpRoute } from '#protocols/http-exchange'
 import type { Consents } from '#protocols/protocol'
 import { refuseWith } from './codec-response.ts'

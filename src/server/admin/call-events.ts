@@ -1,7 +1,7 @@
 import type { RequestHeaders } from '#auth/authenticator'
+import type { Clock } from '#kernel/base/clock'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { Principal } from '#kernel/base/principal'
-import type { Clock } from '#kernel/base/runtime'
 import type { Release } from '#kernel/call/stages'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import type { ServerRoute } from '#server/http/router'

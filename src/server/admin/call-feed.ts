@@ -1,5 +1,5 @@
+import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
-import type { Clock } from '#kernel/base/runtime'
 import type { CallState } from '#kernel/call/call'
 import { type FollowedCalls, matchesButState } from '#kernel/call/call-filter'
 import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '#kernel/journal/events'

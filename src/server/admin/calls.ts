@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Clock } from '#kernel/base/clock'
 import type { ToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
-import type { Clock } from '#kernel/base/runtime'
 import type { CallError, CallState } from '#kernel/call/call'
 import type { CallRecord, Settlement } from '#kernel/ports/store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'

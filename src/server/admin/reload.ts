@@ -1,5 +1,5 @@
 import { fault } from '#kernel/base/errors'
-import type { Logger } from '#kernel/base/runtime'
+import type { Logger } from '#kernel/base/logger'
 import type { ReloadStore } from '#kernel/ports/store'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'

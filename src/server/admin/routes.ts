@@ -1,6 +1,6 @@
 import type { Settings } from '#config/settings'
+import type { Clock } from '#kernel/base/clock'
 import { NO_ROLES, type Principal } from '#kernel/base/principal'
-import type { Clock } from '#kernel/base/runtime'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { findBypasses } from '#server/import/bypass'

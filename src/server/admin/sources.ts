@@ -1,6 +1,6 @@
+import type { Clock } from '#kernel/base/clock'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
-import type { Clock } from '#kernel/base/runtime'
 import { matchesGlob } from '#kernel/tool/toolsets'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'

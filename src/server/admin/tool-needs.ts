@@ -1,5 +1,5 @@
 import { ANONYMOUS, type Principal } from '#kernel/base/principal'
-import type { TokenBroker } from '#kernel/base/runtime'
+import type { TokenBroker } from '#kernel/base/token-broker'
 import { canProveUsers, subjectOf } from '#kernel/base/users'
 import { needsOf } from '#kernel/tool/facts'
 import type { ListedRequirement } from '#kernel/tool/listing'

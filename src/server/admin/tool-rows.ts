@@ -2,8 +2,8 @@ import { type ApprovalRules, writtenFor } from '#kernel/approval/approvals'
 import { BoundedMap } from '#kernel/base/bounded-map'
 import { compareVersions } from '#kernel/base/ids'
 import { isJsonObject } from '#kernel/base/json'
+import { EventLoopYielder } from '#kernel/base/long-work'
 import type { Principal } from '#kernel/base/principal'
-import { Breather } from '#kernel/base/runtime'
 import type { Catalog } from '#kernel/tool/catalog'
 import { factsOf } from '#kernel/tool/facts'
 import type { ListedChange, ListedSource, ListedTool, ListingFacts } from '#kernel/tool/listing'
@@ -189,7 +189,7 @@ interface RowParts {
 }
 
 async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<Rows> {
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   const needs = new Map<string, { readonly at: number; readonly need: ToolNeed }>()
   const placeOf = (need: ToolNeed): number => {
     const key = JSON.stringify(need)
@@ -201,7 +201,7 @@ async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<
   const pins = new Map<string, string>()
   const toolkits = new Set<string>()
   for (const [base, versions] of Map.groupBy(catalog.tools, (tool) => tool.parts.base)) {
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
     if (versions.length > 1)
       versions.sort((left, right) => compareVersions(right.parts.version, left.parts.version))
     const [tool] = versions

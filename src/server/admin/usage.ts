@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
-import type { Clock } from '#kernel/base/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'

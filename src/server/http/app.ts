@@ -4,10 +4,12 @@ import type { IncomingMessage as NodeRequest, ServerResponse as NodeResponse } f
 import type { AddressInfo, Socket } from 'node:net'
 import type { Authenticator, RequestHeaders } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
+import type { Clock } from '#kernel/base/clock'
 import { fault, storeFault, ToolError } from '#kernel/base/errors'
+import type { ClientInfo } from '#kernel/base/hooks'
 import type { JsonValue } from '#kernel/base/json'
+import { OutageLog } from '#kernel/base/logger'
 import { ANONYMOUS, type Principal } from '#kernel/base/principal'
-import { type ClientInfo, type Clock, OutageLog } from '#kernel/base/runtime'
 import type { MaybePromise } from '#kernel/ports/store'
 import { TOOLSET_HEADER } from '#protocols/call-wire'
 import type { HttpReply } from '#protocols/http-exchange'
@@ -406,7 +408,7 @@ function faultOf(services: HttpServices, exchange: Exchange, error: unknown): To
   const away = storeFault(error)
   if (away === undefined) return unexpected(services, exchange, error)
   const { route, trace } = exchange
-  services.outage.complain(
+  services.outage.report(
     { err: error, route, traceId: trace.traceId },
     'the store failed while answering a request',
   )

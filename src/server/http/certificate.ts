@@ -1,7 +1,8 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import type { Settings } from '#config/settings'
-import type { Clock, Logger } from '#kernel/base/runtime'
+import type { Clock } from '#kernel/base/clock'
+import type { Logger } from '#kernel/base/logger'
 import { StartRefused } from '#server/safety'
 
 export type TlsFiles = NonNullable<Settings['server']['tls']>

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
+import type { Clock } from '#kernel/base/clock'
 import { isToolError } from '#kernel/base/errors'
-import type { Clock } from '#kernel/base/runtime'
 import { Secret } from '#kernel/base/secret'
 import type { OpenedSource } from '#server/sources'
 import type { SourceView } from '#sources/kit/sources'

@@ -1,5 +1,5 @@
+import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
-import type { Clock } from '#kernel/base/runtime'
 import type { Release } from '#kernel/call/stages'
 import type { JournalVerification } from '#kernel/ports/store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'

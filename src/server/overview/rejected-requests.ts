@@ -1,6 +1,7 @@
 /** Rejected requests as operators see them: `GET /admin/calls/rejected`, and their counts for statistics and usage. */
+
+import type { Clock } from '#kernel/base/clock'
 import { REFUSAL_CODES, type RefusalCode } from '#kernel/base/errors'
-import type { Clock } from '#kernel/base/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { adminRoute, badRequest, NO_STORE, type OperatorAccess, tenantWithin } from '#server/admin/access'
 import { type BaseOf, readCallFilter } from '#server/admin/call-filter'

@@ -1,6 +1,6 @@
+import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
 import type { ErrorCode } from '#kernel/base/errors'
 import { makePrincipal, type Principal } from '#kernel/base/principal'
-import type { Elicitation, ElicitationAnswer } from '#kernel/base/runtime'
 import { Secret } from '#kernel/base/secret'
 import type { CallReply, CallRequest, Progress } from '#kernel/call/call'
 

@@ -1,7 +1,7 @@
 import { writeSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import type { Settings } from '#config/settings'
-import type { Logger, WriteLine } from '#kernel/base/runtime'
+import type { Logger, WriteLine } from '#kernel/base/logger'
 import { textOfThrown } from '#kernel/base/thrown'
 import { type TerminalLines, type ToldCall, terminalLines } from './terminal-lines.ts'
 

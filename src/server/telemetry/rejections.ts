@@ -4,9 +4,10 @@
  * minute and written once a second, so a flood costs a few rows and a successful call costs nothing.
  */
 
+import type { Clock } from '#kernel/base/clock'
 import { isRefusal } from '#kernel/base/errors'
+import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import type { Clock, Logger } from '#kernel/base/runtime'
 import type { CallReply, CallRequest } from '#kernel/call/call'
 import type { Gateway } from '#kernel/call/gateway'
 import type { RejectedRequests, RejectionStore } from '#store/ports/rejection-store'

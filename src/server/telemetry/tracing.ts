@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto'
-import type { Logger } from '#kernel/base/runtime'
+import type { Logger } from '#kernel/base/logger'
 import { VERSION } from '#server/version'
 
 /** One request's place in a W3C trace: its own span, and the caller's when it named one. */

@@ -1,5 +1,6 @@
 import type { Webhook } from '#config/webhooks'
-import type { Clock, Logger } from '#kernel/base/runtime'
+import type { Clock } from '#kernel/base/clock'
+import type { Logger } from '#kernel/base/logger'
 import type { DueNotice, NoticeResult } from '#kernel/ports/notice-store'
 import type { Store } from '#store/ports/store'
 import { bodyOf, say, sayApproval } from './messages.ts'

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { Webhook } from '#config/webhooks'
-import type { Clock } from '#kernel/base/runtime'
+import type { Clock } from '#kernel/base/clock'
 
 /** Names a message: one that comes twice has the same. */
 const NOTICE_ID = 'collet-notice-id'

@@ -1,9 +1,9 @@
 import type { Settings } from '#config/settings'
 import type { Webhook } from '#config/webhooks'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
+import type { Clock } from '#kernel/base/clock'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
-import type { Clock } from '#kernel/base/runtime'
 import type { ListenerState, NoticeStore } from '#kernel/ports/notice-store'
 import {
   adminRoute,

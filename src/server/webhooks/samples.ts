@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Webhook } from '#config/webhooks'
-import type { Clock } from '#kernel/base/runtime'
+import type { Clock } from '#kernel/base/clock'
 import type { ApprovalRecord } from '#kernel/ports/approval-store'
 import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#kernel/ports/notice-store'
 import { bodyOf, say, sayApproval } from './messages.ts'

@@ -7,7 +7,7 @@ import {
   TooMuchJson,
   tooMuchJson,
 } from '#kernel/base/json'
-import { Breather, inPieces } from '#kernel/base/runtime'
+import { EventLoopYielder, inPieces } from '#kernel/base/long-work'
 
 /** Room for what is around a value in an answer. */
 const ANSWER_BOUNDS: JsonBounds = {
@@ -42,10 +42,10 @@ const MAX_PART_SIZE = 1_048_576
 export async function readList(text: string): Promise<JsonValue | undefined> {
   try {
     // Putting the text together was a long step already.
-    await new Breather().breathe()
+    await new EventLoopYielder().yieldNow()
     await inPieces(lookAt(Buffer.from(text)))
     const value = await inPieces(new ListReader(text).read())
-    await new Breather().breathe()
+    await new EventLoopYielder().yieldNow()
     return value
   } catch (error) {
     if (error instanceof SyntaxError) return undefined

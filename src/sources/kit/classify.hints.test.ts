@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { SILENT_LOGGER } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { sampleOffer } from '../../../test/contracts/source-contract.ts'

@@ -1,5 +1,5 @@
 import { canonicalJson, type JsonObject, type JsonValue } from '#kernel/base/json'
-import { Breather } from '#kernel/base/runtime'
+import { EventLoopYielder } from '#kernel/base/long-work'
 import type { PinChanged } from '#kernel/journal/events'
 import type { PolicyDefinition } from '#kernel/tool/tool'
 import type {
@@ -30,11 +30,11 @@ const MAX_VALUES = 200_000
 
 /** The tools of a discovery that can be looked at: named once, of a size that a person can decide about. */
 export async function sanitizeDiscovered({ tools }: Pick<Discovery, 'tools'>): Promise<SightedTools> {
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   const sighted = new Map<string, OfferedTool>()
   const left: { nativeName: string; problem: string }[] = []
   for (const tool of tools) {
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
     const problem = problemOf(tool, sighted)
     if (problem === undefined) sighted.set(tool.nativeName, tool)
     else left.push({ nativeName: tool.nativeName.slice(0, MAX_NAME_LENGTH), problem })
@@ -100,11 +100,11 @@ export async function classifyDiscovery(
   if (isFirst && offered.size === 0) return undefined
   const next: PinRecord[] = []
   const read = createTextReader()
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   // Reading what is offered took its own share of this turn.
-  await breather.breathe()
+  await yielder.yieldNow()
   for (const [nativeName, tool] of offered) {
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
     const definition = { hash: pinHash(sighting.identity, tool), offered: tool, identity: sighting.identity }
     const row = rows.get(nativeName)
     const before = row ?? {
@@ -120,11 +120,11 @@ export async function classifyDiscovery(
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
   // A first sight that was begun ends with what is offered now.
   if (changed.length === 0 && known.revision >= 0) return undefined
-  await breather.breathe()
+  await yielder.yieldNow()
   let changesServed = false
   const events = [...firstSightEvents(changed, isFirst, known.source, sighting.atMs)]
   for (const pin of changed) {
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
     const before = rows.get(pin.nativeName)
     changesServed ||= servedHash(pin) !== servedHash(before)
     events.push(...eventOf(pin, before, known.source, sighting.atMs))

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { SILENT_LOGGER } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { ToolRequirements } from '#kernel/tool/tool'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { isJsonObject } from '#kernel/base/json'
-import { SILENT_LOGGER } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { PinStore } from '#store/ports/import-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'

@@ -1,5 +1,8 @@
+import type { Clock } from '#kernel/base/clock'
 import { StoreError } from '#kernel/base/errors'
-import { Breather, type Clock, type Logger, type MaybePromise } from '#kernel/base/runtime'
+import type { Logger } from '#kernel/base/logger'
+import { EventLoopYielder } from '#kernel/base/long-work'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { PinChanged } from '#kernel/journal/events'
 import {
   type AcceptedDefinition,
@@ -256,7 +259,7 @@ const MAX_PINS = 400
  * each other, and a first sight goes on where it stopped, because it is one until its last part.
  */
 async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   const isFirst = change.seen <= 0
   let pins: PinRecord[] = []
   let characters = 0
@@ -274,15 +277,15 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
     if (characters > MAX_CHARACTERS || pins.length >= MAX_PINS) {
       yield part(true)
       // The next part is put together in a turn of its own, after the commit of this one.
-      await breather.breathe()
+      await yielder.yieldNow()
       pins = []
       characters = 0
     }
     pins.push(pin)
     characters += JSON.stringify(pin).length
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
   }
-  await breather.breathe()
+  await yielder.yieldNow()
   yield part(false)
 }
 

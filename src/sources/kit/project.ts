@@ -2,7 +2,7 @@ import { type Finding, fault, type Report } from '#kernel/base/errors'
 import { shortHash } from '#kernel/base/hash'
 import { hostExtensionId, type ToolId, withoutVersion } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject } from '#kernel/base/json'
-import { Breather } from '#kernel/base/runtime'
+import { EventLoopYielder } from '#kernel/base/long-work'
 import { inspectTool } from '#kernel/tool/prepare-tool'
 import type {
   KeptFrom,
@@ -36,7 +36,7 @@ interface SourceTools {
  * replace another source's tool; what clashes is left out and reported.
  */
 export async function joinTools(own: readonly Tool[], imported: Iterable<SourceTools>): Promise<JoinedTools> {
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   const tools = [...own]
   const findings = new Map<string, Finding[]>()
   const owners = new Map<string, string>()
@@ -48,7 +48,7 @@ export async function joinTools(own: readonly Tool[], imported: Iterable<SourceT
   )
   for (const { key: source, tools: ofSource } of imported) {
     for (const tool of ofSource) {
-      if (breather.isDue) await breather.breathe()
+      if (yielder.isDue) await yielder.yieldNow()
       const { base } = tool.parts
       const others = [bases.get(base), ...NAMES.map((key) => taken.get(tool[key]))].filter(isKnown)
       // Other versions of a tool of this source have the same names.
@@ -147,11 +147,11 @@ export async function projectTools(
     given,
   )
   const known = projectionsOf(source)
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   // The commit of the pins took its own share of this turn.
-  if (pinned.length > 0) await breather.breathe()
+  if (pinned.length > 0) await yielder.yieldNow()
   for (const pin of pinned) {
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
     const local = names.get(pin.offered.nativeName) ?? ''
     const mark = markOf(source, pin, local, options)
     const before = known.get(pin.offered)

@@ -1,5 +1,7 @@
+import type { Clock } from '#kernel/base/clock'
 import type { JsonObject } from '#kernel/base/json'
-import { boundLogger, type Clock, type Logger, untilAborted } from '#kernel/base/runtime'
+import { boundLogger, type Logger } from '#kernel/base/logger'
+import { untilAborted } from '#kernel/base/waiting'
 import type { Discovery, OfferedTool, Source, SourceHealth } from './source.ts'
 
 const DISCOVERY_DEADLINE_MS = 30_000

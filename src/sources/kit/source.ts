@@ -1,6 +1,7 @@
+import type { Clock } from '#kernel/base/clock'
 import type { ToolId } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
-import type { Clock, Logger } from '#kernel/base/runtime'
+import type { Logger } from '#kernel/base/logger'
 import type { SessionDefinition } from '#kernel/tool/define'
 import type {
   PolicyDefinition,

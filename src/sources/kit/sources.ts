@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import { namesFor } from '#kernel/approval/approvals'
+import type { Clock } from '#kernel/base/clock'
 import { type Finding, fault } from '#kernel/base/errors'
 import { operatorNames } from '#kernel/base/ids'
-import { Breather, type Clock, type Logger } from '#kernel/base/runtime'
+import type { Logger } from '#kernel/base/logger'
+import { EventLoopYielder } from '#kernel/base/long-work'
 import type { LiveRegistry } from '#kernel/tool/catalog'
 import type { SourceKind, Tool } from '#kernel/tool/tool'
 import { pinHash } from './definition-diff.ts'
@@ -382,11 +384,11 @@ function withIdle(status: SourceStatus, idle: readonly IdleOverride[]): SourceSt
 /** Tells whether the same would be projected again. */
 async function digestOf(pinned: readonly PinnedTool[]): Promise<string> {
   const digest = createHash('sha256')
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   for (const { hash: known, identity, offered, version, local, suspended } of pinned) {
     const facts = [known ?? pinHash(identity, offered), offered.policy, version, local, suspended]
     digest.update(`${JSON.stringify(facts)}\n`)
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
   }
   return digest.digest('base64url')
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { ProcessLimit } from './pool.ts'
 import { Backoff } from './upstream.ts'
 

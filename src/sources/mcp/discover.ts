@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
-import { Breather, type Logger } from '#kernel/base/runtime'
+import type { Logger } from '#kernel/base/logger'
+import { EventLoopYielder } from '#kernel/base/long-work'
 import { isWanted } from '#sources/common/options'
 import { type Discovery, type OfferedTool, type SourceServices, UpstreamLacks } from '#sources/kit/source'
 import { type Connection, isWireArray, isWireObject, textOf } from './connection.ts'
@@ -85,9 +86,9 @@ async function readAll(
   warnings: string[],
 ): Promise<readonly OfferedTool[]> {
   const tools = new Map<string, OfferedTool>()
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   for (const definition of written) {
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
     if (typeof definition.name === 'string' && !isWanted(definition.name, options)) continue
     const read = readTool(definition, options, endpoint)
     if (!read.ok) warnings.push(read.problem)
@@ -176,12 +177,12 @@ export async function listTools(connection: Connection, signal: AbortSignal): Pr
   const seen = new Set<string>()
   let cursor: string | undefined
   let bytes = 0
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const result = await connection.request('tools/list', cursor === undefined ? {} : { cursor }, signal)
     if (!isWireArray(result.tools)) throw new TypeError('tools/list gave no list of tools')
     // Reading the page was a long step already.
-    await breather.breathe()
+    await yielder.yieldNow()
     for (const tool of result.tools) {
       bytes += Buffer.byteLength(JSON.stringify(tool))
       if (bytes > MAX_LISTING_BYTES)
@@ -190,7 +191,7 @@ export async function listTools(connection: Connection, signal: AbortSignal): Pr
           warnings: [`only the first ${MAX_LISTING_BYTES / MIB} MiB of tools/list are read`],
         }
       if (isWireObject(tool)) tools.push(tool)
-      if (breather.isDue) await breather.breathe()
+      if (yielder.isDue) await yielder.yieldNow()
     }
     if (tools.length > MAX_TOOLS)
       return { tools: tools.slice(0, MAX_TOOLS), warnings: [`only the first ${MAX_TOOLS} tools are read`] }

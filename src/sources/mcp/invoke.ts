@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { fault, isToolError } from '#kernel/base/errors'
 import type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
-import { untilAborted } from '#kernel/base/runtime'
+import { untilAborted } from '#kernel/base/waiting'
 import { ShownValue, type ToolContext } from '#kernel/tool/tool'
 import { suspensionBy } from '#sources/kit/pin-view'
 import type { Discovery, Invocation, OfferedTool } from '#sources/kit/source'

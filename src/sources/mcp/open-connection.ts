@@ -5,7 +5,7 @@ import {
   SdkErrorCode,
   type Transport,
 } from '@modelcontextprotocol/client'
-import { untilAborted } from '#kernel/base/runtime'
+import { untilAborted } from '#kernel/base/waiting'
 import { type SourceServices, UpstreamLacks } from '#sources/kit/source'
 import { answerOf, askCaller } from './call-tool.ts'
 import { CLIENT, Connection } from './connection.ts'

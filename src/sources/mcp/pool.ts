@@ -1,5 +1,6 @@
+import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
-import { type Clock, untilAborted } from '#kernel/base/runtime'
+import { untilAborted } from '#kernel/base/waiting'
 import { Semaphore } from '#stages/limits/limits'
 import type { Connection } from './connection.ts'
 import { unreachable } from './errors.ts'

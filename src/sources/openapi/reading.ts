@@ -1,5 +1,5 @@
 import type { JsonObject } from '#kernel/base/json'
-import { Breather } from '#kernel/base/runtime'
+import { EventLoopYielder } from '#kernel/base/long-work'
 import { isWanted } from '#sources/common/options'
 import type { OfferedTool } from '#sources/kit/source'
 import { dialectOf, listOperations, nameOperations, readNode } from './list-operations.ts'
@@ -62,9 +62,9 @@ export async function readDocument(request: ReadingRequest, ways: ReadingWays): 
   }
   const unwanted: string[] = []
   const batch = new Batch(ways)
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   for (const [nativeName, operation] of named) {
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
     if (!isOffered(nativeName, operation, options)) {
       unwanted.push(nativeName)
       continue

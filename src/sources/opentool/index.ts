@@ -11,7 +11,7 @@ import { endpointsOf, postCall } from '#client/opentool-exchange'
 import { type ClientSettings, readOptions } from '#client/options'
 import { fault } from '#kernel/base/errors'
 import { type JsonObject, type JsonValue, tooMuchJson } from '#kernel/base/json'
-import { Breather } from '#kernel/base/runtime'
+import { EventLoopYielder } from '#kernel/base/long-work'
 import { MAX_TIMER_MS } from '#kernel/tool/tool'
 import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-convert-to-json'
 import {
@@ -117,7 +117,7 @@ const DOCUMENT_BOUNDS = { deepest: 256, maxValues: 30_000 }
 async function readDocument(text: string): Promise<JsonValue | undefined> {
   const value = readWithin(text, DOCUMENT_BOUNDS)
   // What is made of it is a step of its own.
-  await new Breather().breathe()
+  await new EventLoopYielder().yieldNow()
   return value
 }
 
@@ -133,11 +133,11 @@ async function discoverOpenTool(
   const settings = discovering.listingFor(options.url ?? serverOf(document))
   const url = endpointsOf(settings)
   const wanted = document.functions.filter(({ name }) => isWanted(name, options))
-  const breather = new Breather()
-  await breather.breathe()
+  const yielder = new EventLoopYielder()
+  await yielder.yieldNow()
   const tools: OfferedTool[] = []
   for (const described of wanted) {
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
     tools.push(offer(described, url, options))
   }
   return {

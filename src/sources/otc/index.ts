@@ -8,7 +8,7 @@ import { type Listing, ToolDirectory } from '#client/tool-directory'
 import { fault } from '#kernel/base/errors'
 import { compareVersions, isToolVersion, withoutVersion } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
-import { Breather } from '#kernel/base/runtime'
+import { EventLoopYielder } from '#kernel/base/long-work'
 import { MAX_TIMER_MS, type ToolRequirements } from '#kernel/tool/tool'
 import {
   pinnedWire,
@@ -171,14 +171,14 @@ async function discoverOtc(
   const listing = await readListing(settings, signal)
   const { server } = settings
   const warnings: string[] = []
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   // Reading the list was a long step already.
-  await breather.breathe()
+  await yielder.yieldNow()
   const named = options.ids === 'keep' ? eachVersion(listing.tools) : newestOfEach(listing.tools)
   const leftOut = named.map(({ name }) => name).filter((name) => !isWanted(name, options))
   const offered: OfferedTool[] = []
   for (const { name, tool } of named) {
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
     if (!isWanted(name, options)) continue
     const problem = problemOf(name, tool, options)
     if (problem === undefined) offered.push(offer(name, tool, { settings, options, listing }))

@@ -1,6 +1,6 @@
 import { fault } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
-import { untilAborted } from '#kernel/base/runtime'
+import { untilAborted } from '#kernel/base/waiting'
 import type { Egress, PolicyDefinition } from '#kernel/tool/tool'
 import { isWanted, policyOf } from '#sources/common/options'
 import { DEFAULT_PATH, endsWell, findConfinement } from '#sources/common/process'

@@ -1,8 +1,8 @@
 import { z } from 'zod'
+import type { Elicitation } from '#kernel/base/elicitation'
 import { type ErrorCode, FAILURE_CODES, fault, isToolError, type ToolError } from '#kernel/base/errors'
 import { isRecord, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
-import type { Elicitation } from '#kernel/base/runtime'
 import { POLICY_SHAPE } from '#sources/common/options'
 import type { DescribedTool } from './load.ts'
 

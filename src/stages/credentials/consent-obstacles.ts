@@ -1,5 +1,5 @@
 import { ANONYMOUS } from '#kernel/base/principal'
-import type { BrokerObstacle } from '#kernel/base/runtime'
+import type { BrokerObstacle } from '#kernel/base/token-broker'
 import type { ChallengeRecord } from '#kernel/ports/store'
 
 /**

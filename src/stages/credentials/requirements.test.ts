@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { StoreError } from '#kernel/base/errors'
-import { NO_BROKER } from '#kernel/base/runtime'
 import { Secret } from '#kernel/base/secret'
+import { NO_BROKER } from '#kernel/base/token-broker'
 import type { Store } from '#store/ports/store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'

@@ -4,11 +4,12 @@ import {
   type MissingRequirements,
   type ToolError,
 } from '#kernel/base/errors'
-import type { Hooks, MaybePromise } from '#kernel/base/runtime'
+import type { Hooks } from '#kernel/base/hooks'
 import type { Secret } from '#kernel/base/secret'
 import { isRunAs, proveUser, subjectOf } from '#kernel/base/users'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { CallRequest } from '#kernel/call/call'
-import type { IdentifiedCall } from '#kernel/call/look-up'
+import type { IdentifiedCall } from '#kernel/call/identity'
 import { unstarted } from '#kernel/call/resolve'
 import type { RequiringCall } from '#kernel/call/stages'
 import type { ChallengeNeed } from '#kernel/ports/store'

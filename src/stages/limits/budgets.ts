@@ -1,5 +1,6 @@
+import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
-import type { Clock, MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import { type Reservation, UNRESERVED } from '#kernel/call/stages'
 import type { Tool } from '#kernel/tool/tool'
 import type { BudgetStore, BudgetWindow, Spending } from '#store/ports/protocol-store'

@@ -1,8 +1,8 @@
 import { array, assert, constantFrom, nat, property, record } from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { isToolError } from '#kernel/base/errors'
 import type { Principal } from '#kernel/base/principal'
-import { SYSTEM_CLOCK } from '#kernel/base/runtime'
 import { CallLimits } from './limits.ts'
 import { type LimitName, NO_LIMITS, type WaitLimit } from './settings.ts'
 

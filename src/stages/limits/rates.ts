@@ -1,4 +1,4 @@
-import type { Clock } from '#kernel/base/runtime'
+import type { Clock } from '#kernel/base/clock'
 import type { RateStore } from '#store/ports/protocol-store'
 import type { TokenRate } from './settings.ts'
 

@@ -1,7 +1,10 @@
+import type { Clock } from '#kernel/base/clock'
 import { fault, isToolError, StoreError, type ToolError } from '#kernel/base/errors'
+import type { Hooks } from '#kernel/base/hooks'
+import { boundLogger, type Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import { boundLogger, type Clock, type Hooks, type Logger, withDeadline } from '#kernel/base/runtime'
 import { proveUser, userOf } from '#kernel/base/users'
+import { withDeadline } from '#kernel/base/waiting'
 import type {
   LiveSession as LiveSessionPort,
   OpenedSession,

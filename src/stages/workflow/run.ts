@@ -1,6 +1,6 @@
 import { fault, ToolError } from '#kernel/base/errors'
 import { hasControlCharacter } from '#kernel/base/json'
-import type { Logger } from '#kernel/base/runtime'
+import type { Logger } from '#kernel/base/logger'
 import type { Suspension } from '#kernel/call/suspend'
 import type { CallStep, StepOptions, WorkflowContext } from '#kernel/tool/define'
 import { endSteps, findStep, makeStep, type StepNeeds, type WorkflowCall } from './step.ts'

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, fault, StoreError, ToolError } from '#kernel/base/errors'
 import {
   compareVersions,
@@ -11,7 +12,6 @@ import {
 } from '#kernel/base/ids'
 import { copyJson, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
-import type { Clock } from '#kernel/base/runtime'
 import type { CallError, CallReply, CallRequest } from '#kernel/call/call'
 import { type StepOrigin, stepRecord } from '#kernel/call/step-origin'
 import { ambiguousStep, blockedBy, Suspension } from '#kernel/call/suspend'

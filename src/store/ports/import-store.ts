@@ -1,5 +1,5 @@
 import type { JsonObject } from '#kernel/base/json'
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { PinChanged } from '#kernel/journal/events'
 import type { OfferedTool } from '#sources/kit/source'
 

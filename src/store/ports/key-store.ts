@@ -1,4 +1,4 @@
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 
 /**
  * Why a caller was refused. `credential`: it is not known who it is. `self_approval` and `second_vote` are refusals of approvers; `changed_row` is one of a process that

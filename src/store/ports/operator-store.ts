@@ -1,4 +1,4 @@
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { CallState } from '#kernel/call/call'
 import type { JournalGroup } from '#kernel/journal/events'
 import type { CallPage, CallRecord } from '#kernel/ports/store'

@@ -1,5 +1,5 @@
 import type { JsonObject } from '#kernel/base/json'
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 
 /** What a budget counts, each a whole number: `cost` in thousandths of a unit. */
 export interface Spending {

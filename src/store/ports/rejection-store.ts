@@ -1,5 +1,5 @@
 import type { RefusalCode } from '#kernel/base/errors'
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { TallyQuery } from './operator-store.ts'
 
 /** Requests of one caller for one tool that were rejected for one reason within one minute. */

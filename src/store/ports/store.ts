@@ -1,4 +1,4 @@
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { JournalHead } from '#kernel/journal/events'
 import type { NoticeStore } from '#kernel/ports/notice-store'
 import type {

@@ -1,5 +1,5 @@
-import type { MaybePromise } from '#kernel/base/runtime'
 import type { Secret } from '#kernel/base/secret'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { ChallengeNeed, RunScope } from '#kernel/ports/store'
 import type { CallLabel } from '#kernel/run/events'
 

@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
 import type { Client, QueryResult } from 'pg'
 import { StoreError, type StoreErrorCode } from '#kernel/base/errors'
-import type { MaybePromise } from '#kernel/base/runtime'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { Row, SqlValue } from '#kernel/store/engine'
 
 /** A text with its values; one with a name is planned once for each connection. */

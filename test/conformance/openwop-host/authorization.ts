@@ -1,5 +1,7 @@
 import type { Settings } from '#config/settings'
+import type { Clock } from '#kernel/base/clock'
 import { isJsonObject } from '#kernel/base/json'
+import type { Logger } from '#kernel/base/logger'
 import {
   coversScope,
   grantedScopes,
@@ -8,7 +10,6 @@ import {
   type Principal,
   type RoleTable,
 } from '#kernel/base/principal'
-import type { Clock, Logger } from '#kernel/base/runtime'
 import type { Gateway } from '#kernel/call/gateway'
 import { principalIdOf } from '#kernel/journal/append'
 import type { HttpRequest, HttpRoute } from '#protocols/http-exchange'

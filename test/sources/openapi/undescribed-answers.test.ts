@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { isJsonObject, type JsonObject } from '#kernel/base/json'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#kernel/base/runtime'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Pins } from '#sources/kit/pins'
 import type { OfferedTool } from '#sources/kit/source'
 import { SOURCE_OPTIONS } from '#sources/source-types'

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Worker } from 'node:worker_threads'
 import { StoreError } from '#kernel/base/errors'
-import { Breather } from '#kernel/base/runtime'
+import { EventLoopYielder } from '#kernel/base/long-work'
 import type { StoreWatcher, TellChange } from '#kernel/ports/store'
 import type { Chain, ChainHead } from '#kernel/store/chain'
 import { type Ask, drive, type Engine, type PendingChange, type Steps } from '#kernel/store/engine'
@@ -263,11 +263,11 @@ export class SqliteEngine implements Engine {
 
 /** Steps on this thread, with pauses in which others go on. */
 async function driveInPieces<T>(steps: Steps<T>, answer: (ask: Ask) => void): Promise<T> {
-  const breather = new Breather()
+  const yielder = new EventLoopYielder()
   const iterator = steps[Symbol.iterator]()
   let step = iterator.next()
   while (step.done !== true) {
-    if (breather.isDue) await breather.breathe()
+    if (yielder.isDue) await yielder.yieldNow()
     answer(step.value)
     step = iterator.next()
   }

@@ -2,7 +2,7 @@ import { describe, expect, expectTypeOf, it } from 'vitest'
 import type { ToolContext } from '#kernel/tool/tool'
 import { ALICE, callRequest, openTestGateway } from '#testing/test-gateway'
 import { sampleTool } from '../../../test/contracts/samples.ts'
-import { boundLogger, type Logger, OutageLog, SILENT_LOGGER } from './runtime.ts'
+import { boundLogger, type Logger, OutageLog, SILENT_LOGGER } from './logger.ts'
 
 function spy(): { log: Logger; lines: unknown[][] } {
   const lines: unknown[][] = []
@@ -17,11 +17,11 @@ function spy(): { log: Logger; lines: unknown[][] } {
 }
 
 describe('OutageLog', () => {
-  it('rule 11: says once a minute what everybody meets, and the rest to who debugs', () => {
+  it('rule 11: writes one error line a minute and the others at level debug', () => {
     const { log, lines } = spy()
     let nowMs = 0
     const outage = new OutageLog(log, { monotonicMs: () => nowMs })
-    for (nowMs of [0, 1, 59_999, 60_000, 60_001]) outage.complain({ nowMs }, 'away')
+    for (nowMs of [0, 1, 59_999, 60_000, 60_001]) outage.report({ nowMs }, 'away')
     expect(lines.map(([level]) => level)).toEqual(['error', 'debug', 'debug', 'error', 'debug'])
   })
 })

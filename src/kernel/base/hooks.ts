@@ -1,0 +1,36 @@
+import type { Principal } from './principal.ts'
+import type { Secret } from './secret.ts'
+
+/**
+ * Functions of the operator's config that add to the server's own checks. The HTTP server, the credentials stage and
+ * `users.ts` call them. A hook can only refuse a request or vouch for a user; it never widens a grant.
+ */
+
+/** The client of a request, before it is authenticated. */
+export interface ClientInfo {
+  readonly address: string
+  /** The route's pattern, or `unknown`. */
+  readonly route: string
+  readonly headers: Readonly<Record<string, string | undefined>>
+}
+
+export interface TokenFacts {
+  /** Id of the authorization requirement. */
+  readonly provider: string
+  readonly token: Secret
+  readonly tool: string
+  readonly principal: Principal
+  readonly userId: string | undefined
+}
+
+export interface Hooks {
+  /** Allow-lists, rate limits and the like: a text refuses the request and says why. */
+  readonly admit?: (client: ClientInfo) => string | undefined
+  /** `false` for a token that is certainly not valid: the caller gets a challenge instead of a failed run. */
+  readonly verifyToken?: (facts: TokenFacts) => boolean | Promise<boolean>
+  /**
+   * Whether the principal acts for this user id: `false` refuses the call, `true` vouches for the user, so tools get
+   * it as `ctx.userId`. It does not open that user's part of the vault.
+   */
+  readonly bindUser?: (principal: Principal, userId: string) => boolean | Promise<boolean>
+}

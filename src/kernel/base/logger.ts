@@ -1,0 +1,58 @@
+import { type Clock, SYSTEM_CLOCK } from './clock.ts'
+
+/**
+ * The part of a structured logger that the kernel and tools use, and two loggers on top of it: one with bound fields,
+ * and one for outages, which neither fills the log nor a disk that is already full.
+ */
+
+/** One line: a text alone, or fields with a text. */
+export interface WriteLine {
+  (message: string): void
+  (fields: object, message?: string): void
+}
+
+export interface Logger {
+  readonly debug: WriteLine
+  readonly info: WriteLine
+  readonly warn: WriteLine
+  readonly error: WriteLine
+}
+
+export const SILENT_LOGGER: Logger = { debug() {}, info() {}, warn() {}, error() {} }
+
+/** Adds the bound fields to every line. */
+export function boundLogger(log: Logger, bound: object): Logger {
+  const write =
+    (level: keyof Logger): WriteLine =>
+    (line: object | string, message?: string) =>
+      typeof line === 'string'
+        ? log[level](bound, line)
+        : log[level]({ ...bound, ...fieldsOf(line) }, message)
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
+}
+
+/** An error's own fields are not enumerable, so spreading it would lose them. */
+function fieldsOf(line: object): object {
+  return line instanceof Error ? { err: line } : line
+}
+
+const OUTAGE_LINE_EVERY_MS = 60_000
+
+/** Every request during an outage fails alike: one error line a minute, the others at level debug. */
+export class OutageLog {
+  readonly #log: Logger
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  #reportedAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(log: Logger, clock: Pick<Clock, 'monotonicMs'> = SYSTEM_CLOCK) {
+    this.#log = log
+    this.#clock = clock
+  }
+
+  report(fields: object, message: string): void {
+    const nowMs = this.#clock.monotonicMs()
+    const isDue = nowMs - this.#reportedAtMs >= OUTAGE_LINE_EVERY_MS
+    if (isDue) this.#reportedAtMs = nowMs
+    this.#log[isDue ? 'error' : 'debug'](fields, message)
+  }
+}
