@@ -199,7 +199,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   )
   const { gateway, broker, noteDenial } = services
   metrics.followSources(() => services.sources.sources.status())
-  metrics.followReadiness(() => services.gateway.hindrance() === undefined)
+  metrics.followReadiness(() => services.gateway.unavailableReason() === undefined)
   const closing: (() => Promise<void>)[] = [() => services.close(graceMs), async () => certificate?.close()]
   const close = async (): Promise<void> => {
     await gateway.drain(graceMs)

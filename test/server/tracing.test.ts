@@ -84,7 +84,7 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   approvals: new Approvals({ store: openMemoryStore(), clock: SYSTEM_CLOCK }),
   findChallenge: async () => undefined,
   isReady: () => true,
-  hindrance: () => undefined,
+  unavailableReason: () => undefined,
 })
 
 /** A protocol whose calls go through an observed gateway. */

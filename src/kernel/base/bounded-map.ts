@@ -1,13 +1,16 @@
-/** A map that forgets what was set longest ago once it is full: of entries, or of their weights together. */
+/**
+ * A map with a bound on its number of entries, or on the sum of their weights. Caches across the server use it.
+ * When the bound is exceeded, the entries that were set first are dropped.
+ */
 export class BoundedMap<Key, Value> {
   readonly #entries = new Map<Key, { readonly value: Value; readonly weight: number }>()
-  readonly #most: number
-  readonly #heaviest: number
+  readonly #maxEntries: number
+  readonly #maxWeight: number
   #weight = 0
 
   constructor(limits: { readonly entries?: number; readonly weight?: number }) {
-    this.#most = limits.entries ?? Number.POSITIVE_INFINITY
-    this.#heaviest = limits.weight ?? Number.POSITIVE_INFINITY
+    this.#maxEntries = limits.entries ?? Number.POSITIVE_INFINITY
+    this.#maxWeight = limits.weight ?? Number.POSITIVE_INFINITY
   }
 
   has(key: Key): boolean {
@@ -23,7 +26,7 @@ export class BoundedMap<Key, Value> {
     this.#entries.set(key, { value, weight })
     this.#weight += weight
     for (const oldest of this.#entries.keys()) {
-      if (this.#entries.size <= this.#most && this.#weight <= this.#heaviest) return
+      if (this.#entries.size <= this.#maxEntries && this.#weight <= this.#maxWeight) return
       this.delete(oldest)
     }
   }

@@ -1,11 +1,16 @@
-/** The beginning of a stream of bytes. */
+/**
+ * Bounded reading of byte streams: the start of a body, and lines as they arrive. Sources, the HTTP server and child
+ * processes read with it.
+ * A sender can never make the server hold more bytes than the caller of these functions allowed.
+ */
+
 interface StreamStart {
   readonly bytes: Buffer
-  /** Whether that is all of it. */
+  /** False if the stream had more bytes. */
   readonly isWhole: boolean
 }
 
-/** Reads at most so many bytes; what is left of a longer stream is cancelled, so that nobody can fill our memory. */
+/** Reads at most `maxBytes` bytes and cancels the rest of the stream. */
 export async function readStart(
   chunks: AsyncIterable<string | Uint8Array> | null,
   maxBytes: number,
@@ -22,28 +27,28 @@ export async function readStart(
   return { bytes: Buffer.concat(parts), isWhole: true }
 }
 
-/** Looks at a line piece by piece, as it arrives; a text is what is wrong with the line. */
+/** Checks a line piece by piece, as it arrives; returns what is wrong with the line. */
 export type LineCheck = (piece: Buffer) => string | undefined
 
-/** A line that its check refused; its message says why. */
+/** A line that its check refused; the message says why. */
 export class BadLine extends Error {
   override readonly name = 'BadLine'
 }
 
 const NEWLINE = 0x0a
 
-/** Cuts a stream of bytes into lines, and keeps of a line only what its check lets pass. */
+/** Splits a stream of bytes into lines and keeps only the lines that pass their check. */
 export class LineReader {
   readonly #beginCheck: () => LineCheck
   #check: LineCheck | undefined
   #pieces: Buffer[] = []
 
-  /** `beginCheck` is called at the beginning of each line: its bounds may depend on the moment. */
+  /** `beginCheck` is called at the beginning of each line, because its bounds may change over time. */
   constructor(beginCheck: () => LineCheck) {
     this.#beginCheck = beginCheck
   }
 
-  /** The lines that these bytes complete, without their ends. Throws `BadLine` with what is wrong with one. */
+  /** Yields the lines that these bytes complete, without their newlines. Throws `BadLine` for a line that fails its check. */
   *read(chunk: Buffer): Generator<Buffer, void> {
     let from = 0
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
@@ -54,7 +59,7 @@ export class LineReader {
     this.#keep(chunk.subarray(from))
   }
 
-  /** What has come of a line that is not at its end, which is then forgotten. */
+  /** Returns what has arrived of an unfinished line and resets the reader. */
   end(): Buffer {
     const line = Buffer.concat(this.#pieces)
     this.#pieces = []
@@ -74,7 +79,6 @@ export class LineReader {
   }
 }
 
-/** A check that lets lines up to a length pass. */
 export function checkLength(maxBytes: number): LineCheck {
   let bytes = 0
   return (piece) => {

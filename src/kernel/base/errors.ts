@@ -1,6 +1,12 @@
 import type { ShownContent } from '#kernel/tool/tool'
 
-/** One thing wrong with a definition: where, what, and what to write instead. */
+/**
+ * Errors of the whole server: findings in definitions, store errors, the closed union of error codes, and `ToolError`, the one
+ * class that carries them. Every folder throws or renders them.
+ * Texts for users and models (`message`) and for developers (`developerMessage`) are separate fields; secrets are in neither.
+ */
+
+/** One problem in a definition, and its fix. */
 export interface Finding {
   /** The id as written, or a placeholder when there is none. */
   readonly toolId: string
@@ -11,10 +17,9 @@ export interface Finding {
   readonly fix: string
 }
 
-/** How a check says what it found; checks go on after a finding, so that all of them are seen at once. */
+/** Reports a finding. Checks continue after one, so that all findings are reported together. */
 export type Report = (where: string, problem: string, fix: string) => void
 
-/** Thrown at load: lists every finding of every tool. */
 export class DefinitionError extends Error {
   override readonly name = 'DefinitionError'
   readonly findings: readonly Finding[]
@@ -25,7 +30,6 @@ export class DefinitionError extends Error {
   }
 }
 
-/** Findings as text for a person, grouped by file and tool. */
 function describeFindings(findings: readonly Finding[]): string {
   const groups = new Map<string, string[]>()
   for (const { file, toolId, where, problem, fix } of findings) {
@@ -48,7 +52,7 @@ export type StoreErrorCode =
   | 'unreadable'
   | 'full'
 
-/** A store that cannot do what it was asked. Stays inside the server; callers see `not_ready` or `outcome_unknown`. */
+/** The store cannot do what was asked. Stays inside the server; callers see `not_ready` or `outcome_unknown`. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
   readonly code: StoreErrorCode
@@ -60,8 +64,8 @@ export class StoreError extends Error {
 }
 
 /**
- * Every way a call can end other than with a value. Each protocol has a total table over this union, so a
- * new code does not compile until every wire has an answer for it.
+ * Every way a call can end other than with a value. Each protocol has a total table over this union, so a new code
+ * does not compile until every protocol handles it.
  */
 export type ErrorCode = RefusalCode | FailureCode
 
@@ -113,7 +117,7 @@ export function isRefusal(code: ErrorCode): code is RefusalCode {
   return REFUSALS.has(code)
 }
 
-/** What a tool author may say about a failure. */
+/** What a tool author may state about a failure. */
 export interface ToolErrorOptions {
   /** Detail for logs and developers; never shown to a user or a model. */
   readonly developerMessage?: string
@@ -131,7 +135,7 @@ export interface ToolErrorOptions {
   readonly cause?: unknown
 }
 
-/** One thing wrong with an input, in words an agent can act on. */
+/** One problem in an input, worded so that an agent can act on it. */
 export interface InputIssue {
   /** Top-level parameter the issue belongs to; absent when the input as a whole is wrong. */
   readonly parameter?: string
@@ -140,17 +144,17 @@ export interface InputIssue {
   readonly message: string
 }
 
-/** An issue in words; one deep inside its parameter says where. */
+/** The issue as text, with its place if it is deep inside its parameter. */
 export function describeIssue({ parameter, pointer, message }: InputIssue): string {
   if (parameter === undefined) return message
   const slash = pointer.indexOf('/', 1)
   return slash === -1 ? message : `${pointer.slice(slash)}: ${message}`
 }
 
-/** The same with the parameter it is about, as part of a sentence. */
+/** Like `describeIssue`, with the parameter's name, as part of a sentence. */
 export function issuePhrase(issue: InputIssue): string {
-  const said = describeIssue(issue).replace(/\.$/, '')
-  return issue.parameter === undefined ? said : `${issue.parameter}: ${said}`
+  const text = describeIssue(issue).replace(/\.$/, '')
+  return issue.parameter === undefined ? text : `${issue.parameter}: ${text}`
 }
 
 /** One open challenge: `id` names the challenge, not the provider. */
@@ -160,7 +164,6 @@ export interface Challenge {
   readonly checkUrl: string
 }
 
-/** One that asks for an authorization, with what it is about. */
 export interface AuthorizationChallenge extends Challenge {
   readonly provider: string
   readonly scopes: readonly string[]
@@ -170,40 +173,40 @@ export interface MissingRequirements {
   readonly authorization?: readonly AuthorizationChallenge[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly userId?: true
-  /** Where an approver can decide, or see that nobody has yet. */
+  /** Where an approver can decide, or see that the decision is pending. */
   readonly approval?: Challenge
 }
 
-/** What a limit is about: the caller's own calls, its tenant's, one tool's, or everybody's (C6). */
+/** Whose calls a limit counts: the caller's own, its tenant's, one tool's, or all (C6). */
 export type LimitScope = 'key' | 'tenant' | 'tool' | 'global'
 
-/** Facts that ride along with some codes; protocols render them, models may act on them. */
+/** Facts that accompany some codes. Protocols render them, and models may act on them. */
 export interface ErrorDetails {
   readonly issues?: readonly InputIssue[]
   readonly missing?: MissingRequirements
   /** Which limit refused the call. */
   readonly scope?: LimitScope
-  /** For a name that no tool has: what was probably meant, as a sentence. */
+  /** For an unknown tool name: a suggestion, as a sentence. */
   readonly nextStep?: string
-  /** The run that tells of it, for calls that leave no record. */
+  /** The run that records the refusal, for calls without a record. */
   readonly runId?: string
-  /** It is not known whether the request took effect: no wire asks for it again by itself. */
+  /** It is unknown whether the request took effect, so no protocol asks the client to repeat it. */
   readonly mayHaveRun?: true
 }
 
-/** What only somebody who sent a call id can do. Ends a sentence that is whole without it: a caller who sent none is not told. */
+/** Ends of sentences, for callers that sent a call id. The sentences are complete without them. */
 export const BY_CALL_ID = {
   repeat: ', and with the same call id if you sent one',
   ask: '; ask again with the same call id',
 } as const
 
-/** Whether a wire may say when to send the same again. */
-export function mayComeAgain({ details }: { readonly details?: ErrorDetails | undefined }): boolean {
+/** Whether a protocol may suggest when to send the request again. */
+export function mayRepeat({ details }: { readonly details?: ErrorDetails | undefined }): boolean {
   return details?.mayHaveRun !== true
 }
 
 export interface FaultOptions extends ToolErrorOptions, ErrorDetails {
-  /** What an MCP server said about its failure, for callers on MCP. */
+  /** The content of an MCP server's failure, for callers on MCP. */
   readonly shown?: ShownContent
 }
 
@@ -235,7 +238,7 @@ export class ToolError extends Error {
   }
 }
 
-/** What an agent does about an answer that was too much to be read, where it is not known whether the call writes. */
+/** Advice to an agent about an answer that was too large to read, where it is unknown whether the call writes. */
 export const NOT_SHOWN_ADVICE =
   'If the call was to change something, do not repeat it; if it reads, ask for less.'
 
@@ -254,8 +257,10 @@ export function fault(code: ErrorCode, message: string, options: FaultOptions = 
 }
 
 /**
- * What callers hear of a store that is away or full, whatever they asked for: it is no fault of theirs, and they come again, but for what
- * may have taken effect. `undefined` for every other error, and for what exists but cannot be read, which is for the operator (rule 14).
+ * The error for callers while the store is unavailable or full: they may try again, unless the request may have taken
+ * effect.
+ * `undefined` for every other error, and for data that exists but cannot be read, which is for the operator (rule
+ * 14).
  */
 export function storeFault(error: unknown): ToolError | undefined {
   if (!(error instanceof StoreError) || error.code === 'unreadable') return undefined

@@ -1,15 +1,21 @@
 import { fault } from './errors.ts'
 import { hasControlCharacter } from './json.ts'
 
+/**
+ * Ids of runs, calls and tools: their grammar, their parsing and their order. Protocols parse with it, the catalog compares
+ * with it, and the store sorts records by it.
+ * Ids that pass the checks here travel unchanged in headers, paths and events.
+ */
+
 const MAX_RUN_ID_LENGTH = 128
 const OWN_RUN = /^run_([A-Za-z0-9_-]{24})$/
 
-/** The run of a call that arrived outside any: derived from its record, so a replay names it again. */
+/** The run of a call that names none: derived from its record, so that a replay names the same run. */
 export function ownRunId(record: string): string {
   return `run_${record}`
 }
 
-/** What a caller may call the run of a call: the one it named, or its own. */
+/** The run that a call belongs to: the one its caller named, or its own. */
 export function runIdOf(
   { record }: { readonly record: string },
   { run }: { readonly run: { readonly runId: string } | undefined },
@@ -17,7 +23,7 @@ export function runIdOf(
   return run?.runId ?? ownRunId(record)
 }
 
-/** The record whose own run an id may name. */
+/** The record whose own run this id may name. */
 export function recordOfRunId(runId: string): string | undefined {
   return OWN_RUN.exec(runId)?.[1]
 }
@@ -34,13 +40,13 @@ export function checkRunId(runId: string): string {
 }
 
 /**
- * The id of a call that came without one: a UUID of version 4 (OTC/T-24) whose first 48 bits are its time. Anything that is made
- * by chance alone would scatter the records of busy seconds over a whole index.
+ * The id of a call that came without one: a UUID of version 4 (OTC/T-24) whose first 48 bits are its time. Fully
+ * random ids would scatter the records of a busy second over the whole index.
  */
 export function newCallId(): string {
   const ms = Date.now()
   if (ms !== writtenMs) {
-    // In two halves that are small integers: as one it is a number that takes V8 longer to write than all the rest.
+    // Two halves that are small integers: V8 formats one large number more slowly than all the rest.
     const high = Math.floor(ms / 0x1_0000)
     written = `${hex(high, 8)}-${hex(ms - high * 0x1_0000, 4)}`
     writtenMs = ms
@@ -48,7 +54,7 @@ export function newCallId(): string {
   return written + crypto.randomUUID().slice(TIME_DIGITS)
 }
 
-/** The beginning of the ids of one millisecond, which a busy server makes many of. */
+/** The first digits of ids made in this millisecond; a busy server makes many. */
 let written = ''
 let writtenMs = -1
 
@@ -57,16 +63,17 @@ function hex(value: number, digits: number): string {
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
-/** How much of such an id is its time. */
+/** Characters of a UUID that hold its time. */
 const TIME_DIGITS = 13
 /** The characters of base64url, in the order in which databases sort them. */
 const SORTED = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
-/** Of six bits each: enough for the milliseconds of 139 years. */
+/** Six bits each: enough for the milliseconds of 139 years. */
 const TIME_CHARACTERS = 7
 
 /**
- * The digest of a call id, its beginning replaced by the time that the id itself begins with, so that calls made together are kept
- * together. Whoever made the id, of version 4 as we do or of version 7; a time that is wrong costs its caller nothing but that.
+ * The digest of a call id, its beginning replaced by the time in the id, so that calls made together are stored
+ * together.
+ * The id may be a version 4 of this server or a version 7 of a client. A wrong time only costs that locality.
  */
 export function inTimeOrder(digest: string, callId: string): string {
   if (!UUID.test(callId)) return digest
@@ -78,11 +85,11 @@ export function inTimeOrder(digest: string, callId: string): string {
   return readTime === undefined ? digest : readTime + digest.slice(TIME_CHARACTERS)
 }
 
-/** The time that was read last: the calls of one millisecond share it. */
+/** The last time that was decoded; calls of one millisecond share it. */
 let readDigits = ''
 let readTime: string | undefined
 
-/** Of a UUID made by chance, one in 64 begins with what could be a time. */
+/** One in 64 random UUIDs begins with digits that could be a time. */
 function timeOf(digits: string): string | undefined {
   const high = Number.parseInt(digits.slice(0, 8), 16)
   const low = Number.parseInt(digits.slice(9), 16)
@@ -98,7 +105,7 @@ function timeOf(digits: string): string | undefined {
   )
 }
 
-/** The character of the last six bits. */
+/** The character for the lowest six bits. */
 function sorted(bits: number): string {
   return SORTED[bits & 63] ?? ''
 }
@@ -117,7 +124,7 @@ export function checkCallKey(key: string): string {
   return key
 }
 
-/** `Toolkit.Name@x.y.z` taken apart. */
+/** The parts of `Toolkit.Name@x.y.z`. */
 export interface ToolId {
   /** `Toolkit.Name`, shared by all versions. */
   readonly base: string
@@ -126,13 +133,13 @@ export interface ToolId {
   readonly version: string
 }
 
-/** What a caller asks for: a tool by one of its names, and an exact version or the latest one. */
+/** The tool that a caller asks for: one of its names, and an exact version or the latest one. */
 export interface ToolRef {
   /** `Toolkit.Name`, or another name of the tool. */
   readonly base: string
   /** `x.y.z` without leading zeros, after `x` → `x.0.0` (OTC-60), or `latest` (OTC-61). */
   readonly version: string
-  /** `base` is a function name or a catalog id: only a catalog knows whose. */
+  /** `base` is a function name or a catalog id; only a catalog can resolve it. */
   readonly isOtherName?: true
 }
 
@@ -158,14 +165,14 @@ export function parseToolRef(text: string): ToolRef | undefined {
   return { base, version: readVersion(major, exact) }
 }
 
-/** A function name, or a catalog id: the first has neither `.` nor `:`, the second one `:` or this beginning. */
+/** A function name has neither `.` nor `:`; a catalog id has a `:` or begins with `x-host-`. */
 const OTHER_NAME =
   /^([A-Za-z0-9_-]{1,64}|[A-Za-z][A-Za-z0-9._-]*:(?:[A-Za-z0-9._/-]|%[0-9A-Fa-f]{2})+|x-host-[a-z0-9-]+)(?:@(?:([0-9]+)|([0-9]+\.[0-9]+\.[0-9]+)))?$/
 const MAX_NAME_LENGTH = 300
 
 /**
- * A tool by any of its names (docs/names.md): `Calculator.Add`, `Calculator_Add`, `openwop:Calculator.Add`, `mcp:fs.read`,
- * each with `@x` or `@x.y.z` behind it or not.
+ * A tool by any of its names (docs/names.md): `Calculator.Add`, `Calculator_Add`, `openwop:Calculator.Add`,
+ * `mcp:fs.read`, each with or without `@x` or `@x.y.z`.
  */
 export function parseToolName(text: string): ToolRef | undefined {
   const id = parseToolRef(text)
@@ -181,7 +188,7 @@ function readVersion(major: string | undefined, exact: string | undefined): stri
   return major === undefined ? LATEST : `${plainVersion(major)}.0.0`
 }
 
-/** As a caller would write it. */
+/** The id as a caller would write it. */
 export function writeToolRef({ base, version }: ToolRef): string {
   return version === LATEST ? base : `${base}@${version}`
 }
@@ -193,13 +200,13 @@ export function plainVersion(text: string): string {
   return text.replace(LEADING_ZEROS, '$1')
 }
 
-/** A tool id without its version; any other text as it is. */
+/** A tool id without its version; any other text unchanged. */
 export function withoutVersion(text: string): string {
   const at = text.lastIndexOf('@')
   return at > 0 && isToolVersion(text.slice(at + 1)) ? text.slice(0, at) : text
 }
 
-/** Names that an operator may write for a native name: for one version of a tool, also that of all versions. */
+/** The names an operator may use for a native name: with its version, and without. */
 export function operatorNames(nativeName: string): readonly string[] {
   return [...new Set([nativeName, withoutVersion(nativeName)])]
 }
@@ -208,10 +215,10 @@ export function isToolVersion(text: string): boolean {
   return VERSION.test(text)
 }
 
-/** What semantic versioning takes, and every reader holds exactly. */
+/** Versions that semantic versioning accepts and every reader represents exactly. */
 const SEMANTIC = /^(?:0|[1-9][0-9]{0,14})(?:\.(?:0|[1-9][0-9]{0,14})){2}$/
 
-/** Whether a definition may have this version: no leading zeros, at most 15 digits a number. Requests are read more widely. */
+/** Whether a definition may have this version: no leading zeros, at most 15 digits a number. Requests are read more leniently. */
 export function isSemanticVersion(text: string): boolean {
   return SEMANTIC.test(text)
 }
@@ -227,7 +234,7 @@ export function compareVersions(left: string, right: string): number {
   return 0
 }
 
-/** What stands for the operator in ids of host extensions where no vendor was configured. */
+/** Vendor in the ids of host extensions when none is configured. */
 export const DEFAULT_VENDOR = 'local'
 
 /** openwop §7.1: the catalog id of a tool of tier `exec`. */

@@ -1,9 +1,17 @@
-/** Control characters, everything that reorders text or is not seen in it (tags, fillers, selectors), and line separators. */
+/**
+ * JSON values and texts: safe display, copying of author values, JSON Pointers, the canonical form, bounds for texts of other
+ * parties, and integers that a double cannot hold. Every folder uses it.
+ * Two requests are equal exactly when their canonical texts are equal (rule 5).
+ */
+
+/**
+ * Control characters, characters that reorder text or are invisible (tags, fillers, selectors), and line separators.
+ */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
 /**
- * Text that others chose (tool texts, call ids, server messages), made safe to show: a terminal would obey
- * escape sequences in it, and a page would turn it around or hide a part.
+ * Makes text of other parties (tool texts, call ids, server messages) safe to show: a terminal would obey escape
+ * sequences in it, and a page would reorder or hide parts.
  */
 export function cleanText(text: string): string {
   return text.replace(UNPRINTABLE, (character) =>
@@ -11,7 +19,7 @@ export function cleanText(text: string): string {
   )
 }
 
-/** JSON with the same characters escaped: still the same value to a JSON parser. */
+/** JSON with those characters escaped; it still parses to an equal value. */
 export function cleanJson(value: unknown, indent?: number): string {
   const text = JSON.stringify(value, undefined, indent) ?? 'null'
   return text.replace(UNPRINTABLE, (character) => (character === '\n' ? character : escaped(character)))
@@ -26,7 +34,7 @@ function escaped(character: string): string {
 
 const MAX_LENGTH = 80
 
-/** A written value, short enough to repeat to its author. */
+/** A value as text, short enough to quote to its author. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string') return shorten(JSON.stringify(value))
   if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value)
@@ -39,7 +47,7 @@ function shorten(text: string): string {
   return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text
 }
 
-/** C0, DEL and C1: what no id of ours may hold. */
+/** C0, DEL and C1, which no id may contain. */
 export function hasControlCharacter(text: string): boolean {
   for (let index = 0; index < text.length; index += 1) {
     const unit = text.charCodeAt(index)
@@ -48,14 +56,14 @@ export function hasControlCharacter(text: string): boolean {
   return false
 }
 
-/** A plain copy, or the first place that JSON cannot carry. */
+/** A plain copy, or the first place that JSON cannot represent. */
 type CopiedJson =
   | { readonly ok: true; readonly value: JsonValue }
   | {
       readonly ok: false
       readonly pointer: string
       readonly problem: string
-      /** It may be JSON, but is too much of it. */
+      /** It may be JSON, but exceeds a limit. */
       readonly tooLarge: boolean
     }
 
@@ -68,7 +76,7 @@ interface CopyLimits {
   readonly maxValues?: number
 }
 
-/** Copies what an author wrote as a JavaScript value; members that are `undefined` are left out. */
+/** Copies a JavaScript value of an author; members that are `undefined` are left out. */
 export function copyJson(value: unknown, { maxValues = MAX_VALUES }: CopyLimits = {}): CopiedJson {
   const budget = { left: maxValues, of: maxValues }
   try {
@@ -139,7 +147,7 @@ function copyObject(value: object, pointer: string, depth: number, budget: Budge
   return copied
 }
 
-/** Sets a member under any name: an assignment to `__proto__` would change the prototype instead. */
+/** Sets a member of any name: assigning to `__proto__` would change the prototype instead. */
 export function setMember<Value>(target: Record<string, Value>, name: string, value: Value): void {
   if (name === '__proto__') {
     Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true })
@@ -148,7 +156,7 @@ export function setMember<Value>(target: Record<string, Value>, name: string, va
   }
 }
 
-/** One step further down a JSON Pointer (RFC 6901). */
+/** Appends a step to a JSON Pointer (RFC 6901). */
 export function childPointer(pointer: string, step: string | number): string {
   return `${pointer}/${typeof step === 'number' ? step : escapeStep(step)}`
 }
@@ -167,8 +175,8 @@ function unescapeStep(step: string): string {
 }
 
 /**
- * One text per value: members sorted by UTF-16 code unit, no spaces, numbers and strings as ECMAScript
- * writes them (RFC 8785). Two requests are the same request when these texts are equal (rule 5).
+ * One text per value: members sorted by UTF-16 code unit, no spaces, numbers and strings as ECMAScript writes them
+ * (RFC 8785).
  */
 export function canonicalJson(value: JsonValue): string {
   if (typeof value === 'number') return String(value)
@@ -186,7 +194,7 @@ export function canonicalJson(value: JsonValue): string {
   return `{${text}}`
 }
 
-/** Most senders write members in one order, often this one: looking is far cheaper than sorting. */
+/** Most senders already write members in this order, and checking is far cheaper than sorting. */
 function inOrder(names: string[]): readonly string[] {
   for (let index = 1; index < names.length; index += 1) {
     if ((names[index - 1] ?? '') > (names[index] ?? '')) return names.sort()
@@ -194,14 +202,14 @@ function inOrder(names: string[]): readonly string[] {
   return names
 }
 
-/** Any value JSON can carry. What arrives from a wire is one of these once the body reader has checked it. */
+/** Any JSON value. The body reader has checked values that arrive from clients. */
 export type JsonValue = null | boolean | number | string | JsonArray | JsonObject
 export type JsonArray = readonly JsonValue[]
 export interface JsonObject {
   readonly [member: string]: JsonValue
 }
 
-/** Whether a value has members by name: an object that is no list. */
+/** True for an object that is not an array. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
@@ -210,24 +218,24 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
   return isRecord(value)
 }
 
-/** How much one JSON text of another party may hold before it is parsed. */
+/** Bounds for a JSON text of another party, checked before it is parsed. */
 export interface JsonBounds {
   readonly deepest: number
   /** Members and elements of all its objects and lists together. */
   readonly maxValues: number
-  /** Of its outermost object or list alone; no bound of its own by default. */
+  /** Members of the outermost object or list; unbounded by default. */
   readonly maxOutermost?: number
 }
 
-/** Also what an author's own value may hold (`copyJson`). */
+/** `copyJson` applies the same bounds to values of authors. */
 export const JSON_BOUNDS: JsonBounds = { deepest: 256, maxValues: 100_000 }
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * Counts what a JSON text holds while its bytes arrive, without building any of it: parsing 8 MiB of brackets takes a second
- * and a gigabyte, looking at them some milliseconds. Says nothing about whether the text is JSON.
+ * Counts the values of a JSON text while its bytes arrive, without building any: parsing 8 MiB of brackets takes a
+ * second and a gigabyte, scanning them some milliseconds. It does not check that the text is JSON.
  */
 export class JsonScan {
   readonly #bounds: JsonBounds
@@ -242,12 +250,11 @@ export class JsonScan {
     this.#bounds = bounds
   }
 
-  /** What it has too much of so far, in words. */
+  /** The bound that the text exceeds, as text. */
   get problem(): string | undefined {
     return this.#problem
   }
 
-  /** Values seen so far. */
   get values(): number {
     return this.#values
   }
@@ -282,13 +289,13 @@ export class JsonScan {
     this.#isEscaped = isEscaped
   }
 
-  /** No text of JSON goes over the end of a line: a writer who pretends that one does cannot hide anything in it. */
+  /** A JSON string cannot contain a line end, so a sender cannot hide values in a string that spans lines. */
   endLine(): void {
     this.#isText = false
     this.#isEscaped = false
   }
 
-  /** From here on another text. */
+  /** Resets the scanner for the next document. */
   startAnew(): void {
     this.endLine()
     this.#depth = 0
@@ -307,38 +314,38 @@ export function parseJson(text: string): JsonValue | undefined {
   }
 }
 
-/** What a JSON text has too much of, in words. */
+/** The bound that a JSON text exceeds, as text. */
 export function tooMuchJson(bytes: Uint8Array, bounds: JsonBounds = JSON_BOUNDS): string | undefined {
   const scan = new JsonScan(bounds)
   scan.take(bytes)
   return scan.problem
 }
 
-/** Why a JSON text was not parsed: what it has too much of. */
+/** Thrown instead of parsing a JSON text that exceeds its bounds. */
 export class TooMuchJson extends Error {
   override readonly name = 'TooMuchJson'
 }
 
-/** Digits of a number that may be an integer beyond 2^53: at least 16 of them that no quote or letter precedes. */
+/** Digits of a number that may be an integer beyond 2^53: at least 16, preceded by neither quote nor letter. */
 const LONG_NUMBER = /[:,[\s-][0-9]{16}/
-/** Places that are named of one value. */
+/** Limit of places reported for one value. */
 const MAX_INEXACT = 20
 const inexactIntegers = new WeakMap<object, string[]>()
 
 /**
- * Remembers which integers of a JSON text were changed by reading them, because a double cannot hold them. Gives the
- * value to use: the one that was read, or one that knows its inexact integers.
+ * Remembers which integers of a JSON text a double could not hold exactly. Returns the value to use: the one given,
+ * or a parsed copy that knows its inexact integers.
  */
 export function withInexactIntegers(text: string, value: JsonValue): JsonValue {
   return LONG_NUMBER.test(text) ? JSON.parse(text, noteInexact) : value
 }
 
-/** JSON Pointers to the integers inside a value that differ from what its text said. */
+/** JSON Pointers to the integers of a value that differ from its text. */
 export function inexactIntegersIn(value: JsonValue | undefined): readonly string[] {
   return typeof value === 'object' && value !== null ? (inexactIntegers.get(value) ?? []) : []
 }
 
-/** A reviver: members come before the object that holds them, so each holder learns the places inside its members. */
+/** A reviver. Members are revived before the object that holds them, so each object collects the places inside its members. */
 function noteInexact(this: object, name: string, value: JsonValue, context?: { readonly source?: string }) {
   const inside =
     typeof value === 'number' ? (isInexact(value, context?.source) ? [''] : []) : inexactIntegersIn(value)
@@ -350,7 +357,7 @@ function noteInexact(this: object, name: string, value: JsonValue, context?: { r
   return value
 }
 
-/** An integer whose digits would not come out again. Large doubles are printed with digits that read back as themselves. */
+/** An integer whose digits would change. Large doubles are printed with digits that read back as themselves. */
 function isInexact(value: number, source: string | undefined): boolean {
   if (source === undefined || !/^-?[0-9]+$/.test(source)) return false
   return String(value) !== source && BigInt(source) !== BigInt(value)

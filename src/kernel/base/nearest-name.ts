@@ -1,6 +1,11 @@
+/**
+ * Suggestions for misspelled names, in errors about tools, options and definitions.
+ * Long names are not compared, because the cost grows with the square of their length.
+ */
+
 const MAX_LENGTH = 64
 
-/** The known name that was probably meant; `undefined` when none is close. */
+/** The known name that was probably intended; `undefined` when none is close. */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   return nearestWithin(name, known, Math.floor(simplify(name.slice(0, MAX_LENGTH)).length / 3))
 }
@@ -8,8 +13,8 @@ export function nearestName(name: string, known: Iterable<string>): string | und
 const MAX_SLIP = 2
 
 /**
- * The known name that this one misspells: at most two letters away, whatever its case and separators. For open
- * objects, where a stranger is welcome and a slip is not.
+ * The known name that this one misspells: at most two letters away, ignoring case and separators. For open objects,
+ * where unknown members are allowed but misspelled ones are not.
  */
 export function misspelledName(
   name: string,
@@ -19,11 +24,11 @@ export function misspelledName(
   return nearestWithin(name, known, letters)
 }
 
-function nearestWithin(name: string, known: Iterable<string>, farthest: number): string | undefined {
+function nearestWithin(name: string, known: Iterable<string>, maxDistance: number): string | undefined {
   if (name.length > MAX_LENGTH) return undefined
   const wanted = simplify(name)
   let best: string | undefined
-  let bestDistance = farthest + 1
+  let bestDistance = maxDistance + 1
   for (const candidate of known) {
     if (candidate.length > MAX_LENGTH) continue
     const distance = editDistance(wanted, simplify(candidate))
@@ -35,18 +40,18 @@ function nearestWithin(name: string, known: Iterable<string>, farthest: number):
   return best
 }
 
-/** `Did you mean "x"?` with a leading space, or nothing. */
+/** ` Did you mean "x"?`, or an empty text. */
 export function didYouMean(name: string, known: Iterable<string>): string {
   const nearest = nearestName(name, known)
   return nearest === undefined ? '' : ` Did you mean "${nearest}"?`
 }
 
-/** Case and word separators are the most common slips: `time_out_ms` for `timeoutMs`. */
+/** Case and word separators are the most common mistakes: `time_out_ms` for `timeoutMs`. */
 function simplify(name: string): string {
   return name.toLowerCase().replaceAll(/[_\-. ]/g, '')
 }
 
-/** Letters to change, add, leave out or swap with their neighbour. */
+/** The number of letters to change, add, remove or swap with a neighbour. */
 export function editDistance(left: string, right: string): number {
   let beforePrevious: readonly number[] = []
   let previous = Array.from({ length: right.length + 1 }, (_, index) => index)

@@ -1,6 +1,12 @@
+/**
+ * Credentials in memory, and the names that usually hold one. Every token, key and password is a `Secret` from the moment it is
+ * read.
+ * A secret never prints its text.
+ */
+
 const REDACTED = '[redacted]'
 
-/** A credential that prints as `[redacted]` everywhere; only `reveal()` gives the text. */
+/** Prints as `[redacted]` everywhere; only `reveal()` returns the text. */
 export class Secret {
   readonly #text: string
 
@@ -25,7 +31,7 @@ export class Secret {
   }
 }
 
-/** Member names whose values are taken for credentials where nothing else says so: in options of sources. */
+/** Member names whose values are treated as credentials in the options of sources. */
 const SECRET_NAME =
   /pass(word|wd|phrase)?$|secret|token|api[-_]?key|private[-_]?key|credential|authorization|cookie|bearer|\bpin\b|\bcvv\b|otp$/i
 

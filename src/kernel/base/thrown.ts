@@ -1,18 +1,23 @@
 import { fileURLToPath } from 'node:url'
 
-/** Where the code of this package is: a frame in it is not one of the user's. */
+/**
+ * Explains thrown values to the authors of tools: a text, and the place in their own files.
+ * Of a thrown object only the message is shown, because the rest may be a request with its headers.
+ */
+
+/** Folder of this package; stack frames in it are not the user's. */
 const OWN_FOLDER = new URL('../..', import.meta.url).href
 const OWN_PATH = pathOf(OWN_FOLDER)
-/** Text of a thrown value that is not an error; a dump belongs elsewhere. */
+/** Limit for the text of a thrown value that is not an error. */
 const MAX_TEXT_LENGTH = 500
 
-/** What was thrown and where, in one line for the author of the tool: `TypeError: x is not a function (/app/tools/mail.ts:12:9)`. */
+/** What was thrown and where, in one line: `TypeError: x is not a function (/app/tools/mail.ts:12:9)`. */
 export function explainThrown(thrown: unknown): string {
   const place = placeOfThrown(thrown)
   return place === undefined ? textOfThrown(thrown) : `${textOfThrown(thrown)} (${place})`
 }
 
-/** JavaScript can throw anything: `throw 'oops'` has a text too. What else an object holds may be a request with its headers, and stays out. */
+/** The text of any thrown value; JavaScript allows `throw 'oops'`. */
 export function textOfThrown(thrown: unknown): string {
   if (thrown instanceof Error)
     return thrown.message === '' ? thrown.name : `${thrown.name}: ${thrown.message}`
@@ -25,8 +30,8 @@ export function textOfThrown(thrown: unknown): string {
 }
 
 /**
- * `path:line:column` of the topmost frame in the user's own files, which are neither Node's, nor a package's, nor ours. A frame that
- * includes `until` ends the search: what is below it called us.
+ * `path:line:column` of the topmost frame in the user's own files: not in Node, a package or this one. A frame that
+ * includes `until` ends the search, because the frames below it belong to this package.
  */
 export function placeOfThrown(thrown: unknown, until?: string): string | undefined {
   if (!(thrown instanceof Error) || typeof thrown.stack !== 'string') return undefined
@@ -43,7 +48,7 @@ export function placeOfThrown(thrown: unknown, until?: string): string | undefin
   return undefined
 }
 
-/** Whether a line of a stack is in Node, in a package or in ours: not where the author of a tool looks first. */
+/** Whether a line of a stack is in Node, in a package or in this one. */
 export function isForeignFrame(line: string): boolean {
   return (
     /\(?node:/.test(line) ||
@@ -53,7 +58,7 @@ export function isForeignFrame(line: string): boolean {
   )
 }
 
-/** Without what a file was asked for with: one that is read again has a query. */
+/** Drops the query of a module that was loaded again. */
 function pathOf(place: string): string {
   return place.startsWith('file://') ? fileURLToPath(place.replace(/\?.*$/, '')) : place
 }

@@ -2,20 +2,21 @@ import { fault } from './errors.ts'
 import type { Hooks } from './hooks.ts'
 import { coversScope, type Principal } from './principal.ts'
 
+/**
+ * Which user a call is for, and whether that is proven (OTC/T-27). Calls, approvals, sessions and the vault all use these
+ * functions.
+ * A user id that is not proven never opens that user's vault.
+ */
+
 /** Acting for users other than the credential's own subject. */
 export const ASSERT_USERS_SCOPE = 'users:assert'
 
-/**
- * Which user a call is for, and whether that is proven (OTC/T-27). Calls, approvals, sessions and the vault use the same
- * answer.
- */
-
-/** Whether the operator runs this caller's calls: their credentials were given to the caller, not to the operator (rule 24). */
+/** Whether an operator runs this caller's calls: the credentials were given to the caller, not to the operator (rule 24). */
 export function isRunAs({ isLocal, operatedBy }: Principal): boolean {
   return operatedBy !== undefined && isLocal !== true
 }
 
-/** Whether a call with this credential can name a user that counts as proven; a hook may say more (OTC/T-27). */
+/** Whether this credential can prove any user without a hook (OTC/T-27). */
 export function canProveUsers(principal: Principal): boolean {
   return subjectOf(principal.id) !== undefined || mayAssertUsers(principal)
 }
@@ -41,8 +42,9 @@ export function userOf(call: {
 }
 
 /**
- * OTC/T-27: whether the user a caller names is proven: the subject of its own token, or named by a credential that may assert
- * users, or vouched for by the operator's hook. The hook's `false` refuses; without a hook the rest is the caller's word.
+ * OTC/T-27: a named user is proven if it is the subject of the caller's own token, if the credential may assert
+ * users, or if the operator's hook vouches for it. The hook's `false` refuses; without a hook any other user is an
+ * unproven claim.
  */
 export async function proveUser(
   { bindUser }: Hooks,

@@ -18,7 +18,12 @@ import { keyConflict } from './look-up.ts'
 import { redactText } from './redact.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
 
-/** What asking for approval takes. */
+/**
+ * Whether a call may run without asking a person, and parking of calls that may not (rules 20 and 21). `call-tool.ts` runs this
+ * stage after input and credentials are checked.
+ * An approval covers one attempt, with exactly the arguments and credentials it was requested for.
+ */
+
 export interface ApprovalNeeds extends Identities, Followers {
   readonly store: KernelStore
   readonly clock: Clock
@@ -28,23 +33,24 @@ export interface ApprovalNeeds extends Identities, Followers {
   newChallengeId(): string
 }
 
-/** An approval that the coming attempt may use, once. */
+/** An approval that the next attempt may use once. */
 export interface Grant {
   readonly approvalId: string
   readonly binding: string
 }
 
 type ApprovalCheck =
-  /** Nobody has to be asked. */
   | { readonly kind: 'free' }
   | { readonly kind: 'granted'; readonly grant: Grant }
   | { readonly kind: 'parked'; readonly approval: ApprovalRecord }
-  /** Something about the call changed meanwhile: look it up again. */
+  /** The call changed in the meantime: look it up again. */
   | { readonly kind: 'changed' }
 
 const FREE: ApprovalCheck = { kind: 'free' }
 
-/** Whether the call may run: now, on an approval, or only after one. A call that needs one is parked here (rule 20). */
+/**
+ * Whether the call may run now, on an approval, or only after one. A call that needs one is parked here (rule 20).
+ */
 export async function checkApproval(needs: ApprovalNeeds, checked: CheckedCall): Promise<ApprovalCheck> {
   const { tool, call, previous } = checked
   if (previous?.state !== 'parked') {
@@ -76,7 +82,7 @@ interface Question {
   readonly shown: ShownInput
 }
 
-/** A caller may send whatever it likes as a secret; only what the tool asks for is one. */
+/** A caller may send any text as a secret; only those the tool declares are redacted. */
 function onlyDeclared(request: CallRequest, { requirements }: Tool): CallRequest {
   const { authorization = [], secrets = [] } = requirements ?? {}
   const among = (declared: readonly { readonly id: string }[]) => {
@@ -99,12 +105,12 @@ async function judgeParked(
   const approval = await store.approvals.findFor(call)
   if (approval === undefined || approval.attempt !== previous?.attempt) return { kind: 'changed' }
   if (approval.expiresAtMs <= clock.nowMs()) {
-    // Timeout is a refusal, also before the timer that ends such calls has come by (OWP-71).
+    // An expired approval is a rejection, even before the timer has ended the call (OWP-71).
     noteEnded(needs, await store.approvals.expire(clock.nowMs()))
     return { kind: 'changed' }
   }
   if (approval.state !== 'pending' && approval.state !== 'granted') return { kind: 'changed' }
-  // Rule 21: what is sent now is not what an approval is, or would be, for.
+  // Rule 21: this request differs from the one that the approval covers.
   if (approval.binding !== binding) throw otherThanAsked()
   if (approval.state === 'pending') return { kind: 'parked', approval }
   return { kind: 'granted', grant: { approvalId: approval.id, binding } }

@@ -24,7 +24,14 @@ import { type CallStages, type Reservation, UNRESERVED } from './stages.ts'
 import type { StepOrigin } from './step-origin.ts'
 import { type Blocked, type BlockedNeeds, isStillBlocked } from './suspend.ts'
 
-/** What the story takes: what its stages need, each of which says so itself, and what it uses between them. */
+/**
+ * The ladder of a call, from its look-up to its recorded outcome (rule 1). Every protocol, workflow steps and in-process code
+ * come through `callTool`.
+ * Stages throw `ToolError`; `callTool` is the one place that catches them. Whatever is recorded under the key is answered, and
+ * nothing is checked again.
+ */
+
+/** What the stages need, and what the ladder uses between them. */
 export type CallNeeds = LookUpNeeds &
   ScopeNeeds &
   ApprovalNeeds &
@@ -36,13 +43,9 @@ export type CallNeeds = LookUpNeeds &
     newCallId(): string
   }
 
-/** How often a call that lost its claim to another process looks again before it gives up. */
+/** How often a call that lost its claim to another process looks it up again. */
 const MAX_ROUNDS = 5
 
-/**
- * The story of a call, top to bottom (rule 1). Stages throw `ToolError`; this is the one place that catches
- * them. A call is a record first: what is found under its key is answered, and nothing is checked again.
- */
 export async function callTool(
   needs: CallNeeds,
   principal: Principal,
@@ -82,7 +85,7 @@ export async function callTool(
   }
 }
 
-/** What a tool of others gave is marked, on replays too (OWP-58). */
+/** The reply; output of tools that other parties wrote is marked, on replays too (OWP-58). */
 function replyOf(
   { callId }: IdentifiedCall,
   { outcome, runId, tool, toolId }: Omit<Found & { kind: 'answer' }, 'kind'>,
@@ -93,8 +96,8 @@ function replyOf(
 }
 
 /**
- * Rule 1: the key is another request's. The caller hears that last: anything else that is wrong with this request is
- * answered as ever, and nothing of it runs or is recorded.
+ * Rule 1: the key belongs to another request. Any other error of this request is reported first. Nothing of it runs
+ * or is recorded.
  */
 async function refuseOther(needs: CallNeeds, call: IdentifiedCall): Promise<never> {
   needs.health.checkReady()
@@ -111,7 +114,7 @@ interface Start {
   readonly mayWait: boolean
 }
 
-/** Rule 1 for requests that arrive together: one that a limit refuses while the first is on its way waits for the first. */
+/** Rule 1 for simultaneous requests: one that a limit refuses waits for the first request with its key, if there is one. */
 async function startOrWait(needs: CallNeeds, { call, previous, mayWait }: Start): Promise<Started> {
   const own = needs.starting.begin(call.record)
   try {
@@ -130,7 +133,6 @@ function isLimit(error: unknown): boolean {
   return isToolError(error) && error.details.scope !== undefined
 }
 
-/** How far a call came by itself. */
 type Started = RunResult | Parked
 
 interface Parked {
@@ -140,15 +142,15 @@ interface Parked {
 }
 
 /**
- * Nothing final is recorded under this key: walk the ladder, then run. Most stages know their answer at once, and then nothing is
- * waited for: every `await` is a promise more and a turn later.
+ * No final outcome is recorded under this key: walk the ladder, then run. Most stages answer synchronously, and then
+ * nothing is awaited: each `await` costs a promise and a turn of the event loop.
  */
 async function startCall(
   needs: CallNeeds,
   { call, previous, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
 ): Promise<Started> {
   needs.health.checkReady()
-  // A step is part of a call that was let in.
+  // A step is part of a call that was already admitted.
   const admitted = call.step === undefined ? needs.limits.checkCaller(call.principal) : undefined
   if (admitted !== undefined) await admitted
   const tool = resolveTool(needs.registry, call, previous)
@@ -173,12 +175,12 @@ async function startCall(
   }
 }
 
-/** Most tools ask nobody: their calls do not wait here, not even for a turn of the event loop. */
+/** Most tools need no approval: their calls do not wait here, not even for a turn of the event loop. */
 function runIfApproved(needs: CallNeeds, checked: CheckedCall): Promise<Started> {
   const { tool, previous } = checked
   if (previous?.waitsFor !== undefined) return runIfFree(needs, checked, previous)
-  const asksNobody = tool.policy.approval === 'never' && previous?.state !== 'parked'
-  return asksNobody ? runWithinBudget(needs, checked) : runIfGranted(needs, checked)
+  const needsNoApproval = tool.policy.approval === 'never' && previous?.state !== 'parked'
+  return needsNoApproval ? runWithinBudget(needs, checked) : runIfGranted(needs, checked)
 }
 
 async function runIfFree(needs: CallNeeds, checked: CheckedCall, previous: CallRecord): Promise<Started> {
@@ -197,8 +199,9 @@ async function runIfGranted(needs: CallNeeds, checked: CheckedCall): Promise<Sta
 }
 
 /**
- * Its worst case is set aside before it runs; a request that joins another run, or does not run after all, spends nothing.
- * Of a workflow every step spends for itself.
+ * The most that a run may spend is reserved before it starts; a request that joins another run, or does not run,
+ * spends nothing.
+ * Each step of a workflow reserves for itself.
  */
 function runWithinBudget(needs: CallNeeds, checked: CheckedCall, grant?: Grant): Promise<RunResult> {
   const { call, tool } = checked
@@ -222,7 +225,7 @@ async function runReserved(
   }
 }
 
-/** Waits for a decision as long as the caller wants to (`Prefer: wait`) and is there, if one more may wait. */
+/** Waits for a decision as long as the caller asked (`Prefer: wait`) and stays connected, if the limits allow one more wait. */
 async function isDecided(
   { store, waits, limits }: CallNeeds,
   { principal, request }: IdentifiedCall,
@@ -241,7 +244,7 @@ async function isDecided(
   }
 }
 
-/** The same for a workflow that waits for approval to one of its steps. */
+/** Like `isDecided`, for a workflow that waits for the approval of one of its steps. */
 async function isFree(needs: CallNeeds, call: IdentifiedCall, { decides }: Blocked): Promise<boolean> {
   if (decides === undefined) return false
   const { tenant, record, approvalId } = decides
@@ -249,8 +252,8 @@ async function isFree(needs: CallNeeds, call: IdentifiedCall, { decides }: Block
 }
 
 /**
- * Rule 6: a request without a key that equals one of its principal's calls which waits for approval, or has one that is
- * unused, is that call: clients that cannot send keys can still resume.
+ * Rule 6: a request without a key that equals a call of the same principal which is parked, or has an unused
+ * approval, is that call. Clients that cannot send keys can resume this way.
  */
 async function resumeUnkeyed(needs: CallNeeds, call: IdentifiedCall): Promise<IdentifiedCall> {
   const tool = needs.registry.catalogFor(call.principal).resolve(call.request.tool)
@@ -263,7 +266,7 @@ async function resumeUnkeyed(needs: CallNeeds, call: IdentifiedCall): Promise<Id
   return { ...call, record: found.record, callId: found.callId, keyed: true }
 }
 
-/** A workflow may also wait for a step of its own, whatever that one needs. */
+/** A workflow may also wait for one of its steps. */
 function mayWait({ policy, workflow }: Tool): boolean {
   return policy.approval !== 'never' || workflow !== undefined
 }

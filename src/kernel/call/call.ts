@@ -6,20 +6,26 @@ import type { Secret } from '#kernel/base/secret'
 import type { Tool } from '#kernel/tool/tool'
 
 /**
- * `parked`: waits for approval. `running`: claimed by a writer. `released`: failed with the author's word that
- * nothing took effect, so the same request may run again. `ambiguous`: cut by a crash; only an operator ends it.
+ * The types of a call that cross the kernel's border: request, reply, outcome, error, and the view of a principal's own call.
+ * Protocol codecs read and write them.
+ * Wire spelling stays in the codecs; credentials in a request are never stored.
+ */
+
+/**
+ * `parked`: waits for approval. `running`: claimed by a writer. `released`: failed, and the tool states that nothing
+ * took effect, so the request may run again. `ambiguous`: cut by a crash; only an operator ends it.
  */
 export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export type CallState = (typeof CALL_STATES)[number]
 
-/** What a principal may see of its own call (rule 10). */
+/** The part of a call that its own principal may see (rule 10). */
 export interface CallView {
   readonly callId: string
   readonly record: string
   readonly runId: string
   readonly traceId: string
   readonly protocol: CallProtocol | undefined
-  /** As its caller said it. */
+  /** As the caller claimed it. */
   readonly userId: string | undefined
   readonly tool: string
   readonly state: CallState
@@ -28,21 +34,21 @@ export interface CallView {
   readonly finishedAtMs: number | undefined
   readonly outcome: Outcome | undefined
   readonly expired: boolean
-  /** A third party wrote what the outcome says. */
+  /** A third party wrote the content of the outcome. */
   readonly untrusted?: true
-  /** What the tool last said of how far it is, while it runs in this process. */
+  /** The tool's last report of progress, while it runs in this process. */
   readonly progress?: Progress
 }
 
 export interface CallsQuery {
-  /** What the page before gave; absent: from the newest on. */
+  /** Cursor of the previous page; absent: the newest calls. */
   readonly cursor?: string
   readonly limit: number
 }
 
 export interface CallsPage {
   readonly calls: readonly CallView[]
-  /** Where to go on; absent when there is nothing more. Pages may be short, or empty, and still have one. */
+  /** Cursor of the next page; absent on the last one. A page may be short or empty and still have one. */
   readonly cursor?: string
 }
 
@@ -50,7 +56,7 @@ export const CALL_PROTOCOLS = ['otc', 'opentool', 'openwop', 'mcp'] as const
 
 export type CallProtocol = (typeof CALL_PROTOCOLS)[number]
 
-/** One request to run one tool, as every protocol's codec gives it. */
+/** One request to run one tool, as the codec of a protocol decodes it. */
 export interface CallRequest {
   readonly tool: ToolRef
   /** Absent means `{}` (OTC-48). */
@@ -58,13 +64,13 @@ export interface CallRequest {
   /** The caller's idempotency key, already checked by `checkCallKey` (rule 4). */
   readonly key: string | undefined
   readonly traceId: string | undefined
-  /** What it was asked over; absent = from code in this process. */
+  /** Protocol of the request; absent for in-process calls. */
   readonly protocol?: CallProtocol
-  /** W3C trace context of the request, for what the tool fetches. */
+  /** W3C trace context of the request, for requests that the tool makes. */
   readonly traceparent?: string | undefined
-  /** Whom the caller says it acts for; what proves it is another matter (OTC/T-27). */
+  /** The user the caller claims to act for; `users.ts` decides whether that is proven (OTC/T-27). */
   readonly userId: string | undefined
-  /** What the caller says about that user. Not stored, and no part of what the request stands for. */
+  /** What the caller states about that user. Neither stored nor part of the fingerprint. */
   readonly userInfo?: JsonValue | undefined
   /** Tokens by authorization requirement id. Never stored. */
   readonly tokens: ReadonlyMap<string, Secret>
@@ -74,27 +80,27 @@ export interface CallRequest {
   readonly runId?: string | undefined
   /** The session whose state to use. */
   readonly sessionId?: string | undefined
-  /** The input as the tool takes it, where a protocol has another form for it. The request stays what was asked. */
+  /** Converts the input to the tool's form, where a protocol has another one. The recorded request stays as sent. */
   readonly adapt?: (tool: Tool, input: JsonValue) => JsonValue
-  /** The id to give a call without a key, when its head has to leave before it is recorded. */
+  /** The id for a call without a key, when its response headers are sent before it is recorded. */
   readonly freshId?: string
   /** How long to wait for the decision about a call that needs approval. */
   readonly waitMs?: number
-  /** Aborted when nobody waits for the answer any more. The call itself goes on (rule 10). */
+  /** Aborted when no client waits for the answer any more. The call itself continues (rule 10). */
   readonly gone?: AbortSignal
   readonly onProgress?: (progress: Progress) => void
-  /** Called just before the outcome of a run is written: what is written at once is in the same commit. */
+  /** Called just before the outcome of a run is written; what is written synchronously joins the same commit. */
   readonly onRecording?: () => void
-  /** Present where the protocol can put a tool's question to the person behind the call. */
+  /** Present where the protocol can pass a tool's question to the person behind the call. */
   readonly onElicit?: Elicit
-  /** Its caller, where leaving means cancelling: what it began is then cancelled unless another caller joined (MCP-84). */
+  /** A caller whose disconnection cancels its call, unless another caller joined it (MCP-84). */
   readonly leaving?: Leaving | undefined
 }
 
-/** A caller who may leave; the signal is made for those who ask for it, because few runs take time. */
+/** A caller that may disconnect. The signal is created only when it is read, because few runs take long. */
 export interface Leaving {
   readonly left?: AbortSignal | undefined
-  /** Where that is known without the signal. */
+  /** Set where this is known without the signal. */
   readonly isGone?: boolean
 }
 
@@ -110,33 +116,33 @@ export interface Progress {
 
 export const NO_SECRETS: ReadonlyMap<string, Secret> = new Map()
 
-/** What goes back. A refusal is an outcome too: its code says that nothing ran. */
+/** A refusal is an outcome too: its code says that nothing ran. */
 export interface CallReply {
-  /** The caller's key, or the one made for it. */
+  /** The caller's key, or the one the server made. */
   readonly callId: string
   readonly outcome: Outcome
-  /** The run whose events tell of it; absent when nothing was recorded. */
+  /** The run whose events report the call; absent when nothing was recorded. */
   readonly runId?: string
   /** The outcome was recorded by an earlier request with this key. */
   readonly replayed: boolean
-  /** A third party wrote what the outcome says. */
+  /** A third party wrote the content of the outcome. */
   readonly untrusted?: true
   /** Id of the tool that ran; absent when none did. */
   readonly tool?: string
 }
 
-/** How a call ended. `valueJson` is the value serialised once: stored, journaled and sent as these bytes. */
+/** `valueJson` is the value serialised once: stored, journaled and sent as these bytes. */
 export type Outcome = Success | Failure
 
 export interface Success {
   readonly ok: true
   readonly valueJson: string
   readonly shown?: Shown
-  /** Run time; absent when nobody knows it, as after a crash. */
+  /** Run time; absent when it is unknown, as after a crash. */
   readonly durationMs?: number
 }
 
-/** What another MCP server answered besides the value, as JSON texts (`ShownContent`). */
+/** What an MCP server answered besides the value, as JSON texts (`ShownContent`). */
 export interface Shown {
   readonly contentJson?: string
   readonly structuredJson?: string
@@ -146,9 +152,9 @@ export interface Shown {
 export interface Failure {
   readonly ok: false
   readonly error: CallError
-  /** Run time; absent when nobody knows it, as after a crash. */
+  /** Run time; absent when it is unknown, as after a crash. */
   readonly durationMs?: number
-  /** Ended before the tool began: no time was spent in it. */
+  /** Ended before the tool started. */
   readonly neverStarted?: true
 }
 
@@ -166,6 +172,6 @@ export interface CallError {
   /** `unknown` when a started write was cut short: check before repeating. */
   readonly effect?: 'unknown'
   readonly details?: ErrorDetails
-  /** What the MCP server behind the tool said, where that is more than the message. */
+  /** The content of the MCP server's failure, where it has more than the message. */
   readonly shown?: Shown
 }

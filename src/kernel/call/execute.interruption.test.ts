@@ -85,7 +85,7 @@ describe('ending a run from outside', () => {
     const reply = gateway.call(ALICE, callRequest(WAIT))
     await started
     const drained = gateway.drain(10_000)
-    expect([gateway.isReady(), gateway.hindrance()]).toEqual([false, 'stopping'])
+    expect([gateway.isReady(), gateway.unavailableReason()]).toEqual([false, 'stopping'])
     expect(gist(await gateway.call(ALICE, callRequest('Slow.Quick', { key: 'new' })))).toBe('not_ready')
     expect(gist(await gateway.call(ALICE, callRequest('Slow.Quick', { key: 'earlier' })))).toBe('ok "done"')
     answer.resolve('finished')
@@ -110,7 +110,7 @@ describe('a store that fails', () => {
     const gateway = openTestGateway([tool], { store: faultyStore(openMemoryStore(), failing) })
     expect(gist(await gateway.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('not_ready')
     expect(state.runs).toBe(0)
-    expect([gateway.isReady(), gateway.hindrance()]).toEqual([false, 'store_unavailable'])
+    expect([gateway.isReady(), gateway.unavailableReason()]).toEqual([false, 'store_unavailable'])
     failing.clear()
     await expect.poll(() => gateway.isReady(), { timeout: 5_000 }).toBe(true)
   })

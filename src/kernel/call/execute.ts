@@ -21,10 +21,14 @@ import type { CallStages } from './stages.ts'
 import type { StoreHealth } from './store-health.ts'
 import { blockedBy, Suspension } from './suspend.ts'
 
+/**
+ * Runs a tool and turns its end into an outcome: value, error, timeout, cancellation. `run.ts` calls it with a claimed call.
+ * It never throws: once a tool may have started, every end is an outcome that is recorded (rule 11).
+ */
+
 const INTERRUPTED = Symbol('interrupted')
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 
-/** What running a tool takes. */
 export type ExecuteNeeds = ContextNeeds &
   Pick<CallStages, 'workflows'> & {
     readonly log: Logger
@@ -33,13 +37,12 @@ export type ExecuteNeeds = ContextNeeds &
     readonly explainThrown?: ExplainThrown | undefined
   }
 
-/** What callers hear of an exception, besides that there was one. */
+/** Text about an exception, for callers. */
 export type ExplainThrown = (thrown: unknown) => string
 
-/** How a run ended and, when it was cut short, what the tool will still say. */
+/** How a run ended and, if it was interrupted, the later answer of the tool. */
 type Ran = Ended | Suspended
 
-/** A workflow cannot go on now. */
 interface Suspended {
   readonly kind: 'suspended'
   readonly suspension: Suspension
@@ -51,10 +54,7 @@ interface Ended {
   readonly late?: Promise<Outcome>
 }
 
-/**
- * Runs the tool until it answers or is interrupted; one that answers at once is not waited for. Never throws: from here on every
- * end is a 200 (rule 11).
- */
+/** Runs the tool until it answers or is interrupted; a synchronous answer is not awaited. */
 export function execute(needs: ExecuteNeeds, running: RunningCall, input: unknown): MaybePromise<Ran> {
   const { tool, interruption } = running
   if (interruption !== undefined) {
@@ -94,7 +94,6 @@ async function untilEnd(
   }
 }
 
-/** A run from its start, and how it may end. */
 class StartedRun {
   readonly #needs: ExecuteNeeds
   readonly #running: RunningCall
@@ -118,7 +117,7 @@ class StartedRun {
     return { ok: false, error: errorOfRun(this.#needs, this.#running, error), durationMs: this.took() }
   }
 
-  /** After what was thrown: a failure, or a workflow that cannot go on now. */
+  /** The end after a thrown value: a failure, or a workflow that is suspended. */
   endAfter(error: unknown): Ran {
     if (error instanceof Suspension) return { kind: 'suspended', suspension: error }
     return { kind: 'ended', outcome: this.fail(error) }
@@ -129,7 +128,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }
 
-/** The answer, or the interruption: whichever is first. The timer and the listener never outlive the race. */
+/** The answer or the interruption, whichever is first. The timer and the listener never outlive the race. */
 function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunContext): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const endTimer = startTimer(running)
@@ -152,7 +151,7 @@ function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunCon
   })
 }
 
-/** A caller whose leaving cancels (MCP-84): looked at only by runs that take time, and not heeded once another request joined. */
+/** A caller whose disconnection cancels (MCP-84). Only runs that take time watch it, and not once another request joined. */
 function watchCaller(running: RunningCall): void {
   const left = running.call.request.leaving?.left
   if (left === undefined) return
@@ -163,12 +162,12 @@ function watchCaller(running: RunningCall): void {
   else left.addEventListener('abort', leave, { once: true })
 }
 
-/** Interrupts a run that takes too long; the clock stands still while its caller is being asked. */
+/** Interrupts a run that takes too long; time in which its caller answers a question does not count. */
 function startTimer(running: RunningCall): () => void {
   let leftMs = running.tool.policy.timeoutMs
   let startedMs = performance.now()
   const start = () => setTimeout(() => running.interrupt('timeout'), leftMs)
-  // A tool may have asked before anybody could listen.
+  // The tool may have asked before this listener was set.
   let timer = running.isAsking ? undefined : start()
   running.onAsking((isAsking) => {
     clearTimeout(timer)
@@ -200,15 +199,18 @@ function outcomeOf(
   return { ok: false, error: output.error, durationMs: ran.durationMs }
 }
 
-/** OTC/T-20: text a tool set on purpose goes out, with credentials cut out; anything else stays in the log, unless the author is the caller. */
+/**
+ * OTC/T-20: text of a `ToolError` goes out without credentials; any other error is only logged, unless the author is
+ * the caller.
+ */
 function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): CallError {
   const { call, tool } = running
   if (isToolError(error)) {
-    const { details: _ours, ...said } = redactSecrets(callErrorOf(error), call.request)
+    const { details: _ours, ...ownError } = redactSecrets(callErrorOf(error), call.request)
     const shown = shownFailure(needs, error, call.request)
     return {
-      ...said,
-      code: isFailure(said.code) ? said.code : 'tool_failed',
+      ...ownError,
+      code: isFailure(ownError.code) ? ownError.code : 'tool_failed',
       ...(shown === undefined ? {} : { shown }),
     }
   }
@@ -224,7 +226,7 @@ function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): 
   return { code: 'tool_failed', message, canRetry: false }
 }
 
-/** Within the limit of results; beyond it the message has to do. */
+/** Content beyond the limit of results is dropped; the message remains. */
 function shownFailure(needs: ExecuteNeeds, error: ToolError, request: CallRequest): Shown | undefined {
   if (error.shown === undefined) return undefined
   const shown = writeShown(redactShown(error.shown, request))
@@ -243,8 +245,8 @@ type SerializedOutput =
   | { readonly ok: false; readonly error: CallError }
 
 /**
- * OTC-90, OTC/T-14: what is checked is exactly what is sent. Code without output has its value dropped; what another
- * party sends although it promised nothing is kept, because "nothing" would be false.
+ * OTC-90, OTC/T-14: the value that is checked is exactly the one that is sent. The value of own code without an
+ * output schema is dropped. An imported tool's value is kept even if it promised none, because `null` would be false.
  */
 function serializeOutput(tool: Tool, value: unknown, maxBytes: number): SerializedOutput {
   const isImported = tool.workflow === undefined && hasUntrustedOutput(tool.catalogId)
@@ -261,7 +263,7 @@ function serializeOutput(tool: Tool, value: unknown, maxBytes: number): Serializ
   return { ok: true, valueJson }
 }
 
-/** Both halves together are within the limit. */
+/** Both halves together must be within the limit. */
 function serializeShown(tool: Tool, { value, shown }: ShownValue, maxBytes: number): SerializedOutput {
   const output = serializeOutput(tool, value, maxBytes)
   if (!output.ok) return output
@@ -304,7 +306,7 @@ function invalid(tool: Tool, why: string): SerializedOutput {
   }
 }
 
-/** The tool finished, so what it did is known: a repeat would do it again and give no more. */
+/** The tool finished, so its effect is known: a repeat would run it again and return no more. */
 function tooLarge(tool: Tool, bytes: number, maxBytes: number): SerializedOutput {
   const advice = hasEffects(tool.policy) ? 'Do not repeat it to get the result.' : 'Ask for less.'
   return {
@@ -318,7 +320,7 @@ function tooLarge(tool: Tool, bytes: number, maxBytes: number): SerializedOutput
   }
 }
 
-/** Runs the tool on the state of its session, if it has any; a workflow with a way to call its steps. */
+/** Runs the tool on the state of its session, if it has any; a workflow gets a way to call its steps. */
 function runTool(
   needs: ExecuteNeeds,
   running: RunningCall,
@@ -332,12 +334,12 @@ function runTool(
   return tool.run(input, context)
 }
 
-/** State for this attempt alone; it is let go however the run ends, also when nobody waits for it any more. */
+/** State for this attempt alone. It is closed however the run ends, even when no request waits for it any more. */
 async function runInOwnSession(tool: Tool, input: unknown, context: RunContext): Promise<unknown> {
   const state = await tool.session?.open(context)
   context.session = state
   try {
-    // Opening took too long: the caller heard that the call is over, so nothing may begin.
+    // Opening took too long: the caller was answered that the call is over, so the tool must not start.
     if (context.isAborted) throw fault('cancelled', `${tool.name} was not started.`)
     return await tool.run(input, context)
   } finally {
@@ -351,7 +353,7 @@ const CODES = {
   shutdown: 'cancelled',
 } as const satisfies Record<Interruption, string>
 
-/** Rule 10: a started write that was cut short has an unknown effect, is not retryable, and says to check first. */
+/** Rule 10: an interrupted write has an unknown effect and is not retryable; the message says to check first. */
 function interruptedError(tool: Tool, why: Interruption): CallError {
   const what = {
     timeout: `${tool.name} did not finish within ${tool.policy.timeoutMs} ms.`,
@@ -384,13 +386,12 @@ function shownBytes(shown: Shown | undefined): number {
   return Buffer.byteLength(contentJson) + Buffer.byteLength(structuredJson) + Buffer.byteLength(metaJson)
 }
 
-/** What refusing a call takes. */
 export interface RefusalNeeds {
   readonly log: Logger
   readonly health: StoreHealth
 }
 
-/** What a caller sees of an error before the tool started. Only `ToolError`s carry text meant for it. */
+/** The outcome of an error before the tool started. Only `ToolError`s carry text that is meant for callers. */
 export function refusalOutcome(needs: RefusalNeeds, error: unknown): Failure {
   if (isToolError(error)) return { ok: false, error: callErrorOf(error), durationMs: 0 }
   needs.log.error({ err: error }, 'a call failed before its tool was run')
@@ -425,11 +426,13 @@ function refusal(error: CallError): Failure {
   return { ok: false, error, durationMs: 0 }
 }
 
-/** Error texts are for reading; a dump belongs in a log. */
+/** Limit for error texts; long dumps belong in a log. */
 const MAX_TEXT_LENGTH = 16_384
 const NO_MESSAGE = 'The tool failed without saying why.'
 
-/** An error as it is recorded and sent. A JavaScript tool may have put anything into it: only what fits stays (OTC-84). */
+/**
+ * An error as it is recorded and sent. A JavaScript tool may have set any member: only valid ones are kept (OTC-84).
+ */
 export function callErrorOf(error: ToolError): CallError {
   const { retryAfterMs, errorNumber, details } = error
   const developerMessage = textOf(error.developerMessage)

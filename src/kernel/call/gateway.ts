@@ -20,7 +20,13 @@ import {
   type Release,
   type SessionRequest,
 } from './stages.ts'
-import { type Hindrance, StoreHealth } from './store-health.ts'
+import { StoreHealth, type UnavailableReason } from './store-health.ts'
+
+/**
+ * The gateway: the kernel's parts wired together, with their timers and their end. `open-gateway.ts` adds the stages of the
+ * product; an embedder can open the kernel alone.
+ * After `drain` no call is running and no timer is left.
+ */
 
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
@@ -40,17 +46,17 @@ export interface KernelOptions {
   newCallId(): string
   /** Ids of approvals and challenges: unguessable, URL-safe. */
   newChallengeId(): string
-  /** Base of the URLs we hand out, never taken from a request (OTC/T-16). */
+  /** Base of the URLs the server gives out, never taken from a request (OTC/T-16). */
   publicUrl(): string
-  /** The same for approvals, where their pages are served elsewhere. */
+  /** Base of the URLs of approvals, where their pages are served elsewhere. */
   approvalsUrl?(): MaybePromise<string>
-  /** Where changes of tools are announced; default one without announcements. */
+  /** Announces changes of tools; default: no announcements. */
   readonly catalogChanges?: CatalogChanges
   /** Stages outside of the kernel; default none. */
   readonly openStages?: OpenStages
-  /** Where only the author of the tools calls them: what they throw is explained to callers. Default: it stays in the log. */
+  /** Explains exceptions of tools to callers, where the author of the tools is the only caller. Default: they are only logged. */
   readonly explainThrown?: ExplainThrown | undefined
-  /** So many calls were found cut, and nobody knows whether they took effect. */
+  /** Called with the number of calls found cut by a crash whose effect is unknown. */
   readonly onAmbiguous?: (calls: number) => void
   /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
   readonly canSignIn?: boolean
@@ -58,23 +64,22 @@ export interface KernelOptions {
   readonly onApproverDenied?: ApprovalsOptions['onDenied']
 }
 
-/** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
+/** A gateway with its lifetime: it takes calls, watches the store and other writers, and drains at the end. */
 export interface KernelGateway extends Gateway {
-  /** Decides what dead servers left running, and tells who waits for it. */
+  /** Settles the calls that dead servers left running, and notifies requests that wait for them. */
   recover(): Promise<void>
   readonly store: KernelStore
   readonly running: RunningCalls
-  /** What others pass on to this process: the same, and never passed on again. */
+  /** For calls that other processes forward to this one; never forwarded again. */
   readonly here: Pick<Gateway, 'call' | 'closeSession'>
-  /** Applies other rules from now on. A call is not checked again against what it has passed. */
+  /** Applies other rules to later checks. A call is not checked again against rules that it has passed. */
   updateRules(rules: LiveRules): void
-  /** Reports itself as not ready, for load balancers to see, and goes on taking calls until `drain`. */
+  /** Reports itself as not ready, for load balancers, and keeps taking calls until `drain`. */
   announceStop(): void
-  /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
+  /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them. Later calls return the first drain. */
   drain(graceMs: number): Promise<void>
 }
 
-/** The rules that may change while calls run. */
 type LiveRules = Pick<KernelOptions, 'approvalRules' | 'maxResultBytes'>
 
 export function openKernel(options: KernelOptions): KernelGateway {
@@ -141,7 +146,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
   }
 
   every(CANCEL_POLL_MS, 'looking for cancel requests', pollCancellations)
-  // Rare changes of other replicas are told without a name.
+  // Rare changes of other replicas are notified without a name.
   const onChange: TellChange = (names) => {
     if (names !== undefined) return
     pollCancellations().catch((error: unknown) =>
@@ -153,7 +158,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
     if (!(await store.takeTurn('recovery', RECOVERY_POLL_MS / 2))) return
     await recover()
   })
-  every(EXPIRY_POLL_MS, 'ending what was not given in time', async () => {
+  every(EXPIRY_POLL_MS, 'ending expired approvals and consents', async () => {
     if (!(await store.takeTurn('expiry', EXPIRY_POLL_MS / 2))) return
     await credentials.expire()
     noteEnded(needs, await store.approvals.expire(clock.nowMs()))
@@ -191,7 +196,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
     closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
     findChallenge: (id) => credentials.findChallenge(id),
     isReady: () => health.isReady(),
-    hindrance: () => health.hindrance(),
+    unavailableReason: () => health.unavailableReason(),
     recover,
     updateRules(rules) {
       live = rules
@@ -205,7 +210,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
 
   async function drain(graceMs: number): Promise<void> {
     health.drain()
-    // Callers that wait for a decision are asked to come again.
+    // Callers that wait for a decision get `approval_required` and may ask again.
     waits.close()
     if (!(await running.waitUntilIdle(graceMs))) {
       running.interruptAll('shutdown')
@@ -222,13 +227,13 @@ export function openKernel(options: KernelOptions): KernelGateway {
   }
 }
 
-/** What every protocol, and in-process code, may ask of the one server behind it. */
+/** The interface of the server to every protocol and to in-process code. */
 export interface Gateway {
-  /** The frozen snapshot this principal may see; the same object until tools or scopes change. */
+  /** The frozen catalog this principal may see; one object until tools or scopes change. */
   catalogFor(principal: Principal): Catalog
-  /** Tells when tools came, changed or went. */
+  /** Notifies when tools are added, changed or removed. */
   readonly catalogChanges: CatalogChanges
-  /** Toolkit descriptions by name, as of now. */
+  /** Current toolkit descriptions by name. */
   toolkits(): ReadonlyMap<string, string>
   /** Runs, replays or joins one call. Never throws for a call's own failure: that is an outcome. */
   call(principal: Principal, request: CallRequest): Promise<CallReply>
@@ -236,25 +241,24 @@ export interface Gateway {
   readCall(principal: Principal, callId: string): Promise<CallView | undefined>
   /** The principal's own calls, newest first, without their outcomes; a wrong cursor is a `ToolError`. */
   listCalls(principal: Principal, query: CallsQuery): Promise<CallsPage>
-  /** Asks for a stop; the view after the request, or `undefined` when there is no such call. */
+  /** Requests a stop and returns the view after it; `undefined` when there is no such call. */
   cancelCall(principal: Principal, callId: string): Promise<CallView | undefined>
   /** Events of one of the principal's own runs, waiting for the next if asked; `undefined` for any other run. */
   readRun(principal: Principal, query: RunQuery): Promise<RunPage | undefined>
-  /** Counts something that is no call, but costs, towards the load and the caller's own rate; a `ToolError` when that is spent. */
+  /** Counts other costly work towards the load and the caller's own rate; throws a `ToolError` when that is spent. */
   admit(principal: Principal): MaybePromise<void>
-  /** Counts a request that is held open until it is released; a `ToolError` when there are too many. */
+  /** Counts a request that is held open until it is released; throws a `ToolError` when there are too many. */
   enterWaiting(principal: Principal): Release
-  /** Closes the run's sessions and lets nothing new begin in it; `false` when there is no such run. */
+  /** Closes the run's sessions and refuses new calls in it; `false` when there is no such run. */
   endRun(principal: Principal, runId: string): Promise<boolean>
   /** Throws a `ToolError` for a tool that is unknown or keeps no state, and when its state cannot be opened. */
   openSession(principal: Principal, request: SessionRequest): Promise<OpenedSession>
-  /** Ends what runs in it and closes it; `false` when the principal has no such session. */
+  /** Ends the calls running in it and closes it; `false` when the principal has no such session. */
   closeSession(principal: Principal, sessionId: string): Promise<boolean>
-  /** Requests for approval: look at them, and answer them. */
   readonly approvals: Approvals
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
-  /** Whether new calls are taken: false while starting, draining, or after a store write error. */
+  /** False while starting, draining, or after a store write error. */
   isReady(): boolean
-  /** Why they are not, in a word for everybody; `undefined` while they are. */
-  hindrance(): Hindrance | undefined
+  /** Why the server is not ready, in a word that is safe to show to anyone; `undefined` while it is. */
+  unavailableReason(): UnavailableReason | undefined
 }

@@ -13,10 +13,14 @@ import { answerRecorded, isHidden } from './look-up.ts'
 import type { RunningCalls } from './running.ts'
 import type { CallStages } from './stages.ts'
 
-/** A cancelled run is recorded at once; only a store that is down makes this matter. */
+/**
+ * A principal's view of its own calls: read one, list them, cancel one (rule 10). The gateway offers these to every protocol.
+ * Calls of other principals, and of tools hidden from this one, do not exist here (rule 2).
+ */
+
+/** A cancelled run is recorded immediately; the wait matters only while the store is down. */
 const MAX_WAIT_MS = 2_000
 
-/** What showing and cancelling calls takes. */
 interface OwnCallsNeeds extends Followers, Pick<CallStages, 'workflows'> {
   readonly store: KernelStore
   readonly clock: Clock
@@ -24,7 +28,6 @@ interface OwnCallsNeeds extends Followers, Pick<CallStages, 'workflows'> {
   readonly running: RunningCalls
 }
 
-/** Rule 10: a principal sees the state and outcome of its own call, and nobody else's. */
 export async function readOwnCall(
   needs: OwnCallsNeeds,
   principal: Principal,
@@ -55,7 +58,7 @@ export async function readOwnCall(
   }
 }
 
-/** A principal's own calls, newest first; those of tools it may not see any more are none (rule 2). */
+/** Newest first, without calls of tools that the principal may no longer see (rule 2). */
 export async function listOwnCalls(
   needs: OwnCallsNeeds,
   principal: Principal,
@@ -76,13 +79,13 @@ export async function listOwnCalls(
 const CURSOR = /^([0-9a-f]{16})([0-9a-f]{12})$/
 const MAX_POSITIONS = 2 ** 48
 
-/** A position counts the calls of everybody, which is nobody's business: it leaves under a pad that only we can make. */
+/** A position would reveal how many calls all tenants make, so it is hidden under a pad that only this server can compute. */
 function makeCursor(store: KernelStore, principal: Principal, position: number): string {
   const salt = randomBytes(8).toString('hex')
   return salt + ((position + padOf(store, principal, salt)) % MAX_POSITIONS).toString(16).padStart(12, '0')
 }
 
-/** One that was made up leads to some position among the own calls, and to nothing else. */
+/** A forged cursor leads to some position among the principal's own calls, and nowhere else. */
 function openCursor(store: KernelStore, principal: Principal, cursor: string): number {
   const [, salt = '', hidden = ''] = CURSOR.exec(cursor) ?? []
   if (salt === '') throw fault('request_invalid', 'The cursor was not issued by this server. Leave it out.')
@@ -94,7 +97,7 @@ function padOf(store: KernelStore, { tenant, id }: Principal, salt: string): num
   return Number.parseInt(hash('sha256', pad, 'hex').slice(0, 12), 16)
 }
 
-/** Asks for a stop. The first committed final state wins, so an ended call is simply shown (rule 10). */
+/** The first committed final state wins, so a call that has ended is simply shown (rule 10). */
 export async function cancelOwnCall(
   needs: OwnCallsNeeds,
   principal: Principal,
@@ -109,11 +112,11 @@ export async function cancelOwnCall(
     await Promise.race([running.done, new Promise((resolve) => setTimeout(resolve, MAX_WAIT_MS).unref())])
   }
   const address = { tenant: principal.tenant, record }
-  // A workflow may have been suspended just then.
+  // A workflow may have been suspended in the meantime.
   const isSuspended = running !== undefined && (await needs.store.find(address))?.waitsFor !== undefined
   if (running === undefined || isSuspended) {
     const nowMs = needs.clock.nowMs()
-    // Nobody runs a call that waits for approval: it simply ends.
+    // A call that waits for approval is not running: it simply ends.
     const parked = await needs.store.approvals.cancel(address, principal.id, nowMs)
     const ended =
       parked.length > 0 ? parked : await needs.workflows.store.cancel(address, principal.id, nowMs)

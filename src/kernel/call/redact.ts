@@ -4,16 +4,22 @@ import type { Secret } from '#kernel/base/secret'
 import { type ShownContent, ShownValue } from '#kernel/tool/tool'
 import type { CallError, CallRequest } from './call.ts'
 
-/** Shorter values would cut ordinary words apart, and are no secrets. */
+/**
+ * Removes the credentials of a call from everything that leaves it: error texts, results of imported tools, log lines, shown
+ * content (OTC/T-20, OWP-58, OWP-75).
+ * Each credential is searched for in the spellings in which it travels: plain, in JSON, in a query, in base64.
+ */
+
+/** Shorter values would match inside ordinary words, and are not secrets. */
 const MIN_SECRET_LENGTH = 4
-/** Longer ones are looked for one by one: a pattern compares from each place anew. */
+/** Longer ones are searched for one by one, because a pattern would compare anew from each position. */
 const MAX_PATTERN_INPUT = 256
 const REDACTED = '[redacted]'
 const MAX_DEPTH = 8
-/** Twice what a request may have; deeper answers would end the stack of their readers. */
+/** Twice the depth a request may have; deeper answers would overflow the stack of their readers. */
 const MAX_ANSWER_DEPTH = 200
 
-/** A tool's own error text without the credentials of its call (OTC/T-20), whether they were sent or lent by the vault. */
+/** A tool's own error text without credentials, whether the caller sent them or the vault lent them. */
 export function redactSecrets(error: CallError, request: CallRequest): CallError {
   const clean = cleanerOf(request)
   if (clean === undefined) return error
@@ -31,13 +37,13 @@ export function redactText(text: string, request: CallRequest): string {
   return cleanerOf(request)?.(text) ?? text
 }
 
-/** Any thrown value as an error for the log, without the credentials of its call. */
+/** A thrown value as an error for the log. */
 export function redactThrown(thrown: unknown, request: CallRequest): unknown {
   const clean = cleanerOf(request)
   return clean === undefined ? thrown : cleanValue(thrown, clean, 0)
 }
 
-/** What a tool writes to the log, the same way. */
+/** Fields that a tool writes to the log. */
 export function redactLogged(fields: object, request: CallRequest): object {
   const clean = cleanerOf(request)
   if (clean === undefined) return fields
@@ -45,13 +51,13 @@ export function redactLogged(fields: object, request: CallRequest): object {
   return typeof cleaned === 'object' && cleaned !== null ? cleaned : {}
 }
 
-/** What a tool of others gave, the same way: it may echo what it was sent (OWP-58). */
+/** The output of an imported tool, which may echo what it was sent (OWP-58). */
 export function redactOutput(value: unknown, request: CallRequest): unknown {
   const clean = cleanerOf(request)
   return clean === undefined ? value : cleanOutput(value, clean)
 }
 
-/** What an MCP server showed, the same way. */
+/** The content that an MCP server showed. */
 export function redactShown(shown: ShownContent, request: CallRequest): ShownContent {
   const clean = cleanerOf(request)
   return clean === undefined ? shown : cleanShown(shown, clean)
@@ -59,7 +65,7 @@ export function redactShown(shown: ShownContent, request: CallRequest): ShownCon
 
 type Output = JsonValue | ShownValue | undefined
 
-/** The same for credentials that no call brings: those a source was configured with. */
+/** For credentials from the options of a source instead of a call. */
 interface SecretCleaner {
   output(value: Output): Output
   thrown(error: unknown): unknown
@@ -100,7 +106,7 @@ function cleanOutput(value: unknown, clean: Clean): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (value instanceof ShownValue) return cleanShownValue(value, clean)
   const copied = copyOf(value)
-  // Serializing it refuses it.
+  // Serialising it will refuse it.
   return copied === undefined ? value : cleanJson(copied, clean)
 }
 
@@ -153,7 +159,7 @@ function cleanValue(value: unknown, clean: Clean, depth: number): unknown {
   if (depth >= MAX_DEPTH) return '[deep]'
   if (value instanceof Error) return cleanError(value, clean, depth)
   if (Array.isArray(value)) return value.map((item) => cleanValue(item, clean, depth + 1))
-  // Class instances render themselves in ways nobody here knows: what they would say is cleaned as text.
+  // Class instances render themselves in unknown ways, so their rendered text is cleaned.
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype !== Object.prototype && prototype !== null) return clean(rendered(value))
   return Object.fromEntries(
@@ -179,7 +185,7 @@ function rendered(value: object): string {
   }
 }
 
-/** One per request: an input may have many texts. */
+/** One per request, because an input may have many texts. */
 const cleaners = new WeakMap<CallRequest, { readonly clean: Clean | undefined }>()
 
 function cleanerOf(request: CallRequest): Clean | undefined {
@@ -190,7 +196,7 @@ function cleanerOf(request: CallRequest): Clean | undefined {
   return known.clean
 }
 
-/** Cuts credentials out of a text, as they are and as they travel; `undefined` when there are none. */
+/** Removes credentials from a text; `undefined` when there are none. */
 function makeCleaner(secrets: readonly Secret[]): Clean | undefined {
   const values = secrets
     .map((secret) => secret.reveal())
@@ -199,7 +205,7 @@ function makeCleaner(secrets: readonly Secret[]): Clean | undefined {
     .sort((left, right) => right.length - left.length)
   if (values.length === 0) return undefined
   const long = values.filter(({ length }) => length > MAX_PATTERN_INPUT)
-  // One pass for all that are short: an input may have hundreds of thousands of texts.
+  // One pass for all short ones, because an input may have hundreds of thousands of texts.
   const short = values.slice(long.length).map((value) => value.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
   const pattern = short.length === 0 ? undefined : new RegExp(short.join('|'), 'g')
   return (text) => {
@@ -213,7 +219,7 @@ function cutOut(text: string, value: string): string {
   return text.length < value.length ? text : text.replaceAll(value, REDACTED)
 }
 
-/** Plain, inside JSON, in a query, and in base64 on its own. */
+/** Plain, inside JSON, in a query, and base64-encoded on its own. */
 function spellingsOf(value: string): readonly string[] {
   const bytes = new TextEncoder().encode(value)
   const base64 = btoa(String.fromCharCode(...bytes.subarray(0, 4_096))).replace(/=+$/, '')

@@ -12,38 +12,46 @@ import { hasEffects, type ParsedInput, type Tool, transportOf } from '#kernel/to
 import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './identity.ts'
 import type { CallStages, LiveSession, NamedCall, UnstartedCall } from './stages.ts'
 
-/** What was found out about a call: everything that running it takes. */
+/**
+ * Resolves what a request refers to, before it runs: the tool and its version, the checked input, the run and the session.
+ * `call-tool.ts` walks these steps in order; parking and claiming turn the result into a record.
+ * Errors reveal nothing that the principal's own catalog does not (rule 2).
+ */
+
+/** A call that has passed its checks: everything that running it takes. */
 export interface CheckedCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
   readonly scope: CallScope
-  /** What `run` gets. */
+  /** The parsed input, for the tool's `run`. */
   readonly input: unknown
   /** The record whose next attempt this is. */
   readonly previous: CallRecord | undefined
 }
 
 /**
- * Finds the tool in the principal's own catalog, so that hidden and unknown take the same path (rule 2). A call
- * that runs again uses exactly the version and definition it was claimed with (rule 5).
+ * Searches the principal's own catalog, so that hidden and unknown tools take the same path (rule 2). A repeated call
+ * uses exactly the version and definition it was claimed with (rule 5).
  */
 export function resolveTool(registry: ToolSet, call: IdentifiedCall, previous: CallRecord | undefined): Tool {
   const catalog = registry.catalogFor(call.principal)
   const tool = previous === undefined ? catalog.resolve(call.request.tool) : catalog.get(previous.tool)
   if (previous === undefined) {
     if (tool === undefined) throw toolNotFound(call, suggestTool(catalog, call.request.tool))
-    // What the workflow's claim pins, and nothing else (rule 31).
+    // A step uses exactly the definition that its workflow's claim pins (rule 31).
     if (call.step !== undefined && call.step.definitionHash !== tool.definitionHash) throw gone(tool.id)
     return tool
   }
   if (tool?.definitionHash === previous.definitionHash) return tool
   if (tool === undefined) throw gone(previous.tool)
-  // A suspended workflow is parked too, but its steps are not asked about in its name.
+  // A suspended workflow is parked too, but approvals are requested for its steps, not for itself.
   const isAsked = previous.state === 'parked' && previous.waitsFor === undefined
   throw isAsked ? changedSinceAsked(previous.tool) : changedSinceBegun(previous)
 }
 
-/** An approval is for the definition that was asked about, and that one will not be served again (rule 21). */
+/**
+ * An approval is for the definition that was shown to the approver, and that one will not be served again (rule 21).
+ */
 function changedSinceAsked(id: string): ToolError {
   return fault(
     'approval_rejected',
@@ -51,7 +59,7 @@ function changedSinceAsked(id: string): ToolError {
   )
 }
 
-/** What began with another definition goes on with that one or not at all (rule 5); an operator may serve it again. */
+/** A call that began with another definition continues with that one or not at all (rule 5); an operator may serve it again. */
 function changedSinceBegun({ tool, resumable }: CallRecord): ToolError {
   const kept = resumable ? ' Its finished steps are kept.' : ''
   return fault(
@@ -79,7 +87,7 @@ function toolNotFound({ request }: IdentifiedCall, nextStep: string | undefined)
 
 const MAX_COMPARED = 2_000
 
-/** The next step for a caller that missed: another version, or a name that looks alike. From its own catalog only (rule 2). */
+/** A suggestion: another version, or a similar name. From the caller's own catalog only (rule 2). */
 function suggestTool(catalog: Catalog, asked: ToolRef): string | undefined {
   const versions = catalog.versionsOf(asked.base)
   if (versions.length > 0) {
@@ -102,7 +110,7 @@ function toolsOfToolkit(catalog: Catalog, base: string): string | undefined {
   return `${toolkit} has ${tools.slice(0, MAX_NAMED).join(', ')}${more}.`
 }
 
-/** In the spelling that was asked in. */
+/** Suggests a name in the spelling of the request. */
 function nearestTool(catalog: Catalog, { base, isOtherName }: ToolRef): string | undefined {
   if (isOtherName === undefined) return nearestName(base, catalog.bases().slice(0, MAX_COMPARED))
   const spell = base.includes(':') ? ({ catalogId }: Tool) => catalogId : ({ name }: Tool) => name
@@ -121,7 +129,7 @@ export function checkExactInput(input: JsonValue | undefined): void {
   throw invalidInput('The input', issues)
 }
 
-/** OTC-80: wire check first, then the schema library's own parse, whose result `run` gets. */
+/** OTC-80: first the check of the JSON Schema, then the schema library's own parse, whose result `run` gets. */
 export function validateInput(tool: Tool, input: JsonValue): MaybePromise<unknown> {
   if (!isJsonObject(input)) {
     throw fault('input_invalid', `The input of ${tool.id} must be a JSON object of parameters.`)
@@ -141,12 +149,12 @@ function inputOf(tool: Tool): string {
 }
 
 function invalidInput(subject: string, issues: readonly InputIssue[]): ToolError {
-  const said = issues.slice(0, 5).map(issuePhrase)
-  const more = issues.length > said.length ? ` (and ${issues.length - said.length} more)` : ''
-  return fault('input_invalid', `${subject} is invalid: ${said.join('; ')}${more}.`, { issues })
+  const shown = issues.slice(0, 5).map(issuePhrase)
+  const more = issues.length > shown.length ? ` (and ${issues.length - shown.length} more)` : ''
+  return fault('input_invalid', `${subject} is invalid: ${shown.join('; ')}${more}.`, { issues })
 }
 
-/** Where an attempt belongs: its run, if the caller named one, and the session it runs in. */
+/** The run of an attempt, if the caller named one, and its session. */
 export interface CallScope {
   readonly run: RunScope | undefined
   readonly session: CallSession | undefined
@@ -154,7 +162,6 @@ export interface CallScope {
   readonly live: LiveSession | undefined
 }
 
-/** What finding the run and the session of a call takes. */
 export interface ScopeNeeds extends Pick<CallStages, 'sessions'> {
   readonly store: KernelStore
 }
@@ -162,8 +169,9 @@ export interface ScopeNeeds extends Pick<CallStages, 'sessions'> {
 const ALONE: CallScope = { run: undefined, session: undefined, live: undefined }
 
 /**
- * A stateful tool runs in a session: the one its caller named, or one of its own (rule 30). Where state is optional a
- * call outside of sessions is like any other, but in a run that its caller watches its use is bracketed (openwop §7.3).
+ * A stateful tool runs in a session: the one its caller named, or one of its own (rule 30). Where state is optional,
+ * a call without a session is like any other; in a run that its caller watches, its use is bracketed by events
+ * (openwop §7.3).
  */
 export function resolveScope(
   needs: ScopeNeeds,
@@ -186,7 +194,7 @@ async function scopeInRun(
 ): Promise<CallScope> {
   const run = await runOf(needs, call, tool)
   if (!hasOwn) return { ...ALONE, run }
-  // The bracket of an attempt that waits for approval is open already (OWP-45).
+  // The session of an attempt that waits for approval is already open in the events (OWP-45).
   if (previous?.state === 'parked' && previous.sessionId !== undefined) {
     return { run, session: { sessionId: previous.sessionId, isOwn: true }, live: undefined }
   }
@@ -194,7 +202,7 @@ async function scopeInRun(
   return { run, session, live: undefined }
 }
 
-/** Steps are reported in the run of their workflow, which has one with events from the beginning (rule 31). */
+/** Steps are reported in the run of their workflow, which has events from the beginning (rule 31). */
 async function runOf(
   { store }: ScopeNeeds,
   call: IdentifiedCall,
@@ -230,17 +238,16 @@ export function recordedScope(
 ): CallScope {
   if (previous === undefined) return scope
   const { runId, run, record } = previous
-  // A step has the run that its workflow gives it, and a workflow outside of a run its own.
+  // A step uses the run of its workflow, and a workflow outside of runs its own.
   if (call.step !== undefined) return scope
   if (runId !== undefined && runId !== ownRunId(record)) {
     return { ...scope, run: namedScope(store, call.principal, runId) }
   }
-  // One that was parked has a run with events of its own, from its first attempt on.
+  // A parked call has a run with events of its own, from its first attempt on.
   const isOwn = run === record && (previous.state === 'parked' || previous.resumable)
   return { ...scope, run: isOwn ? implicitRun(call.principal, record) : undefined }
 }
 
-/** A call as it is first written. */
 export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): NewCall {
   const atMs = clock.nowMs()
   return {
@@ -254,7 +261,7 @@ export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): New
     definitionHash: tool.definitionHash,
     tier: tool.policy.safetyTier,
     replay: tool.policy.replay,
-    // Rule 30: what ran in a session is never run again.
+    // Rule 30: a call that ran in a session is never run again.
     rerunUntilMs: scope.session === undefined ? rerunUntil(tool, atMs) : 0,
     inputJson: call.inputJson,
     atMs,
@@ -263,7 +270,7 @@ export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): New
   }
 }
 
-/** What a released call is from its next attempt on, when that brings other input (rule 9). */
+/** The new content of a released call whose next attempt brings other input (rule 9). */
 export function correctionOf(
   identities: Identities,
   { call, previous }: { readonly call: IdentifiedCall; readonly previous: CallRecord },
@@ -273,7 +280,7 @@ export function correctionOf(
   return isOther ? newCall : undefined
 }
 
-/** A call that will not begin, for its run to tell of. */
+/** A call that will not start, for the events of its run. */
 export function unstarted(call: IdentifiedCall, tool: Tool, { run }: Pick<CallScope, 'run'>): UnstartedCall {
   const { principal, record } = call
   return { principal, record, tool, run, name: () => nameCall(call, tool) }

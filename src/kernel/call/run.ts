@@ -22,14 +22,19 @@ import { attemptOf, LOST, type RunningCall } from './running.ts'
 import type { CallStages, Reservation, Slot } from './stages.ts'
 import { type Blocked, blockedBy, type Suspension } from './suspend.ts'
 
-/** What claiming, running and recording takes. */
+/**
+ * The part of a call that runs: claim, execute, record. `call-tool.ts` enters it once every check has passed.
+ * The entry in `running` is made before the claim and removed only when the outcome is durable, so that a drain sees every run
+ * and a second request joins it.
+ */
+
 export type RunNeeds = LookUpNeeds &
   ExecuteNeeds &
   RefusalNeeds &
   Pick<CallStages, 'limits' | 'workflows'> & { readonly feed: RunFeed }
 
-/** What a checked call may do: what an approver said, unless nobody had to be asked, and what is set aside for it. */
-interface Means {
+/** The approval and the budget that a checked call runs with; `grant` is absent when none was needed. */
+interface Allowance {
   readonly grant: Grant | undefined
   readonly reservation: Reservation
 }
@@ -46,15 +51,15 @@ export type RunResult =
     }
   /** Another request's record is under the key: look it up again. */
   | { readonly kind: 'lost' }
-  /** A workflow that is suspended until a step of it may go on. */
+  /** A workflow that is suspended until one of its steps can continue. */
   | { readonly kind: 'waiting'; readonly waits: Blocked; readonly runId: string }
 
-/** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
-export function runCall(needs: RunNeeds, checked: CheckedCall, means: Means): Promise<RunResult> {
+export function runCall(needs: RunNeeds, checked: CheckedCall, allowance: Allowance): Promise<RunResult> {
   const { call, tool } = checked
   const joined = join(needs, call)
   if (joined !== undefined) return answerJoined(call, joined)
-  // Again, because checking took time: from here to the entry nothing waits, so that a drain sees every run.
+  // Checked again, because the checks took time. Nothing is awaited from here to the entry, so that a drain sees
+  // every run.
   needs.health.checkReady()
   if (call.step?.hasWorkflowEnded() === true) throw fault('cancelled', 'The workflow of this step has ended.')
   if (checked.previous !== undefined) checkPresent(call)
@@ -64,7 +69,7 @@ export function runCall(needs: RunNeeds, checked: CheckedCall, means: Means): Pr
   const running = needs.running.start(call, tool, scope)
   scope.live?.enter(running)
   const placed = scope === checked.scope ? checked : { ...checked, scope }
-  return claimAndRun(needs, { running, checked: placed, means, slot })
+  return claimAndRun(needs, { running, checked: placed, allowance, slot })
 }
 
 async function answerJoined(call: IdentifiedCall, { done, scope, tool }: RunningCall): Promise<RunResult> {
@@ -79,19 +84,22 @@ async function answerJoined(call: IdentifiedCall, { done, scope, tool }: Running
 interface Starting {
   readonly running: RunningCall
   readonly checked: CheckedCall
-  readonly means: Means
+  readonly allowance: Allowance
   readonly slot: Slot
 }
 
-async function claimAndRun(needs: RunNeeds, { running, checked, means, slot }: Starting): Promise<RunResult> {
+async function claimAndRun(
+  needs: RunNeeds,
+  { running, checked, allowance, slot }: Starting,
+): Promise<RunResult> {
   const { call, tool, scope } = checked
   try {
     const newCall = toNewCall(needs.clock, checked)
     const claimed = isClaimed(checked)
     const { writer } = needs.store
-    const attempt = claimed ? await claim(needs, { running, newCall, checked, grant: means.grant }) : 1
+    const attempt = claimed ? await claim(needs, { running, newCall, checked, grant: allowance.grant }) : 1
     if (attempt === undefined) return { kind: 'lost' }
-    // Rule 18: others may take us for dead by now, so what was claimed is given back.
+    // Rule 18: other servers may consider this writer dead by now, so the claim is given back.
     if (claimed && !needs.store.mayStart(writer)) running.interrupt('shutdown')
     needs.feed.notify(scope.run?.run ?? call.record)
     if (claimed && hasLeft(call.request.leaving)) running.interrupt('cancel')
@@ -102,7 +110,7 @@ async function claimAndRun(needs: RunNeeds, { running, checked, means, slot }: S
       return { kind: 'waiting', waits, runId: runIdOf(call, scope) }
     }
     const { outcome: ran, late } = end
-    if (ran.ok || ran.neverStarted !== true) means.reservation.settle(ran.durationMs ?? 0)
+    if (ran.ok || ran.neverStarted !== true) allowance.reservation.settle(ran.durationMs ?? 0)
     const outcome = await recordOutcome(needs, { running, newCall, attempt, outcome: ran, claimed })
     if (late !== undefined) keepLate(needs, slot, { run: attemptOf(running, attempt), late })
     if (outcome === LOST) return { kind: 'lost' }
@@ -115,7 +123,7 @@ async function claimAndRun(needs: RunNeeds, { running, checked, means, slot }: S
   }
 }
 
-/** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
+/** Rule 10: a late result never changes the outcome. It is stored and journaled, and its slot is freed only then. */
 function keepLate(
   needs: RunNeeds,
   slot: Slot,
@@ -141,7 +149,10 @@ interface Claiming {
   readonly grant: Grant | undefined
 }
 
-/** The attempt we own, or `undefined` when another request has the key. A claim that fails ends the entry: nothing runs. */
+/**
+ * The attempt this process owns, or `undefined` when another request has the key. A failed claim removes the entry:
+ * nothing runs.
+ */
 async function claim(needs: RunNeeds, claiming: Claiming): Promise<number | undefined> {
   const { running, checked } = claiming
   try {
@@ -158,7 +169,7 @@ async function claim(needs: RunNeeds, claiming: Claiming): Promise<number | unde
   return undefined
 }
 
-/** A new call, the next attempt of one, or the attempt that an approver said yes to (rule 20). */
+/** A new call, the next attempt of one, or the attempt that an approver allowed (rule 20). */
 async function takeAttempt(needs: RunNeeds, { newCall, checked, grant }: Claiming): Promise<ClaimResult> {
   const { store } = needs
   const { call, previous } = checked
@@ -176,7 +187,7 @@ async function takeAttempt(needs: RunNeeds, { newCall, checked, grant }: Claimin
   return await store.approvals.resume(previous, { ...grant, session, atMs, rerunUntilMs })
 }
 
-/** `pure` and `read` skip the claim of a first attempt (rule 7), unless a reader may be watching the run they are in. */
+/** `pure` and `read` skip the claim of a first attempt (rule 7), unless a client may be watching their run. */
 function isClaimed({ tool, previous, scope }: CheckedCall): boolean {
   const isAlone = scope.run === undefined && scope.session === undefined
   return hasEffects(tool.policy) || previous !== undefined || !isAlone
@@ -198,8 +209,8 @@ interface RanCall {
 }
 
 /**
- * Makes the outcome and its journal events durable before anybody hears of it. `lost` when another process's
- * attempt under the same key still runs: its outcome is the call's.
+ * Makes the outcome and its journal events durable before any request is answered. `lost` when an attempt of another
+ * process under the same key still runs: its outcome is the call's.
  */
 async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | typeof LOST> {
   const { running, newCall, attempt, claimed } = ran
@@ -229,20 +240,20 @@ async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | t
   }
 }
 
-/** One that was declared dead while it ran: what it did is not forgotten (rules 10 and 18). */
+/** A run whose writer was declared dead while it ran still has its result recorded (rules 10 and 18). */
 async function finish(needs: RunNeeds, finished: FinishedRun): Promise<FinishResult> {
   const result = await needs.store.finish(finished)
   if (result.kind === 'found') await recordLate(needs, finished.run, finished.outcome)
   return result
 }
 
-/** `can_retry` is said only while a repeat can run (rule 9). */
+/** `can_retry` is set only while a repeat can run (rule 9). */
 function finalAfter(attempt: number, outcome: Outcome): Outcome {
   const isLast = !outcome.ok && outcome.error.canRetry && attempt >= MAX_ATTEMPTS
   return isLast ? lastFailure(outcome) : outcome
 }
 
-/** `released` is for failures whose author says nothing took effect, and not for ever (rule 9). */
+/** `released` is for failures whose author states that nothing took effect, and not for ever (rule 9). */
 function stateOf(outcome: Outcome): FinishedRun['state'] {
   if (outcome.ok) return 'succeeded'
   return outcome.error.canRetry ? 'released' : 'failed'
@@ -260,7 +271,7 @@ function loserAnswer(needs: RunNeeds, running: RunningCall, winner: CallRecord):
   return winner.state === 'running' || winner.state === 'parked' ? LOST : answerRecorded(winner)
 }
 
-/** Rule 11: not a recorded outcome; the kept one is committed as soon as the store works again. */
+/** Rule 11: not a recorded outcome; the outcome is kept in memory and committed as soon as the store works again. */
 function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome {
   const error = {
     code: 'outcome_unknown',
@@ -270,7 +281,7 @@ function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome 
   return durationMs === undefined ? { ok: false, error } : { ok: false, error, durationMs }
 }
 
-/** Suspends a workflow until one of its steps may go on (rule 31); requests that joined it look at the record. */
+/** Suspends a workflow until one of its steps can continue (rule 31); requests that joined it look at the record. */
 async function suspend(
   needs: RunNeeds,
   {
@@ -309,7 +320,7 @@ function decidesOf({ call }: RunningCall, { error, waitsFor }: Suspension): Pick
   return { decides: { tenant: call.tenant, record: waitsFor, approvalId } }
 }
 
-/** Nothing begins for a caller whose leaving cancels (MCP-83): the call stays what it was. */
+/** Nothing starts for a caller that has disconnected, where that cancels (MCP-83): the call stays as it was. */
 function checkPresent({ request }: IdentifiedCall): void {
   if (!hasLeft(request.leaving)) return
   throw fault('not_ready', 'The caller left before the tool was called. Nothing was run.', {

@@ -17,18 +17,23 @@ import type { IdentifiedCall } from './identity.ts'
 import { redactLogged, redactText } from './redact.ts'
 import type { CallScope } from './resolve.ts'
 
-/** Why a run is ended from outside. */
+/**
+ * The runs of this process, and the context that each gives its tool. `run.ts` starts and ends them; look-up joins them;
+ * cancellation and shutdown interrupt them.
+ * A run is in `RunningCalls` from before its claim until its outcome is durable.
+ */
+
 export type Interruption = 'timeout' | 'cancel' | 'shutdown'
 
-/** The claim went to another request's record: requests that joined look there. */
+/** Another request's record won the claim: requests that joined look there. */
 export const LOST = 'lost'
 
-/** An outage longer than this many claims forgets the oldest: their rows, if any, wait for a restart. */
+/** Beyond this many abandoned claims the oldest are forgotten: their rows, if any, wait for a restart. */
 const MAX_ABANDONED = 10_000
 
 /**
- * Where a run stands while it runs, and nothing afterwards. What V8 leaves of a map that it made anew, as it does again and again while
- * entries come and go, still refers to its entries and to the map's next form: runs that are over would stay until a full collection.
+ * A box around a run, emptied when it ends. When V8 rebuilds a map, the old table still refers to its entries and to
+ * the next table, so runs that have ended would otherwise stay in memory until a full collection.
  */
 interface Place {
   run: RunningCall | undefined
@@ -45,7 +50,7 @@ export class RunningCalls {
     return this.#byRecord.size
   }
 
-  /** Slots in use: running, and ended but not yet settled. */
+  /** Slots in use: runs, and ended runs that have not settled. */
   get slots(): number {
     return this.#byRecord.size + this.#late
   }
@@ -60,7 +65,7 @@ export class RunningCalls {
     return running
   }
 
-  /** Only its own entry: another attempt of the same call may have replaced it. */
+  /** Removes only its own entry: another attempt of the call may have replaced it. */
   end(running: RunningCall): void {
     const { record } = running.call
     const place = this.#byRecord.get(record)
@@ -74,7 +79,7 @@ export class RunningCalls {
     }
   }
 
-  /** Its claim's commit was reported as failed: if a row shows up after all, its run never started (rule 11). */
+  /** The commit of its claim was reported as failed: if a row appears after all, its run never started (rule 11). */
   noteAbandoned({ call }: RunningCall): void {
     if (!call.keyed) return
     this.#abandoned.add(call.record)
@@ -82,7 +87,7 @@ export class RunningCalls {
       this.#abandoned.delete(this.#abandoned.values().next().value ?? '')
   }
 
-  /** Whether a claim of ours under this record never started; true once. */
+  /** Whether a claim of this process under the record never started; true once. */
   takeAbandoned(record: string): boolean {
     return this.#abandoned.delete(record)
   }
@@ -99,7 +104,7 @@ export class RunningCalls {
     for (const { run } of this.#byRecord.values()) run?.interrupt(why)
   }
 
-  /** Resolves when nothing runs, or after `timeoutMs`; tells which. */
+  /** Resolves with true when nothing runs, or with false after `timeoutMs`. */
   async waitUntilIdle(timeoutMs: number): Promise<boolean> {
     if (this.#byRecord.size === 0) return true
     return await new Promise((resolve) => {
@@ -116,13 +121,11 @@ export class RunningCalls {
   }
 }
 
-/** One run of this process, from before its claim until its outcome is durable. */
 export class RunningCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
   readonly scope: CallScope
   interruption: Interruption | undefined
-  /** What the tool last said of how far it is. */
   progress: Progress | undefined
   #interrupt: ((why: Interruption) => void) | undefined
   #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
@@ -136,14 +139,13 @@ export class RunningCall {
     this.scope = scope
   }
 
-  /** What a joining request waits for. A waiter that leaves detaches and aborts nobody (rule 10). */
+  /** The promise that a joining request awaits. A waiter that leaves interrupts no run (rule 10). */
   get done(): Promise<Outcome | typeof LOST> {
     if (this.#outcome !== undefined) return Promise.resolve(this.#outcome)
     this.#done ??= Promise.withResolvers<Outcome | typeof LOST>()
     return this.#done.promise
   }
 
-  /** Whether another request waits for this run. */
   get isJoined(): boolean {
     return this.#done !== undefined
   }
@@ -164,7 +166,7 @@ export class RunningCall {
     }
   }
 
-  /** Called when the first question is open, and when the last is answered. */
+  /** Called with true when the first question opens, and with false when the last is answered. */
   onAsking(listener: (isAsking: boolean) => void): void {
     this.#onAsking = listener
   }
@@ -174,7 +176,7 @@ export class RunningCall {
     this.#done?.resolve(outcome)
   }
 
-  /** Heard by what executes the run; the last listener counts. */
+  /** The last listener replaces earlier ones. */
   onInterrupt(listener: (why: Interruption) => void): void {
     this.#interrupt = listener
     if (this.interruption !== undefined) listener(this.interruption)
@@ -187,7 +189,7 @@ export class RunningCall {
   }
 }
 
-/** How a store names one attempt of a run. A first attempt outside every run and session has only its record. */
+/** The store's name for one attempt of a run. A first attempt outside of runs and sessions has only its record. */
 export function attemptOf(running: RunningCall, attempt: number): Attempt {
   const { tenant, record, principal } = running.call
   const { run: named, session } = running.scope
@@ -196,16 +198,15 @@ export function attemptOf(running: RunningCall, attempt: number): Attempt {
   return { tenant, record, principal: principal.id, tool: running.tool.id, attempt, run, session }
 }
 
-/** What a run lends its tool. */
 export interface ContextNeeds {
   readonly store: Pick<KernelStore, 'approvals'>
   readonly log: Logger
   readonly fetch: typeof fetch
 }
 
-/** What one run of a tool gets. The abort controller is made only for tools that look at the signal. */
+/** The context of one run. The abort controller is created only for tools that read the signal. */
 export class RunContext implements StatefulContext<unknown>, SessionContext {
-  /** What `open` gave, for tools that keep state. */
+  /** The session's state, for tools that keep any. */
   session: unknown
   readonly #needs: ContextNeeds
   readonly #running: RunningCall
@@ -267,7 +268,8 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     return this.#aborted !== undefined
   }
 
-  // What a tool calls is made when it is asked for: it works also taken out of the context, and costs nobody else anything.
+  // The functions below are created when they are read: they work when taken out of the context, and tools that do
+  // not use them pay nothing.
 
   get token(): ToolContext['token'] {
     const { tool, call } = this.#running
@@ -293,7 +295,7 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     }
   }
 
-  /** One request that was not sent says nothing about what the run did before it (rule 9). */
+  /** A request that was not sent says nothing about what the run did before it (rule 9). */
   async #send(...request: Parameters<typeof fetch>): Promise<Response> {
     try {
       return await this.#needs.fetch(...request)
@@ -343,7 +345,7 @@ function reasonOf(why: Interruption): DOMException {
     : new DOMException(`The call was ended by ${why}.`, 'AbortError')
 }
 
-/** A tool gets only what it declared (OTC/T-21). */
+/** A tool gets only the credentials it declared (OTC/T-21). */
 function declared(
   tool: Tool,
   asked: {
@@ -363,16 +365,16 @@ function undeclared(tool: Tool, asked: { readonly id: string; readonly kind: str
   })
 }
 
-/** The log a tool gets: the credentials of its call never appear in it, whatever the tool writes (OWP-75). */
+/** The tool's log, without the credentials of its call, whatever the tool writes (OWP-75). */
 function cleanLogger(log: Logger, request: CallRequest): Logger {
   if (request.tokens.size === 0 && request.secrets.size === 0) return log
   const write =
     (level: keyof Logger): WriteLine =>
-    (said: object | string, message?: string) => {
-      if (typeof said === 'string') log[level](redactText(said, request))
+    (line: object | string, message?: string) => {
+      if (typeof line === 'string') log[level](redactText(line, request))
       else
         log[level](
-          redactLogged(said, request),
+          redactLogged(line, request),
           message === undefined ? undefined : redactText(message, request),
         )
     }

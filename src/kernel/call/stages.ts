@@ -38,7 +38,6 @@ export interface CallStages {
 
 export type OpenStages = (context: StageContext) => CallStages
 
-/** What the gateway hands to the stages it opens. */
 export interface StageContext {
   readonly store: KernelStore
   readonly clock: Clock
@@ -48,7 +47,7 @@ export interface StageContext {
   readonly feed: RunFeed
   readonly waits: ApprovalWaits
   readonly running: RunningCalls
-  /** Ends of calls and sessions that the store refused and that are written later. */
+  /** Ends of calls and sessions that the store refused, to be written later. */
   readonly unsaved: UnsavedEnds
   newCallId(): string
   /** Repeats work until the gateway has drained; failures are logged as `what` failed. */
@@ -65,7 +64,9 @@ export interface UnsavedEnds {
 
 export type Release = () => void
 
-/** How many calls, runs and waiting requests a caller may have, and what they may spend. Refusals are `ToolError`s. */
+/**
+ * How many calls, runs and waiting requests a caller may have, and what they may spend. Refusals are `ToolError`s.
+ */
 interface LimitStage {
   checkCaller(principal: Principal): MaybePromise<void>
   checkTool(principal: Principal, tool: Tool): MaybePromise<void>
@@ -98,7 +99,6 @@ export interface Reservation {
   cancel(): void
 }
 
-/** A call as runs name it. */
 export type NamedCall = CallLabel & Pick<RefusedCall, 'tenant' | 'record' | 'principal' | 'userId'>
 
 /** A call that did not begin. */
@@ -155,7 +155,6 @@ export interface OpenedSession {
   readonly runId: string
 }
 
-/** A call, the tool it is for, and where it belongs. */
 export interface RequiringCall {
   readonly tool: Tool
   readonly call: IdentifiedCall
@@ -183,7 +182,7 @@ interface WorkflowStage {
   readonly store: Pick<WorkflowStore, 'suspend' | 'resume' | 'cancel' | 'expire'>
 }
 
-/** For calls that no budget counts. The ladder compares with it, so that such calls wait for nothing. */
+/** For calls that no budget counts. The ladder compares with it, so that such calls await nothing. */
 export const UNRESERVED: Reservation = { settle: () => undefined, cancel: () => undefined }
 
 const FREE_SLOT: Slot = { leave: () => undefined, extend: () => undefined }

@@ -2,33 +2,34 @@ import { fault, type ToolError } from '#kernel/base/errors'
 import type { KernelStore, RunScope } from '#kernel/ports/store'
 
 /**
- * How the ladder knows a step of a workflow: its origin, its record and the error of a step that changed. The workflow stage
- * makes steps; no protocol can.
+ * Steps of workflows as the ladder sees them: their origin, their record, and the error of a step that changed. The
+ * workflow stage makes steps.
+ * Only the server makes them: no protocol can.
  */
 
-/** Whose step a call is. Made by the server alone: no protocol can say it. */
+/** The workflow and the step that a call belongs to. */
 export interface StepOrigin {
-  /** The workflow that makes it, for texts. */
+  /** Name of the workflow, for texts. */
   readonly workflow: string
-  /** The workflow's call. */
+  /** Record of the workflow's call. */
   readonly parent: string
-  /** The call that began it all. */
+  /** Record of the outermost call. */
   readonly root: string
   readonly name: string
   /** Which use of that name, from 1. */
   readonly nth: number
-  /** How many workflows it is inside of. */
+  /** Number of workflows it is nested in. */
   readonly depth: number
-  /** The run of the workflow, which tells of it too. */
+  /** The run of the workflow, which reports the step too. */
   readonly run: RunScope
-  /** What the workflow's claim pins this tool to. */
+  /** The definition that the workflow's claim pins this tool to. */
   readonly definitionHash: string
   readonly callId: string
-  /** Whether the workflow has ended meanwhile: then nothing more begins. */
+  /** True once the workflow has ended: then nothing more starts. */
   hasWorkflowEnded(): boolean
 }
 
-/** Rule 31: a keyspace no protocol reaches, because their keys begin otherwise (OWP-94). */
+/** Rule 31: a keyspace that protocols cannot reach, because their keys begin differently (OWP-94). */
 export function stepRecord(
   store: Pick<KernelStore, 'digest'>,
   { parent, name, nth }: Pick<StepOrigin, 'parent' | 'name' | 'nth'>,
@@ -36,7 +37,7 @@ export function stepRecord(
   return store.digest(JSON.stringify(['step', parent, name, nth]))
 }
 
-/** Rule 31: what is recorded under this step is not what the workflow asks for now. */
+/** Rule 31: the call recorded for this step is not the one that the workflow makes now. */
 export function workflowDiverged(
   { workflow, name, nth }: StepOrigin,
   recorded: { readonly tool: string },

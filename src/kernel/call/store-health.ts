@@ -2,25 +2,26 @@ import { fault, StoreError } from '#kernel/base/errors'
 import { type Logger, OutageLog } from '#kernel/base/logger'
 import type { KernelStore } from '#kernel/ports/store'
 
+/**
+ * Whether new calls are taken, and outcomes that the store refused (rule 11). Every call asks `checkReady`; the health endpoint
+ * shows the reason.
+ * While the store fails, one loop probes it and writes the kept outcomes; recorded outcomes are answered all the time.
+ */
+
 const FIRST_TRY_MS = 250
 const SLOWEST_TRY_MS = 2_000
 
 /**
- * Why no new call is taken, in a word that may be told to anybody: the process is stopping, its store refused a write, or its hold on
- * a store that it shares with others is in doubt. What exactly is wrong stands in the log.
+ * Why no new call is taken, in a word that is safe to show to anyone: the process is stopping, its store refused a
+ * write, or its lease on a shared store is in doubt. Details are in the log.
  */
-export type Hindrance = 'stopping' | 'store_unavailable' | 'lease_in_doubt'
+export type UnavailableReason = 'stopping' | 'store_unavailable' | 'lease_in_doubt'
 
 interface StoreHealthNeeds {
   readonly store: Pick<KernelStore, 'probe' | 'obstacle'>
   readonly log: Logger
 }
 
-/**
- * Whether new calls are taken: not while draining, and not after a store write error. Earlier outcomes are answered even
- * then. While the store is in trouble one loop asks: does a write work, are all unsaved outcomes stored? Then we are
- * ready again (rule 11).
- */
 export class StoreHealth {
   readonly unsaved: UnsavedOutcomes
   readonly #store: Pick<KernelStore, 'probe' | 'obstacle'>
@@ -41,14 +42,14 @@ export class StoreHealth {
   }
 
   isReady(): boolean {
-    return this.hindrance() === undefined
+    return this.unavailableReason() === undefined
   }
 
-  hindrance(): Hindrance | undefined {
-    return this.#isStopAnnounced || this.#isDraining ? 'stopping' : this.#storeHindrance()
+  unavailableReason(): UnavailableReason | undefined {
+    return this.#isStopAnnounced || this.#isDraining ? 'stopping' : this.#storeReason()
   }
 
-  #storeHindrance(): Hindrance | undefined {
+  #storeReason(): UnavailableReason | undefined {
     if (this.#hasFailed) return 'store_unavailable'
     const obstacle = this.#store.obstacle()
     if (obstacle === undefined) return undefined
@@ -56,9 +57,11 @@ export class StoreHealth {
     return 'lease_in_doubt'
   }
 
-  /** OTC-68: no new run while draining, or after a store write error (rule 11). A stop that is only announced refuses nothing. */
+  /**
+   * OTC-68: no new run while draining, or after a store write error (rule 11). An announced stop refuses nothing yet.
+   */
   checkReady(): void {
-    if (!this.#isDraining && this.#storeHindrance() === undefined) return
+    if (!this.#isDraining && this.#storeReason() === undefined) return
     throw fault(
       'not_ready',
       'The tool server cannot take new calls right now. Nothing was run; try again shortly.',
@@ -66,7 +69,7 @@ export class StoreHealth {
     )
   }
 
-  /** Load balancers see from now on that this server stops; calls that still reach it are taken until `drain`. */
+  /** From now on load balancers see that this server stops; calls that still reach it are taken until `drain`. */
   announceStop(): void {
     this.#isStopAnnounced = true
   }
@@ -75,14 +78,14 @@ export class StoreHealth {
     this.#isDraining = true
   }
 
-  /** After a store write error health is 503 and no new write starts, until a probe succeeds (rule 11). */
+  /** After a store write error no new run starts until a probe succeeds (rule 11). */
   noteFailure(error: unknown): void {
     if (!(error instanceof StoreError) || error.code === 'unreadable' || this.#hasFailed) return
     this.#hasFailed = true
     this.#watch()
   }
 
-  /** Looks at the store no more; what is unsaved is tried one last time. */
+  /** Stops probing; unsaved outcomes are tried one last time. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#timer)
@@ -102,12 +105,12 @@ export class StoreHealth {
       if (left === 0) {
         this.#delayMs = FIRST_TRY_MS
         this.#timer = undefined
-        this.#log.info({}, 'the store takes writes')
+        this.#log.info({}, 'the store accepts writes again')
         return
       }
       this.#outage.report({ left }, 'outcomes still cannot be committed')
     } catch (error) {
-      this.#outage.report({ err: error }, 'the store does not take writes')
+      this.#outage.report({ err: error }, 'the store does not accept writes')
     }
     this.#timer = undefined
     this.#delayMs = Math.min(this.#delayMs * 2, SLOWEST_TRY_MS)
@@ -132,7 +135,7 @@ export class UnsavedOutcomes {
     this.#onKept()
   }
 
-  /** One round over everything kept, one round at a time; gives how many are left. */
+  /** One pass over everything kept, one at a time; returns how many are left. */
   flush(): Promise<number> {
     this.#flushing ??= this.#writeAll().finally(() => {
       this.#flushing = undefined
@@ -140,7 +143,7 @@ export class UnsavedOutcomes {
     return this.#flushing
   }
 
-  /** One that cannot be written must not hold up the others. */
+  /** One outcome that cannot be written must not delay the others. */
   async #writeAll(): Promise<number> {
     for (const write of [...this.#writes]) {
       try {

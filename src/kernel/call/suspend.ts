@@ -4,7 +4,13 @@ import { BY_CALL_ID, fault, type ToolError } from '#kernel/base/errors'
 import type { CallRecord, KernelStore, MaybePromise } from '#kernel/ports/store'
 import type { Failure } from './call.ts'
 
-/** How a workflow ends that was suspended and will not go on: its finished steps stay what they are. */
+/**
+ * Suspended workflows: what one waits for, how its caller learns of it, and how it ends if it is never continued (rule 31). The
+ * ladder and the workflow stage use it.
+ * Finished steps are kept, so the answer to the caller is never a refusal (rule 11).
+ */
+
+/** The outcome of a suspended workflow that will not continue; its finished steps keep their effects. */
 export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failure {
   const what = {
     cancelled: `The call of ${tool} was cancelled while one of its steps waited.`,
@@ -14,22 +20,23 @@ export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failur
   return { ok: false, error: { code: 'cancelled', message, canRetry: false } }
 }
 
-/** What a suspended workflow waits for, and what its caller hears. */
+/** What a suspended workflow waits for, and the error for its caller. */
 export interface Blocked {
   readonly error: ToolError
-  /** The parked call whose decision would let it go on. */
+  /** The parked call whose decision would let it continue. */
   readonly decides?: { readonly tenant: string; readonly record: string; readonly approvalId: string }
 }
 
-/** What looking at the step that a workflow waits for takes. */
 export interface BlockedNeeds {
   readonly store: KernelStore
   readonly clock: Clock
-  /** Base of the addresses where people see what waits for them, never taken from a request (OTC/T-16). */
+  /** Base of the addresses of approval pages, never taken from a request (OTC/T-16). */
   approvalsUrl(): MaybePromise<string>
 }
 
-/** Looks at the step it waits for, so that asking again costs no attempt; nothing when it may go on. */
+/**
+ * Looks at the step it waits for, so that asking again costs no attempt; `undefined` when the workflow can continue.
+ */
 export async function isStillBlocked(
   needs: BlockedNeeds,
   previous: CallRecord,
@@ -51,11 +58,11 @@ export async function isStillBlocked(
   }
 }
 
-/** A workflow cannot go on now: it is suspended, and its caller hears why. */
+/** Thrown by a workflow that cannot continue now. */
 export class Suspension {
-  /** What its caller hears; never a recorded outcome. */
+  /** The error for its caller; never a recorded outcome. */
   readonly error: ToolError
-  /** The step it waits for, when that one is recorded; else `''`. */
+  /** Record of the step it waits for, if there is one; else `''`. */
   readonly waitsFor: string
 
   constructor(error: ToolError, waitsFor = '') {
@@ -64,7 +71,7 @@ export class Suspension {
   }
 }
 
-/** Something is in the way for the moment. A reply that a run has begun is no refusal (rule 11). */
+/** A temporary obstacle. The code is no refusal, because the run has begun (rule 11). */
 export function blockedBy(
   workflow: string,
   why: string,

@@ -1,5 +1,5 @@
 import type { Clock } from '#kernel/base/clock'
-import { mayComeAgain, type ToolError } from '#kernel/base/errors'
+import { mayRepeat, type ToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
@@ -64,7 +64,7 @@ export function laterAnswer(id: JsonRpcId, error: ToolError): Answer {
   const { code, message, retryAfterMs = 1_000 } = error
   const status = code === 'rate_limited' ? 429 : 503
   const headers = {
-    ...(mayComeAgain(error) ? { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) } : {}),
+    ...(mayRepeat(error) ? { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) } : {}),
     [ERROR_CODE_HEADER]: code,
   }
   return errorAnswer(id, { code: status, message, data: { code } }, { status, headers })

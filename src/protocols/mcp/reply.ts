@@ -4,7 +4,7 @@ import {
   type ErrorCode,
   issuePhrase,
   type MissingRequirements,
-  mayComeAgain,
+  mayRepeat,
 } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
@@ -162,7 +162,7 @@ function callData({ code }: CallError, callId: string) {
 
 function retryAfter(error: CallError): Record<string, string> {
   const { retryAfterMs = 1_000 } = error
-  if (!mayComeAgain(error)) return {}
+  if (!mayRepeat(error)) return {}
   return { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) }
 }
 

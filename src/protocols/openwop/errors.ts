@@ -1,4 +1,4 @@
-import { type ErrorCode, type LimitScope, mayComeAgain, type ToolError } from '#kernel/base/errors'
+import { type ErrorCode, type LimitScope, mayRepeat, type ToolError } from '#kernel/base/errors'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import type { WireError } from './wire.ts'
 
@@ -24,7 +24,7 @@ const DEFAULT_RETRY_AFTER_MS = 1_000
 export const refuse: HttpRoute['refuse'] = ({ traceId }, error, suggested) => {
   const { status, error: name } = answerOf(error, suggested)
   const retryAfterMs =
-    (status === 429 || status === 503) && mayComeAgain(error)
+    (status === 429 || status === 503) && mayRepeat(error)
       ? toWholeMs(error.retryAfterMs ?? DEFAULT_RETRY_AFTER_MS)
       : undefined
   return {

@@ -1,4 +1,4 @@
-import { type ErrorCode, type ErrorDetails, mayComeAgain, ToolError } from '#kernel/base/errors'
+import { type ErrorCode, type ErrorDetails, mayRepeat, ToolError } from '#kernel/base/errors'
 import { newCallId } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { CallReply, Outcome } from '#kernel/call/call'
@@ -239,7 +239,7 @@ export function refusalReply(
       ...(form.callId === undefined ? {} : { [CALL_ID_HEADER]: callIdToHeader(form.callId) }),
       [ERROR_CODE_HEADER]: error.code,
       ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
-      ...(retry && mayComeAgain(error) ? retryHeaders(error.retryAfterMs) : {}),
+      ...(retry && mayRepeat(error) ? retryHeaders(error.retryAfterMs) : {}),
       ...options.headers,
     },
   )

@@ -156,7 +156,7 @@ interface HealthForm {
 /** 200 while calls are taken, else 503 with the reason for whatever monitors it (OTC-02, OTC-03). */
 function healthReply(gateway: Gateway, { schemaId, healthy }: HealthForm) {
   const schema = schemaId === undefined ? {} : { $schema: schemaId }
-  const reason = gateway.hindrance()
+  const reason = gateway.unavailableReason()
   if (reason === undefined) return jsonReply(200, JSON.stringify({ ...schema, status: healthy }), NO_STORE)
   const body = { ...schema, status: 'unavailable', reason, message: 'The server takes no calls right now.' }
   return jsonReply(503, JSON.stringify(body), { ...NO_STORE, 'retry-after': '1' })
