@@ -2,7 +2,7 @@ import { loadTools } from '#config/load-tools'
 import { cleanText } from '#kernel/base/json'
 import { CALL_STATES } from '#kernel/call/call'
 import { spelledTool } from '#kernel/call/call-filter'
-import { idleSelector, NO_TOOLSETS, selects } from '#kernel/tool/toolsets'
+import { selectorProblem, NO_TOOLSETS, selects } from '#kernel/tool/toolsets'
 import { createCallEventRoutes, type RenderedChange } from '#server/admin/call-events'
 import { CallFeed } from '#server/admin/call-feed'
 import { REJECTED, STATE_WORDS } from '#server/admin/call-filter'
@@ -132,7 +132,7 @@ async function toolMeant(args: Arguments<ListOption>, context: CommandContext): 
   const found = text.includes('*') ? undefined : tools.find((tool) => selects(text, tool))
   const [, version = ''] = /(@[^@]+)$/.exec(text) ?? []
   if (found !== undefined) return found.parts.base + version
-  const problem = idleSelector(text, { tools, sources, toolsets: NO_TOOLSETS })
+  const problem = selectorProblem(text, { tools, sources, toolsets: NO_TOOLSETS })
   const isSpelled = tools.some(({ parts }) => spelledTool(parts.base) === spelledTool(text))
   if (problem !== undefined && !isSpelled) context.output.warn(`--tool: ${cleanText(problem)}`)
   return text

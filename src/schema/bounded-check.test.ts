@@ -328,7 +328,7 @@ function definitionsOf({ $defs }: JsonObject): JsonObject {
 
 function prepare(input: JsonObject, output: JsonObject | null = null) {
   const definition = { id: 'A.B@1.0.0', description: 'd', input, output, run: () => undefined }
-  return prepareTool(definition, { describeParameters: false, onOddity: () => undefined })
+  return prepareTool(definition, { describeParameters: false, onWarning: () => undefined })
 }
 
 function imported(input: JsonObject, output: JsonObject | null = null): Tool {

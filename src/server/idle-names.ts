@@ -6,7 +6,7 @@ import type { Logger } from '#kernel/base/logger'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { DEFAULT_TENANT, NO_ROLES, type RoleTable } from '#kernel/base/principal'
 import { sharedNameNotes } from '#kernel/tool/shared-names'
-import { findIdle, readSelector, type Toolsets } from '#kernel/tool/toolsets'
+import { findUnused, readSelector, type Toolsets } from '#kernel/tool/toolsets'
 import {
   approverScopes,
   closedEntries,
@@ -45,7 +45,7 @@ interface NamedThings {
 export function findIdleNames(written: WrittenNames, things: NamedThings): readonly string[] {
   const unread = [...things.unread]
   return [
-    ...findIdle(written.toolsets, things)
+    ...findUnused(written.toolsets, things)
       .filter(({ selector }) => unread.length === 0 || !mayBeOf(unread, selector))
       .map(({ text }) => text),
     ...(unread.length > 0 ? [] : idleScopes(written, things)),

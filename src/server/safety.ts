@@ -7,7 +7,7 @@ import { kindOf, parseAddress } from '#egress/addresses'
 import { ANONYMOUS, LOCAL_CALLER, type Principal } from '#kernel/base/principal'
 import type { BrokerObstacle } from '#kernel/base/token-broker'
 import type { Tool } from '#kernel/tool/tool'
-import { idleSelector, NO_TOOLSETS, TOOLSET_PREFIX } from '#kernel/tool/toolsets'
+import { NO_TOOLSETS, selectorProblem, TOOLSET_PREFIX } from '#kernel/tool/toolsets'
 import { consentObstacle } from '#oauth/broker'
 import { providerLines } from '#stages/credentials/provider-lines'
 import type { KeyStore } from '#store/ports/key-store'
@@ -96,7 +96,7 @@ function findUnknownTools({ auth, tools, sources = [] }: Exposure): readonly Exp
   return [...named].flatMap((text) => {
     // A config whose toolsets are not there is refused when it is read.
     if (text.startsWith(TOOLSET_PREFIX) || isImported(text, sources)) return []
-    const problem = idleSelector(text, { tools, sources: keys, toolsets: NO_TOOLSETS })
+    const problem = selectorProblem(text, { tools, sources: keys, toolsets: NO_TOOLSETS })
     if (problem === undefined) return []
     const advice =
       'Write names as collet tools shows them, or take it out: an entry that names no tool opens nothing.'

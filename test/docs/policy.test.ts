@@ -10,8 +10,8 @@ type Field = (typeof POLICY_FIELDS)[keyof typeof POLICY_FIELDS]
 
 function valuesOf(field: Field): string {
   if ('choices' in field) return field.choices.map((choice) => `\`${choice}\``).join(', ')
-  if ('most' in field) return `${field.least} to ${field.most}`
-  return field.fewest === 0 ? 'list of texts' : `list of texts, at least ${field.fewest}`
+  if ('max' in field) return `${field.min} to ${field.max}`
+  return field.minItems === 0 ? 'list of texts' : `list of texts, at least ${field.minItems}`
 }
 
 it('docs/configuration.md lists every field of a policy with the values it takes', () => {

@@ -290,11 +290,11 @@ function readTerm(option: keyof typeof FIELDS, text: string, choices: readonly s
 
 function readCallTimeout(text: string): Term {
   const { tool, value } = splitTerm(text)
-  const { least, most } = POLICY_FIELDS.timeoutMs
+  const { min, max } = POLICY_FIELDS.timeoutMs
   const ms = /^\d+(\.\d+)?$/.test(value) ? Math.round(Number(value) * 1_000) : Number.NaN
-  if ((value !== DEFAULT && !(ms >= least && ms <= most)) || tool === '')
+  if ((value !== DEFAULT && !(ms >= min && ms <= max)) || tool === '')
     throw new UsageError(
-      `--call-timeout expects seconds up to ${Math.floor(most / 1_000)}, or ${DEFAULT}, alone or as TOOL=…; got "${text}".`,
+      `--call-timeout expects seconds up to ${Math.floor(max / 1_000)}, or ${DEFAULT}, alone or as TOOL=…; got "${text}".`,
     )
   return { tool, term: { timeoutMs: value === DEFAULT ? null : ms } }
 }

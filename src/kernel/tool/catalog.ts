@@ -6,13 +6,20 @@ import { isForTenant, type Tool } from './tool.ts'
 import { allowLists, NO_TOOLSETS, readSelector, selectsIn, type Toolsets } from './toolsets.ts'
 import { type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
 
-/** What calls ask about tools. */
+/**
+ * The tools a server serves, and the part of them each principal may see. The gateway resolves calls here, protocols list from
+ * here, and sources replace tools here.
+ * Every answer to a caller comes from the principal's own catalog, so that hidden and unknown tools look the same (rule 2). A
+ * change is one new frozen snapshot.
+ */
+
+/** The part of a registry that calls use. */
 export type ToolSet = Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'find' | 'catalogFor'>
 
-/** The tools of the server while sources come, change and go: each change is one new frozen snapshot. */
+/** The tools of the server while sources are added, changed and removed; each change is one new frozen snapshot. */
 export class LiveRegistry implements ToolSet {
   #current: Registry
-  /** What it was made of: workflows among them know their steps only in the registry. */
+  /** The tools as given: workflows among them get their steps only in the registry. */
   #served: readonly Tool[]
   readonly #changes: CatalogChanges
 
@@ -39,7 +46,7 @@ export class LiveRegistry implements ToolSet {
     return this.#current.toolsets
   }
 
-  /** Workflows that are not served because tools they use are not, with what is missing. */
+  /** Workflows that are not served because a tool they use is missing, with the missing names. */
   get waiting(): ReadonlyMap<string, readonly string[]> {
     return this.#current.waiting
   }
@@ -61,8 +68,8 @@ export class LiveRegistry implements ToolSet {
   }
 
   /**
-   * Nothing happens when every definition is what it was: catalogs, and all that is made of them, stay. One at a time,
-   * because a large snapshot is made in pieces.
+   * Does nothing when every definition is unchanged, so that catalogs, and everything derived from them, stay. Calls must not
+   * overlap, because a large snapshot is built in pieces.
    */
   async replace(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>): Promise<void> {
     if (isSame(tools, this.#served) && isSameText(toolkits, this.toolkits)) return
@@ -71,7 +78,7 @@ export class LiveRegistry implements ToolSet {
     this.#put(next.with(this.toolsets))
   }
 
-  /** The same tools in other toolsets. */
+  /** Puts the current tools into other toolsets. */
   regroup(toolsets: Toolsets): void {
     this.#put(this.#current.with(toolsets))
   }
@@ -97,7 +104,7 @@ function isSameText(left: ReadonlyMap<string, string>, right: ReadonlyMap<string
 }
 
 const MAX_CATALOGS = 1_000
-/** Tools in the lists of all catalogs together: what is made of those lists lives and dies with them. */
+/** Tools in the lists of all catalogs together; data derived from those lists has the same lifetime. */
 const MAX_LISTED = 200_000
 
 interface KnownCatalog {
@@ -113,7 +120,7 @@ interface RegistryParts extends Pick<ResolvedWorkflows, 'tools' | 'waiting'> {
 /** All tools of the server as one frozen snapshot, and the part of it each principal may see. */
 export class Registry {
   readonly tools: readonly Tool[]
-  /** Descriptions by toolkit name, for dialects that publish them (OTC/C-11). */
+  /** Descriptions by toolkit name, for protocols that publish them (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
   readonly toolsets: Toolsets
   /** Whether a call of any tool may have to wait for approval, or for a step of its own. */
@@ -122,15 +129,15 @@ export class Registry {
   readonly #all: Catalog
   readonly #catalogs = new Map<string, KnownCatalog>()
   readonly #keys = new WeakMap<Principal, string>()
-  /** Distinct scopes any tool asks for: two principals that cover the same ones share a catalog. */
+  /** Distinct scopes that tools require: two principals that cover the same ones share a catalog. */
   readonly #asked: readonly string[]
-  /** Tenants that have tools of their own: those of all others share their catalogs. */
+  /** Tenants with tools of their own; all other tenants share catalogs. */
   readonly #tenants: ReadonlySet<string>
-  /** Their positions, those without inner ones first. */
+  /** Positions of workflows, innermost first. */
   readonly #workflows: readonly number[]
   #listed = 0
 
-  /** Workflows that are not served because tools they use are not, with what is missing. */
+  /** Workflows that are not served because a tool they use is missing, with the missing names. */
   readonly waiting: ReadonlyMap<string, readonly string[]>
 
   constructor(
@@ -156,7 +163,7 @@ export class Registry {
     this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
   }
 
-  /** The same without holding the serving thread for the whole of it. */
+  /** Builds a registry without blocking the serving thread. */
   static async inPieces(served: readonly Tool[], toolkits: ReadonlyMap<string, string>): Promise<Registry> {
     const { tools, waiting } = resolveWorkflows(served)
     const index = await ToolIndex.inPieces(tools)
@@ -172,12 +179,12 @@ export class Registry {
     return this.#index.positionOfId(id) !== undefined
   }
 
-  /** Any tool that is served, by any of its names: for operators, never for callers (rule 2). */
+  /** Any served tool by any of its names: for operators, never for callers (rule 2). */
   find(name: string): Tool | undefined {
     return this.#all.find(name)
   }
 
-  /** Computed once per distinct set of covered scopes, allow-lists and tenant with tools of its own, and once per principal which one that is. */
+  /** Computed once per distinct set of scopes, allow-lists and tenant; each principal remembers which one is its own. */
   catalogFor(principal: Principal): Catalog {
     const key = this.#keys.get(principal)
     const known = key === undefined ? undefined : this.#catalogs.get(key)
@@ -193,16 +200,16 @@ export class Registry {
     if (known !== undefined) return known.catalog
     const made = this.#build(key, principal, new Set(held))
     this.#catalogs.set(key, made)
-    this.#makeRoom(key)
+    this.#evict(key)
     return made.catalog
   }
 
-  /** What decides, besides scopes and allow-list, which tools a principal sees: its tenant, where that has tools of its own. */
+  /** The tenant, if it has tools of its own; other tenants share one group. */
   #groupOf({ tenant, seesEveryTenant }: Principal): string | boolean {
     return seesEveryTenant ?? (this.#tenants.has(tenant) ? tenant : false)
   }
 
-  /** What an allow-list names, by whichever of their names: all versions of a tool, or the one that is written (OWP-57). */
+  /** The tools an allow-list names, by any of their names: all versions of a tool, or the given one (OWP-57). */
   #positionsOf(allowed: readonly string[]): ReadonlySet<number> {
     return new Set(
       allowed.flatMap((text) => {
@@ -236,7 +243,7 @@ export class Registry {
     return made
   }
 
-  /** Hides workflows from callers that may not call every step (rule 31): gives how many went, inner ones first. */
+  /** Hides workflows from callers that may not call every step (rule 31), inner ones first; returns how many. */
   #hideWorkflows(visible: Uint8Array): number {
     let hidden = 0
     for (const position of this.#workflows) {
@@ -253,11 +260,11 @@ export class Registry {
     if (this.#catalogs.get(key) !== made) return
     made.isListed = true
     this.#listed += made.size
-    this.#makeRoom(key)
+    this.#evict(key)
   }
 
-  /** Drops the oldest catalogs, first of all listed ones, but never the one in use. */
-  #makeRoom(inUse: string): void {
+  /** Drops the oldest catalogs, listed ones first, but never the one in use. */
+  #evict(inUse: string): void {
     for (const [key, known] of this.#catalogs) {
       if (this.#listed <= MAX_LISTED) break
       if (known.isListed && key !== inUse) this.#drop(key, known)
@@ -274,12 +281,12 @@ export class Registry {
   }
 }
 
-/** Whether a principal's own catalog is among those that changed: nobody hears of tools hidden from them (rule 2). */
+/** Whether a principal's own catalog changed. Callers learn nothing about tools hidden from them (rule 2). */
 type IsAffected = (principal: Principal) => boolean
 
 type CatalogListener = (isAffected: IsAffected) => void
 
-/** Tells open streams that tools came, went or changed. Code that replaces tools calls `notify` afterwards. */
+/** Notifies open streams that tools were added, removed or changed. Code that replaces tools calls `notify` afterwards. */
 export class CatalogChanges {
   readonly #listeners = new Set<CatalogListener>()
 
@@ -287,7 +294,7 @@ export class CatalogChanges {
     for (const listener of [...this.#listeners]) listener(isAffected)
   }
 
-  /** Gives the way to stop listening. */
+  /** Returns a function that stops listening. */
   listen(listener: CatalogListener): () => void {
     this.#listeners.add(listener)
     return () => {
@@ -296,12 +303,12 @@ export class CatalogChanges {
   }
 }
 
-/** Which tools of an index are seen: one byte a tool, or all of them. */
+/** One byte per tool of the index, or all of them. */
 type Visibility = Uint8Array | 'all'
 
 /**
- * The tools one principal may see, frozen. Everything it asks is answered from here (rule 2). A view of the index, so
- * that a catalog nobody lists costs a byte a tool.
+ * The tools one principal may see, frozen. It is a view of the index, so that a catalog that is never listed costs one byte a
+ * tool.
  */
 export class Catalog {
   readonly #index: ToolIndex
@@ -311,14 +318,14 @@ export class Catalog {
   #bases: readonly string[] | undefined
   #latest: readonly Tool[] | undefined
 
-  /** `onListed` hears once that the catalog now holds lists of its own. */
+  /** `onListed` is called once, when the catalog first builds lists of its own. */
   constructor(index: ToolIndex, visible: Visibility = 'all', onListed?: () => void) {
     this.#index = index
     this.#visible = visible
     this.#onListed = onListed
   }
 
-  /** In registration order, every version (OTC/T-22). */
+  /** Every version, in registration order (OTC/T-22). */
   get tools(): readonly Tool[] {
     this.#noteListed()
     this.#tools ??= Object.freeze(this.#index.tools.filter((_, position) => this.#sees(position)))
@@ -347,13 +354,13 @@ export class Catalog {
     return this.#latest
   }
 
-  /** By any of its names, newest version unless one is named. Hidden and unknown are both absent (rule 2). */
+  /** By any of its names; the newest version unless one is given. Hidden and unknown tools are both absent (rule 2). */
   find(name: string): Tool | undefined {
     const ref = parseToolName(name)
     return ref === undefined ? undefined : this.resolve(ref)
   }
 
-  /** Of the tool with this name, oldest first. */
+  /** Oldest first. */
   versionsOf(base: string): readonly Tool[] {
     return this.#index.versionsOf(base).flatMap((position) => this.#at(position) ?? [])
   }
@@ -377,15 +384,15 @@ export class Catalog {
   }
 
   #noteListed(): void {
-    const tell = this.#onListed
+    const report = this.#onListed
     this.#onListed = undefined
-    tell?.()
+    report?.()
   }
 }
 
 /**
- * Every tool of the server by every name, made once; catalogs are views of it. An id goes before a function name, and that
- * before a catalog id; no two tools that are served together share a name anyway (`checkShared`, `joinTools`).
+ * Every tool of the server by every name, built once; catalogs are views of it. An id precedes a function name, which precedes
+ * a catalog id. `checkShared` and `joinTools` ensure that tools served together share no name.
  */
 export class ToolIndex {
   readonly tools: readonly Tool[]
@@ -396,7 +403,7 @@ export class ToolIndex {
     this.#positions = positions
   }
 
-  /** The same without holding the serving thread: there may be thousands of tools. */
+  /** Builds an index without blocking the serving thread: there may be thousands of tools. */
   static async inPieces(tools: readonly Tool[]): Promise<ToolIndex> {
     return new ToolIndex(tools, await inPieces(findPositions(tools)))
   }
@@ -409,7 +416,7 @@ export class ToolIndex {
     return this.#positions.byRef.get(refText(base, version)) ?? this.#versionOf(base, version)
   }
 
-  /** The same by another name than its base. */
+  /** Finds a version by a name other than the base. */
   #versionOf(name: string, version: string): number | undefined {
     return this.versionsOf(name).find(
       (position) => plainVersion(this.tools[position]?.parts.version ?? '') === version,
@@ -428,7 +435,7 @@ function refText(base: string, version: string): string {
 
 interface ToolPositions {
   readonly byId: ReadonlyMap<string, number>
-  /** By base name and plain version, as requests are read. */
+  /** By base name and plain version, as requests are parsed. */
   readonly byRef: ReadonlyMap<string, number>
   /** Positions of the versions of each tool by all its names, oldest first. */
   readonly versions: ReadonlyMap<string, readonly number[]>

@@ -31,7 +31,13 @@ import type {
   ToolRequirements,
 } from './tool.ts'
 
-/** References to the tools a workflow may call, each once. */
+/**
+ * Checks of the members of a tool definition: ids, names, requirements, session, uses, parameters. `prepare-tool.ts` calls them
+ * for one definition, `prepare-tools.ts` compares versions.
+ * A check reports each problem with a fix and continues, so that an author sees all findings at once.
+ */
+
+/** References to the tools a workflow may call, without duplicates. */
 export function readUses(written: unknown, report: Report): readonly string[] {
   const fix = "Write the tools it may call: `uses: [sendMail, 'Mail.Send@1.0.0']`."
   if (!Array.isArray(written) || written.length === 0) {
@@ -52,7 +58,7 @@ export function readUses(written: unknown, report: Report): readonly string[] {
 const APPROVALS = { never: 0, conditional: 1, always: 2 } as const satisfies Record<Approval, number>
 const TIERS = { pure: 0, read: 1, write: 2, exec: 3 } as const satisfies Record<SafetyTier, number>
 
-/** Rule 21: callers choose the version, so an old one that asks for less is a way around the new one. */
+/** Rule 21: callers choose the version, so an older version with weaker requirements would bypass the newer one. */
 export function checkLaxerVersions(tools: readonly Tool[], acknowledged: readonly string[]): Finding[] {
   const findings: Finding[] = []
   for (const versions of Map.groupBy(tools, ({ parts }) => parts.base).values()) {
@@ -74,7 +80,7 @@ export function checkLaxerVersions(tools: readonly Tool[], acknowledged: readonl
   return findings
 }
 
-/** An approval is for one version, so a name without any names none. */
+/** An acknowledgement is for one version, so a name without a version matches none. */
 function names(written: string, { parts, name, catalogId }: Tool): boolean {
   const ref = parseToolName(written)
   if (ref?.version !== plainVersion(parts.version)) return false
@@ -98,7 +104,7 @@ const LOCAL = '(?:[A-Za-z0-9._/-]|%[0-9A-Fa-f]{2})+'
 const LABEL = '[a-z][a-z0-9-]*'
 const MAX_LENGTH = 256
 
-/** openwop §7.1: which ids a source's tools may have. */
+/** openwop §7.1: the form of catalog ids by source. */
 const FORMS = {
   'node-pack': { pattern: new RegExp(`^openwop:${LOCAL}$`), example: 'openwop:Toolkit.Name' },
   workflow: { pattern: new RegExp(`^workflow:${LOCAL}$`), example: 'workflow:daily-report' },
@@ -110,14 +116,13 @@ const FORMS = {
   },
 } satisfies Record<SourceKind, { readonly pattern: RegExp; readonly example: string }>
 
-/** The ids of tools that were given none. */
 const DEFAULT_IDS: Partial<Record<SourceKind, (parts: ToolId, vendor: string) => string>> = {
   'node-pack': ({ base }) => `openwop:${base}`,
   workflow: ({ base }) => `workflow:${base}`,
   'host-extension': ({ toolkit, name }, vendor) => hostExtensionId(vendor, toolkit, name),
 }
 
-/** The openwop id of a tool: as written, or made of its toolkit and name. */
+/** The catalog id of a tool: as written, or made from its toolkit and name. */
 export function readCatalogId(
   written: unknown,
   { parts, source, vendor }: { readonly parts: ToolId; readonly source: SourceKind; readonly vendor: string },
@@ -143,7 +148,7 @@ const KEYS = Object.keys({ open: true, close: true, idleMs: true, isOptional: tr
 const USUAL_IDLE_MS = 15 * 60_000
 const MAX_IDLE_MS = 24 * 3_600_000
 
-/** The session of a stateful tool, or `undefined` for every other; findings for what is half one. */
+/** The session of a stateful tool; `undefined` for other tools. */
 export function readSession(written: unknown, report: Report): SessionHooks | undefined {
   if (written === undefined) return undefined
   if (!isRecord(written)) {
@@ -191,7 +196,7 @@ function isClose(value: unknown): value is SessionHooks['close'] {
   return typeof value === 'function'
 }
 
-/** What a definition requires, and the same as it was written, for publishing and hashing. */
+/** The requirements of a definition, and their JSON as written, for publishing and hashing. */
 interface CheckedRequirements {
   readonly requirements: ToolRequirements
   readonly json: JsonObject
@@ -201,8 +206,8 @@ const AUTHORIZATION_ENTRY = "`{ id: 'provider', oauth2: { scopes: ['…'] } }`"
 const SECRET_ENTRY = "`{ id: 'NAME' }`"
 
 /**
- * OTC-37…41: the object and its entries are open, but what we read must have the right form. `userIdKey` is
- * `userId` in code and `user_id` on the wire. `undefined` = needs nothing, or findings were reported.
+ * OTC-37…41: the object and its entries are open, but the members read here must have the right form. `userIdKey` is `userId`
+ * in code and `user_id` on the wire. `undefined` = needs nothing, or findings were reported.
  */
 export function checkRequirements(
   value: unknown,
@@ -226,7 +231,7 @@ export function checkRequirements(
   }
   const { authorization, secrets, [userIdKey]: userId, ...extra } = json
   checkUserId(userId, userIdKey, report)
-  // Definitions that others publish may hold any name.
+  // Definitions of other parties may have any member.
   if (userIdKey === 'userId') checkSpelling(extra, report)
   const needed = {
     authorization: readEntries(authorization, 'authorization', report, readAuthorization),
@@ -246,13 +251,13 @@ export function checkRequirements(
 
 function checkUserId(userId: JsonValue | undefined, key: string, report: Report): void {
   if (userId === undefined || typeof userId === 'boolean') return
-  // The wire knows only whether there has to be one (OTC-40).
+  // The wire only says whether a user is needed (OTC-40).
   if (userId === 'claimed' && key === 'userId') return
   const claimed = key === 'userId' ? ", `'claimed'` where the caller's word is enough" : ''
   report(`requirements/${key}`, 'Is not true or false.', `Write \`${key}: true\`${claimed}, or leave it out.`)
 }
 
-/** OTC-41 keeps strangers, but a misspelled requirement would be published and never asked for: no protection at all. */
+/** OTC-41 keeps unknown members, but a misspelled requirement would be published and never checked. */
 function checkSpelling(extra: JsonObject, report: Report): void {
   for (const name of Object.keys(extra)) {
     const meant = misspelledName(name, ['authorization', 'secrets', 'userId'])
@@ -347,7 +352,7 @@ export function checkParameters(
   }
 }
 
-/** Reports members a closed object does not have (OTC-41). */
+/** Reports unknown members of a closed object (OTC-41). */
 export function checkKeys(value: object, known: readonly string[], where: string, report: Report): void {
   for (const key of Object.keys(value)) {
     if (known.includes(key)) continue
@@ -359,7 +364,6 @@ export function checkKeys(value: object, known: readonly string[], where: string
 const NAME = /^[A-Za-z0-9_-]{1,64}$/
 const NAME_RULE = 'Write 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`.'
 
-/** OTC-23, OTC/T-09. */
 export function checkId(id: unknown, report: Report): ToolId | undefined {
   const parts = typeof id === 'string' ? parseToolId(id) : undefined
   if (parts !== undefined && isSemanticVersion(parts.version)) return parts
@@ -385,14 +389,14 @@ function suggestId(id: unknown): string {
   return `${base ?? 'Calculator.Add'}@${version ?? '1.0.0'}`
 }
 
-/** What models call (OTC-25). */
+/** The function name for models (OTC-25). */
 export function checkName(name: unknown, report: Report): string | undefined {
   if (typeof name === 'string' && NAME.test(name)) return name
   report('name', `Is ${describeValue(name)}.`, NAME_RULE)
   return undefined
 }
 
-/** `Toolkit_Name`, as long as it fits (OTC-25). */
+/** `Toolkit_Name`, if it is short enough (OTC-25). */
 export function defaultName({ toolkit, name }: ToolId, report: Report): string | undefined {
   const made = `${toolkit}_${name}`
   if (NAME.test(made)) return made
@@ -404,7 +408,6 @@ export function defaultName({ toolkit, name }: ToolId, report: Report): string |
   return undefined
 }
 
-/** OTC-26. */
 export function checkDescription(description: unknown, report: Report): string | undefined {
   if (isText(description)) return description
   report(
@@ -423,7 +426,7 @@ export function checkTitle(title: unknown, report: Report): string | undefined {
 
 const TAG = /^[\p{L}\p{N}._-]{1,64}$/u
 
-/** Who sees a tool is the operator's to change, so tags are no part of what a claim pins. */
+/** Operators may change who sees a tool, so tags are not part of the definition hash. */
 export function checkTags(tags: unknown, report: Report): readonly string[] | undefined {
   if (tags === undefined) return undefined
   const found = Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string' && TAG.test(tag)) : []
@@ -436,7 +439,7 @@ export function checkTags(tags: unknown, report: Report): readonly string[] | un
   return undefined
 }
 
-/** The id says the same version (OTC-28, OTC/T-11). */
+/** The version must equal the one in the id (OTC-28, OTC/T-11). */
 export function checkVersion(version: unknown, parts: ToolId | undefined, report: Report): void {
   if (typeof version !== 'string' || !isToolVersion(version)) {
     report(

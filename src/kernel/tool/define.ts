@@ -8,7 +8,13 @@ import type {
   ToolRequirements,
 } from './tool.ts'
 
-/** Registered, so that a workflow made by another copy of this package is still one. */
+/**
+ * What authors write: `tool()`, `workflow()` and `content()`, with the types that infer inputs and results from schemas. The
+ * package exports them.
+ * These functions only add types and a mark; everything is checked when the server loads the definition.
+ */
+
+/** Registered, so that a workflow made by another copy of this package is still recognised. */
 const WORKFLOW: unique symbol = Symbol.for('collet.workflow')
 
 export interface StepOptions {
@@ -16,13 +22,12 @@ export interface StepOptions {
   readonly step?: string
 }
 
-/** A tool as `tool()` gave it, with its types. */
 export type TypedTool<I extends SchemaLike, O extends SchemaLike | null> = DefinedTool & {
   readonly input: I
   readonly output: O
 }
 
-/** What a step is given: what its schema takes from a caller. */
+/** The input type of a step: what its schema accepts from a caller. */
 export type StepInput<I> = I extends StandardSchemaV1
   ? StandardSchemaV1.InferInput<I>
   : IsShape<I> extends true
@@ -31,7 +36,7 @@ export type StepInput<I> = I extends StandardSchemaV1
       ? TypeOfSchema<I>
       : JsonObject
 
-/** What a step gives: the value as it is stored. */
+/** The result type of a step: the value as it is stored. */
 export type StepResult<O> = O extends null
   ? null
   : O extends StandardSchemaV1
@@ -41,8 +46,9 @@ export type StepResult<O> = O extends null
       : TypeOfSchema<O>
 
 /**
- * Calls one of the tools in `uses` as a durable call of its own. Gives its value, also when an earlier attempt of this
- * workflow got it; throws a `ToolError` when it failed for good. While it waits for a person the workflow is suspended.
+ * Calls one of the tools in `uses` as a durable call of its own. Returns its value, even when an earlier attempt of this
+ * workflow obtained it; throws a `ToolError` when it failed for good. While the step waits for a person, the workflow is
+ * suspended.
  */
 export interface CallStep {
   <const I extends SchemaLike, const O extends SchemaLike | null>(
@@ -53,7 +59,7 @@ export interface CallStep {
   (used: string, input: JsonObject, options?: StepOptions): Promise<JsonValue>
 }
 
-/** What a workflow's `run` gets: what changes the world goes through `call`, so there is no way out of its own. */
+/** The context of a workflow's `run`. It has no `fetch` or credentials, because every effect must go through `call`. */
 export interface WorkflowContext
   extends Pick<
     ToolContext,
@@ -88,13 +94,13 @@ export interface WorkflowDefinition<
   readonly version?: string
   readonly input: I
   readonly output: O
-  /** Every tool it may call: what `tool()` gave, or any name of it; without a version the newest one. */
+  /** Every tool it may call: the result of `tool()`, or any name of a tool; without a version the newest one. */
   readonly uses: readonly (string | DefinedTool)[]
   /** Tier and egress are the worst of `uses`, and scopes are added to theirs. */
   readonly policy?: Omit<PolicyDefinition, 'safetyTier' | 'egress'>
   /**
-   * May run many times for one call, from the beginning: it must ask for the same steps with the same inputs each time.
-   * Effects outside `call` are not protected.
+   * May run many times for one call, from the beginning: it must make the same steps with the same inputs each time. Effects
+   * outside `call` are not protected.
    */
   readonly run: (input: InputOf<I>, context: WorkflowContext) => ResultOf<O> | Promise<ResultOf<O>>
 }
@@ -113,15 +119,15 @@ export function isWorkflow(value: unknown): boolean {
 /** Registered, so that a tool made by another copy of this package is still found. */
 const BRAND: unique symbol = Symbol.for('collet.tool')
 
-/** Marks what `tool()` made; a loader takes every exported value that has it. */
+/** The mark of `tool()`; a loader takes every exported value that has it. */
 export interface DefinedTool<Id extends string = string> {
   readonly id: Id
   readonly [BRAND]: true
 }
 
 /**
- * Defines a tool. Only gives types and a mark: everything is checked when the server loads it, so that all
- * findings of all tools are seen at once.
+ * Defines a tool. It only adds types and a mark: everything is checked when the server loads it, so that all findings of all
+ * tools are reported together.
  */
 export function tool<
   const I extends SchemaLike,
@@ -132,7 +138,7 @@ export function tool<
   return markTool(definition)
 }
 
-/** Makes a definition one that loaders find. */
+/** Marks a definition so that loaders find it. */
 export function markTool<D extends { readonly id: string }>(definition: D): D & DefinedTool<D['id']> {
   return Object.freeze({ ...definition, [BRAND]: true as const })
 }
@@ -144,7 +150,6 @@ export function isDefinedTool(value: unknown): value is DefinedTool {
 /** A schema of a library (zod, arktype, valibot …), an object of such schemas (`{ city: z.string() }`), or plain JSON Schema. */
 export type SchemaLike = StandardSchemaV1 | SchemaShape | JsonObject
 
-/** Named parameters, each with a schema of a library. */
 interface SchemaShape {
   readonly [name: string]: StandardSchemaV1
 }
@@ -152,7 +157,7 @@ interface SchemaShape {
 type MadeBy<M> = M extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<M> : never
 type TakenBy<M> = M extends StandardSchemaV1 ? StandardSchemaV1.InferInput<M> : never
 
-/** Members that may be missing are those whose schema takes `undefined`. */
+/** Members whose schema accepts `undefined` are optional. */
 type ShapeOutput<S> = Together<
   { -readonly [K in keyof S as undefined extends MadeBy<S[K]> ? never : K]: MadeBy<S[K]> } & {
     -readonly [K in keyof S as undefined extends MadeBy<S[K]> ? K : never]?: MadeBy<S[K]>
@@ -165,13 +170,13 @@ type ShapeInput<S> = Together<
   }
 >
 
-/** One object type, as hovering shows it. */
+/** Flattens an intersection, so that editors show one object type. */
 type Together<T> = { [K in keyof T]: T[K] }
 
-/** `{}` is an empty shape too, and means no parameters. */
+/** `{}` would be an empty shape too; it means no parameters. */
 type IsShape<S> = S extends SchemaShape ? (keyof S extends never ? false : true) : false
 
-/** What `run` receives: the schema library's output type, or the type a JSON Schema written in place describes. */
+/** The input of `run`: the schema library's output type, or the type that an inline JSON Schema describes. */
 export type InputOf<S> = S extends StandardSchemaV1
   ? StandardSchemaV1.InferOutput<S>
   : IsShape<S> extends true
@@ -180,7 +185,7 @@ export type InputOf<S> = S extends StandardSchemaV1
       ? TypeOfSchema<S>
       : JsonObject
 
-/** What `run` must give: what goes on the wire for the output schema, nothing for `null`, any JSON for `{}`. */
+/** The result of `run`: the input type of the output schema, nothing for `null`, any JSON for `{}`. */
 type ResultOf<S> = S extends null
   ? // biome-ignore lint/suspicious/noConfusingVoidType: a run that returns nothing has this type
     void | null | undefined
@@ -190,7 +195,7 @@ type ResultOf<S> = S extends null
       ? ShapeInput<S>
       : TypeOfSchema<S>
 
-/** What a stateful tool says about its state; `close` may be left out when there is nothing to end. */
+/** The state of a stateful tool; `close` may be left out when there is nothing to release. */
 export interface SessionDefinition<S = unknown> {
   /** Makes the state that the calls of one session share; `run` gets it as `context.session`. */
   readonly open: (context: SessionContext) => S | Promise<S>
@@ -198,13 +203,11 @@ export interface SessionDefinition<S = unknown> {
   /** How long a session without calls stays open; 15 minutes by default. */
   readonly idleMs?: number
   /**
-   * Whether calls outside of a session run without state. By default each of them gets state of its own, which is let
-   * go after it.
+   * Whether calls outside of a session run without state. By default each of them gets its own state, which is closed after it.
    */
   readonly isOptional?: boolean
 }
 
-/** What `run` gets: the state too, when there is any. */
 type ContextOf<S> = [S] extends [undefined] ? ToolContext : StatefulContext<Awaited<S>>
 
 /** A tool as its author writes it. */
@@ -213,7 +216,7 @@ export interface ToolDefinition<
   O extends SchemaLike | null = SchemaLike | null,
   S = unknown,
 > {
-  /** `Toolkit.Name@x.y.z`: what the tool is, with its version. */
+  /** `Toolkit.Name@x.y.z`. */
   readonly id: string
   /** The name that models call it by: 1 to 64 of `A-Za-z0-9_-`. Default `Toolkit_Name`. */
   readonly name?: string
@@ -236,15 +239,15 @@ export interface ToolDefinition<
   readonly output: O
   /** Secrets, tokens and the user id that a call needs besides its input. */
   readonly requirements?: ToolRequirements
-  /** What it may do, who may call it and whether somebody has to approve. */
+  /** What it may do, who may call it and whether a person has to approve. */
   readonly policy?: PolicyDefinition
   /** For a tool that keeps state between calls. The state lives in one process and is lost with it. */
   readonly session?: SessionDefinition<S>
-  /** Does the work. What it returns is checked against `output`; throw a `ToolError` for a failure that the caller should read. */
+  /** Does the work. The result is checked against `output`; throw a `ToolError` for a failure that the caller should read. */
   readonly run: (input: InputOf<I>, context: ContextOf<S>) => ResultOf<O> | Promise<ResultOf<O>>
 }
 
-/** A part of what a tool says, as MCP has it. `data` is base64. */
+/** One block of a tool's content, as in MCP. `data` is base64. */
 export type ContentBlock =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string }
@@ -263,8 +266,8 @@ export type ContentBlock =
     }
 
 /**
- * The result of a tool with `output: {}` that answers with text, pictures, sound or links. `structured` is the same as JSON,
- * for programs.
+ * The result of a tool with `output: {}` that answers with text, pictures, sound or links. `structured` is the same content as
+ * JSON, for programs.
  */
 export function content(blocks: readonly ContentBlock[], structured?: JsonObject): JsonObject {
   const plain: JsonObject[] = blocks.map((block) => ({ ...block }))
@@ -272,8 +275,8 @@ export function content(blocks: readonly ContentBlock[], structured?: JsonObject
 }
 
 /**
- * The type of the values a JSON Schema written in place accepts, for the keywords that map onto types:
- * `const`, `enum`, `type`, `properties` with `required`, and `items`. Anything else is any JSON value.
+ * The type of the values that an inline JSON Schema accepts, for the keywords that map onto types: `const`, `enum`, `type`,
+ * `properties` with `required`, and `items`. Any other schema accepts any JSON value.
  */
 type TypeOfSchema<S> = S extends { readonly const: infer C }
   ? C

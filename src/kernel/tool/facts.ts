@@ -14,11 +14,14 @@ import {
 } from './tool.ts'
 
 /**
- * What a caller should know before it calls: how dangerous the tool is and what a call will have to wait for. Said once
- * here, and rendered by every protocol in its own words.
+ * What a caller should know before it calls a tool: how dangerous it is and what a call may wait for. Every protocol renders
+ * these facts in its own form, and the client and the CLI read them back.
+ * Facts that another server wrote and this one does not understand are refused as a whole, because half-understood danger would
+ * look like none.
  */
+
 export interface ToolFacts {
-  /** The tool's third spelling, beside id and name. */
+  /** The tool's third name, beside id and function name. */
   readonly catalogId: string
   readonly source: SourceKind
   readonly safetyTier: SafetyTier
@@ -26,9 +29,9 @@ export interface ToolFacts {
   readonly approval: Approval
   readonly replay: ReplayPolicy
   readonly egress?: Egress
-  /** What a caller must hold; a caller who sees the tool holds it. */
+  /** Scopes a caller needs; a caller that sees the tool has them. */
   readonly scopes: readonly string[]
-  /** Whether it, or a step of it, uses a token or a secret. */
+  /** Whether the tool, or one of its steps, uses a token or a secret. */
   readonly credential: boolean
   readonly costHint?: Hint
   readonly latencyHint?: Hint
@@ -36,7 +39,7 @@ export interface ToolFacts {
 
 const KNOWN = new WeakMap<Tool, ToolFacts>()
 
-/** Worked out once a tool: every protocol and every principal's list asks for the same. */
+/** Computed once per tool, because every protocol and every principal's list asks for it. */
 export function factsOf(tool: Tool): ToolFacts {
   const known = KNOWN.get(tool)
   if (known !== undefined) return known
@@ -58,11 +61,11 @@ export function factsOf(tool: Tool): ToolFacts {
   return facts
 }
 
-/** What a call of a tool has to bring, or find in the vault: ids and scopes, and nothing else an author wrote (OWP-24). */
+/** What a call has to send, or find in the vault: ids and scopes, and nothing else of the definition (OWP-24). */
 interface ToolNeeds {
   readonly authorization: readonly { readonly id: string; readonly scopes: readonly string[] }[]
   readonly secrets: readonly string[]
-  /** `true`: a proven one (OTC/T-27); `claimed`: the caller's word is enough. */
+  /** `true`: a proven one (OTC/T-27); `claimed`: an unproven one is enough. */
   readonly userId: boolean | 'claimed'
 }
 
@@ -76,10 +79,10 @@ export function needsOf({ requirements = {} }: Pick<Tool, 'requirements'>): Tool
 }
 
 /**
- * The facts that are news: the tier always, the rest where it is not the usual (a tool of the host's own code that runs at
- * once, needs nothing and is not to be repeated). Lists hold thousands of these.
+ * The facts that differ from the usual ones (own code that runs immediately, needs nothing and must not be repeated), and
+ * always the tier. Lists hold thousands of these.
  */
-export function newsOf(tool: Tool): Pick<ToolFacts, 'catalogId' | 'safetyTier'> & Partial<ToolFacts> {
+export function notableFacts(tool: Tool): Pick<ToolFacts, 'catalogId' | 'safetyTier'> & Partial<ToolFacts> {
   const { source, approval, replay, scopes, credential, ...always } = factsOf(tool)
   return {
     ...always,
@@ -91,7 +94,7 @@ export function newsOf(tool: Tool): Pick<ToolFacts, 'catalogId' | 'safetyTier'> 
   }
 }
 
-/** The same with id and needs, for protocols that list a tool under its name alone. */
+/** The notable facts with id and requirements, for protocols that list a tool under its name alone. */
 export function writeFacts(tool: Tool): JsonObject {
   const { authorization, secrets, userId } = needsOf(tool)
   const requirements: JsonObject = {
@@ -103,15 +106,12 @@ export function writeFacts(tool: Tool): JsonObject {
   }
   return {
     id: tool.id,
-    ...newsOf(tool),
+    ...notableFacts(tool),
     ...(Object.keys(requirements).length === 0 ? {} : { requirements }),
   }
 }
 
-/**
- * Facts as `newsOf` wrote them, from another server. `undefined` where a word is not known here: half-understood danger
- * would look like none.
- */
+/** Facts of another server, as `notableFacts` wrote them; `undefined` if a word is unknown here. */
 export function readFacts(written: Readonly<Record<string, JsonValue | undefined>>): ToolFacts | undefined {
   const { catalogId, scopes = [], credential = false } = written
   const safetyTier = choice(POLICY_FIELDS.safetyTier.choices, written.safetyTier)
@@ -131,7 +131,7 @@ export function readFacts(written: Readonly<Record<string, JsonValue | undefined
   }
 }
 
-/** Needs as `writeFacts` wrote them; what cannot be read is passed over. */
+/** Requirements as `writeFacts` wrote them; unreadable ones are skipped. */
 export function readNeeds(written: JsonValue | undefined): ToolNeeds {
   const { authorization, secrets, userId } = isJsonObject(written) ? written : {}
   const entries: readonly JsonValue[] = Array.isArray(authorization) ? authorization : []

@@ -1,25 +1,26 @@
 /**
- * The tools of a server as people look at them: the compact answer of `GET /admin/tools`, what is wrong with a tool, search,
- * filters and order. The page in the browser and `collet tools` use this same module, so it imports nothing.
+ * The tools of a server as people see them: the compact answer of `GET /admin/tools`, the condition of a tool, search, filters
+ * and order. The console and `collet tools` share this module, so it imports nothing.
  */
+
 export interface ToolListing {
   readonly tools: readonly ListedTool[]
-  /** Where imported tools come from, by the toolkit of their ids. */
+  /** Sources of imported tools, by the toolkit of their ids. */
   readonly sources: Readonly<Record<string, ListedSource>>
-  /** What tools need besides their input; rows point into it. */
+  /** Everything tools need besides their input; rows refer to it by position. */
   readonly requirements: readonly ListedRequirement[]
-  /** Definitions that changed upstream and were not let in, by the id of the tool. */
+  /** Definitions that changed upstream and were not accepted, by tool id. */
   readonly changes: Readonly<Record<string, ListedChange>>
 }
 
-/** One tool, in its newest version. What is absent is the usual: no tags, no needs, no approval. */
+/** One tool, in its newest version. Absent members have their usual value: no tags, no needs, no approval. */
 export interface ListedTool {
   /** `Toolkit.Name`. */
   readonly id: string
   readonly version: string
-  /** All that there are, newest first; absent when there is one. */
+  /** All versions, newest first; absent when there is only one. */
   readonly versions?: readonly string[] | undefined
-  /** What models call it. */
+  /** Function name for models. */
   readonly name: string
   readonly catalog_id: string
   readonly title?: string | undefined
@@ -35,12 +36,12 @@ export interface ListedTool {
   readonly egress?: string | undefined
   /** Absent: never. */
   readonly approval?: 'conditional' | 'always' | undefined
-  /** A rule of the operator decides which calls are asked about; absent: every one is. */
+  /** A rule of the operator decides which calls need approval; absent: every call does. */
   readonly approval_rule?: true | undefined
   /** Positions in `requirements`. */
   readonly needs?: readonly number[] | undefined
   readonly toolsets?: readonly string[] | undefined
-  /** Whose it is, told to operators; absent: everybody's. */
+  /** Its tenants, for operators; absent: all tenants. */
   readonly tenants?: readonly string[] | undefined
   readonly deprecated?: true | undefined
 }
@@ -48,9 +49,9 @@ export interface ListedTool {
 export interface ListedSource {
   readonly type: string
   readonly state: 'starting' | 'ready' | 'degraded' | 'down'
-  /** Since when it is in this state; null where no server runs. */
+  /** Start of this state; null where no server runs. */
   readonly since: string | null
-  /** Why, for operators. */
+  /** For operators. */
   readonly reason: string | null
 }
 
@@ -60,8 +61,8 @@ export interface ListedRequirement {
   readonly id: string
   readonly scopes: readonly string[]
   /**
-   * For who asked. `missing`: there is none; `spent`: the provider refused to renew it; `scopes`: there is one that may do too little; `per_user`: each
-   * user has their own.
+   * State for the requesting principal. `missing`: there is none; `spent`: the provider refused to renew it; `scopes`: it lacks
+   * scopes; `per_user`: each user has their own.
    */
   readonly state: 'met' | 'missing' | 'spent' | 'scopes' | 'per_user'
 }
@@ -70,19 +71,18 @@ export interface ListedChange {
   readonly kind: 'addition' | 'change' | 'removal'
   readonly class: 'wording' | 'widening' | 'breaking' | 'suspicious'
   readonly since: string
-  /** Calls are refused until somebody decides. */
+  /** Calls are refused until an operator decides. */
   readonly suspended: boolean
   readonly rejected: boolean
 }
 
-/** The worst thing that is true of a tool. */
+/** The most serious condition of a tool. */
 export type Condition =
   | { readonly kind: 'unavailable' | 'degraded'; readonly source: ListedSource }
   | { readonly kind: 'held'; readonly change: ListedChange }
   | { readonly kind: 'missing'; readonly requirement: ListedRequirement }
   | { readonly kind: 'deprecated' }
 
-/** What a listing says about the tools in it. */
 export type ListingFacts = Omit<ToolListing, 'tools'>
 
 export function conditionOf(tool: ListedTool, listing: ListingFacts): Condition | undefined {
@@ -108,7 +108,7 @@ export function isUnmet({ state }: ListedRequirement): boolean {
   return state === 'missing' || state === 'spent' || state === 'scopes'
 }
 
-/** What people filter by, each with its choices; `source` has those of the listing. */
+/** Filters and their choices; `source` has those of the listing. */
 export const FILTERS = {
   tier: ['pure', 'read', 'write', 'exec'],
   approval: ['never', 'conditional', 'always'],
@@ -116,27 +116,27 @@ export const FILTERS = {
   health: ['fine', 'unavailable', 'degraded', 'held', 'deprecated'],
 } as const
 
-/** A tool is shown when each filter that is set names something true of it. */
+/** A tool is shown when it matches each filter that is set. */
 export type ToolFilters = { readonly [Name in 'source' | keyof typeof FILTERS]?: readonly string[] }
 
 export const ORDERS = ['name', 'source', 'tier', 'condition', 'calls'] as const
 export type Order = (typeof ORDERS)[number]
 
 export interface Question {
-  /** Words, all of which must be found in a tool. */
+  /** Words, all of which must occur in a tool. */
   readonly text: string
   readonly filters: ToolFilters
-  /** Absent: what fits best comes first; without words, by name. */
+  /** Absent: best match first; without words, by name. */
   readonly order?: Order | undefined
-  /** How often each was called, for the order of that name. */
+  /** Number of calls by tool, for the order of that name. */
   readonly calls?: ReadonlyMap<string, number> | undefined
 }
 
-/** A listing made ready to be searched with every key that is pressed. */
+/** A listing indexed for search at every keystroke. */
 export class SearchableTools {
   readonly listing: ToolListing
   readonly #entries: readonly Entry[]
-  /** What was looked for last, and what had it. */
+  /** The last search, which a longer one refines. */
   #last: { readonly words: string; readonly found: readonly Entry[] }
 
   constructor(listing: ToolListing, entries = listing.tools.map((tool) => entryOf(tool, listing))) {
@@ -145,14 +145,14 @@ export class SearchableTools {
     this.#last = { words: '', found: this.#entries }
   }
 
-  /** The same, made ready in parts with a pause before each: a page that is open stays with the one who uses it. */
+  /** Indexes a listing in parts with a pause before each, so that an open page stays responsive. */
   static async inParts(listing: ToolListing, pause: () => Promise<void>): Promise<SearchableTools> {
     const entries: Entry[] = []
     for (let from = 0; from < listing.tools.length; from += PART) {
       await pause()
       const part = listing.tools.slice(from, from + PART).map((tool) => entryOf(tool, listing))
-      // An engine is slow with what it has not done before, and the first key is as much in a hurry as the others.
-      rank(part, REHEARSED)
+      // Warms up the JIT so that the first keystroke is fast.
+      rank(part, WARM_UP_WORDS)
       entries.push(...part)
     }
     await pause()
@@ -166,23 +166,23 @@ export class SearchableTools {
       ? holding.filter(({ choices }) => failing(choices, filters).length === 0)
       : holding
     const ranked = words.length === 0 ? wanted : rank(wanted, words)
-    // Sorting is stable: whatever is equal stays as it fits best, or by name.
+    // The sort is stable: equal tools stay in order of match, or of name.
     return order === undefined || (order === 'name' && words.length === 0)
       ? ranked
       : [...ranked].sort(comparing(order, calls))
   }
 
-  /** Those that have every word, by name. Whatever has more of the same words is among those that had fewer. */
+  /** Tools that have every word, by name. A longer search is a subset of the previous one. */
   #holding(words: readonly string[]): readonly Entry[] {
     const joined = words.join(' ')
-    const { words: before, found } = this.#last
-    const among = joined.startsWith(before) ? found : this.#entries
+    const { words: previous, found } = this.#last
+    const among = joined.startsWith(previous) ? found : this.#entries
     const holding = among.filter(({ everything }) => words.every((word) => everything.includes(word)))
     this.#last = { words: joined, found: holding }
     return holding
   }
 
-  /** How many tools each choice of each filter would leave, the other filters and the words as they are. */
+  /** How many tools each choice of each filter would leave, with the other filters and the words unchanged. */
   count({ text, filters }: Pick<Question, 'text' | 'filters'>): FilterCounts {
     const words = wordsIn(text)
     const counts = {
@@ -195,7 +195,7 @@ export class SearchableTools {
     for (const entry of this.#entries) {
       const failed = failing(entry.choices, filters)
       if (failed.length > 1 || !words.every((word) => entry.everything.includes(word))) continue
-      // One that a single filter keeps away would be there if that filter said otherwise.
+      // A tool that fails a single filter would be shown if that filter had another choice.
       for (const name of failed.length === 0 ? NAMES : failed)
         for (const choice of entry.choices[name])
           counts[name].set(choice, (counts[name].get(choice) ?? 0) + 1)
@@ -206,7 +206,7 @@ export class SearchableTools {
 
 /** A few milliseconds of work. */
 const PART = 1000
-const REHEARSED = ['e']
+const WARM_UP_WORDS = ['e']
 
 export type FilterCounts = Readonly<Record<keyof ToolFilters, ReadonlyMap<string, number>>>
 
@@ -216,9 +216,9 @@ export interface FoundTool {
 }
 
 interface Entry extends FoundTool {
-  /** Of each filter, every choice that is true of the tool. */
+  /** For each filter, every choice that matches the tool. */
   readonly choices: Readonly<Record<keyof ToolFilters, readonly string[]>>
-  /** Everything that is looked through, in lower case. */
+  /** The searched texts, in lower case. */
   readonly id: string
   readonly local: string
   readonly spellings: string
@@ -226,7 +226,7 @@ interface Entry extends FoundTool {
   readonly labels: string
   readonly fields: string
   readonly description: string
-  /** All of it: what does not have a word here has it nowhere. */
+  /** All of them together, to reject most tools with one comparison. */
   readonly everything: string
 }
 
@@ -268,7 +268,7 @@ function wordsIn(text: string): readonly string[] {
     .filter((word) => word !== '')
 }
 
-/** `Gmail.GetEmails` and `github.list_pull_requests` in the words that they are made of. */
+/** Splits `Gmail.GetEmails` and `github.list_pull_requests` into words. */
 function wordsOf(id: string): readonly string[] {
   return id
     .replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2')
@@ -277,7 +277,7 @@ function wordsOf(id: string): readonly string[] {
     .filter((word) => word !== '')
 }
 
-/** Best first: a name that is meant exactly, then one that begins so, then everything else that holds the words. */
+/** Best first: an exact name, then a name with this beginning, then all others. */
 function rank(entries: readonly Entry[], words: readonly string[]): readonly Entry[] {
   const byScore = new Map<number, Entry[]>()
   for (const entry of entries) {
@@ -289,7 +289,7 @@ function rank(entries: readonly Entry[], words: readonly string[]): readonly Ent
   return [...byScore].sort(([left], [right]) => right - left).flatMap(([, alike]) => alike)
 }
 
-/** Of one that has the word somewhere. */
+/** Assumes that the tool has the word somewhere. */
 function scoreOf({ id, local, words, spellings, labels, fields, description }: Entry, word: string): number {
   if (local === word || id === word) return 100
   if (local.startsWith(word)) return 80
@@ -317,7 +317,6 @@ function isSet(filters: ToolFilters): boolean {
   return NAMES.some((name) => (filters[name]?.length ?? 0) > 0)
 }
 
-/** The filters that keep a tool away. */
 function failing(choices: Entry['choices'], filters: ToolFilters): readonly (keyof ToolFilters)[] {
   return NAMES.filter((name) => {
     const set = filters[name]
@@ -331,7 +330,10 @@ function needChoices(needed: readonly ListedRequirement[]): readonly string[] {
   return needed.some(isUnmet) ? [...kinds, 'missing'] : [...kinds]
 }
 
-/** Not only the worst: a tool whose source is down may have a change held too. A credential that is missing is no illness. */
+/**
+ * Not only the most serious: a tool whose source is down may also have a held change. A missing credential does not count as
+ * unhealthy.
+ */
 function healthChoices(
   tool: ListedTool,
   condition: Condition | undefined,

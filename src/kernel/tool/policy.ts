@@ -4,6 +4,11 @@ import { didYouMean } from '#kernel/base/nearest-name'
 import { checkKeys, isText } from './checks.ts'
 import { hasEffects, POLICY_FIELDS, type PolicyDefinition, type SourceKind, type ToolPolicy } from './tool.ts'
 
+/**
+ * Reads the `policy` of a definition and fills in defaults. `prepare-tool.ts` uses it for own and imported tools.
+ * A missing field counts as the more careful choice.
+ */
+
 interface PolicyOptions {
   readonly source: SourceKind
   readonly defaultTimeoutMs: number
@@ -12,14 +17,13 @@ interface PolicyOptions {
 const RERUN_WINDOW_MS = 3_600_000
 const WORKFLOW_WINDOW_MS = 7 * 24 * 3_600_000
 
-/** A policy with every default filled in: what is not said counts as the more careful choice. */
 export function readPolicy(written: unknown, options: PolicyOptions, report: Report): ToolPolicy {
   const given = isRecord(written) ? written : {}
   if (written !== undefined && !isRecord(written)) {
     report('policy', 'Is not an object.', "Write `{ safetyTier: 'read' }` or the like, or leave it out.")
   }
   checkKeys(given, Object.keys(POLICY_FIELDS), 'policy', report)
-  if (options.source === 'workflow') checkWorkedOut(given, report)
+  if (options.source === 'workflow') checkDerived(given, report)
   const safetyTier = readChoice('safetyTier', POLICY_FIELDS.safetyTier, given.safetyTier, report) ?? 'write'
   const isExec = safetyTier === 'exec'
   const egress =
@@ -45,21 +49,21 @@ export function readPolicy(written: unknown, options: PolicyOptions, report: Rep
     ...(latencyHint === undefined ? {} : { latencyHint }),
     ...(cost === undefined ? {} : { cost }),
   }
-  // What a workflow does is not known before its steps are.
+  // The tier of a workflow is unknown before its steps are.
   if (options.source !== 'workflow') checkTogether(policy, report)
   return Object.freeze(policy)
 }
 
-/** A workflow that was cut repeats nothing when it goes on, so it may do so for long (rule 31). */
+/** A workflow that continues repeats nothing, so it may continue for long (rule 31). */
 function rerunWindow({ source }: PolicyOptions): number {
   return source === 'workflow' ? WORKFLOW_WINDOW_MS : RERUN_WINDOW_MS
 }
 
-/** The worst of what a workflow uses is what it is; nobody can say less. */
-function checkWorkedOut(given: Readonly<Record<string, unknown>>, report: Report): void {
+/** A workflow's tier and egress are the worst of its steps; its author cannot lower them. */
+function checkDerived(given: Readonly<Record<string, unknown>>, report: Report): void {
   for (const key of ['safetyTier', 'egress']) {
     if (given[key] === undefined) continue
-    report(`policy/${key}`, 'Is worked out from `uses`.', 'Leave it out.')
+    report(`policy/${key}`, 'Is derived from `uses`.', 'Leave it out.')
   }
 }
 
@@ -101,7 +105,7 @@ function readScopes(value: unknown, report: Report): readonly string[] {
   return Object.freeze([...new Set(texts)])
 }
 
-/** Nobody's tool would be a mistake that nobody sees. */
+/** An empty list is refused, because a tool without tenants would silently be hidden from all callers. */
 function readTenants(value: unknown, report: Report): readonly string[] | undefined {
   if (value === undefined) return undefined
   const tenants: readonly unknown[] = Array.isArray(value) ? value : []
@@ -118,16 +122,16 @@ function readTenants(value: unknown, report: Report): readonly string[] | undefi
 
 function readNumber(
   name: keyof PolicyDefinition,
-  { isWhole, least, most }: { readonly isWhole: boolean; readonly least: number; readonly most: number },
+  { isWhole, min, max }: { readonly isWhole: boolean; readonly min: number; readonly max: number },
   value: unknown,
   report: Report,
 ): number | undefined {
   if (value === undefined) return undefined
-  const isWithin = typeof value === 'number' && value >= least && value <= most
+  const isWithin = typeof value === 'number' && value >= min && value <= max
   if (isWithin && (!isWhole || Number.isInteger(value))) return value
   const fix = isWhole
-    ? `Write a whole number of milliseconds from ${least} to ${most}.`
-    : `Write a number from ${least} to ${most}, such as 2.5.`
+    ? `Write a whole number of milliseconds from ${min} to ${max}.`
+    : `Write a number from ${min} to ${max}, such as 2.5.`
   report(`policy/${name}`, `Is ${describeValue(value)}.`, fix)
   return undefined
 }

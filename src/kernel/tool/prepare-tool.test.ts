@@ -257,11 +257,11 @@ describe('a prepared tool', () => {
   })
 
   it('publishes an object schema with `properties`, also where it has none, because some models refuse others', () => {
-    for (const onOddity of [undefined, () => undefined]) {
+    for (const onWarning of [undefined, () => undefined]) {
       const definition = { id: 'A.B@1.0.0', description: 'd', output: null, run: () => undefined }
       const prepared = prepareTool(
         { ...definition, input: { type: 'object', additionalProperties: false } },
-        onOddity === undefined ? {} : { onOddity },
+        onWarning === undefined ? {} : { onWarning },
       )
       expect(prepared.ok && prepared.tool.inputSchema).toEqual({
         type: 'object',

@@ -27,10 +27,16 @@ import { isWorkflow, type ToolDefinition, type WorkflowDefinition } from './defi
 import { readPolicy } from './policy.ts'
 import { MAX_TIMER_MS, type SourceKind, type Tool } from './tool.ts'
 
+/**
+ * Checks one definition completely and makes the frozen `Tool` that the server lists and calls. Loaders of own code and sources
+ * of imported tools use it.
+ * The definition hash covers everything that a claim and an approval pin (rules 5 and 21).
+ */
+
 export interface PrepareOptions {
   /** Where the definition was loaded from, for findings. */
   readonly file?: string
-  /** Digest of that file: what `run` does is part of what an approval is for (rule 21). Without it its own functions are. */
+  /** Digest of that file, part of what an approval pins (rule 21). Without it the definition's own functions are hashed. */
   readonly moduleHash?: string
   /** Limit for tools that set none; 60 s by default. */
   readonly defaultTimeoutMs?: number
@@ -41,17 +47,17 @@ export interface PrepareOptions {
   /** Whether each parameter must have a description; `false` only for tools of others (OTC/C-10). */
   readonly describeParameters?: boolean
   /**
-   * For a definition that another party wrote: hears what is odd but usable. Such a schema is cut where it has no end,
-   * enforced as it came, and its patterns run in linear time.
+   * For a definition that another party wrote: receives what is unusual but usable. Endless schemas are cut, the rest is
+   * enforced as written, and patterns run in linear time.
    */
-  readonly onOddity?: Report
+  readonly onWarning?: Report
 }
 
 type PreparedTool =
   | { readonly ok: true; readonly tool: Tool }
   | { readonly ok: false; readonly findings: readonly Finding[] }
 
-/** What must fit together between tools; known even when other parts of a definition are wrong. */
+/** The names of a tool, which are compared with other tools even when the definition has findings. */
 export type ToolIdentity = Pick<Tool, 'id' | 'parts' | 'name' | 'catalogId'>
 
 interface InspectedTool {
@@ -94,16 +100,16 @@ const WORKFLOW_KEYS = Object.keys({
   run: true,
 } satisfies Record<keyof WorkflowDefinition, true>)
 
-/** Steps have limits of their own; all of them together get more time than one tool. */
+/** Steps have their own timeouts; a workflow gets this many times the default of one tool. */
 const WORKFLOW_TIMES = 10
 
-/** Checks a definition completely and makes the tool the server lists and calls, or gives every finding. */
+/** Returns the tool, or every finding. */
 export function prepareTool(definition: unknown, options: PrepareOptions = {}): PreparedTool {
   const { tool, findings } = inspectTool(definition, options)
   return tool === undefined ? { ok: false, findings } : { ok: true, tool }
 }
 
-/** The same, and what is known of a tool that has findings. */
+/** Like `prepareTool`, with the names of a tool that has findings. */
 export function inspectTool(definition: unknown, given: PrepareOptions): InspectedTool {
   const asWorkflow = isWorkflow(definition)
   const written = isRecord(definition) ? definition : {}
@@ -140,7 +146,7 @@ function ownOptions(given: PrepareOptions, { policy }: Written): PrepareOptions 
   return isRecord(policy) && policy.safetyTier === 'exec' ? { ...given, source: 'host-extension' } : given
 }
 
-/** A definition may come from a file without types, so nothing about it is believed. */
+/** A definition may come from a file without types, so no member is trusted. */
 type Written = { readonly [Key in keyof ToolDefinition | 'uses']?: unknown }
 
 function readIdentity(
@@ -180,8 +186,7 @@ function readTool(
   if (identity === undefined || description === undefined || input === undefined) return undefined
   if (output === undefined || run === undefined) return undefined
   const { parts, ...names } = identity
-  // What a run costs is the operator's account and no promise: a call goes on under another price.
-  // Who sees a tool and what it costs are the operator's to change; what a claim pins stays the same.
+  // Operators may change who sees a tool and what it costs, so neither is part of the hash that a claim pins.
   const { cost: _cost, tenants: _tenants, ...promised } = policy
   const published = {
     ...names,
@@ -225,11 +230,11 @@ interface ReadInput extends ReadSchema {
   readonly validate?: SchemaSource['validate']
 }
 
-/** What is published, and what values are held against. */
+/** The published schema, and the one that values are checked against. */
 interface ReadSchema {
   readonly schema: JsonObject | null
   readonly enforced: EnforcedSchema | null
-  /** As its author wrote it; absent for imported ones, which are shown as they are published. */
+  /** As its author wrote it; absent for imported ones, which are shown as published. */
   readonly authored?: JsonObject | null
 }
 
@@ -238,22 +243,22 @@ function authoredOf({ authored: input }: ReadInput, { authored: output }: ReadSc
 }
 
 function readInput(written: unknown, options: PrepareOptions, report: Report): ReadInput | undefined {
-  const { describeParameters = true, onOddity } = options
+  const { describeParameters = true, onWarning } = options
   const read =
-    onOddity === undefined
+    onWarning === undefined
       ? readOwnInput(written, report)
-      : namedParameters(readImportedSchema(written, 'input', report, onOddity))
+      : namedParameters(readImportedSchema(written, 'input', report, onWarning))
   if (read !== undefined) checkParameters(read.schema, 'input', report, { describeParameters })
   return read === undefined ? undefined : { ...read, schema: withProperties(read.schema) }
 }
 
-/** Some models refuse an object schema that names no `properties`. */
+/** Some models refuse an object schema without `properties`. */
 function withProperties(schema: JsonObject): JsonObject {
   if (schema.type !== 'object' || schema.properties !== undefined) return schema
   return Object.freeze({ ...schema, properties: Object.freeze({}) })
 }
 
-/** Inputs are objects whether a schema says so or not (OTC/T-13), so one that says nothing loses nobody a tool. */
+/** Inputs are objects even if the schema does not say so (OTC/T-13), so a schema without `type` is accepted. */
 function namedParameters(read: ImportedSchema | undefined): ImportedSchema | undefined {
   if (read === undefined || 'type' in read.schema || Object.keys(read.schema).length === 0) return read
   return { ...read, schema: Object.freeze({ type: 'object', ...read.schema }) }
@@ -268,9 +273,9 @@ function readOwnInput(written: unknown, report: Report): ReadInput | undefined {
 }
 
 /** `null` = no output (OTC-35). */
-function readOutput(written: unknown, { onOddity }: PrepareOptions, report: Report): ReadSchema | undefined {
+function readOutput(written: unknown, { onWarning }: PrepareOptions, report: Report): ReadSchema | undefined {
   if (written === null) return { schema: null, enforced: null, authored: null }
-  if (onOddity !== undefined) return readImportedSchema(written, 'output', report, onOddity)
+  if (onWarning !== undefined) return readImportedSchema(written, 'output', report, onWarning)
   const authored = readOutputSchema(written, report)
   const schema = authored === undefined ? undefined : publish(authored, 'output', report)
   return authored === undefined || schema === undefined ? undefined : { schema, enforced: schema, authored }
@@ -281,13 +286,13 @@ function publish(json: JsonObject, where: string, report: Report): JsonObject | 
   return sound ? inlineSchema(json, where, report) : undefined
 }
 
-/** What a definition does, as far as its own functions say it: not what these call (rule 21). */
+/** Hashes the definition's own functions, but not what these call (rule 21). */
 function codeHash({ run, session }: Written): string {
   const { open, close } = isRecord(session) ? { open: undefined, close: undefined, ...session } : {}
   return hash('sha256', JSON.stringify([run, open, close].map(String)), 'base64url')
 }
 
-/** What it gets is the server's to say: a context with `call` for a workflow, another for every other tool. */
+/** The server passes a context with `call` to a workflow, and another one to every other tool. */
 type Run = (input: unknown, context: unknown) => unknown
 
 function readRun(written: Written, report: Report): Run | undefined {

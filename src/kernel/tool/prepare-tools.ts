@@ -6,7 +6,13 @@ import { findFunctionNames, withFunctionName } from './shared-names.ts'
 import type { Tool } from './tool.ts'
 import { missingUse, type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
 
-/** Tools written in code, ready to serve; throws one error with every finding otherwise. */
+/**
+ * Prepares all tools of a server together and checks what only their combination shows: shared names, duplicate versions, laxer
+ * versions, missing steps. The loader and embedders use it.
+ * The result is either every tool or every finding of every tool.
+ */
+
+/** Like `prepareTools`, but throws one error with every finding. */
 export function requireTools(
   definitions: readonly unknown[],
   options: Omit<PrepareOptions, 'file' | 'moduleHash'> & LaxerOptions = {},
@@ -19,7 +25,6 @@ export function requireTools(
   throw new DefinitionError(prepared.findings)
 }
 
-/** A definition and where it came from. */
 interface LoadedDefinition {
   readonly definition: unknown
   readonly file?: string
@@ -33,7 +38,7 @@ type PreparedTools =
 interface LaxerOptions {
   /** Older versions that may be laxer than a newer one (rule 21): any name of each, with its version. */
   readonly acknowledgeLaxerVersions?: readonly string[]
-  /** Whether a name may be that of a tool which comes later, from a source: what workflows use of those is not missed here. */
+  /** Whether a name may belong to a tool of a source that is not loaded yet; workflows may use such tools. */
   readonly mayComeLater?: (name: string) => boolean
 }
 
@@ -42,7 +47,6 @@ interface NamedTool {
   readonly file?: string
 }
 
-/** All tools of a server in the order given, or every finding of every tool. */
 export function prepareTools(
   definitions: readonly LoadedDefinition[],
   options: Omit<PrepareOptions, 'file' | 'moduleHash'> & LaxerOptions = {},
@@ -68,11 +72,11 @@ export function prepareTools(
   findings.push(...checkCrossed(named), ...checkDisplaced(named, callable))
   if (findings.length > 0) return { ok: false, findings }
   const ready = new Map(resolved.tools.map((tool) => [tool.id, tool]))
-  // Workflows that wait for tools of sources stay as they are written until those are there.
+  // Workflows that wait for tools of sources stay as written until those are served.
   return { ok: true, tools: tools.map((tool) => ready.get(tool.id) ?? tool) }
 }
 
-/** What is wrong with workflows once all tools are known; a tool that has findings of its own is not missed as well. */
+/** Problems of workflows once all tools are known. A tool with findings of its own is not reported as missing too. */
 function checkWorkflows(
   { findings, waiting }: ResolvedWorkflows,
   tools: readonly Tool[],
@@ -100,7 +104,7 @@ function namesOf({ parts, name, catalogId }: ToolIdentity): readonly string[] {
   return [parts.base, name, catalogId]
 }
 
-/** Ids are unique, also when two spell one version differently (OTC-24, OTC/T-10). */
+/** Ids are unique, even when two spell one version differently (OTC-24, OTC/T-10). */
 function checkVersions(named: readonly NamedTool[]): Finding[] {
   const findings: Finding[] = []
   for (const versions of Map.groupBy(named, ({ identity }) => identity.parts.base).values()) {
@@ -141,7 +145,7 @@ function checkShared(named: readonly NamedTool[], key: 'name' | 'catalogId'): Fi
   return findings
 }
 
-/** One tool's name is not another one's catalog id: its writer would not know which is meant. */
+/** A tool's name must not be another tool's catalog id, because a reference would be ambiguous. */
 function checkCrossed(named: readonly NamedTool[]): Finding[] {
   const owners = new Map(named.map(({ identity }) => [identity.catalogId, identity]))
   return named.flatMap((entry) => {
@@ -156,7 +160,9 @@ function underFunctionName(identity: ToolIdentity, names: ReadonlyMap<string, st
   return { ...identity, name: names.get(identity.parts.base) ?? identity.name }
 }
 
-/** A name that tools share is not the function name of another tool: OTC would list it for a tool that it does not call. */
+/**
+ * A name that tools share must not be the function name of another tool: OTC would list it for a tool that it does not call.
+ */
 function checkDisplaced(named: readonly NamedTool[], callable: readonly NamedTool[]): Finding[] {
   const owners = new Map(callable.map(({ identity }) => [identity.name, identity]))
   return named.flatMap((entry, at) => {

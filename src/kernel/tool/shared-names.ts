@@ -10,7 +10,7 @@ import type { Tool } from './tool.ts'
 
 const MAX_FUNCTION_NAME = 64
 
-/** By base name: the function names of the tools that do not keep the written one. */
+/** By base name: the function names of tools that do not keep the written one. */
 export function findFunctionNames(identities: readonly ToolIdentity[]): ReadonlyMap<string, string> {
   const basesOf = new Map<string, Set<string>>()
   const namesOf = new Map<string, Set<string>>()
@@ -33,7 +33,7 @@ function addTo(sets: Map<string, Set<string>>, key: string, value: string): void
   else known.add(value)
 }
 
-/** The tool under its function name. What a claim pins stays the same, so other tools do not change it. */
+/** The tool under its function name. The definition hash stays, so that adding other tools does not change it. */
 export function withFunctionName(tool: Tool, names: ReadonlyMap<string, string>): Tool {
   const name = names.get(tool.parts.base)
   return name === undefined || name === tool.name
@@ -43,7 +43,7 @@ export function withFunctionName(tool: Tool, names: ReadonlyMap<string, string>)
 
 type Named = Pick<Tool, 'parts' | 'name' | 'writtenName'>
 
-/** Which of these tools a written name could mean, for an error about that name; `undefined` when none has it. */
+/** The tools that a written name could stand for, for an error about that name; `undefined` when none has it. */
 export function sharedNameHint(name: string, tools: readonly Named[]): string | undefined {
   const bases = new Set(
     tools.filter(({ writtenName }) => writtenName === name).map(({ parts }) => parts.base),
@@ -52,7 +52,7 @@ export function sharedNameHint(name: string, tools: readonly Named[]): string | 
   return bases.size === 1 ? `Did you mean '${[...bases][0]}'?` : `It could mean ${[...bases].join(' or ')}.`
 }
 
-/** One note for the operator about each written name that calls nothing. */
+/** One note for the operator about each written name that no tool can be called by. */
 export function sharedNameNotes(tools: readonly Named[]): readonly string[] {
   const displaced = tools.filter(({ writtenName }) => writtenName !== undefined)
   return [...Map.groupBy(displaced, ({ writtenName }) => writtenName)].map(([written, named]) => {

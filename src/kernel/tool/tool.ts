@@ -8,8 +8,14 @@ import type { Secret } from '#kernel/base/secret'
 import type { Shown } from '#kernel/call/call'
 
 /**
- * Output of a tool that describes none but gives content as MCP does: `{ content: [{ type: 'text', text: '…' }, …] }`.
- * Blocks are passed on as they came, so that a protocol which knows them can show pictures as pictures.
+ * The model of a tool: its policy, its requirements, the context of a run, and the checked definition (`Tool`) that the server
+ * lists and calls. Nearly every folder reads these types.
+ * `POLICY_FIELDS` is the one declaration of the policy's fields and bounds.
+ */
+
+/**
+ * Output schema of a tool that describes none but returns content as MCP does: `{ content: [{ type: 'text', text: '…' }, …] }`.
+ * Blocks are passed on unchanged, so that a protocol which supports them can show pictures.
  */
 export const CONTENT_BLOCKS_SCHEMA: JsonObject = {
   type: 'object',
@@ -24,23 +30,22 @@ export const CONTENT_BLOCKS_SCHEMA: JsonObject = {
   required: ['content'],
 }
 
-const WRITTEN = JSON.stringify(CONTENT_BLOCKS_SCHEMA)
+const CONTENT_BLOCKS_JSON = JSON.stringify(CONTENT_BLOCKS_SCHEMA)
 
-/** Whether values of this schema are content blocks. */
 export function isContentBlocksSchema(schema: JsonValue): boolean {
-  return schema === CONTENT_BLOCKS_SCHEMA || JSON.stringify(schema) === WRITTEN
+  return schema === CONTENT_BLOCKS_SCHEMA || JSON.stringify(schema) === CONTENT_BLOCKS_JSON
 }
 
-/** What another MCP server answered besides the value that programs read; a caller on MCP gets it back as it came. */
+/** What an MCP server answered besides the value that programs read; callers on MCP get it back unchanged. */
 export interface ShownContent {
   /** Absent where the value itself holds the blocks. */
   readonly content?: JsonArray
-  /** Of a failure, which has no value. */
+  /** Only for a failure, which has no value. */
   readonly structuredContent?: JsonValue
   readonly meta?: JsonObject
 }
 
-/** A value of a tool together with how its server showed it. */
+/** A value together with the content that its server showed. */
 export class ShownValue {
   readonly value: JsonValue
   readonly shown: ShownContent
@@ -51,12 +56,12 @@ export class ShownValue {
   }
 }
 
-/** What programs read of an output. */
+/** The part of an output that programs read. */
 export function plainValue(output: JsonValue | ShownValue | undefined): JsonValue | undefined {
   return output instanceof ShownValue ? output.value : output
 }
 
-/** As it is recorded and sent. */
+/** The form that is recorded and sent. */
 export function writeShown({ content, structuredContent, meta }: ShownContent): Shown {
   return {
     ...(content === undefined ? {} : { contentJson: JSON.stringify(content) }),
@@ -68,18 +73,17 @@ export function writeShown({ content, structuredContent, meta }: ShownContent): 
 const OWN_CODE = 'openwop:'
 
 /**
- * Whether what a tool gives was written by another party, by its catalog id: everything but code of this server's own
- * operator, and so workflows too, which pass on what their steps gave (OWP-58). Models must not take it for instructions.
+ * Whether another party wrote a tool's output, by its catalog id: true for everything but the operator's own code, and so for
+ * workflows, which pass on the results of their steps (OWP-58). Models must not take such output for instructions.
  */
 export function hasUntrustedOutput(catalogId: string): boolean {
   return !catalogId.startsWith(OWN_CODE)
 }
 
-/** What a tool may come from, as catalogs name it. */
 export const SOURCE_KINDS = ['node-pack', 'workflow', 'mcp', 'connector', 'host-extension'] as const
 export type SourceKind = (typeof SOURCE_KINDS)[number]
 
-/** The longest delay a timer can hold; a longer one would fire at once. */
+/** The longest delay of a timer; a longer one would fire immediately. */
 export const MAX_TIMER_MS = 2_147_483_647
 const HINTS = ['low', 'medium', 'high'] as const
 
@@ -89,14 +93,14 @@ const HINTS = ['low', 'medium', 'high'] as const
  */
 export const POLICY_FIELDS = {
   /**
-   * What a run may do to the world. `pure`: nothing, and it reads nothing. `read`: it only reads. `write`: it changes something; such a call
-   * is recorded before it runs and never runs twice. `exec`: it runs commands or code that the caller chooses, as a shell does; such a tool is catalogued as
-   * a host extension. Default `write`.
+   * What a run may change. `pure`: nothing, and it reads nothing. `read`: it only reads. `write`: it changes something; such a
+   * call is recorded before it runs and never runs twice. `exec`: it runs commands or code that the caller chooses, as a shell
+   * does; such a tool is catalogued as a host extension. Default `write`.
    */
   safetyTier: { choices: ['pure', 'read', 'write', 'exec'] },
   /**
-   * What a second run with the same input does. `deterministic`: gives the same result. `idempotent`: changes nothing more, so that a write cut
-   * by a crash may run again. Default `non-deterministic`.
+   * What a second run with the same input does. `deterministic`: gives the same result. `idempotent`: changes nothing more, so
+   * that a write cut by a crash may run again. Default `non-deterministic`.
    */
   replay: { choices: ['deterministic', 'idempotent', 'non-deterministic'] },
   /**
@@ -110,25 +114,25 @@ export const POLICY_FIELDS = {
    */
   approval: { choices: ['never', 'conditional', 'always'] },
   /** Scopes that a caller must hold, all of them; for every other caller there is no such tool. Default none. */
-  scopes: { fewest: 0, each: /^\S+$/ },
-  /** Whose tool it is: for callers of every other tenant there is no such tool. Default: everybody's. */
-  tenants: { fewest: 1 },
+  scopes: { minItems: 0, each: /^\S+$/ },
+  /** Tenants whose callers see the tool; hidden from all others. Default: all tenants. */
+  tenants: { minItems: 1 },
   /** How long a run may take, in milliseconds. Default `calls.defaultTimeoutMs` of the configuration. */
-  timeoutMs: { isWhole: true, least: 1, most: MAX_TIMER_MS },
+  timeoutMs: { isWhole: true, min: 1, max: MAX_TIMER_MS },
   /** How long after a crash an idempotent write may run again. Default one hour, and seven days for a workflow. */
-  rerunWindowMs: { isWhole: true, least: 0, most: MAX_TIMER_MS },
+  rerunWindowMs: { isWhole: true, min: 0, max: MAX_TIMER_MS },
   /** How expensive a run is, for models that choose between tools. */
   costHint: { choices: HINTS },
   /** How long a run usually takes, for models that choose between tools. */
   latencyHint: { choices: HINTS },
   /** What one run takes from budgets that count cost; default 1. */
-  cost: { isWhole: false, least: 0, most: 1_000_000_000 },
+  cost: { isWhole: false, min: 0, max: 1_000_000_000 },
 } as const
 
 type PolicyFields = typeof POLICY_FIELDS
 type PolicyValue<Field> = Field extends { readonly choices: readonly (infer Choice)[] }
   ? Choice
-  : Field extends { readonly fewest: number }
+  : Field extends { readonly minItems: number }
     ? readonly string[]
     : number
 type PolicyValues = { readonly [Name in keyof PolicyFields]: PolicyValue<PolicyFields[Name]> }
@@ -139,15 +143,15 @@ export type Egress = PolicyValues['egress']
 export type Approval = PolicyValues['approval']
 export type Hint = PolicyValues['costHint']
 
-/** What an author or an operator says about a tool. */
+/** A policy as an author or an operator writes it. */
 export interface PolicyDefinition extends Partial<PolicyValues> {}
 
 type FilledIn = 'safetyTier' | 'replay' | 'approval' | 'scopes' | 'timeoutMs' | 'rerunWindowMs'
 
-/** A complete policy: every default filled in. */
+/** A policy with every default filled in. */
 export interface ToolPolicy extends Pick<PolicyValues, FilledIn>, Omit<PolicyDefinition, FilledIn> {}
 
-/** Promises of an upstream that change nothing here; MCP clients decide by them whether to ask their user. */
+/** Statements of an upstream that change nothing here; MCP clients decide by them whether to ask their user. */
 export interface ShownHints {
   /** It only adds and never deletes or overwrites. Absent = it may do both. */
   readonly additive?: true
@@ -166,72 +170,72 @@ export interface SecretRequirement {
   readonly [extra: string]: unknown
 }
 
-/** What a call needs beyond its input; open, because the standard keeps unknown members. */
+/** What a call needs besides its input; open, because the standard keeps unknown members. */
 export interface ToolRequirements {
   readonly authorization?: readonly AuthorizationRequirement[]
   readonly secrets?: readonly SecretRequirement[]
-  /** `true`: a user id that is proven. `'claimed'`: the caller's word for it is enough, in `ctx.claimedUserId`. */
+  /** `true`: a proven user id. `'claimed'`: an unproven one is enough, in `ctx.claimedUserId`. */
   readonly userId?: boolean | 'claimed'
   readonly [extra: string]: unknown
 }
 
-/** What `run` gets besides its input. */
+/** The second argument of `run`. */
 export interface ToolContext {
-  /** The caller's id of this call, or the one that was made for it: the same in every attempt. */
+  /** The caller's id of this call, or the one the server made; equal in every attempt. */
   readonly callId: string
   /** Id of the trace that the call belongs to, for your own logs. */
   readonly traceId: string
-  /** The same as a W3C `traceparent`, to send on; `ctx.fetch` does. Absent when nobody traces. */
+  /** The trace as a W3C `traceparent`, to send on; `ctx.fetch` sends it. Absent without tracing. */
   readonly traceparent?: string | undefined
-  /** Aborted when the call runs out of time, is cancelled, or the server stops. Hand it on to whatever takes long. */
+  /** Aborted when the call runs out of time, is cancelled, or the server stops. Pass it to everything that takes long. */
   readonly signal: AbortSignal
-  /** Who calls: id, tenant and scopes of the credential. */
+  /** Id, tenant and scopes of the caller's credential. */
   readonly principal: Principal
   /**
-   * Whom the call is for, proven: the subject of the caller's own token, or named by a credential with `users:assert`,
-   * or vouched for by `hooks.bindUser`. Trust this one.
+   * The user the call is for, proven: the subject of the caller's own token, or named by a credential with `users:assert`, or
+   * vouched for by `hooks.bindUser`. Trust this one.
    */
   readonly userId: string | undefined
-  /** Whom the caller says it acts for, proven or not. Any caller can write any name here. */
+  /** The user the caller claims to act for, proven or not. Any caller can write any name here. */
   readonly claimedUserId: string | undefined
-  /** What the caller says about that user (`context.user_info`): its word alone, never proven. */
+  /** What the caller states about that user (`context.user_info`); never proven. */
   readonly userInfo: JsonValue | undefined
   /** The token for a declared authorization requirement. */
   token(id: string): Secret
   /** The value of a declared secret. */
   secret(id: string): Secret
   /**
-   * `fetch` that is aborted with the call and reaches only what the server's `egress` settings let it reach. A refusal
-   * is a `ToolError` with code `egress_denied`, a failure of the service `upstream_failed`.
+   * `fetch` that is aborted with the call and reaches only what the server's `egress` settings allow. A refusal is a
+   * `ToolError` with code `egress_denied`, a failure of the service `upstream_failed`.
    */
   readonly fetch: typeof fetch
   /** Writes to the server's log, with the tool and the call on every line: `ctx.log.info({ id }, 'looking')`. */
   readonly log: Logger
-  /** Tells the caller how far the call is, where its protocol can show it: `ctx.progress(3, 10, 'third page')`. */
+  /** Reports progress to the caller, where its protocol can show it: `ctx.progress(3, 10, 'third page')`. */
   progress(done: number, total?: number, message?: string): void
   /**
-   * Asks the person behind the call; declined at once where the caller's protocol cannot ask. The time it takes does not
+   * Asks the person behind the call; declined immediately where the caller's protocol cannot ask. The time it takes does not
    * count against `timeoutMs`.
    */
   elicit(question: Elicitation): Promise<ElicitationAnswer>
   /**
-   * The idempotency key to send upstream for the nth effect of this call: the same in every attempt, other for every
-   * call, and nothing of the caller's own text.
+   * The idempotency key to send upstream for the nth effect of this call: equal in every attempt, different for every call, and
+   * without any text of the caller.
    */
   effectKey(ordinal?: number): string
 }
 
-/** The same for a tool that keeps state between calls. */
+/** The context of a tool that keeps state between calls. */
 export interface StatefulContext<State> extends ToolContext {
-  /** What the session's `open` gave; `undefined` for tools without sessions. */
+  /** The state that the session's `open` returned; `undefined` for tools without sessions. */
   readonly session: State
 }
 
 /** The source of a tool that keeps the id of its upstream. */
 export interface KeptFrom {
-  /** The toolkit that tools of the source have otherwise. */
+  /** The toolkit of the source's other tools. */
   readonly toolkit: string
-  /** What its pin is called. */
+  /** Name of its pin. */
   readonly pin: string
 }
 
@@ -242,64 +246,64 @@ export interface Tool {
   readonly parts: ToolId
   /** Function name for models: 1 to 64 of `A-Za-z0-9_-`, shared by all versions. */
   readonly name: string
-  /** `name` as the definition has it, where that is not this tool's alone (`shared-names.ts`). */
+  /** The `name` of the definition, where other tools have it too (`shared-names.ts`). */
   readonly writtenName?: string
   readonly title?: string
   /** openwop id, without a version. */
   readonly catalogId: string
   readonly description: string
-  /** Words to choose tools by. */
+  /** Words by which toolsets select tools. */
   readonly tags?: readonly string[]
   readonly source: SourceKind
   /** Published JSON Schema 2020-12, without `$ref` and definitions. `{}` = no parameters. */
   readonly inputSchema: JsonObject
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
-  /** Both schemas as they were written, with their `$ref` and definitions, for protocols that take those. */
+  /** Both schemas as written, with their `$ref` and definitions, for protocols that support those. */
   readonly authored?: { readonly input: JsonObject; readonly output: JsonObject | null }
   readonly requirements?: ToolRequirements
   readonly policy: ToolPolicy
-  /** Where an imported tool comes from, when its id does not say so because it is the upstream's. */
+  /** The source of an imported tool that keeps the upstream's id, which does not name it. */
   readonly keptFrom?: KeptFrom
-  /** What the operator believes of an imported tool beyond its policy. */
+  /** Hints of the upstream that the operator accepts. */
   readonly shownHints?: ShownHints
-  /** How its state is made and ended, for a tool that keeps some between calls. */
+  /** Present for a tool that keeps state between calls. */
   readonly session?: SessionHooks
-  /** What a tool that is made of other tools is made of. */
+  /** Present for a tool made of other tools. */
   readonly workflow?: WorkflowParts
-  /** Digest of everything above: what a claim pins. */
+  /** Digest of everything above, which a claim pins. */
   readonly definitionHash: string
-  /** Wire check of an input; no coercion, no defaults. Compiled at the first call. */
+  /** Checks an input against the published schema; no coercion, no defaults. Compiled at the first call. */
   checkInput(input: JsonValue): readonly InputIssue[]
-  /** The schema library's own parse: what `run` gets. Runs after `checkInput`. */
+  /** The schema library's own parse, whose result `run` gets. Runs after `checkInput`. */
   parseInput(input: JsonValue): ParsedInput | Promise<ParsedInput>
   /** Problems of a value against `outputSchema`, for the developer; empty when it conforms. */
   checkOutput(value: JsonValue): readonly string[]
   run(input: unknown, context: StatefulContext<unknown>): unknown
 }
 
-/** Which tools a workflow calls, and what follows from them. */
+/** The tools that a workflow calls, and what follows from them. */
 interface WorkflowParts {
   /** References as its author wrote them. */
   readonly uses: readonly string[]
-  /** Policy and digest without its steps: the rest is worked out again whenever other tools are served. */
+  /** Policy and digest without its steps; the rest is derived again whenever other tools are served. */
   readonly own: { readonly policy: ToolPolicy; readonly definitionHash: string }
-  /** By id, exactly as they are called; `undefined` until every one of them is served. */
+  /** By id, exactly as they are called; `undefined` until all of them are served. */
   readonly steps: ReadonlyMap<string, WorkflowStep> | undefined
-  /** Workflows inside workflows: 1 for one that has none. */
+  /** Nesting of workflows: 1 for one without inner workflows. */
   readonly depth: number
-  /** Its function, which gets a `WorkflowContext` with a way to call its steps, and is run in place of the tool's `run`. */
+  /** Its function, run in place of the tool's `run` with a `WorkflowContext` that can call its steps. */
   run(input: unknown, context: object): unknown
 }
 
 export interface WorkflowStep {
   readonly id: string
-  /** What its workflow may call it, without a version: base name, function name, catalog id. */
+  /** The names its workflow may use, without a version: base name, function name, catalog id. */
   readonly names: readonly string[]
   readonly definitionHash: string
-  /** Whether it, or anything it calls, may have to wait for approval. */
+  /** Whether it, or a step of it, may have to wait for approval. */
   readonly asks: boolean
-  /** Whether it, or anything it calls, needs a stored credential. */
+  /** Whether it, or a step of it, needs a stored credential. */
   readonly needsCredential: boolean
 }
 
@@ -316,20 +320,19 @@ const TRANSPORTS = {
   'host-extension': 'native',
 } as const satisfies Record<SourceKind, Transport>
 
-/** How the host reaches the tool behind a call. */
 export type Transport = 'mcp' | 'http' | 'native'
 
 export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
   return TRANSPORTS[source]
 }
 
-/** What callers learn about approval: a workflow without a gate of its own has those of its steps. */
+/** The approval that callers see: a workflow without an approval of its own has that of its steps. */
 export function effectiveApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
   if (policy.approval !== 'never') return policy.approval
   return stepsOf(workflow).some(({ asks }) => asks) ? 'conditional' : 'never'
 }
 
-/** OWP-34: a user id is no credential. */
+/** OWP-34: a user id is not a credential. */
 export function needsCredential({
   requirements,
   workflow,
@@ -343,31 +346,31 @@ function stepsOf(workflow: WorkflowParts | undefined): readonly WorkflowStep[] {
   return [...(workflow?.steps?.values() ?? [])]
 }
 
-/** Whether the tenant's callers may know of the tool at all. */
+/** Whether callers of the tenant may see the tool. */
 export function isForTenant({ tenants }: Pick<ToolPolicy, 'tenants'>, tenant: string): boolean {
   return tenants === undefined || tenants.includes(tenant)
 }
 
-/** Whether a run may change the world: such calls are claimed before they start (rule 7). */
+/** Whether a run may change anything outside: such calls are claimed before they start (rule 7). */
 export function hasEffects(policy: Pick<ToolPolicy, 'safetyTier'>): boolean {
   return policy.safetyTier === 'write' || policy.safetyTier === 'exec'
 }
 
-/** What opening and closing a session's state get. */
+/** The context of opening and closing a session's state. */
 export interface SessionContext {
   readonly sessionId: string
   readonly principal: Principal
   /** Proven, as in a call. */
   readonly userId: string | undefined
-  /** Whom the caller says it acts for, proven or not. */
+  /** The user the caller claims to act for, proven or not. */
   readonly claimedUserId: string | undefined
   readonly log: Logger
 }
 
-/** How a stateful tool makes and ends what its calls share. State lives in the process that made it. */
+/** How a stateful tool makes and releases what its calls share. State lives in the process that made it. */
 export interface SessionHooks<State = unknown> {
   open(context: SessionContext): State | Promise<State>
-  /** Called once, when every call has ended; one that was cut short may still hold the state. */
+  /** Called once, when every call has ended; an interrupted one may still hold the state. */
   close(state: State, context: SessionContext): void | Promise<void>
   /** How long a session without calls stays open. */
   readonly idleMs: number

@@ -4,7 +4,7 @@ import { type Principal, withinToolset } from '#kernel/base/principal'
 import { sampleTool } from '../../../test/contracts/samples.ts'
 import { CatalogChanges, LiveRegistry, Registry } from './catalog.ts'
 import type { SafetyTier } from './tool.ts'
-import { findIdle, idleSelector, matchesGlob, NO_TOOLSETS, selects, type Toolsets } from './toolsets.ts'
+import { findUnused, matchesGlob, NO_TOOLSETS, selectorProblem, selects, type Toolsets } from './toolsets.ts'
 
 const made = (id: string, safetyTier: SafetyTier = 'read', more: object = {}) =>
   sampleTool(id, () => null, { policy: { safetyTier }, ...more })
@@ -65,7 +65,7 @@ describe('a selector', () => {
     ['two words', /^"two words" is no name of a tool/],
   ])('%j that selects nothing says what was probably meant', (text, message) => {
     const known = { tools: TOOLS, sources: ['Later'], toolsets: new Map([['crm', set(['*'])]]) }
-    expect(idleSelector(text, known)).toMatch(message)
+    expect(selectorProblem(text, known)).toMatch(message)
   })
 })
 
@@ -125,11 +125,11 @@ describe('a toolset', () => {
       ['none', set(['GitHub.*'], { tier: 'pure' })],
       ['all', set(['*'])],
     ])
-    expect(findIdle(written, { tools: TOOLS, sources: [] }).map(({ text }) => text)).toEqual([
+    expect(findUnused(written, { tools: TOOLS, sources: [] }).map(({ text }) => text)).toEqual([
       'toolsets.crm.include: there is no tool "Crn.Find". Did you mean "Crm.Find"?',
       'toolsets.crm.exclude: no tool has the tag "old".',
       'toolsets.none: has no tools. None of what it includes is at most "pure".',
     ])
-    expect(findIdle(NO_TOOLSETS, { tools: [], sources: [] })).toEqual([])
+    expect(findUnused(NO_TOOLSETS, { tools: [], sources: [] })).toEqual([])
   })
 })

@@ -4,14 +4,20 @@ import type { Principal } from '#kernel/base/principal'
 import { sharedNameHint } from './shared-names.ts'
 import { POLICY_FIELDS, type SafetyTier, type Tool } from './tool.ts'
 
-/** A named part of the catalog, as an operator describes it (docs/toolsets.md). */
+/**
+ * Toolsets, and the selectors that choose tools for them, for allow-lists of keys and for overrides (docs/toolsets.md). The
+ * catalog and the config check use it.
+ * A selector that selects nothing is an error to report, never a wildcard.
+ */
+
+/** A named part of the catalog, as an operator describes it. */
 export interface Toolset {
   readonly description?: string | undefined
-  /** Selectors: a tool is in when one of them selects it. */
+  /** Selectors: a tool is included when one of them selects it … */
   readonly include: readonly string[]
   /** … and none of these does. */
   readonly exclude: readonly string[]
-  /** The most that a call of its tools may do; absent = anything. */
+  /** The highest tier of its tools; absent = any. */
   readonly tier?: SafetyTier | undefined
 }
 
@@ -19,12 +25,12 @@ export type Toolsets = ReadonlyMap<string, Toolset>
 
 export const NO_TOOLSETS: Toolsets = new Map()
 
-/** Stands for a whole toolset in the list of tools that a key may use. */
+/** Prefix that selects a whole toolset in the list of tools that a key may use. */
 export const TOOLSET_PREFIX = 'toolset:'
 
 const TIERS: readonly SafetyTier[] = POLICY_FIELDS.safetyTier.choices
 
-/** What selectors look at. */
+/** The members of a tool that selectors read. */
 export interface Selected
   extends Pick<Tool, 'parts' | 'name' | 'writtenName' | 'catalogId' | 'tags' | 'keptFrom'> {
   readonly policy: Pick<Tool['policy'], 'safetyTier'>
@@ -35,7 +41,6 @@ export function sourceToolkit({ parts, keptFrom }: Pick<Tool, 'parts' | 'keptFro
   return keptFrom?.toolkit ?? parts.toolkit
 }
 
-/** Whether a tool is one of a toolset's. */
 export function isInToolset(toolset: Toolset, tool: Selected): boolean {
   const known = TESTS.get(toolset)
   if (known !== undefined) return known(tool)
@@ -46,7 +51,7 @@ export function isInToolset(toolset: Toolset, tool: Selected): boolean {
 
 type Test = (tool: Selected) => boolean
 
-/** Its words are read once: thirty toolsets may be asked about ten thousand tools. */
+/** Selectors are parsed once: thirty toolsets may be checked against ten thousand tools. */
 const TESTS = new WeakMap<Toolset, Test>()
 
 function testOf({ include, exclude, tier }: Toolset): Test {
@@ -58,7 +63,7 @@ function testOf({ include, exclude, tier }: Toolset): Test {
   }
 }
 
-/** What bounds a principal besides its scopes: a tool must be selected by each of these lists. */
+/** The lists that bound a principal besides its scopes: a tool must be selected by each. */
 export function allowLists({ tools, toolsets, toolset }: Principal): readonly (readonly string[])[] {
   return [
     ...(tools === undefined ? [] : [tools]),
@@ -67,7 +72,6 @@ export function allowLists({ tools, toolsets, toolset }: Principal): readonly (r
   ]
 }
 
-/** What selects tools besides their names. */
 const KINDS = ['source', 'tag', 'toolset'] as const
 
 type Selector =
@@ -76,7 +80,7 @@ type Selector =
 
 const MAX_SELECTOR_LENGTH = 300
 
-/** `undefined` for what can select nothing. */
+/** `undefined` for a text that can select nothing. */
 export function readSelector(text: string): Selector | undefined {
   if (text === '' || text.length > MAX_SELECTOR_LENGTH || /\s/.test(text)) return undefined
   const kind = KINDS.find((word) => text.startsWith(`${word}:`))
@@ -89,14 +93,14 @@ export function readSelector(text: string): Selector | undefined {
   return ref === undefined ? undefined : { kind: 'name', base: ref.base, version: ref.version }
 }
 
-/** Whether a selector means this tool, where it may name a toolset too. One that is not there has no tools. */
+/** Whether a selector, which may name a toolset, selects this tool. An unknown toolset has no tools. */
 export function selectsIn(toolsets: Toolsets, text: string, tool: Selected): boolean {
   if (!text.startsWith(TOOLSET_PREFIX)) return selects(text, tool)
   const toolset = toolsets.get(text.slice(TOOLSET_PREFIX.length))
   return toolset !== undefined && isInToolset(toolset, tool)
 }
 
-/** Whether a selector that names no toolset means this tool. */
+/** Whether a selector that names no toolset selects this tool. */
 export function selects(text: string, tool: Selected): boolean {
   return selectorTest(text)(tool)
 }
@@ -126,7 +130,7 @@ function isVersion(asked: string, version: string): boolean {
   return asked === LATEST || asked === plainVersion(version)
 }
 
-/** `*` matches any run of characters; no regular expression, because patterns meet names of others. */
+/** `*` matches any run of characters. No regular expression, because patterns are matched against names of other parties. */
 export function matchesGlob(name: string, pattern: string): boolean {
   return globTest(pattern)(name)
 }
@@ -147,16 +151,16 @@ function globTest(pattern: string): (name: string) => boolean {
   }
 }
 
-/** What selectors may name. */
+/** Everything that selectors may name. */
 export interface Selectable {
   readonly tools: readonly Selected[]
-  /** Keys of sources, also of those whose tools are not there yet. */
+  /** Keys of sources, including those whose tools are not loaded yet. */
   readonly sources: readonly string[]
   readonly toolsets: Toolsets
 }
 
-/** What is wrong with a selector that selects nothing, and what was probably meant; `undefined` when it selects something. */
-export function idleSelector(text: string, known: Selectable): string | undefined {
+/** Why a selector selects nothing, with a suggestion; `undefined` when it selects something. */
+export function selectorProblem(text: string, known: Selectable): string | undefined {
   const selector = readSelector(text)
   const quoted = JSON.stringify(text)
   if (selector === undefined) return `${quoted} is no name of a tool and no pattern. ${FORMS}`
@@ -188,12 +192,12 @@ export function idleSelector(text: string, known: Selectable): string | undefine
 export const FORMS =
   'Write a name such as "Mail.Send", a pattern such as "Mail.*", "source:KEY" or "tag:NAME".'
 
-/** Enough to find a slip, and little enough that a large catalog is not held up by one. */
+/** Enough to find a misspelling, and few enough that a large catalog does not block. */
 const MAX_SIMILAR = 2_000
 
 /**
- * The pattern with its longest piece as names have it in that place: `read*`, `writ*` for `reed*`, `Text.*` for `Txt.*`. A dot
- * stays a dot: without it a pattern would mean the tools of other toolkits too.
+ * The pattern with its longest piece replaced by what names have in that place: `read*`, `writ*` for `reed*`, `Text.*` for
+ * `Txt.*`. A dot stays a dot: without it the pattern would also match tools of other toolkits.
  */
 export function patternsLike(pattern: string, names: Iterable<string>): ReadonlySet<string> {
   const pieces = pattern.split('*')
@@ -217,26 +221,29 @@ export function patternsLike(pattern: string, names: Iterable<string>): Readonly
   return like
 }
 
-interface IdleWord {
+interface UnusedSelector {
   /** For the operator. */
   readonly text: string
-  /** What does nothing; absent where a toolset as a whole is empty. */
+  /** The selector without effect; absent where a whole toolset is empty. */
   readonly selector?: string
 }
 
-/** Everything in toolsets that does nothing. */
-export function findIdle(toolsets: Toolsets, known: Omit<Selectable, 'toolsets'>): readonly IdleWord[] {
+/** Selectors and toolsets that select nothing. */
+export function findUnused(
+  toolsets: Toolsets,
+  known: Omit<Selectable, 'toolsets'>,
+): readonly UnusedSelector[] {
   return [...toolsets].flatMap(([name, toolset]) => {
     const { include, exclude, tier } = toolset
-    const idle = Object.entries({ include, exclude }).flatMap(([where, selectors]) =>
+    const unused = Object.entries({ include, exclude }).flatMap(([where, selectors]) =>
       selectors.flatMap((selector) => {
-        const problem = idleSelector(selector, { ...known, toolsets: NO_TOOLSETS })
+        const problem = selectorProblem(selector, { ...known, toolsets: NO_TOOLSETS })
         if (problem === undefined || selector === '*') return []
         return [{ text: `toolsets.${name}.${where}: ${problem}`, selector }]
       }),
     )
     const isEmpty = known.tools.length > 0 && !known.tools.some((tool) => isInToolset(toolset, tool))
-    if (!isEmpty || idle.length > 0) return idle
+    if (!isEmpty || unused.length > 0) return unused
     const why = tier === undefined ? '' : ` None of what it includes is at most "${tier}".`
     return [{ text: `toolsets.${name}: has no tools.${why}` }]
   })

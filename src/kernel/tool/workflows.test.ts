@@ -100,7 +100,7 @@ describe('what a workflow is', () => {
       'Calls itself: F.A@1.0.0 → F.B@1.0.0 → F.A@1.0.0',
     )
     expect(problems(one, flowOf('F.Flow@1.0.0', [one], { safetyTier: 'read' }))).toContain(
-      'Is worked out from `uses`',
+      'Is derived from `uses`',
     )
     const chain = Array.from({ length: 9 }, (_, index) =>
       flowOf(`F.N${index}@1.0.0`, index === 0 ? [one] : [`F.N${index - 1}`]),

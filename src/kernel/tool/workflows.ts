@@ -14,21 +14,23 @@ import {
   type WorkflowStep,
 } from './tool.ts'
 
-/** Workflows inside workflows; deeper ones are refused. */
+/**
+ * Derives from its steps what a workflow is: tier, egress and scopes are the worst of all, and its digest covers theirs, so
+ * that a claim pins them too (rule 31). The registry resolves again whenever tools change.
+ * A workflow is served only when every tool it uses is.
+ */
+
+/** Limit for workflows inside workflows. */
 export const MAX_DEPTH = 8
 
 export interface ResolvedWorkflows {
-  /** The same tools in the same order; workflows know their steps, or are left out. */
+  /** The given tools in their order; workflows have their steps, or are left out. */
   readonly tools: readonly Tool[]
   readonly findings: readonly Finding[]
-  /** Workflows that wait for tools which are not served, by id, with what is missing. */
+  /** Workflows that wait for tools which are not served, by id, with the missing names. */
   readonly waiting: ReadonlyMap<string, readonly string[]>
 }
 
-/**
- * Works out of which tools each workflow is made, and what follows from them: tier, egress and scopes are the worst of
- * all, and its digest covers theirs, so that a claim pins them too (rule 31). Done again whenever tools change.
- */
 export function resolveWorkflows(tools: readonly Tool[]): ResolvedWorkflows {
   if (!tools.some(({ workflow }) => workflow !== undefined))
     return { tools, findings: [], waiting: new Map() }
@@ -120,13 +122,13 @@ class Resolver {
   }
 }
 
-/** A host-extension keeps its tier to itself: nothing that runs commands goes by another name (OWP-31). */
+/** A tool that runs commands must be called under its own name (OWP-31). */
 function refuseExec(step: Tool, report: Report): void {
   const problem = `"${step.id}" is of tier \`exec\`, which no workflow can be.`
   report('uses', problem, 'Let the agent call it by itself, so that it sees what it calls.')
 }
 
-/** What nobody has, said to its author. */
+/** Findings for names in `uses` that no tool has. */
 export function missingUse(
   { id }: Pick<Tool, 'id'>,
   missing: readonly string[],
@@ -155,7 +157,7 @@ function policyOf(own: ToolPolicy, steps: readonly Tool[]): ToolPolicy {
     ...rest,
     safetyTier: worstTier(policies.map((policy) => policy.safetyTier)),
     ...(egress === undefined ? {} : { egress }),
-    // Every step is a call of the same principal, so it must hold what each of them asks for (OWP-34).
+    // Every step is a call of the same principal, which must hold the scopes of each (OWP-34).
     scopes: Object.freeze([...new Set([...own.scopes, ...policies.flatMap(({ scopes }) => scopes)])]),
   })
 }
@@ -170,7 +172,7 @@ function withSteps(
   const { cost: _cost, tenants: _tenants, ...promised } = policy
   const pinned = [...steps.values()].map((step) => [step.id, step.definitionHash])
   const digest = definitionHash({ own: workflow.own.definitionHash, policy: promised, steps: pinned })
-  // Nothing changed: a comparison of catalogs sees the same tool.
+  // Unchanged: a comparison of catalogs must see the same object.
   if (tool.workflow?.steps !== undefined && tool.definitionHash === digest) return tool
   return Object.freeze({
     ...tool,
@@ -191,8 +193,8 @@ function stepOf(step: Tool): WorkflowStep {
 }
 
 const TIERS = { pure: 0, read: 1, write: 2, exec: 3 } as const satisfies Record<SafetyTier, number>
-/** What is not said may be anything the host does not own. */
-const UNSAID = 3
+/** Rank of an undeclared egress: anything the host does not own. */
+const UNDECLARED = 3
 const REACH = {
   none: 0,
   'safe-fetch': 1,
@@ -204,8 +206,8 @@ function worstTier(tiers: readonly SafetyTier[]): SafetyTier {
   return tiers.reduce((worst, tier) => (TIERS[tier] > TIERS[worst] ? tier : worst), 'pure')
 }
 
-/** `undefined` when one of them says nothing (OWP-37). */
+/** `undefined` when one of them declares none (OWP-37). */
 function worstEgress(all: readonly (Egress | undefined)[]): Egress | undefined {
-  const reach = (egress: Egress | undefined) => (egress === undefined ? UNSAID : REACH[egress])
+  const reach = (egress: Egress | undefined) => (egress === undefined ? UNDECLARED : REACH[egress])
   return all.reduce((worst, egress) => (reach(egress) > reach(worst) ? egress : worst), 'none')
 }

@@ -1,6 +1,6 @@
 import { fault } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import { factsOf, newsOf } from '#kernel/tool/facts'
+import { factsOf, notableFacts } from '#kernel/tool/facts'
 import type { Tool } from '#kernel/tool/tool'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { decodeVersion } from './codec-request.ts'
@@ -107,7 +107,7 @@ function encodeFacts(tools: readonly Tool[]): string {
 }
 
 function toWireFacts(tool: Tool): WireToolFacts {
-  const { catalogId, safetyTier, replay, costHint, latencyHint, ...same } = newsOf(tool)
+  const { catalogId, safetyTier, replay, costHint, latencyHint, ...same } = notableFacts(tool)
   return {
     catalog_id: catalogId,
     safety_tier: safetyTier,

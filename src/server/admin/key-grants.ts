@@ -5,9 +5,9 @@ import { coversScope, grantedScopes, NO_ROLES, type Principal, type RoleTable } 
 import { isForTenant } from '#kernel/tool/tool'
 import {
   allowLists,
-  idleSelector,
   readSelector,
   type Selectable,
+  selectorProblem,
   selects,
   selectsIn,
 } from '#kernel/tool/toolsets'
@@ -37,7 +37,7 @@ export function checkGrant(grant: KeyGrant, tenant: string, known: KnownGrants):
   const seen = { ...known, tools: known.tools.filter(({ policy }) => isForTenant(policy, tenant)) }
   const warnings: string[] = []
   for (const text of grant.tools ?? []) {
-    const problem = idleSelector(text, seen)
+    const problem = selectorProblem(text, seen)
     if (problem === undefined) continue
     const kind = readSelector(text)?.kind
     const isCertain = kind === 'toolset' || (kind === 'name' && !known.mayComeLater(text))

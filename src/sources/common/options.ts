@@ -80,13 +80,13 @@ export const POLICY_SHAPE = {
   approval: z.enum(POLICY_FIELDS.approval.choices),
   scopes: z
     .array(TEXT.regex(POLICY_FIELDS.scopes.each, { error: 'expected scopes without spaces.' }))
-    .min(POLICY_FIELDS.scopes.fewest),
-  tenants: TEXTS.min(POLICY_FIELDS.tenants.fewest),
-  timeoutMs: z.int().min(POLICY_FIELDS.timeoutMs.least).max(POLICY_FIELDS.timeoutMs.most),
-  rerunWindowMs: z.int().min(POLICY_FIELDS.rerunWindowMs.least).max(POLICY_FIELDS.rerunWindowMs.most),
+    .min(POLICY_FIELDS.scopes.minItems),
+  tenants: TEXTS.min(POLICY_FIELDS.tenants.minItems),
+  timeoutMs: z.int().min(POLICY_FIELDS.timeoutMs.min).max(POLICY_FIELDS.timeoutMs.max),
+  rerunWindowMs: z.int().min(POLICY_FIELDS.rerunWindowMs.min).max(POLICY_FIELDS.rerunWindowMs.max),
   costHint: z.enum(POLICY_FIELDS.costHint.choices),
   latencyHint: z.enum(POLICY_FIELDS.latencyHint.choices),
-  cost: z.number().min(POLICY_FIELDS.cost.least).max(POLICY_FIELDS.cost.most),
+  cost: z.number().min(POLICY_FIELDS.cost.min).max(POLICY_FIELDS.cost.max),
 } satisfies { readonly [Name in keyof PolicyDefinition]-?: z.ZodType<NonNullable<PolicyDefinition[Name]>> }
 
 /** What an operator may say about the tools of a program that we cannot see into: never `safe-fetch`, for its traffic does not go through our guard (OWP-37). */

@@ -209,17 +209,17 @@ function projectTool(
   )
   const toolId = idOf(naming)
   const warnings: Finding[] = []
-  const onOddity: Report = (where, problem, fix) => warnings.push({ toolId, where, problem, fix })
+  const onWarning: Report = (where, problem, fix) => warnings.push({ toolId, where, problem, fix })
   try {
     const { tool, findings } = inspectTool(toDefinition(source, pin, { ...naming, vendor }), {
       source: source.kind,
       describeParameters: false,
       defaultTimeoutMs,
       moduleHash: pin.hash ?? pinHash(pin.identity, pin.offered),
-      onOddity,
+      onWarning,
     })
     if (tool === undefined) return { tool, findings, warnings }
-    tellUndescribed(tool, onOddity)
+    tellUndescribed(tool, onWarning)
     const shownHints = source.shownHintsFor?.(pin.offered)
     const { keptFrom } = naming
     const extra = { ...(shownHints && { shownHints }), ...(keptFrom && { keptFrom }) }
