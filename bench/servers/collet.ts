@@ -90,7 +90,7 @@ const HIGH_LIMITS: Pick<Settings, 'limits' | 'budgets'> = {
     perTool: { ...HIGH, perPrincipal: HIGH },
     byTool: new Map(),
     total: { ...HIGH, pendingWrites: 100_000, delayMs: 10_000, bodyBytes: 1e9 },
-    waiting: { perPrincipal: 100_000, total: 100_000, longestMs: 60_000 },
+    waiting: { perPrincipal: 100_000, total: 100_000, maxMs: 60_000 },
   },
   budgets: (['principal', 'tenant'] as const).map((who) => ({
     for: who,

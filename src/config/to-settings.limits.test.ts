@@ -40,7 +40,7 @@ describe('limits of a config', () => {
         delayMs: 500,
         bodyBytes: 67_108_864,
       },
-      waiting: { perPrincipal: 100, total: 1_000, longestMs: 60_000 },
+      waiting: { perPrincipal: 100, total: 1_000, maxMs: 60_000 },
     })
     expect(settingsOf({}).budgets).toEqual([])
   })

@@ -258,7 +258,7 @@ function toLimitSettings({
     perTool: ofTool,
     byTool: new Map(Object.entries(byTool).map(([base, limit]) => [base, toToolLimit(limit, ofTool)])),
     total: { ...total, rate: toRate(total) },
-    waiting: { ...bounds, longestMs: longestSeconds * 1_000 },
+    waiting: { ...bounds, maxMs: longestSeconds * 1_000 },
   }
 }
 

@@ -17,35 +17,33 @@ import { ConsentEvents, RefusalEvents } from './unstarted-events.ts'
  * The gateway of the product: the kernel with limits, sessions, credentials and workflows in their places. The server, the
  * embedded gateway and tests open this one.
  */
+
 export interface RunningGatewayOptions extends Omit<KernelOptions, 'openStages' | 'store'> {
   readonly store: Store
   /** Unguessable, URL-safe; also for the runs of sessions that name none. */
   newSessionId(): string
-  /** Renews the tokens of the vault, and can ask people for more. */
+  /** Renews the tokens of the vault, and can ask people for consent. */
   readonly broker?: TokenBroker
-  /** The way to processes that hold sessions; default none. */
+  /** The connection to processes that hold sessions; default none. */
   readonly hop?: Hop | undefined
-  /** Default none. */
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
-  /** How late the event loop has been for some time, if that is measured. */
+  /** How late the event loop has recently been, if that is measured. */
   readonly delayMs?: () => number
   /** Called for every call that a limit refused. */
   readonly onLimitRefused?: (name: LimitName) => void
 }
 
-/** Rules that may change while calls run. */
 type LiveRules = Pick<RunningGatewayOptions, 'approvalRules' | 'maxResultBytes' | 'limits' | 'budgets'>
 
 export interface RunningGateway extends Omit<KernelGateway, 'updateRules' | 'store'> {
   readonly store: Store
   /** Records in runs how consents ended that were given outside of calls. */
   readonly consents: Pick<ConsentEvents, 'resolve'>
-  /** Applies other rules from now on. A call is not checked again against what it has passed. */
+  /** Applies other rules to later checks. A call is not checked again against rules that it has passed. */
   updateRules(rules: LiveRules): void
 }
 
-/** What the stages of the product get: the kernel's context with the whole store. */
 type Context = StageContext & { readonly store: Store }
 
 const KEYS_POLL_MS = 1_000

@@ -11,6 +11,12 @@ import { TokenBuckets } from '#stages/limits/rates'
 import type { Store } from '#store/ports/store'
 import type { ConsentEnd } from '#store/ports/vault-store'
 
+/**
+ * Events in runs about calls that did not start: refused by a limit (C10), or waiting for a consent (OWP-78, OWP-79). The limit
+ * and credential stages write them.
+ * They never fail a call, and their rate is limited: a flood of refused calls must not fill the disk.
+ */
+
 const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
 
 interface NoticeServices {
@@ -20,10 +26,7 @@ interface NoticeServices {
   readonly feed: RunFeed
 }
 
-/**
- * C10: a limit that refuses a call inside a run leaves a pair of events there. Only in runs that exist, and only so
- * many: a flood of refused calls must not fill the disk.
- */
+/** C10: a limit that refuses a call inside an existing run leaves a pair of events there. */
 export class RefusalEvents {
   readonly #services: NoticeServices
   readonly #rate: EventRate
@@ -33,7 +36,7 @@ export class RefusalEvents {
     this.#rate = new EventRate(services.clock)
   }
 
-  /** Never throws: the refusal itself is what the caller must hear. */
+  /** Never throws: the caller must get the refusal itself. */
   async add(
     refused: UnstartedCall & { readonly sessionId: string | undefined },
     error: unknown,
@@ -58,15 +61,14 @@ export class RefusalEvents {
   }
 }
 
-/** What a call lacks: a person has to consent first. */
 interface LackedConsent {
   readonly challenge: ChallengeRecord
   readonly url: string
-  /** The provider refused to renew what there was. */
+  /** The provider refused to renew the token. */
   readonly hasExpired: boolean
 }
 
-/** What the runs of calls that lack a consent tell of it: the question, and how it ended (OWP-78, OWP-79). */
+/** The question for a consent, and how it ended, in the runs of the calls that need it. */
 export class ConsentEvents {
   readonly #services: NoticeServices
   readonly #rate: EventRate
@@ -76,7 +78,7 @@ export class ConsentEvents {
     this.#rate = new EventRate(services.clock)
   }
 
-  /** The run that tells of it, if one does. Never throws: the challenge itself is what the caller must hear. */
+  /** Returns the run with the events, if there is one. Never throws: the caller must get the challenge itself. */
   async ask(call: UnstartedCall, { challenge, url, hasExpired }: LackedConsent): Promise<string | undefined> {
     const run = runFor(call)
     if (run === undefined) return undefined
@@ -102,13 +104,16 @@ export class ConsentEvents {
     }
   }
 
-  /** Tells every run that waits for this consent. Called before its challenge ends, so that a crash loses nothing. */
+  /**
+   * Ends the question in every run that waits for this consent. Called before its challenge ends, so that a crash loses
+   * nothing.
+   */
   async resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> {
     const { store, feed } = this.#services
     for (const run of await store.consents.runs.resolve(need, end)) feed.notify(run)
   }
 
-  /** The same for consents that nobody gave in time. */
+  /** Ends the questions for consents that were not given in time. */
   async expire(): Promise<void> {
     const { store, clock, feed } = this.#services
     for (const run of await store.consents.runs.expire(clock.nowMs())) feed.notify(run)
@@ -116,8 +121,8 @@ export class ConsentEvents {
 }
 
 /**
- * The run the call names, or its own. A call that opens a bracket or a question in its own run begins that run itself,
- * and could not once it is over: such a call tells only in a run that it names.
+ * The run that the call names, or its own. A call whose own run begins with a session or an approval starts that run itself,
+ * and could not once it has ended: such a call has events only in a run that it names.
  */
 function runFor({ principal, record, tool, run }: UnstartedCall): RunScope | undefined {
   if (run !== undefined) return run
@@ -126,13 +131,12 @@ function runFor({ principal, record, tool, run }: UnstartedCall): RunScope | und
   return implicitRun(principal, record)
 }
 
-/** Twenty at once of one principal, and one a second after that. */
+/** Twenty at once for one principal, and one a second after that. */
 const OWN_EVENTS = { burst: 20, perMs: 1 / 1_000 }
-/** The same for all principals together. */
+/** For all principals together. */
 const ALL_EVENTS = { burst: 200, perMs: 10 / 1_000 }
-const EVERYBODY = '*'
+const ALL_PRINCIPALS = '*'
 
-/** How often runs tell of calls that did not begin: a flood of them must not fill the disk. */
 class EventRate {
   readonly #clock: Clock
   readonly #buckets = new TokenBuckets()
@@ -144,7 +148,7 @@ class EventRate {
   allows(principal: Principal): boolean {
     const nowMs = this.#clock.monotonicMs()
     const own = this.#buckets.find(subjectKey(principal), OWN_EVENTS, nowMs)
-    const all = this.#buckets.find(EVERYBODY, ALL_EVENTS, nowMs)
+    const all = this.#buckets.find(ALL_PRINCIPALS, ALL_EVENTS, nowMs)
     if (own.waitMs > 0 || all.waitMs > 0) return false
     own.take()
     all.take()

@@ -11,7 +11,7 @@ let server: RunServer
 let readers: EventReader[]
 
 beforeEach(async () => {
-  const waiting = { perPrincipal: 2, total: 3, longestMs: 1_000 }
+  const waiting = { perPrincipal: 2, total: 3, maxMs: 1_000 }
   server = await startRunServer({ limits: { ...NO_LIMITS, waiting } })
   readers = []
   for (const key of [KEYS.root, KEYS.narrow]) await server.otc('Echo.Say', {}, { key, run: RUN })
@@ -71,7 +71,7 @@ describe('requests that are held open', () => {
 
   it('a poll whose client is gone frees its place long before its time', async () => {
     await server.close()
-    const waiting = { perPrincipal: 1, total: undefined, longestMs: undefined }
+    const waiting = { perPrincipal: 1, total: undefined, maxMs: undefined }
     server = await startRunServer({ limits: { ...NO_LIMITS, waiting } })
     await server.otc('Echo.Say', {}, { run: RUN })
     const headers = { authorization: `Bearer ${KEYS.root}` }

@@ -96,7 +96,7 @@ describe('a call that needs a yes', () => {
     expect(state.runs).toBe(0)
   })
 
-  it('OWP-71: is refused when nobody answers in time, also before anybody looks', async () => {
+  it('OWP-71: is refused when no answer comes in time, also before it is looked at', async () => {
     const { ring, decide, clock, state } = stage()
     await ring()
     clock.advance(30 * 60_000)
@@ -190,11 +190,11 @@ describe('a call that needs a yes', () => {
     expect((await newest())?.state).toBe('pending')
     expect(await approvals.decide(BOB, asked, NO)).toMatchObject({ kind: 'decided' })
     expect(approvals.isStale((await newest()) ?? asked)).toBe(false)
-    // Nobody here knows the tool: that says nothing about its definition.
+    // The tool is unknown here, which says nothing about its definition.
     expect(openTestGateway([], { store, clock }).approvals.isStale(asked)).toBe(false)
   })
 
-  it('rule 23: nobody approves its own call by a link, whoever it is made out to and whoever signed in', async () => {
+  it('rule 23: a caller cannot approve its own call by a link, whatever its name and sign-in', async () => {
     for (const quorum of [1, 2]) {
       const { ring, newest, gateway } = stage({ rules: { quorum } })
       await ring()
@@ -236,7 +236,7 @@ describe('a call that needs a yes', () => {
     expect(await store.approvals.list({ limit: 50 })).toHaveLength(1)
   })
 
-  it('holds a request that wants to wait until somebody decides', async () => {
+  it('holds a request that wants to wait until a decision', async () => {
     const { ring, decide, state, store } = stage()
     await ring()
     const waiting = ring({ waitMs: 60_000 })
@@ -247,7 +247,7 @@ describe('a call that needs a yes', () => {
   })
 
   it('answers at once when there is no place to wait, and waits no longer than it may', async () => {
-    const waiting = { perPrincipal: 1, total: undefined, longestMs: 500 }
+    const waiting = { perPrincipal: 1, total: undefined, maxMs: 500 }
     const { ring, store } = stage({ limits: { ...NO_LIMITS, waiting } })
     const first = ring({ waitMs: 60_000 })
     await allCommitted(store)
@@ -265,7 +265,7 @@ describe('a call that needs a yes', () => {
   })
 
   it('lets a request go whose caller is gone, and its place with it', async () => {
-    const waiting = { perPrincipal: 1, total: undefined, longestMs: undefined }
+    const waiting = { perPrincipal: 1, total: undefined, maxMs: undefined }
     const { ring, decide, store } = stage({ limits: { ...NO_LIMITS, waiting } })
     const client = new AbortController()
     const left = ring({ waitMs: 60_000, gone: client.signal })

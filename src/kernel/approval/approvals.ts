@@ -21,7 +21,12 @@ import {
   stateOf,
 } from './decisions.ts'
 
-/** What a caller of a parked call learns: where to look, and to come again with the same call (rule 6). */
+/**
+ * Requests for approval: who may see, decide and hand out links for them, and the rules that say when one is needed. HTTP, CLI,
+ * console and link pages all decide here. Deciding never runs a call (rule 20), and missing permission fails closed (OWP-69).
+ */
+
+/** The error for the caller of a parked call: where to look, and to repeat the same call (rule 6). */
 export function approvalRequired(
   { id, tool }: Pick<ApprovalRecord, 'id' | 'tool'>,
   publicUrl: string,
@@ -38,7 +43,6 @@ export function approvalRequired(
   )
 }
 
-/** Who decides. */
 export interface Approver {
   readonly id: string
   /** `undefined` = every tenant: the person at this machine (rule 29). */
@@ -49,14 +53,14 @@ export interface Approver {
 export interface Decision {
   readonly action: DecisionAction
   readonly reason: string | undefined
-  /** The approver knows that something of the input is hidden, and says yes all the same. */
+  /** The approver knows that part of the input is hidden, and approves all the same. */
   readonly acceptsHidden?: boolean
 }
 
-/** How a decision went; each surface has its own words and statuses for it. */
+/** The result of a decision; each surface has its own words and statuses for it. */
 export type DecisionResult =
   | Extract<DecideResult, { readonly kind: 'decided' | 'counted' }>
-  /** Decided, used or rejected before (OWP-68). */
+  /** Already decided, used or rejected (OWP-68). */
   | { readonly kind: 'resolved'; readonly approval: ApprovalRecord }
   | { readonly kind: 'expired'; readonly approval: ApprovalRecord }
   | { readonly kind: 'cancelled'; readonly approval: ApprovalRecord }
@@ -66,11 +70,11 @@ export type DecisionResult =
   | { readonly kind: 'forbidden'; readonly scope: string }
   /** Its caller may not approve it. */
   | { readonly kind: 'own' }
-  /** The tool's definition is another one than was asked about: an approval would be for nothing (rule 21). */
+  /** The tool's definition has changed since the request, so an approval could not be used (rule 21). */
   | { readonly kind: 'stale'; readonly approval: ApprovalRecord }
-  /** Something of the input is hidden, and the approval does not say that it covers that too. */
+  /** Part of the input is hidden, and the decision does not accept that. */
   | { readonly kind: 'hidden'; readonly approval: ApprovalRecord }
-  /** This link shows only, or this question needs more than a link (rule 23). */
+  /** This link only shows, or this request needs more than a link (rule 23). */
   | { readonly kind: 'link_only_shows' }
 
 type Forbidden = Extract<DecisionResult, { readonly kind: 'forbidden' }>
@@ -79,9 +83,9 @@ type Lack = Extract<DecisionResult, { readonly kind: 'unauthenticated' | 'forbid
 export interface ApprovalsOptions {
   readonly store: Pick<KernelStore, 'approvals' | 'digest'>
   readonly clock: Clock
-  /** Whether approvers can sign in: then no link decides without (rule 23). Default: no. */
+  /** Whether approvers can sign in: then no link decides without signing in (rule 23). Default: no. */
   readonly canSignIn?: boolean
-  /** The tool that is served under an id now, where that is known. */
+  /** The tool that is currently served under an id. */
   toolOf?(id: string): AskedTool | undefined
   /** Called on every change, so that waiting requests and readers look again. */
   onChange?(changed: ApprovalRecord): void
@@ -90,10 +94,9 @@ export interface ApprovalsOptions {
 }
 
 const ANONYMOUS_ID = 'anonymous'
-/** What approvers want to do, in the words of the audit stream. */
+/** The action of approvers, as the audit stream names it. */
 const DECIDING = 'approval.decide'
 
-/** Where questions are looked at and answered. Deciding never executes (rule 20). */
 export class Approvals {
   readonly #options: ApprovalsOptions
 
@@ -101,19 +104,19 @@ export class Approvals {
     this.#options = options
   }
 
-  /** For those who know the unguessable id; what is shown of it is for each surface to choose. */
+  /** For holders of the unguessable id; each surface chooses what to show. */
   async look(id: string): Promise<ApprovalRecord | undefined> {
     return await this.#options.store.approvals.findById(id)
   }
 
-  /** What an approver of its own tenant may see; `undefined` for every other. */
+  /** `undefined` for an approval of another tenant. */
   async find(approver: Approver, id: string): Promise<ApprovalRecord | undefined> {
     const { approvals } = this.#options.store
     const { tenant } = approver
     return tenant === undefined ? await approvals.findById(id) : await approvals.find({ tenant, id })
   }
 
-  /** The newest question of a call, by what openwop calls its run and its node. */
+  /** The newest request of a call, by the names of its run and node in openwop. */
   async findInRun(
     approver: Approver,
     { runId, nodeId }: { readonly runId: string; readonly nodeId: string },
@@ -124,22 +127,21 @@ export class Approvals {
     return found?.subject.runId === runId ? found : undefined
   }
 
-  /** What there is to show of it now. */
   view(approval: ApprovalRecord): ApprovalView {
     const nowMs = this.#options.clock.nowMs()
     const served = this.#options.toolOf?.(approval.tool)
     return approvalView(approval, { nowMs, isStale: this.isStale(approval), served })
   }
 
-  /** Whether it is open, but about a definition that is not the one served now: its call can never run. */
+  /** Whether it is open, but for a definition that is no longer served: its call can never run. */
   isStale({ state, tool, definitionHash }: ApprovalRecord): boolean {
     if (state !== 'pending' && state !== 'granted') return false
     const now = this.#options.toolOf?.(tool)
     return now !== undefined && now.definitionHash !== definitionHash
   }
 
-  /** An approval that could not be used, or that is for more than its approver saw. A no always counts. */
-  #refuseVain(
+  /** Refuses an approval that could not be used, or that covers more than its approver saw. A rejection always counts. */
+  #checkGrantable(
     approval: ApprovalRecord,
     decision: Decision,
   ): Extract<DecisionResult, { readonly kind: 'stale' | 'hidden' }> | undefined {
@@ -156,12 +158,12 @@ export class Approvals {
     return await this.#options.store.approvals.list(tenant === undefined ? filter : { ...filter, tenant })
   }
 
-  /** What a reader lacks to see who decided what. `approvals:respond` is enough too; reading alone decides nothing. */
+  /** What a reader lacks to see decisions. `approvals:respond` is enough too; reading alone decides nothing. */
   lacksToRead(reader: Approver): ReturnType<Approvals['lacks']> {
     return coversScope(reader.scopes, READ_SCOPE) ? undefined : this.lacks(reader)
   }
 
-  /** What an approver lacks to decide at all. */
+  /** What an approver lacks to decide anything. */
   lacks(approver: Approver): Extract<DecisionResult, { kind: 'unauthenticated' | 'forbidden' }> | undefined {
     if (approver.id === ANONYMOUS_ID) return { kind: 'unauthenticated' }
     if (coversScope(approver.scopes, RESPOND_SCOPE)) return undefined
@@ -176,10 +178,10 @@ export class Approvals {
     const lacks = this.#lacksFor(approver, approval, decision)
     if (lacks !== undefined) return lacks
     if (approval === undefined) return { kind: 'not_found' }
-    return this.#refuseVain(approval, decision) ?? (await this.#write(approver.id, approval, decision))
+    return this.#checkGrantable(approval, decision) ?? (await this.#write(approver.id, approval, decision))
   }
 
-  /** Why this approver may not decide so; fail closed (OWP-69). */
+  /** Why this approver may not decide; fail closed (OWP-69). */
   #lacksFor(
     approver: Approver,
     approval: ApprovalRecord | undefined,
@@ -194,8 +196,8 @@ export class Approvals {
     return isOwn ? this.#refuseOwn(approver.id, approval, action) : undefined
   }
 
-  /** What would keep this approver from saying yes to an open question. Nobody was refused yet, so nothing is written down. */
-  hindrance(
+  /** What would prevent this approver from approving. Nothing was refused yet, so no denial is recorded. */
+  decisionObstacle(
     { id, scopes }: Approver,
     { requiredScope, principal, selfApproval, decisions }: ApprovalRecord,
   ): 'scope' | 'own' | 'approved_before' | undefined {
@@ -210,7 +212,7 @@ export class Approvals {
     return { kind: 'forbidden', scope }
   }
 
-  /** A caller may say no to its own call, and yes only where the terms allow it. */
+  /** A caller may reject its own call, and approve it only where the terms allow it. */
   #refuseOwn(
     id: string,
     { tenant, toolId, principal, selfApproval }: ApprovalRecord,
@@ -223,8 +225,8 @@ export class Approvals {
   }
 
   /**
-   * A token for one approver (rule 23), made by another who may decide: the caller of a tool could otherwise approve its
-   * own call under another principal's name.
+   * A token for one approver (rule 23), made by another one who may decide: the caller of a tool could otherwise approve its
+   * own call under another name.
    */
   async mint(
     maker: Approver,
@@ -244,12 +246,12 @@ export class Approvals {
       if (own !== undefined) return own
     }
     const { approvals } = this.#options.store
-    // The holder of a link is believed to be its approver, so the journal has who handed it out before anyone can use it.
+    // The holder of a link counts as its approver, so the journal records who made it before it can be used.
     await approvals.noteLink({ approval, by: maker.id, for: asked.approver, power: asked.power, atMs: nowMs })
     return { kind: 'minted', token: mintLink(approvals, approval, { ...asked, maker: maker.id }) }
   }
 
-  /** What a link is about; `expired` when its time is over. */
+  /** `isExpired` when the link or its request has expired. */
   async readLink(token: string): Promise<LinkView | undefined> {
     const { store, clock } = this.#options
     const link = readLink(store.approvals, token)
@@ -260,14 +262,14 @@ export class Approvals {
     return { link, approval, isExpired }
   }
 
-  /** Whether having a link is too little to decide (rule 23): wherever there is a sign-in, it is asked for. */
+  /** Whether a link alone is too little to decide (rule 23): wherever approvers can sign in, they must. */
   needsSignIn(approval: Pick<ApprovalRecord, 'quorum' | 'tier'>): boolean {
     return this.#options.canSignIn === true || isMoreThanALink(approval)
   }
 
   /**
-   * Rule 23: a quorum of more than one, and commands, need more than a link. Who signed in decides as the principal it is
-   * elsewhere, so that nobody counts twice or approves its own call under another name.
+   * Rule 23: a quorum of more than one, and tools that run commands, need more than a link. A signed-in approver decides as the
+   * same principal as elsewhere, so that no approver counts twice or approves its own call under another name.
    */
   async decideByLink(
     { link, approval, isExpired }: LinkView,
@@ -282,7 +284,7 @@ export class Approvals {
     const own =
       this.#refuseOwn(by, approval, decision.action) ??
       this.#refuseOwn(namedBy(link.approver, approval), approval, decision.action)
-    return own ?? this.#refuseVain(approval, decision) ?? (await this.#write(by, approval, decision))
+    return own ?? this.#checkGrantable(approval, decision) ?? (await this.#write(by, approval, decision))
   }
 
   async #write(
@@ -325,14 +327,14 @@ function closed(
   return { kind: 'resolved', approval }
 }
 
-/** How a decision by link is recorded: the name is only what the maker of the link wrote. */
+/** The name of a decision by link; it is only what the maker of the link wrote. */
 function nameOfLink({ approver, maker }: Pick<ApprovalLink, 'approver' | 'maker'>): string {
   return maker === undefined ? `link:${approver}` : `link:${approver}, made by ${maker}`
 }
 
 /**
- * The caller's own principal when a link is made out to its name: `selfboss` for `key:selfboss`, the subject of a token.
- * A link has only a name, and a name that is the caller's is taken for the caller.
+ * The caller's own principal when a link is made out to its name: `selfboss` for `key:selfboss`, the subject of a token. A link
+ * has only a name, so the caller's name counts as the caller.
  */
 export function namedBy(approver: string, { principal }: Pick<ApprovalRecord, 'principal'>): string {
   const subject = principal.slice(
@@ -343,17 +345,16 @@ export function namedBy(approver: string, { principal }: Pick<ApprovalRecord, 'p
 }
 
 /**
- * What an operator's predicate learns about a call of a `conditional` tool. It can only be read, and reading a member
- * that this call does not have throws, which means that the call needs approval; `'amount' in input` asks first.
+ * What an operator's predicate learns about a call of a `conditional` tool. It is read-only. Reading a member that this call
+ * does not have throws, and then the call needs approval; check with `'amount' in input` first.
  */
 export interface ApprovalFacts<Input = Readonly<Record<string, unknown>>> {
   /** `Toolkit.Name@x.y.z`. */
   readonly tool: string
   readonly tier: SafetyTier
   readonly principal: Principal
-  /** Proven. */
   readonly userId: string | undefined
-  /** Whom the caller says it acts for, proven or not. */
+  /** The user the caller claims to act for, proven or not. */
   readonly claimedUserId: string | undefined
   /** The whole input as `run` gets it. */
   readonly input: Input
@@ -364,13 +365,12 @@ export type ApprovalPredicate<Input = ApprovalFacts['input']> = (
   facts: ApprovalFacts<Input>,
 ) => boolean | Promise<boolean>
 
-/** What an approval takes. */
 export interface ApprovalTerms {
-  /** How long a question stays open. */
+  /** How long a request stays open. */
   readonly expiresAfterMs: number
-  /** How many distinct approvers must say yes. */
+  /** How many distinct approvers must approve. */
   readonly quorum: number
-  /** What an approver must hold besides `approvals:respond` (OWP-69). */
+  /** The scope an approver needs besides `approvals:respond` (OWP-69). */
   readonly requiredScope: string
   /** Whether a caller may approve its own call. */
   readonly selfApproval: boolean
@@ -379,19 +379,19 @@ export interface ApprovalTerms {
 }
 
 export interface ApprovalRules extends ApprovalTerms {
-  /** `false`: this call needs no yes. Only for `conditional` tools; absent, they always need one (rule 21). */
+  /** `false`: this call needs no approval. Only for `conditional` tools; without a predicate they always need one (rule 21). */
   readonly when: ApprovalPredicate | undefined
-  /** The same for one tool, by any of its names, with `@x.y.z` behind it or not; it replaces `when`. */
+  /** Replaces `when` for one tool, by any of its names, with or without `@x.y.z`. */
   readonly whenPerTool: ReadonlyMap<string, ApprovalPredicate>
-  /** By any name of a tool, with `@x.y.z` behind it or not. */
+  /** By any name of a tool, with or without `@x.y.z`. */
   readonly perTool: ReadonlyMap<string, Partial<ApprovalTerms>>
   /** Rule 22. */
   readonly maxParkedPerPrincipal: number
 }
 
-/** The scope that lets an approver decide at all (OWP-66). */
+/** The scope an approver needs to decide anything (OWP-66). */
 export const RESPOND_SCOPE = 'approvals:respond'
-/** The scope that lets an auditor see approvals and their decisions, without the input and without deciding. */
+/** Lets an auditor see approvals and their decisions, without the input and without deciding. */
 const READ_SCOPE = 'approvals:read'
 export const OVERRIDE_SCOPE = 'approvals:override'
 
@@ -407,12 +407,11 @@ export const DEFAULT_APPROVAL_RULES: ApprovalRules = {
   maxParkedPerPrincipal: 100,
 }
 
-/** A tool as rules may name it. */
 export type NamedTool = Pick<Tool, 'parts' | 'name' | 'catalogId'>
 
 const FIRST_OF_MAJOR = /^([0-9]+)\.0+\.0+$/
 
-/** Every name that rules may use for a tool: those of its version first (`@1` is `@1.0.0`), then those for all; its id first. */
+/** Every name that rules may use for a tool: first those of its version (`@1` is `@1.0.0`), then those for all versions. */
 export function namesFor({ parts, name, catalogId }: NamedTool): readonly string[] {
   const names = [parts.base, name, catalogId]
   const [, major] = FIRST_OF_MAJOR.exec(parts.version) ?? []
@@ -420,7 +419,7 @@ export function namesFor({ parts, name, catalogId }: NamedTool): readonly string
   return [...versions.flatMap((version) => names.map((text) => `${text}@${version}`)), ...names]
 }
 
-/** What is written for one tool by its names. */
+/** The rules that name this tool. */
 export function writtenFor<Written>(
   rules: ReadonlyMap<string, Written>,
   tool: NamedTool,
@@ -428,7 +427,7 @@ export function writtenFor<Written>(
   return namesFor(tool).flatMap((text) => rules.get(text) ?? [])
 }
 
-/** The terms for one tool: its version's own, then its own, then everybody's. */
+/** The terms for one tool: those of its version, then its own, then the common ones. */
 export function termsFor(rules: ApprovalRules, tool: NamedTool): ApprovalTerms {
   const { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum } = rules
   const common = { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum }

@@ -18,7 +18,13 @@ import type {
 import { sessionLostError } from '#kernel/run/session-ends'
 import type { SafetyTier, Tool } from '#kernel/tool/tool'
 
-/** What a link lets its holder do: `inspect` shows only. */
+/**
+ * What follows from a decision, as pure functions: links, facts for the run, outcomes of parked calls, quorums, and the view of
+ * an approval. `Approvals` and the store share them, so that every engine judges alike.
+ * One rejection is enough, distinct approvers count, and a late decision changes nothing (OWP-68, OWP-71, OWP-72).
+ */
+
+/** `inspect` only shows. */
 type LinkPower = 'decide' | 'inspect'
 
 /** A link for one approver to one question (rule 23, OWP-67). */
@@ -35,7 +41,7 @@ export interface ApprovalLink {
 const PURPOSE = 'link'
 const MAX_TOKEN_LENGTH = 2_048
 
-/** `base64url(payload).hmac`. It is never valid for longer than its question is open. */
+/** `base64url(payload).hmac`. It is never valid for longer than its request is open. */
 export function mintLink(
   approvals: Pick<ApprovalStore, 'sign'>,
   { tenant, id, expiresAtMs }: Pick<ApprovalRecord, 'tenant' | 'id' | 'expiresAtMs'>,
@@ -46,7 +52,7 @@ export function mintLink(
   return `${encoded}.${approvals.sign(PURPOSE, encoded)}`
 }
 
-/** What a token says, when it is one of ours; whether its time is over is for the caller to ask. */
+/** The content of a token with a valid signature; the caller checks whether it has expired. */
 export function readLink(approvals: Pick<ApprovalStore, 'sign'>, token: string): ApprovalLink | undefined {
   if (token.length > MAX_TOKEN_LENGTH) return undefined
   const [encoded = '', signature = '', ...rest] = token.split('.')
@@ -75,7 +81,7 @@ type Asked = Pick<
   'id' | 'record' | 'attempt' | 'requiredScope' | 'quorum' | 'tier' | 'createdAtMs' | 'expiresAtMs'
 >
 
-/** A question as its run tells it, in two facts (OWP-64). */
+/** A request for approval as two facts of its run (OWP-64). */
 export function requestedFacts(asked: Asked, call: CallLabel): readonly [InterruptRequested, NodeSuspended] {
   const { id, record, attempt, requiredScope, quorum, tier, createdAtMs, expiresAtMs } = asked
   const timeoutMs = expiresAtMs - createdAtMs
@@ -101,7 +107,7 @@ const TYPES = {
   override: 'approval.overridden',
 } as const satisfies Record<DecisionAction, ApprovalDecided['type']>
 
-/** One approver's word (OWP-70). */
+/** One approver's decision (OWP-70). */
 export function decidedFact(
   asked: Pick<ApprovalRecord, 'id' | 'record' | 'quorum'>,
   decision: {
@@ -123,7 +129,7 @@ export function decidedFact(
   }
 }
 
-/** The end of a question. Without an approver time or its own caller ended it (OWP-71). */
+/** The end of a request. Without an approver, a timeout or its own caller ended it (OWP-71). */
 export function resolvedFact(
   asked: Pick<ApprovalRecord, 'id' | 'record' | 'attempt'>,
   end: { readonly action: InterruptResolved['action']; readonly by?: string; readonly reason?: string },
@@ -132,10 +138,9 @@ export function resolvedFact(
   return { type: 'interrupt.resolved', record, attempt, approval: id, ...end }
 }
 
-/** Why a parked call will never run. */
 export type ParkedEnd = 'rejected' | 'expired' | 'unused' | 'cancelled' | 'session'
 
-/** How a parked call ends that nobody ran: final, and nothing took effect (OWP-73). */
+/** The outcome of a parked call that will never run: final, and without effect (OWP-73). */
 export function refusedOutcome(why: ParkedEnd, tool: string, reason?: string): Failure {
   return { ok: false, error: errorOf(why, tool, reason), durationMs: 0, neverStarted: true }
 }
@@ -146,23 +151,23 @@ function errorOf(why: ParkedEnd, tool: string, reason: string | undefined): Fail
     const message = `The call of ${tool} was cancelled while it waited for an approval. Nothing was run.`
     return { code: 'cancelled', message, canRetry: false }
   }
-  const said = reason === undefined || reason === '' ? '.' : `: ${reason}.`
+  const suffix = reason === undefined || reason === '' ? '.' : `: ${reason}.`
   const message = {
-    rejected: `The call of ${tool} was not approved${said} Nothing was run.`,
+    rejected: `The call of ${tool} was not approved${suffix} Nothing was run.`,
     expired: `The call of ${tool} was not approved in time, so it was refused. Nothing was run.`,
     unused: `The approval of the call of ${tool} expired before it was used. Nothing was run.`,
   }[why]
   return { code: 'approval_rejected', message, canRetry: false }
 }
 
-/** An approval leaves at least this long to use it, however late it came. */
+/** An approval can be used for at least this long, however late it came. */
 export const MIN_USE_MS = 5 * 60_000
 
-/** What one more word does to a question; every store obeys this. */
+/** The effect of one more decision; every store follows this. */
 type Judgement =
-  /** It stays as it was: decided, used up, or out of time. */
+  /** Unchanged: already decided, used up, or expired. */
   | { readonly kind: 'closed' }
-  /** The same approver said so before (OWP-72). */
+  /** This approver has already decided so (OWP-72). */
   | { readonly kind: 'repeated' }
   | { readonly kind: 'counted'; readonly granted: number }
   | {
@@ -172,17 +177,16 @@ type Judgement =
       readonly expiresAtMs: number
     }
 
-/** Distinct approvers count; one no is enough; a late word changes nothing (OWP-68, OWP-71, OWP-72). */
 export function judgeDecision(approval: ApprovalRecord, decision: ApproverDecision): Judgement {
   const { state, expiresAtMs, quorum, decisions, overrideBypassesQuorum } = approval
   if (state !== 'pending' || expiresAtMs <= decision.atMs) return { kind: 'closed' }
-  const said = decisions.some(({ by }) => by === decision.by)
+  const hasDecided = decisions.some(({ by }) => by === decision.by)
   if (decision.action === 'reject') {
     return { kind: 'decided', state: 'rejected', granted: decisions.length, expiresAtMs }
   }
   const bypasses = decision.action === 'override' && overrideBypassesQuorum
-  if (said && !bypasses) return { kind: 'repeated' }
-  const granted = decisions.length + (said ? 0 : 1)
+  if (hasDecided && !bypasses) return { kind: 'repeated' }
+  const granted = decisions.length + (hasDecided ? 0 : 1)
   if (granted < quorum && !bypasses) return { kind: 'counted', granted }
   return {
     kind: 'decided',
@@ -197,46 +201,45 @@ export function isUsable(approval: ApprovalRecord, binding: string, nowMs: numbe
   return approval.state === 'granted' && approval.expiresAtMs > nowMs && approval.binding === binding
 }
 
-/** All that can be shown of an approval. Each surface chooses what its reader may see, and in which words. */
+/** Everything that can be shown of an approval. Each surface chooses what its reader may see. */
 export interface ApprovalView {
   readonly id: string
-  /** As it is now. */
+  /** The current state. */
   readonly state: ApprovalState
-  /** Its tool's definition changed since it was asked: it cannot be approved, and its call never runs. */
+  /** The tool's definition changed since the request: it cannot be approved, and its call never runs. */
   readonly isStale: boolean
   readonly tenant: string
-  /** Who called. */
   readonly principal: string
   readonly record: string
   readonly callId: string
   readonly runId: string
   readonly userId: string | undefined
-  /** Whether the caller's credential proves that user; otherwise the id is the caller's word. */
+  /** Whether the caller's credential proves that user; otherwise the caller only claims it. */
   readonly isUserProven: boolean
   readonly attempt: number
   /** `Toolkit.Name@x.y.z`. */
   readonly tool: string
   readonly toolId: string
-  /** What its tool says that it does, while the same tool is served. */
+  /** The tool's description, while the same definition is served. */
   readonly description: string | undefined
-  /** The tool as it was when it was asked about, where that was kept. */
+  /** The tool as it was at the time of the request, if that was kept. */
   readonly asked: AskedDefinition | undefined
   /** The tool that has its name now. */
   readonly served: AskedTool | undefined
-  /** When calls of its tool need approval, while the same tool is served. */
+  /** The tool's approval policy, while the same definition is served. */
   readonly needed: Tool['policy']['approval'] | undefined
   readonly safetyTier: SafetyTier
   readonly argsHash: string
   readonly definitionHash: string
   readonly summary: JsonValue
-  /** All of it, but for credentials that the tool declares. */
+  /** All of it, except credentials that the tool declares. */
   readonly input: JsonValue
   readonly inputBytes: number
-  /** How many values of it are hidden by those. */
+  /** How many values those credentials hide. */
   readonly hiddenValues: number
-  /** Whether this is not all of the input, because no more was kept of it. */
+  /** Whether part of the input was not kept. */
   readonly isPartial: boolean
-  /** Whether an approval needs `acceptHidden`, because something of the input cannot be seen. */
+  /** Whether an approval needs `acceptHidden`, because part of the input cannot be seen. */
   readonly hidesSomething: boolean
   readonly quorum: number
   readonly requiredScope: string
@@ -246,7 +249,7 @@ export interface ApprovalView {
   readonly decisions: readonly ApproverDecision[]
 }
 
-/** A tool as somebody was asked about it. */
+/** A tool as approvers were asked about it. */
 export type AskedDefinition = Pick<
   Tool,
   'title' | 'description' | 'inputSchema' | 'outputSchema' | 'requirements'
@@ -254,7 +257,10 @@ export type AskedDefinition = Pick<
 
 const MAX_DEFINITION_LENGTH = 65_536
 
-/** What is kept of the tool with its question, so that an approver can see what has changed since; nothing of a very large one. */
+/**
+ * The tool's definition, kept with the request so that an approver can see what has changed since; a very large one is not
+ * kept.
+ */
 export function keptDefinition(tool: AskedDefinition): { readonly definitionJson?: string } {
   const { title, description, inputSchema, outputSchema, requirements, policy } = tool
   const { safetyTier, approval } = policy
@@ -268,10 +274,9 @@ export function keptDefinition(tool: AskedDefinition): { readonly definitionJson
   return definitionJson.length > MAX_DEFINITION_LENGTH ? {} : { definitionJson }
 }
 
-/** What an approver may want to know of the tool that is called. */
 export type AskedTool = AskedDefinition & Pick<Tool, 'definitionHash'>
 
-/** `at` says what is not in the record: when it is looked at, and what has become of its tool by now. */
+/** `at` adds what the record does not have: the current time, and the current tool. */
 export function approvalView(
   approval: ApprovalRecord,
   at: { readonly nowMs: number; readonly isStale: boolean; readonly served: AskedTool | undefined },
@@ -283,14 +288,14 @@ export function approvalView(
     ...{ id, state: stateOf(approval, at.nowMs), isStale: at.isStale, tenant, principal },
     ...{ record, callId, runId, userId, isUserProven, attempt },
     ...{ tool, toolId, safetyTier: tier, argsHash, definitionHash },
-    // What a changed tool says of itself is not what this call was for.
+    // The description of a changed tool is not the one this call was made for.
     description: at.isStale ? undefined : at.served?.description,
     needed: at.isStale ? undefined : at.served?.policy.approval,
     served: at.served,
     get asked(): AskedDefinition | undefined {
       return subject.definitionJson === undefined ? undefined : JSON.parse(subject.definitionJson)
     },
-    // Read only by those who show them: an input may be large.
+    // Parsed only when shown, because an input may be large.
     get summary(): JsonValue {
       return JSON.parse(summaryJson)
     },
@@ -307,7 +312,7 @@ export function approvalView(
   }
 }
 
-/** The state as it is now, although its end may not have been written yet. */
+/** The current state, even if its end has not been written yet. */
 export function stateOf(
   { state, expiresAtMs }: Pick<ApprovalRecord, 'state' | 'expiresAtMs'>,
   nowMs: number,
@@ -316,7 +321,7 @@ export function stateOf(
   return isExpired ? 'expired' : state
 }
 
-/** An approval is for all of it: what its approver cannot see needs a word of its own. */
+/** An approval covers the whole input, so an approver must explicitly accept hidden parts. */
 export function hidesSomething({ subject: { hidden, isPartial } }: Pick<ApprovalRecord, 'subject'>): boolean {
   return hidden > 0 || isPartial === true
 }

@@ -15,18 +15,24 @@ import {
   writtenFor,
 } from './approvals.ts'
 
+/**
+ * What an approver is asked: whether approval is needed at all, the input as shown, and the digest that binds the approval to
+ * it (rule 21). `call/approval.ts` uses it when it parks a call.
+ * Whatever is not certainly exempt needs approval, and an approval covers exactly the bound input, definition and credentials.
+ */
+
 const MAX_MS = 5_000
 
-/** What a predicate receives, before it is made safe to read. */
+/** The facts of a predicate, before they are guarded. */
 interface AskedCall {
   readonly principal: Principal
   readonly userId: string | undefined
   readonly claimedUserId: string | undefined
-  /** What `run` gets: whole, because a caller chooses what a summary would leave out. */
+  /** The input of `run`, whole, because a caller chooses what a summary would leave out. */
   readonly input: unknown
 }
 
-/** Rule 21: whatever is not certainly a "no need" means that approval is needed. */
+/** Rule 21: only a certain `false` means that no approval is needed. */
 export async function needsApproval(
   tool: NamedTool & Pick<Tool, 'id' | 'policy'>,
   rules: Pick<ApprovalRules, 'when' | 'whenPerTool'>,
@@ -57,14 +63,14 @@ function isObject(value: unknown): value is ApprovalFacts['input'] {
   return typeof value === 'object' && value !== null
 }
 
-/** A predicate read what a call does not have: its author was wrong about the tool, or the caller left it out. */
+/** A predicate read a member that the call does not have: it is wrong about the tool, or the caller left it out. */
 export class MissingMember extends Error {
   override readonly name = 'MissingMember'
 }
 
 /**
- * A copy that can only be read, and only what is there: `undefined > 100` is `false`, and `false` would let the call
- * run. So a member that is not there throws, as does comparing a whole object. `in` and `Object.hasOwn` ask first.
+ * A read-only copy whose missing members throw: `undefined > 100` is `false`, and `false` would let the call run. Comparing a
+ * whole object throws too. `in` and `Object.hasOwn` work.
  */
 export function guarded<Value>(value: Value, path: string): Value
 export function guarded(value: unknown, path: string): unknown {
@@ -73,7 +79,7 @@ export function guarded(value: unknown, path: string): unknown {
     const members = value.map((member: unknown, index) => guarded(member, `${path}[${index}]`))
     return new Proxy(Object.freeze(members), guardOf(path, Array.prototype))
   }
-  // Dates, maps, sets and bytes: nothing of them is a member, and the tool's own must stay as they are.
+  // Dates, maps, sets and bytes have no members to guard, and the tool's own must not be changed.
   if (!isPlain(value)) return structuredClone(value)
   const members = Object.entries(value).map(([name, member]) => [
     name,
@@ -82,7 +88,7 @@ export function guarded(value: unknown, path: string): unknown {
   return new Proxy(Object.freeze(Object.fromEntries(members)), guardOf(path, Object.prototype))
 }
 
-/** What the language itself looks for on objects that do not have it. */
+/** Members that the language itself looks up on any object. */
 const LOOKED_FOR: ReadonlySet<string> = new Set(['toJSON', 'then'])
 
 function guardOf(path: string, methods: object): ProxyHandler<object> {
@@ -115,8 +121,8 @@ type Member = [string, JsonValue]
 export type ShownInput = Pick<ApprovalSubject, 'summaryJson' | 'inputJson' | 'hidden'>
 
 /**
- * An input as approvers see it: whole. Only credentials that the tool declares are hidden, and their number is shown: what a
- * caller merely calls a secret could be what matters. With a summary, which says what it leaves out.
+ * The input as approvers see it: whole, with a summary that says what it leaves out. Only credentials that the tool declares
+ * are hidden, and their number is shown: what a caller merely calls a secret could be what matters.
  */
 export function shownInput(
   input: JsonValue,
@@ -140,7 +146,7 @@ export function shownInput(
   return { summaryJson: JSON.stringify(summary), inputJson: JSON.stringify(shown), hidden }
 }
 
-/** A caller must not push what a tool acts on out of an approver's sight with members that mean nothing. */
+/** A caller must not push what a tool acts on out of an approver's sight with members that have no meaning. */
 function declaredFirst(input: JsonObject, declared: JsonValue | undefined): readonly Member[] {
   const members = Object.entries(input)
   if (!isJsonObject(declared)) return members
@@ -148,7 +154,7 @@ function declaredFirst(input: JsonObject, declared: JsonValue | undefined): read
   return [...members.filter(isDeclared), ...members.filter((member) => !isDeclared(member))]
 }
 
-/** What is shown first: short, and it says what is left out. The whole stands beside it. */
+/** Shown first: short, and says what is left out. The whole input is shown beside it. */
 function summarizeInput(input: JsonValue, declared: JsonValue | undefined): JsonObject {
   if (!isJsonObject(input)) return { input: summarize(input, 0) }
   return summarizeMembers(declaredFirst(input, declared), 0)
@@ -174,14 +180,14 @@ function summarizeMembers(members: readonly Member[], depth: number): JsonObject
   return Object.fromEntries(more > 0 ? [...shown, ['…', `${more} more`]] : shown)
 }
 
-/** By whole characters, and it says how much is missing. */
+/** Cuts whole characters and states the full length. */
 function shorten(text: string): string {
   if (text.length <= MAX_TEXT_LENGTH) return text
   const kept = text.slice(0, MAX_TEXT_LENGTH).toWellFormed()
   return `${kept}… (${text.length} characters)`
 }
 
-/** A call as an approval is bound to it. */
+/** The parts of a call that an approval is bound to. */
 interface BoundCall extends CallAddress {
   readonly principal: Principal
   readonly inputJson: string
@@ -190,7 +196,7 @@ interface BoundCall extends CallAddress {
   readonly isUserProven?: true
 }
 
-/** Everything an approval is for, as one keyed digest (rule 21). */
+/** Everything an approval covers, as one keyed digest (rule 21). */
 export function approvalBinding(
   approvals: ApprovalStore,
   { call, tool, input }: { readonly call: BoundCall; readonly tool: Tool; readonly input: unknown },
@@ -202,17 +208,17 @@ export function approvalBinding(
     ...[tool.id, tool.definitionHash],
     ...[inputJson, canonicalValue(input)],
     [...credentialTags(approvals, tool, call)].sort(),
-    // Calls without it keep the form they had before it reached tools.
+    // Left out when absent, which keeps the digests of calls without it unchanged.
     ...(request.userInfo === undefined ? [] : [canonicalJson(request.userInfo)]),
-    // An approver saw whether the user is proven; an array, so that it is no text of anybody.
+    // An approver saw whether the user is proven. An array, so that it cannot equal a text of the caller.
     ...(call.isUserProven === true ? [['proven user']] : []),
   ]
   return approvals.sign('grant', JSON.stringify(parts))
 }
 
 /**
- * Tells equal credentials without telling them, one tag per declared one (rule 21): of what the caller sent, and of the
- * entry of the vault that anything else comes from, because its value may be renewed while the call waits.
+ * Identifies equal credentials without revealing them, one tag per declared credential (rule 21): of the value that the caller
+ * sent, or of the vault entry, whose value may be renewed while the call waits.
  */
 function credentialTags(
   approvals: ApprovalStore,
@@ -235,8 +241,8 @@ function credentialTags(
 const MAX_BOUND_DEPTH = 200
 
 /**
- * One text per value that a schema library can hand to `run`: JSON, and what libraries make of it (dates, big
- * numbers, maps, sets, bytes, objects of classes). An approval is for exactly this (rule 21).
+ * One text per value that a schema library can pass to `run`: JSON, and what libraries make of it (dates, big numbers, maps,
+ * sets, bytes, class instances). An approval covers exactly this (rule 21).
  */
 export function canonicalValue(value: unknown, depth = 0): string {
   if (depth > MAX_BOUND_DEPTH) throw unbindable()

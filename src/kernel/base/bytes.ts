@@ -1,7 +1,6 @@
 /**
- * Bounded reading of byte streams: the start of a body, and lines as they arrive. Sources, the HTTP server and child
- * processes read with it.
- * A sender can never make the server hold more bytes than the caller of these functions allowed.
+ * Bounded reading of byte streams: the start of a body, and lines as they arrive. Sources, the HTTP server and child processes
+ * read with it. A sender can never make the server hold more bytes than the caller of these functions allowed.
  */
 
 interface StreamStart {

@@ -6,7 +6,7 @@ import type { JsonObject } from './json.ts'
  */
 
 /**
- * `key` tells the questions of one call apart on protocols that answer them by name; without one they are numbered.
+ * `key` distinguishes the questions of one call on protocols that answer them by name; without one they are numbered.
  * `untrusted`: a third party wrote the question.
  */
 export type Elicitation =

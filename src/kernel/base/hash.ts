@@ -2,7 +2,7 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import { canonicalJson, type JsonObject } from './json.ts'
 
 /**
- * Plain digests and comparison of secrets. Definitions are pinned by their hash, and equal names are told apart by a short one.
+ * Plain digests and comparison of secrets. Definitions are pinned by their hash, and a short one distinguishes equal names.
  * Keyed digests, which hide what callers wrote, belong to the store (`KernelStore.digest`).
  */
 

@@ -31,7 +31,7 @@ describe('coversScope', () => {
     expect(coversScope([], 'mail:read')).toBe(false)
   })
 
-  it('who covers a pattern covers everything the pattern covers, so nobody can give on more than they hold', () => {
+  it('covering a pattern covers everything the pattern covers, so a grant never exceeds its giver', () => {
     fc.assert(
       fc.property(fc.array(pattern, { maxLength: 3 }), pattern, concrete, (held, given, scope) => {
         fc.pre(coversScope(held, given) && coversScope([given], scope))

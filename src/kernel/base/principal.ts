@@ -1,10 +1,9 @@
 /**
  * The caller of a request: its id, its tenant and its grants. Authentication makes principals, and every check of access reads
- * them.
- * A principal is frozen and comes only from a credential, never from the request itself.
+ * them. A principal is frozen and comes only from a credential, never from the request itself.
  */
 
-/** A subject may be a mail address; readers of runs and audits get a digest that only tells principals apart. */
+/** A subject may be a mail address; readers of runs and audits get a digest that only distinguishes principals. */
 export function opaquePrincipal(
   store: { digest(text: string): string },
   { tenant, id }: Pick<Principal, 'tenant' | 'id'>,

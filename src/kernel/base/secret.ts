@@ -1,7 +1,6 @@
 /**
  * Credentials in memory, and the names that usually hold one. Every token, key and password is a `Secret` from the moment it is
- * read.
- * A secret never prints its text.
+ * read. A secret never prints its text.
  */
 
 const REDACTED = '[redacted]'

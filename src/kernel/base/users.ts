@@ -4,8 +4,7 @@ import { coversScope, type Principal } from './principal.ts'
 
 /**
  * Which user a call is for, and whether that is proven (OTC/T-27). Calls, approvals, sessions and the vault all use these
- * functions.
- * A user id that is not proven never opens that user's vault.
+ * functions. A user id that is not proven never opens that user's vault.
  */
 
 /** Acting for users other than the credential's own subject. */

@@ -22,7 +22,7 @@ const WRITES: readonly StoreMethod[] = ['claim', 'reclaim', 'finish', 'insertFin
 type End = 'value' | 'fail' | 'retry' | 'throw'
 type Who = keyof typeof PRINCIPALS
 
-/** What somebody does to a gateway; nothing waits for calls unless it says so. */
+/** An action on a gateway; it waits for calls only where it says so. */
 type Step =
   | {
       readonly do: 'call'
@@ -101,7 +101,7 @@ interface Run {
 interface Asked {
   readonly address: string
   readonly request: string
-  /** Final outcomes of its call that somebody had already heard when it began. */
+  /** Final outcomes of its call that had already been answered when it began. */
   readonly heard: Heard | undefined
   readonly reply: Promise<CallReply>
 }
@@ -112,7 +112,7 @@ interface Heard {
   readonly request: string
 }
 
-class World {
+class Model {
   readonly failing = new Set<StoreMethod>()
   readonly failingAfter = new Set<StoreMethod>()
   readonly runs: Run[] = []
@@ -262,14 +262,14 @@ function isFinal(outcome: Outcome): boolean {
   return !isRefusal(code) && !canRetry && code !== 'outcome_unknown'
 }
 
-async function play(steps: readonly Step[]): Promise<World> {
-  const world = new World()
-  for (const step of steps) await world.take(step)
-  const replies = await world.finish()
-  expect(world.broken).toEqual([])
-  for (const [index, { address, request, heard }] of world.asked.entries()) {
+async function play(steps: readonly Step[]): Promise<Model> {
+  const model = new Model()
+  for (const step of steps) await model.take(step)
+  const replies = await model.finish()
+  expect(model.broken).toEqual([])
+  for (const [index, { address, request, heard }] of model.asked.entries()) {
     const { outcome, replayed } = replies[index] ?? expect.fail('no reply')
-    const final = world.final.get(address)?.outcome
+    const final = model.final.get(address)?.outcome
     if (isFinal(outcome)) expect(outcome, `${address}: a final outcome never changes`).toEqual(final)
     if (heard === undefined) continue
     // Rule 1: the same request is answered, whatever happens; another one is refused, whatever is wrong with it.
@@ -277,20 +277,20 @@ async function play(steps: readonly Step[]): Promise<World> {
       expect({ outcome, replayed }).toEqual({ outcome: heard.outcome, replayed: true })
     else expect(!outcome.ok && isRefusal(outcome.error.code)).toBe(true)
   }
-  return world
+  return model
 }
 
 /** What the store says in the end is what callers heard. */
-async function checkRecords(world: World): Promise<void> {
-  for (const [address, { outcome }] of world.final) {
+async function checkRecords(model: Model): Promise<void> {
+  for (const [address, { outcome }] of model.final) {
     const [caller = '', callId = ''] = [
       address.slice(0, address.indexOf(' ')),
       address.slice(address.indexOf(' ') + 1),
     ]
-    const view = await world.gateway.readCall(caller === 'bob' ? BOB : ALICE, callId)
+    const view = await model.gateway.readCall(caller === 'bob' ? BOB : ALICE, callId)
     expect(view, address).toMatchObject({ state: outcome.ok ? 'succeeded' : 'failed', outcome })
   }
-  expect([world.gateway.running.size, world.gateway.running.slots]).toEqual([0, 0])
+  expect([model.gateway.running.size, model.gateway.running.slots]).toEqual([0, 0])
 }
 
 beforeEach(() => {
@@ -308,9 +308,9 @@ describe('whatever happens at the same time', () => {
       fc.asyncProperty(
         fc.array(fc.oneof(...quietSteps), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }),
         async (steps) => {
-          const world = await play(steps)
-          await checkRecords(world)
-          await world.gateway.drain(0)
+          const model = await play(steps)
+          await checkRecords(model)
+          await model.gateway.drain(0)
         },
       ),
       { numRuns: RUNS },
@@ -322,12 +322,12 @@ describe('whatever happens at the same time', () => {
       fc.asyncProperty(
         fc.array(fc.oneof(...quietSteps, ...faults), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }),
         async (steps) => {
-          const world = await play(steps)
+          const model = await play(steps)
           await vi.advanceTimersByTimeAsync(20_000)
           await new Promise(setImmediate)
-          await checkRecords(world)
-          expect(world.gateway.isReady()).toBe(true)
-          await world.gateway.drain(0)
+          await checkRecords(model)
+          expect(model.gateway.isReady()).toBe(true)
+          await model.gateway.drain(0)
         },
       ),
       { numRuns: RUNS },
@@ -341,11 +341,11 @@ describe('whatever happens at the same time', () => {
       fc.asyncProperty(
         fc.array(fc.oneof(...quietSteps, drain), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }),
         async (steps) => {
-          const world = await play([...steps, { do: 'drain', graceMs: 0 }])
+          const model = await play([...steps, { do: 'drain', graceMs: 0 }])
           await vi.advanceTimersByTimeAsync(20_000)
-          await world.drained
-          await checkRecords(world)
-          const late = await world.gateway.call(ALICE, callRequest('Model.Quick', { key: 'after' }))
+          await model.drained
+          await checkRecords(model)
+          const late = await model.gateway.call(ALICE, callRequest('Model.Quick', { key: 'after' }))
           expect(late.outcome).toMatchObject({ ok: false, error: { code: 'not_ready' } })
         },
       ),

@@ -26,9 +26,8 @@ import { type Blocked, type BlockedNeeds, isStillBlocked } from './suspend.ts'
 
 /**
  * The ladder of a call, from its look-up to its recorded outcome (rule 1). Every protocol, workflow steps and in-process code
- * come through `callTool`.
- * Stages throw `ToolError`; `callTool` is the one place that catches them. Whatever is recorded under the key is answered, and
- * nothing is checked again.
+ * come through `callTool`. Stages throw `ToolError`; `callTool` is the one place that catches them. Whatever is recorded under
+ * the key is answered, and nothing is checked again.
  */
 
 /** What the stages need, and what the ladder uses between them. */

@@ -7,8 +7,7 @@ import type { Tool } from '#kernel/tool/tool'
 
 /**
  * The types of a call that cross the kernel's border: request, reply, outcome, error, and the view of a principal's own call.
- * Protocol codecs read and write them.
- * Wire spelling stays in the codecs; credentials in a request are never stored.
+ * Protocol codecs read and write them. Wire spelling stays in the codecs; credentials in a request are never stored.
  */
 
 /**

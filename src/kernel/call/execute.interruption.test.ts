@@ -64,7 +64,7 @@ describe('ending a run from outside', () => {
     answer.resolve(1)
   })
 
-  it('rule 10: the call’s own principal cancels it; nobody else can', async () => {
+  it('rule 10: the call’s own principal cancels it; no other principal can', async () => {
     const { tool, answer, started } = waitingTool()
     const gateway = openTestGateway([tool])
     const reply = gateway.call(ALICE, callRequest(WAIT, { key: 'k' }))

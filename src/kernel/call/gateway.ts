@@ -3,7 +3,7 @@ import type { Clock } from '#kernel/base/clock'
 import type { Hooks } from '#kernel/base/hooks'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import type { ChallengeRecord, KernelStore, MaybePromise, TellChange } from '#kernel/ports/store'
+import type { ChallengeRecord, KernelStore, MaybePromise, NotifyChange } from '#kernel/ports/store'
 import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#kernel/run/feed'
 import { endOwnRun, type RunPage, type RunQuery, readOwnRun } from '#kernel/run/runs'
 import { type Catalog, CatalogChanges, type ToolSet } from '#kernel/tool/catalog'
@@ -24,8 +24,7 @@ import { StoreHealth, type UnavailableReason } from './store-health.ts'
 
 /**
  * The gateway: the kernel's parts wired together, with their timers and their end. `open-gateway.ts` adds the stages of the
- * product; an embedder can open the kernel alone.
- * After `drain` no call is running and no timer is left.
+ * product; an embedder can open the kernel alone. After `drain` no call is running and no timer is left.
  */
 
 const CANCEL_POLL_MS = 1_000
@@ -147,7 +146,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
 
   every(CANCEL_POLL_MS, 'looking for cancel requests', pollCancellations)
   // Rare changes of other replicas are notified without a name.
-  const onChange: TellChange = (names) => {
+  const onChange: NotifyChange = (names) => {
     if (names !== undefined) return
     pollCancellations().catch((error: unknown) =>
       log.error({ err: error }, 'looking for cancel requests failed'),

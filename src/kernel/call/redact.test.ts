@@ -66,7 +66,7 @@ function overlaps(one: string, two: string): boolean {
 describe('an answer of an upstream that is nested 5 000 levels', () => {
   const deep: JsonValue = JSON.parse(`${'['.repeat(5_000)}"top-secret"${']'.repeat(5_000)}`)
 
-  it('is refused as a result, in words, whoever the credential belongs to', () => {
+  it('is refused as a result with an explanation, whatever the owner of the credential', () => {
     const refusal = expect.objectContaining({
       code: 'output_invalid',
       message: expect.stringContaining('200'),

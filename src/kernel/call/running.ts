@@ -19,8 +19,7 @@ import type { CallScope } from './resolve.ts'
 
 /**
  * The runs of this process, and the context that each gives its tool. `run.ts` starts and ends them; look-up joins them;
- * cancellation and shutdown interrupt them.
- * A run is in `RunningCalls` from before its claim until its outcome is durable.
+ * cancellation and shutdown interrupt them. A run is in `RunningCalls` from before its claim until its outcome is durable.
  */
 
 export type Interruption = 'timeout' | 'cancel' | 'shutdown'

@@ -2,9 +2,8 @@ import { fault, type ToolError } from '#kernel/base/errors'
 import type { KernelStore, RunScope } from '#kernel/ports/store'
 
 /**
- * Steps of workflows as the ladder sees them: their origin, their record, and the error of a step that changed. The
- * workflow stage makes steps.
- * Only the server makes them: no protocol can.
+ * Steps of workflows as the ladder sees them: their origin, their record, and the error of a step that changed. The workflow
+ * stage makes steps. Only the server makes them: no protocol can.
  */
 
 /** The workflow and the step that a call belongs to. */

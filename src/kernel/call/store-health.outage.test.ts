@@ -63,7 +63,7 @@ describe('unsaved outcomes', () => {
 })
 
 describe('a released call', () => {
-  it('rule 13: whose result expired is told so and does not run again', async () => {
+  it('rule 13: a call whose result expired says so and does not run again', async () => {
     const clock = new FakeClock()
     const store = openMemoryStore()
     const state = { runs: 0 }
@@ -81,7 +81,7 @@ describe('a released call', () => {
 })
 
 describe('two processes on one store', () => {
-  it('T-02: everybody who joined the claim that lost gets the outcome of the one that won', async () => {
+  it('T-02: every request that joined the losing claim gets the outcome of the winner', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
     const masterKey = randomBytes(32)
     const state = { runs: 0 }

@@ -6,8 +6,7 @@ import type { Failure } from './call.ts'
 
 /**
  * Suspended workflows: what one waits for, how its caller learns of it, and how it ends if it is never continued (rule 31). The
- * ladder and the workflow stage use it.
- * Finished steps are kept, so the answer to the caller is never a refusal (rule 11).
+ * ladder and the workflow stage use it. Finished steps are kept, so the answer to the caller is never a refusal (rule 11).
  */
 
 /** The outcome of a suspended workflow that will not continue; its finished steps keep their effects. */

@@ -19,7 +19,11 @@ import type {
   PrincipalEnded,
 } from './events.ts'
 
-/** What one change of a key writes to the journal; every store appends exactly these. */
+/**
+ * Makes journal events from the changes of calls, keys and approvals. Every store appends exactly these.
+ * An event holds no input, output or text of a caller.
+ */
+
 export function keyEvent(
   type: KeyChanged['type'],
   key: KeyOwner & KeyChange & { readonly keyId: string },
@@ -43,7 +47,6 @@ export function principalIdOf(name: string): string {
 
 type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'attempt'>
 
-/** What one change of one call writes to the journal; every store appends exactly these. */
 export function claimedEvent(
   call: Omit<Subject, 'attempt'> & Pick<NewCall, 'tier' | 'by'>,
   attempt: number,
@@ -59,7 +62,7 @@ export function claimedEvent(
   }
 }
 
-/** Who ran a call under its principal's name, for the first event that is written of it. */
+/** The operator who ran a call in its principal's name, for the first event of the call. */
 export function operatorOf({ by }: Pick<NewCall, 'by'>): { readonly by?: string } {
   return by === undefined ? {} : { by }
 }
@@ -91,7 +94,7 @@ export function endedEvent(
   const { record, tenant, principal, tool } = call
   const { durationMs } = outcome
   const type = `call.${state}` as const
-  // What nearly every call ends with is made at once.
+  // The most common end is built in one step.
   if (outcome.ok && durationMs !== undefined)
     return { type, at: atMs, record, tenant, principal, tool, attempt, durationMs }
   const base = { type, at: atMs, record, tenant, principal, tool, attempt } as const

@@ -5,23 +5,28 @@ import type { SafetyTier } from '#kernel/tool/tool'
 import type { DenialReason } from '#store/ports/key-store'
 import type { CredentialKind } from '#store/ports/vault-store'
 
-/** A place in one writer's chain. */
+/**
+ * The journal's events and groups, as types: the audit trail of everything that changes. Stores append them, verification
+ * checks their chains, exports and webhooks read them.
+ * An event says what happened, without content: no input, no output, no text of a caller.
+ */
+
+/** A position in one writer's chain. */
 export interface JournalPosition {
   readonly writer: string
   /** Number of the group in its chain, from 0. */
   readonly group: number
 }
 
-/** How far a writer has come; -1 when it has written nothing yet, or nothing of it is kept. */
+/** The end of a writer's chain; -1 when it has written nothing yet, or nothing of it is kept. */
 export interface JournalChain extends JournalPosition {
-  /** Grows in the order in which writers begin: one with a higher number began later. */
+  /** Increases in the order in which writers start. */
   readonly no: number
-  /** It writes no more. */
   readonly hasEnded: boolean
 }
 
 export interface JournalHead extends JournalPosition {
-  /** HMAC over the group and the link before it; empty on a store that does not chain. */
+  /** HMAC over the group and the previous link; empty on a store without chains. */
   readonly link: string
 }
 
@@ -31,7 +36,7 @@ export interface JournalGroup extends JournalHead {
   readonly events: readonly JournalEvent[]
 }
 
-/** What a journal event says about its place in a run (rule 16). */
+/** The position of a journal event in a run (rule 16). */
 export interface RunPosition {
   readonly run: string
   readonly sequence: number
@@ -44,7 +49,7 @@ interface CallEventBase {
   readonly principal: string
   readonly tool: string
   readonly attempt: number
-  /** The run that has this event too, and its place there (rule 16). */
+  /** The run that also has this event, and its position there (rule 16). */
   readonly run?: string
   readonly sequence?: number
 }
@@ -52,31 +57,31 @@ interface CallEventBase {
 export interface CallClaimed extends CallEventBase {
   readonly type: 'call.claimed'
   readonly tier: SafetyTier
-  /** The operator who ran it under the principal's name. */
+  /** The operator who ran it in the principal's name. */
   readonly by?: string
-  /** The workflow's call, of a step. */
+  /** The workflow's call; only for a step. */
   readonly parent?: string
 }
 
-/** The next attempt of a released call brings other input: which request it was, and which it is (rule 9). */
+/** The next attempt of a released call brings other input; both fingerprints are recorded (rule 9). */
 export interface CallCorrected extends CallEventBase {
   readonly type: 'call.corrected'
   readonly before: string
   readonly after: string
 }
 
-/** A workflow is suspended while a step waits, or goes on. */
+/** A workflow is suspended while a step waits, or continues. */
 export interface CallSuspended extends CallEventBase {
   readonly type: 'call.suspended' | 'call.resumed'
-  /** The step it waits for, when that one is recorded. */
+  /** The step it waits for, if that one is recorded. */
   readonly waitsFor?: string
 }
 
 export interface CallEnded extends CallEventBase {
   readonly type: 'call.succeeded' | 'call.failed' | 'call.released' | 'call.late'
-  /** The operator who ran it under the principal's name, where no claim was written before. */
+  /** The operator who ran it in the principal's name, if no claim was written before. */
   readonly by?: string
-  /** Absent when nobody knows it. */
+  /** Absent when it is unknown. */
   readonly durationMs?: number
   readonly code?: ErrorCode
   readonly effect?: 'unknown'
@@ -95,7 +100,7 @@ export interface CallSettled extends CallEventBase {
   readonly why: string
 }
 
-/** An operator looked at the input and the outcome. */
+/** An operator viewed the input and the outcome. */
 export interface CallShown extends CallEventBase {
   readonly type: 'call.shown'
   readonly by: string
@@ -106,7 +111,7 @@ export interface CallCancelRequested extends CallEventBase {
   readonly by: string
 }
 
-/** A limit kept it from running; reported only for calls inside a run, and not for all of them. */
+/** A limit refused it; recorded only for calls inside a run, and not for all of them. */
 export interface CallRefused extends CallEventBase {
   readonly type: 'call.refused'
   readonly code: ErrorCode
@@ -115,11 +120,11 @@ export interface CallRefused extends CallEventBase {
 export interface CallParked extends CallEventBase {
   readonly type: 'call.parked'
   readonly approval: string
-  /** The operator who ran it under the principal's name. */
+  /** The operator who ran it in the principal's name. */
   readonly by?: string
 }
 
-/** Who said what about a parked call, or that nobody did in time: the audit trail of approvals. */
+/** The audit trail of approvals: decisions, timeouts and links. */
 export interface ApprovalChanged {
   readonly type:
     | 'approval.granted'
@@ -137,12 +142,12 @@ export interface ApprovalChanged {
   readonly tool: string
   readonly by?: string
   readonly reason?: string
-  /** Of a link: the approver it names, and what it lets its holder do. */
+  /** Only for a link: the approver it names, and its power. */
   readonly for?: string
   readonly power?: 'decide' | 'inspect'
 }
 
-/** `challenge.asked`: a run learned that one of its calls waits for it. */
+/** `challenge.asked`: a run recorded that one of its calls waits for it. */
 export interface ChallengeChanged {
   readonly type: 'challenge.opened' | 'challenge.asked' | 'challenge.completed' | 'challenge.failed'
   readonly at: number
@@ -150,7 +155,7 @@ export interface ChallengeChanged {
   readonly tenant: string
   readonly principal: string
   readonly provider: string
-  /** Only of `asked`. */
+  /** Only with `asked`. */
   readonly run?: string
   readonly sequence?: number
 }
@@ -159,15 +164,15 @@ export interface ChallengeChanged {
 export interface VaultChanged {
   readonly type: 'vault.set' | 'vault.renewed' | 'vault.spent' | 'vault.removed'
   readonly at: number
-  /** The reference alone (OWP-79). */
+  /** The reference only (OWP-79). */
   readonly ref: string
   readonly tenant: string
   readonly principal: string
   readonly provider: string
   readonly kind: CredentialKind
-  /** Who set or removed it; refreshes are the server's own. */
+  /** Who set or removed it; refreshes are made by the server. */
   readonly by?: string
-  /** Of a token that was set or renewed. */
+  /** For a token that was set or renewed. */
   readonly scopes?: readonly string[]
 }
 
@@ -179,7 +184,7 @@ interface VaultRotated {
   readonly entries: number
 }
 
-/** The key is changed: its next generation can be read, is in use, is the only one in use. */
+/** Steps of a key change: the next generation can be read, is in use, is the only one in use. */
 interface KeysChanged {
   readonly type: 'keys.announced' | 'keys.activated' | 'keys.rotated'
   readonly at: number
@@ -196,11 +201,11 @@ export interface SessionChanged {
   readonly tool: string
   readonly run: string
   readonly sequence: number
-  /** Only of a close. */
+  /** Only for a close. */
   readonly outcome?: SessionOutcome
 }
 
-/** A change of an API key; never the key. */
+/** A change of an API key; never the key itself. */
 export interface KeyChanged {
   readonly type: 'key.created' | 'key.rotated' | 'key.revoked'
   readonly at: number
@@ -219,7 +224,7 @@ export interface PrincipalEnded {
   readonly by: string
 }
 
-/** A source added or taken away while the server runs; of its options only what holds no secret. */
+/** A source that was added or removed at run time; only options without secrets are recorded. */
 export interface SourceChanged {
   readonly type: 'source.added' | 'source.replaced' | 'source.removed'
   readonly at: number
@@ -227,18 +232,18 @@ export interface SourceChanged {
   readonly sourceType?: string
   /** The host, file or program. */
   readonly target?: string
-  /** Keyed digest of all options: equal options have the same one. */
+  /** Keyed digest of all options. */
   readonly options?: string
-  /** Rules for its tools that are other than before, by their path: `policy.approval`; `null` = gone. */
+  /** Changed rules for its tools, by path: `policy.approval`; `null` = removed. */
   readonly changes?: JsonObject
   readonly by: string
 }
 
-/** Somebody looked at what may become a source, which may have started a program as the server's user. */
+/** An operator probed a possible source, which may have started a program as the server's user. */
 export interface SourceProbed {
   readonly type: 'source.probed'
   readonly at: number
-  /** The address, file or program, without what may be a secret. */
+  /** The address, file or program, without possible secrets. */
   readonly target: string
   readonly by: string
 }
@@ -248,7 +253,6 @@ export interface AuthorizationDecided {
   readonly type: 'authorization.decided'
   readonly at: number
   readonly tenant: string
-  /** Opaque. */
   readonly principal: string
   readonly action: string
   readonly resource: string
@@ -258,8 +262,8 @@ export interface AuthorizationDecided {
 }
 
 /**
- * What became of an imported definition: let in at first sight, held back, back to what was accepted, or decided by
- * an operator. Hash and class only, because texts of an upstream belong in no journal.
+ * A change of an imported definition's pin: accepted at first sight, held, back to the accepted one, or decided by an operator.
+ * Hash and class only, because texts of an upstream do not belong in the journal.
  */
 export interface PinChanged {
   readonly type: 'pin.first_seen' | 'pin.held' | 'pin.returned' | 'pin.accepted' | 'pin.rejected'
@@ -267,12 +271,12 @@ export interface PinChanged {
   readonly source: string
   /** `Toolkit.Name`; absent where one event stands for a whole discovery. */
   readonly tool?: string
-  /** Of the definition it is about; `removed` when there is none. */
+  /** Hash of the definition; `removed` when there is none. */
   readonly hash?: string
   readonly class?: 'wording' | 'widening' | 'breaking' | 'suspicious'
   /** Version that is served from now on. */
   readonly version?: string
-  /** Tools that first sight let in. */
+  /** Number of tools accepted at first sight. */
   readonly count?: number
   readonly by?: string
 }
@@ -288,7 +292,7 @@ interface RunEnded {
 interface WriterStarted {
   readonly type: 'writer.started'
   readonly at: number
-  /** Heads of the chains that grew since a writer last began: a later cut of theirs shows (rule 15). */
+  /** Heads of the chains that grew since a writer last started: a later cut of them is detected (rule 15). */
   readonly heads: readonly { readonly writer: string; readonly group: number; readonly link: string }[]
 }
 
@@ -304,7 +308,6 @@ interface ResultsPurged {
   readonly groups: number
 }
 
-/** What happened, without content: no input, no output, no text a caller chose. */
 export type JournalEvent =
   | CallClaimed
   | CallCorrected

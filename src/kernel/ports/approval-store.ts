@@ -3,43 +3,50 @@ import type { SafetyTier } from '#kernel/tool/tool'
 import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from './store.ts'
 
 /**
- * `pending`: waits for approval. `granted`: may be used once. `used`: an attempt ran on it. The others are refusals and
- * final: `cancelled` when its caller, its run or its session went away.
+ * The store's port of approvals: parked calls, their requests for approval and the decisions. The kernel calls it, `store/calls`
+ * implements it. Every change is one transaction with its events.
+ */
+
+/**
+ * `pending`: waits for approval. `granted`: may be used once. `used`: an attempt ran on it. The others are final refusals:
+ * `cancelled` when its caller, its run or its session ended.
  */
 export const APPROVAL_STATES = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled'] as const
 export type ApprovalState = (typeof APPROVAL_STATES)[number]
 
 export interface ApprovalAddress {
   readonly tenant: string
-  /** Unguessable, made by us. */
+  /** Unguessable, made by the server. */
   readonly id: string
 }
 
-/** What an approver is shown: ids, and the input. */
 export interface ApprovalSubject {
   readonly callId: string
-  /** What the call's run is called. */
+  /** Public id of the call's run. */
   readonly runId: string
   readonly argsHash: string
   readonly userId: string | undefined
-  /** Whether the caller's credential proves that user; otherwise the id is the caller's word (OTC/T-27). */
+  /** Whether the caller's credential proves that user; otherwise the caller only claims it (OTC/T-27). */
   readonly isUserProven: boolean
-  /** JSON of the summary: short, and it says what it leaves out. */
+  /** JSON of the summary: short, and says what it leaves out. */
   readonly summaryJson: string
-  /** JSON of the whole input, but for credentials that the tool declares. */
+  /** JSON of the whole input, except credentials that the tool declares. */
   readonly inputJson: string
-  /** How many values of it are hidden or cut by one of those. */
+  /** How many values those credentials hide or shorten. */
   readonly hidden: number
-  /** JSON of an `AskedDefinition`: what the tool was then, for who asks what has changed. Absent where it was too large, or not kept. */
+  /**
+   * JSON of an `AskedDefinition`: the tool at the time of the request, to show what has changed. Absent if it was too large or
+   * not kept.
+   */
   readonly definitionJson?: string
-  /** Asked by a version that kept a summary only, or its text is gone with its journal. */
+  /** Only a summary was kept, or the text was removed with its journal group. */
   readonly isPartial?: true
 }
 
 /** One request for approval: for one attempt of one call (rule 20). */
 export interface NewApproval extends ApprovalAddress {
   readonly subject: ApprovalSubject
-  /** Keyed digest of everything an approval is for (rule 21). */
+  /** Keyed digest of everything an approval covers (rule 21). */
   readonly binding: string
   readonly quorum: number
   readonly requiredScope: string
@@ -51,7 +58,6 @@ export interface NewApproval extends ApprovalAddress {
 
 export type DecisionAction = 'grant' | 'reject' | 'override'
 
-/** One approver's word. */
 export interface ApproverDecision {
   readonly by: string
   readonly action: DecisionAction
@@ -60,7 +66,6 @@ export interface ApproverDecision {
 }
 
 export interface ApprovalRecord extends NewApproval, CallAddress {
-  /** Which attempt it is for. */
   readonly attempt: number
   /** The run that has its events. */
   readonly run: string
@@ -71,59 +76,58 @@ export interface ApprovalRecord extends NewApproval, CallAddress {
   readonly definitionHash: string
   readonly state: ApprovalState
   readonly createdAtMs: number
-  /** When it left `pending`. */
   readonly decidedAtMs: number | undefined
   readonly decisions: readonly ApproverDecision[]
 }
 
 export interface NewDecision extends ApprovalAddress, ApproverDecision {
-  /** The approver as readers of the run know it (OWP-72). */
+  /** The approver as readers of the run see it (OWP-72). */
   readonly opaque: string
 }
 
 export type DecideResult =
-  /** It left `pending`, by this decision. */
+  /** This decision ended `pending`. */
   | { readonly kind: 'decided'; readonly approval: ApprovalRecord }
   /** Counted; more approvers are needed. */
   | { readonly kind: 'counted'; readonly approval: ApprovalRecord }
-  /** This approver said so before: nothing changed (OWP-72). */
+  /** This approver has already decided so: nothing changed (OWP-72). */
   | { readonly kind: 'repeated'; readonly approval: ApprovalRecord }
-  /** Another decision or event ended it before. */
+  /** Another decision or event had already ended it. */
   | { readonly kind: 'closed'; readonly approval: ApprovalRecord }
   | { readonly kind: 'not_found' }
 
 export type ParkResult =
   | { readonly kind: 'parked'; readonly approval: ApprovalRecord }
-  /** The key is taken, or a call without a key equals one that is parked already (rule 6). */
+  /** The key is taken, or a call without a key equals a parked one (rule 6). */
   | { readonly kind: 'found'; readonly record: CallRecord }
   | { readonly kind: 'run_ended' }
   | { readonly kind: 'session_ended' }
-  /** The principal has as many parked calls as it may (rule 22). */
+  /** The principal has as many parked calls as allowed (rule 22). */
   | { readonly kind: 'full'; readonly parked: number }
 
 export interface Parking {
   readonly approval: NewApproval
   readonly maxParked: number
-  /** Made without a key: it may be adopted by, and adopt, its like (rule 6). */
+  /** False: the call was made without a key, and equal calls without a key are the same call (rule 6). */
   readonly keyed: boolean
 }
 
 /** How a granted attempt begins. */
 export interface Resumption extends NextAttempt {
   readonly approvalId: string
-  /** Must be that of the grant. */
+  /** Must equal that of the grant. */
   readonly binding: string
   readonly rerunUntilMs: number
 }
 
-/** What of a principal's parked calls is meant. */
+/** Selects parked calls. */
 export type ParkedScope = { readonly tenant: string } & (
   | { readonly record: string }
   | { readonly run: string }
   | { readonly sessionId: string }
 )
 
-/** A parked call that ended, so that readers of its run hear of it. */
+/** A parked call that ended, for readers of its run. */
 export interface EndedParked {
   readonly record: string
   readonly run: string
@@ -145,24 +149,23 @@ export interface NewLink {
   readonly atMs: number
 }
 
-/** Calls that wait for approval, and the approvals. Every change is one transaction with its events. */
 export interface ApprovalStore {
   /** HMAC under a key of this store, different for each purpose. */
   sign(purpose: string, text: string): string
-  /** Journals that somebody made a link for an approver, before it is handed out. */
+  /** Journals a link for an approver before it is given out. */
   noteLink(link: NewLink): MaybePromise<void>
 
-  /** Inserts a `parked` call with its question, if the key is free. */
+  /** Inserts a `parked` call with its request, if the key is free. */
   park(call: NewCall, parking: Parking): MaybePromise<ParkResult>
   /** Parks a call for its next attempt: one grant covers one (rule 20). Conditional like `reclaim`. */
   parkAgain(previous: CallRecord, next: NextAttempt, parking: Parking): MaybePromise<ParkResult>
-  /** `parked → running`: consumes the grant, stamps writer and attempt, appends the events. `found` when it cannot. */
+  /** `parked → running`: consumes the grant, sets writer and attempt, appends the events. `found` when it cannot. */
   resume(previous: CallRecord, resumption: Resumption): MaybePromise<ClaimResult>
 
   find(address: ApprovalAddress): MaybePromise<ApprovalRecord | undefined>
   /** The newest of a call. */
   findFor(call: CallAddress): MaybePromise<ApprovalRecord | undefined>
-  /** The oldest parked call that is the same request of the same principal (rule 6). */
+  /** The oldest parked call with an equal request of the same principal (rule 6). */
   findParked(like: {
     readonly tenant: string
     readonly principal: string
@@ -172,12 +175,12 @@ export interface ApprovalStore {
   isParkedIn(session: { readonly tenant: string; readonly sessionId: string }): MaybePromise<boolean>
 
   decide(decision: NewDecision): MaybePromise<DecideResult>
-  /** One small step of ending what nobody answered or used in time: a timeout is a refusal (OWP-71). */
+  /** One small step of ending requests that were not answered or used in time: a timeout is a refusal (OWP-71). */
   expire(nowMs: number): MaybePromise<readonly EndedParked[]>
-  /** Ends parked calls because their caller wants it. */
+  /** Ends parked calls at the request of their caller. */
   cancel(scope: ParkedScope, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
 
-  /** For operators and for holders of the unguessable id; says nothing about tenants. */
+  /** For operators and holders of the unguessable id; not limited to a tenant. */
   findById(id: string): MaybePromise<ApprovalRecord | undefined>
   /** Newest first. */
   list(filter: ApprovalFilter): MaybePromise<readonly ApprovalRecord[]>

@@ -3,7 +3,13 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import type { ChangeClass } from '#store/ports/import-store'
 import type { BudgetWindow, Spending } from '#store/ports/protocol-store'
 
-/** What operators may be told of, by the names that configurations use. */
+/**
+ * Notices for operators, which webhooks deliver: their kinds, their contents and the port that stores them. Kernel changes write
+ * them; the webhook sender takes and settles them. A notice is written in the transaction of the event it reports, once per
+ * listener, and is kept for a while after its delivery, so that no event is reported twice.
+ */
+
+/** Kinds of notices, by the names that configurations use. */
 export const NOTICE_KINDS = [
   'approval.requested',
   'approval.decided',
@@ -17,10 +23,10 @@ export const NOTICE_KINDS = [
 
 export type NoticeKind = (typeof NOTICE_KINDS)[number]
 
-/** How much of a budget is used up when it is told of, in hundredths. */
+/** Percentages of a budget at which a notice is written. */
 export const BUDGET_MARKS = [80, 100] as const
 
-/** A call of which nobody knows whether it took effect. */
+/** A call whose effect is unknown. */
 export interface AmbiguousCall {
   readonly record: string
   readonly tenant: string
@@ -29,7 +35,6 @@ export interface AmbiguousCall {
   readonly attempt: number
 }
 
-/** A definition that waits for an operator. */
 interface HeldPin {
   readonly tool: string
   readonly class: ChangeClass
@@ -37,8 +42,8 @@ interface HeldPin {
 }
 
 /**
- * What a notice tells of. Nothing in it is a caller's text: it lies in the store as it is, and what an approval is about is read
- * when it is told.
+ * The subject of a notice. It contains no text of a caller, because it is stored in plain text; what an approval is about is
+ * read when the notice is sent.
  */
 export type NoticeSubject =
   | { readonly kind: 'approval.requested' | 'approval.expired'; readonly approval: string }
@@ -48,7 +53,7 @@ export type NoticeSubject =
       readonly as: 'granted' | 'rejected'
       readonly by: string
     }
-  /** `changes` are the rules for its tools that are other than before. */
+  /** `changes` are the changed rules for its tools. */
   | {
       readonly kind: 'source.added'
       readonly source: string
@@ -74,57 +79,53 @@ export type NoticeSubject =
       readonly limit: number
     }
 
-/** Somebody who is to be told. */
+/** A webhook. */
 export interface NoticeListener {
-  /** Names it in the store. */
+  /** Its name in the store. */
   readonly target: string
   readonly kinds: ReadonlySet<NoticeKind>
 }
 
-/** A notice for one listener that has not been delivered yet. */
+/** A notice that is not delivered yet, for one listener. */
 export interface DueNotice {
   readonly id: string
   readonly target: string
   readonly subject: NoticeSubject
-  /** This one included. */
+  /** Including this one. */
   readonly tries: number
   readonly createdAtMs: number
 }
 
-/** What came of a try. `moot`: there is nothing left to tell. */
+/** The result of a delivery attempt. `moot`: there is nothing left to report. */
 export type NoticeResult = { readonly atMs: number } & (
   | { readonly kind: 'delivered' | 'moot' }
   | { readonly kind: 'failed'; readonly failure: string; readonly nextAtMs: number }
   | { readonly kind: 'given_up'; readonly failure: string }
 )
 
-/** How it went with one listener lately. */
+/** Recent deliveries of one listener. */
 export interface ListenerState {
   readonly target: string
-  /** Notices that are still to be delivered, and since when the oldest of them is. */
+  /** Undelivered notices, and the time of the oldest. */
   readonly waiting: number
   readonly waitingSinceMs: number | undefined
   readonly delivered: number
   readonly givenUp: number
   readonly deliveredAtMs: number | undefined
   readonly failedAtMs: number | undefined
-  /** What went wrong last. */
+  /** The last failure. */
   readonly failure: string | undefined
 }
 
-/**
- * What operators are to be told of. A notice is written in the transaction that makes what it tells of so, once for each
- * listener, and stays until it is delivered or given up, and a while longer: the same thing is never told twice.
- */
 export interface NoticeStore {
-  /** Who is told of what this process does, from now on. Before the first time nobody is. */
+  /** Sets the listeners notified of this process's changes. None until it is first called. */
   listen(listeners: readonly NoticeListener[]): void
-  /** Listeners that something is due for. */
+  /** Listeners with due notices. */
   due(nowMs: number): MaybePromise<readonly string[]>
-  /** Takes what is due for one listener and puts the next try off, so that one process at a time tries each. */
+  /** Takes the due notices of one listener and postpones their next attempt, so that one process at a time tries each. */
   take(target: string, nowMs: number, leaseMs: number, limit: number): MaybePromise<readonly DueNotice[]>
   /** Changes nothing when another process has taken it since. */
   settle(notice: Pick<DueNotice, 'id' | 'tries'>, result: NoticeResult): MaybePromise<void>
-  /** Of every listener that something was written for lately, whether it is still configured or not. */
+  /** Every listener that a notice was recently written for, still configured or not. */
   listeners(): MaybePromise<readonly ListenerState[]>
 }

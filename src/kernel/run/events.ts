@@ -4,7 +4,12 @@ import type { CallRecord, RefusedCall } from '#kernel/ports/store'
 import type { SafetyTier, Transport } from '#kernel/tool/tool'
 import type { AskedConsent, ConsentEnd } from '#store/ports/vault-store'
 
-/** A call that lacks a consent, as its run tells it: what was refused before, the question, and that it waits (OWP-64, OWP-78). */
+/**
+ * Facts and events of runs, and how calls, sessions and consents turn into them. Stores append them; openwop, the console and
+ * clients read them. A fact holds ids and ends, never an argument or a result. Sequences of a run count from 0 without gaps.
+ */
+
+/** A call that lacks a consent, as facts of its run: the refused renewal, the question, and the wait (OWP-64, OWP-78). */
 export function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonly RunFact[] {
   const { record, challenge, need, url, hasExpired, expiresAtMs, atMs } = asked
   const { provider, scopes } = need
@@ -19,14 +24,13 @@ export function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonl
   ]
 }
 
-/** A call whose run learned that it waits for a consent. */
 interface WaitingConsent {
   readonly record: string
   readonly challenge: string
   readonly provider: string
 }
 
-/** How it ended. The credential is named by its reference alone, and only if it is one of the vault (OWP-79). */
+/** How the consent ended. The credential is named by its reference alone, and only if it is in the vault (OWP-79). */
 export function endedConsentFacts(
   { record, challenge, provider }: WaitingConsent,
   { as, credential, reason }: Omit<ConsentEnd, 'atMs'>,
@@ -60,7 +64,7 @@ export function calledFact(attempted: Attempted, principal: string): ToolCalled 
   return { type: 'called', ...named(attempted), principal }
 }
 
-/** `cut`: the process that ran it is gone, so nobody knows how long it took. */
+/** `cut`: the process that ran it is gone, so the duration is unknown. */
 export function returnedFact(attempted: Attempted, end: Outcome | 'cut'): ToolReturned {
   const base = { type: 'returned', ...named(attempted) } as const
   if (end === 'cut') return { ...base, code: 'ambiguous' }
@@ -71,14 +75,14 @@ export function returnedFact(attempted: Attempted, end: Outcome | 'cut'): ToolRe
   return isUntimed ? { ...base, code } : { ...base, code, ...took }
 }
 
-/** The pair of a call that a limit refused: it never began (C10, OWP-53). */
+/** The pair of facts of a call that a limit refused: it never began (C10, OWP-53). */
 export function refusedFacts(refused: RefusedCall, call: CallLabel): readonly [ToolCalled, ToolReturned] {
   const { record, principal, sessionId, code } = refused
   const attempted = { record, attempt: 1, call, sessionId }
   return [calledFact(attempted, principal), { type: 'returned', ...named(attempted), code }]
 }
 
-/** How much a fact changes the number of things that are open in its run. */
+/** How a fact changes the number of open calls and sessions of its run. */
 export function opens({ type }: RunFact): 1 | 0 | -1 {
   return OPENS[type]
 }
@@ -107,14 +111,14 @@ export function ownSessionOutcome(outcome: Outcome): SessionOutcome {
   return outcome.error.code === 'cancelled' ? 'cancelled' : 'failed'
 }
 
-/** What the events of a call's own run are made from. */
+/** The parts of a call that the events of its own run are made from. */
 export type OwnRunCall = CallLabel &
   Pick<
     CallRecord,
     'record' | 'attempt' | 'principal' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'outcome' | 'sessionId'
   >
 
-/** The run of a call that is alone in it and was tried once: its record says it all, so nothing else is stored. */
+/** The events of a call that is alone in its run and was tried once: its record describes it, so nothing else is stored. */
 export function ownRunEvents(call: OwnRunCall): readonly RunEvent[] {
   const { record, attempt, sessionId } = call
   const attempted = { record, attempt, call: labelOf(call), sessionId }
@@ -124,7 +128,7 @@ export function ownRunEvents(call: OwnRunCall): readonly RunEvent[] {
   return [called, { ...returnedFact(attempted, call.outcome ?? 'cut'), sequence: 1, atMs }]
 }
 
-/** The label alone, without whatever else an object carries. */
+/** The label without the other members of an object. */
 export function labelOf({ callId, toolId, transport, argsHash, traceId }: CallLabel): CallLabel {
   return { callId, toolId, transport, argsHash, traceId }
 }
@@ -136,16 +140,15 @@ function named({ record, attempt, call, sessionId }: Attempted) {
 
 export type SessionOutcome = 'completed' | 'failed' | 'cancelled'
 
-/** Which call an event is about, as its readers know it. */
+/** The call of an event, as its readers know it. */
 export interface CallLabel {
-  /** The caller's key, or the one made for it. */
+  /** The caller's key, or the one the server made. */
   readonly callId: string
-  /** Catalog id of the tool. */
   readonly toolId: string
   readonly transport: Transport
-  /** Lower-case hex SHA-256 of the canonical input, with the call's own credentials cut out. */
+  /** Lower-case hex SHA-256 of the canonical input without the call's credentials. */
   readonly argsHash: string
-  /** The caller's trace, or the one of its request; `''` when nobody traces. */
+  /** The caller's trace, or that of its request; `''` without tracing. */
   readonly traceId: string
 }
 
@@ -164,7 +167,7 @@ interface ToolCalled extends CallFact {
 
 export interface ToolReturned extends CallFact {
   readonly type: 'returned'
-  /** Absent when the call gave a value. */
+  /** Absent when the call returned a value. */
   readonly code?: ErrorCode
   /** Absent when the call never started, or its end was not seen. */
   readonly durationMs?: number
@@ -203,15 +206,13 @@ export interface NodeSuspended {
   readonly approval: string
 }
 
-/** One approver's word. */
 export interface ApprovalDecided {
   readonly type: 'approval.granted' | 'approval.rejected' | 'approval.overridden'
   readonly record: string
   readonly approval: string
-  /** Opaque. */
   readonly by: string
   readonly reason?: string
-  /** Only of a grant: how many of how many. */
+  /** Only for a grant: approvals so far, and approvals needed. */
   readonly granted?: number
   readonly required?: number
 }
@@ -222,7 +223,7 @@ export interface InterruptResolved {
   readonly attempt: number
   readonly approval: string
   readonly action: 'accept' | 'reject' | 'cancel'
-  /** Opaque; absent when time ran out. */
+  /** Opaque; absent after a timeout. */
   readonly by?: string
   readonly reason?: string
 }
@@ -235,7 +236,7 @@ interface ConsentRequested {
   readonly call: CallLabel
   readonly provider: string
   readonly scopes: readonly string[]
-  /** Our own page. */
+  /** A page of this server. */
   readonly url: string
   readonly timeoutMs: number
 }
@@ -254,7 +255,7 @@ interface ConsentResolved {
   readonly reason?: string
 }
 
-/** A consent was given; the reference alone tells which credential it made. */
+/** A consent was given; its credential is named by reference only. */
 interface ConnectorAuthorized {
   readonly type: 'connector.authorized'
   readonly record: string
@@ -270,7 +271,6 @@ interface ConnectorAuthExpired {
   readonly provider: string
 }
 
-/** What a run tells about itself: ids and ends, never an argument or a result. */
 export type RunFact =
   | ToolCalled
   | ToolReturned
@@ -286,5 +286,5 @@ export type RunFact =
   | ConnectorAuthorized
   | ConnectorAuthExpired
 
-/** A fact at its place in its run: sequences count from 0 without gaps. */
+/** A fact at its position in its run. */
 export type RunEvent = RunFact & { readonly sequence: number; readonly atMs: number }

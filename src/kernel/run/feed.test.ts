@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { TellChange } from '#kernel/ports/store'
+import type { NotifyChange } from '#kernel/ports/store'
 import type { Store } from '#store/ports/store'
 import type { RunEvent } from './events.ts'
 import { RunFeed, StoreChanges } from './feed.ts'
@@ -9,8 +9,8 @@ const RUN = 'run-1'
 const LOOK_MS = 5_000
 
 let feed: RunFeed
-/** Those who are told when another process wrote, and what they asked for. */
-const watching = new Set<TellChange>()
+/** Listeners for writes of another process, and the names they asked for. */
+const watching = new Set<NotifyChange>()
 let wanted: string[] = []
 const store: Pick<Store, 'watch'> = {
   watch(tell) {
@@ -59,7 +59,7 @@ function sequencesOf(page: RunPage | undefined): readonly number[] | undefined {
 }
 
 describe('a feed', () => {
-  it('answers at once with what there is, and remembers nobody', async () => {
+  it('answers immediately with what there is, and keeps no reader', async () => {
     const run = new FakeRun()
     run.add()
     run.add()
@@ -122,14 +122,14 @@ describe('a feed', () => {
     expect(watching.size).toBe(0)
   })
 
-  it('asks to be told of the runs it waits for, and reads again only what it is told of', async () => {
+  it('watches the runs it waits for, and reads again only the notified ones', async () => {
     const [own, other] = [new FakeRun(), new FakeRun()]
     const reader = feed.read('own', { after: -1, waitMs: 60_000 }, own.read)
     feed.read('other', { after: -1, waitMs: 60_000 }, other.read).catch(() => undefined)
     await settle()
     expect(wanted).toEqual(['own', 'other'])
     own.add()
-    tellOf(['own', 'nobody waits for this'])
+    tellOf(['own', 'no reader waits for this'])
     expect(sequencesOf(await reader)).toEqual([0])
     expect(other.reads).toBe(1)
   })
@@ -143,7 +143,7 @@ describe('a feed', () => {
     expect(await reader).toMatchObject({ isComplete: true })
   })
 
-  it('OWP-98: answers with nothing when a reader’s patience is over, and not before', async () => {
+  it('OWP-98: answers with nothing when a reader’s wait is over, and not before', async () => {
     const run = new FakeRun()
     let answered = false
     const reader = feed.read(RUN, { after: -1, waitMs: 1_200 }, run.read).then((page) => {
@@ -156,7 +156,7 @@ describe('a feed', () => {
     expect(await reader).toMatchObject({ events: [], isComplete: false })
   })
 
-  it('lets a reader go that leaves, and nobody else', async () => {
+  it('releases only the reader that leaves', async () => {
     const run = new FakeRun()
     const leaving = new AbortController()
     const query = { after: -1, waitMs: 60_000 }
@@ -212,7 +212,7 @@ describe('a feed', () => {
     expect(sequencesOf(await feed.read(RUN, query, run.read))).toEqual([0])
   })
 
-  it('holds nothing for a run that nobody reads any more', async () => {
+  it('holds nothing for a run without readers', async () => {
     const run = new FakeRun()
     const readers = Array.from({ length: 20 }, (_, index) =>
       feed.read(`run-${index}`, { after: -1, waitMs: 100 * (index + 1) }, run.read),
@@ -247,7 +247,7 @@ describe('a closed feed', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('answers whoever still comes and would not wait, and nobody else', async () => {
+  it('answers only new readers that do not wait', async () => {
     const run = new FakeRun()
     feed.close()
     expect(sequencesOf(await feed.read(RUN, { after: -1, waitMs: 0 }, run.read))).toEqual([])

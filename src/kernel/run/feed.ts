@@ -1,15 +1,20 @@
 import { fault } from '#kernel/base/errors'
 import type { EndedParked } from '#kernel/ports/approval-store'
-import type { KernelStore, StoreWatcher, TellChange } from '#kernel/ports/store'
+import type { KernelStore, NotifyChange, StoreWatcher } from '#kernel/ports/store'
 import type { RunPage, RunQuery } from './runs.ts'
 
-/** Requests that wait for something to happen to a call. */
+/**
+ * Requests that wait for changes of calls: readers of runs, callers that wait for a decision, look-ups that joined a call of
+ * another process. The gateway has one of each class for the whole process.
+ * Between two looks nothing is held, and one watcher of the store serves all of them.
+ */
+
 export interface Followers {
   readonly feed: RunFeed
   readonly waits: ApprovalWaits
 }
 
-/** Tells those who wait for parked calls, or read their runs, that they are over. */
+/** Notifies readers of runs and waiting callers that parked calls have ended. */
 export function noteEnded({ feed, waits }: Followers, ended: readonly EndedParked[]): void {
   for (const { record, run } of ended) {
     feed.notify(run)
@@ -17,7 +22,7 @@ export function noteEnded({ feed, waits }: Followers, ended: readonly EndedParke
   }
 }
 
-/** Requests that wait for a decision. Nothing is held between looks, and everybody goes home when it closes. */
+/** Requests that wait for a decision. All of them end when it closes. */
 export class ApprovalWaits {
   readonly #waiting = new Map<string, Set<() => void>>()
   readonly #changes: StoreChanges
@@ -27,12 +32,12 @@ export class ApprovalWaits {
     this.#changes = changes
   }
 
-  /** An approver decided about this call, or it ended. */
+  /** Called when an approver decided about this call, or it ended. */
   notify(record: string): void {
     for (const wake of this.#waiting.get(record) ?? []) wake()
   }
 
-  /** Looks until `isDecided` or time is up; tells which. */
+  /** Resolves with true once `isDecided`, or with false when the time is up. */
   async until(
     record: string,
     { waitMs, gone }: { readonly waitMs: number; readonly gone: AbortSignal | undefined },
@@ -52,7 +57,7 @@ export class ApprovalWaits {
     this.#look(undefined)
   }
 
-  readonly #look: TellChange = (names = [...this.#waiting.keys()]) => {
+  readonly #look: NotifyChange = (names = [...this.#waiting.keys()]) => {
     for (const record of names) this.notify(record)
     if (this.#waiting.size === 0) this.#changes.ignore(this.#look)
   }
@@ -78,21 +83,19 @@ export class ApprovalWaits {
 
 type Page = Promise<RunPage | undefined>
 
-/** Reads one page of a run. */
 export type ReadPage = (after: number, run: string) => Page
 
 interface Watch {
   readonly run: string
   readonly wake: Set<() => void>
   readonly pages: Map<number, Page>
-  /** How many have asked and are not answered yet. */
+  /** Readers that have asked and are not answered yet. */
   readers: number
 }
 
 /**
- * Lets any number of readers follow a run at the price of one: readers at the same sequence share one page, and
- * one look at the store's mark tells for all runs whether another process wrote. Nothing is held for a reader between
- * its questions.
+ * Lets any number of readers follow a run at the cost of one: readers at the same sequence share one page, and one look at the
+ * store shows for all runs whether another process wrote.
  */
 export class RunFeed {
   readonly #watched = new Map<string, Watch>()
@@ -103,18 +106,18 @@ export class RunFeed {
     this.#changes = changes
   }
 
-  /** Something was committed in this run. */
+  /** Called after a commit in this run. */
   notify(run: string): void {
     const watch = this.#watched.get(run)
     if (watch !== undefined) renew(watch)
   }
 
-  /** Something was committed, and nobody knows where. */
+  /** Called after a commit in unknown runs. */
   notifyAll(): void {
     for (const watch of this.#watched.values()) renew(watch)
   }
 
-  /** The next page, as soon as it has something to say or the reader's patience is over. */
+  /** The next page, as soon as it has events or the reader's wait is over. */
   read(run: string, query: Omit<RunQuery, 'runId'>, readPage: ReadPage): Promise<RunPage | undefined> {
     const { after, waitMs } = query
     const watch = waitMs > 0 && !this.#isClosed ? this.#watch(run) : this.#watched.get(run)
@@ -122,7 +125,7 @@ export class RunFeed {
     return this.#follow(watch, query, readPage)
   }
 
-  /** Readers that wait are asked to come back later; nobody waits from here on. */
+  /** Waiting readers get `not_ready`, and no reader waits from then on. */
   close(): void {
     this.#isClosed = true
     this.notifyAll()
@@ -145,7 +148,7 @@ export class RunFeed {
         const leftMs = endsAtMs - performance.now()
         if (leftMs <= 0 || signal?.aborted === true) return page
         this.#unlessWaiting(page, leftMs)
-        // A page that was renewed while it was read may lack what is there by now.
+        // A page that was invalidated while it was read may lack newer events.
         if (watch.pages.get(after) !== shared) continue
         await nextChange(watch, leftMs, signal)
         this.#unlessWaiting(page, leftMs)
@@ -155,7 +158,7 @@ export class RunFeed {
     }
   }
 
-  /** A page with nothing in it is no answer for a reader that can wait, but not here any more. */
+  /** An empty page is no answer for a reader that can wait, once this feed is closed. */
   #unlessWaiting(page: RunPage | undefined, waitMs: number): RunPage | undefined {
     const isNews = page === undefined || page.events.length > 0 || page.isComplete
     if (isNews || waitMs <= 0 || !this.#isClosed) return page
@@ -172,7 +175,7 @@ export class RunFeed {
     return watch
   }
 
-  readonly #look: TellChange = (names) => {
+  readonly #look: NotifyChange = (names) => {
     for (const [run, { readers }] of this.#watched) if (readers === 0) this.#watched.delete(run)
     for (const run of names ?? this.#watched.keys()) {
       this.notify(run)
@@ -182,7 +185,7 @@ export class RunFeed {
   }
 }
 
-/** What was read is old now: readers that wait look again. */
+/** Drops the pages that were read; waiting readers read again. */
 function renew({ wake, pages }: Watch): void {
   pages.clear()
   const waiting = [...wake]
@@ -190,7 +193,7 @@ function renew({ wake, pages }: Watch): void {
   for (const look of waiting) look()
 }
 
-/** Failures are shared by those who wait for them, and not kept. */
+/** Failures are shared by their waiters, and not cached. */
 function sharedPage({ run, pages }: Watch, after: number, readPage: ReadPage): Page {
   const known = pages.get(after)
   if (known !== undefined) return known
@@ -216,13 +219,13 @@ function nextChange({ wake }: Watch, maxMs: number, signal: AbortSignal | undefi
   })
 }
 
-/** Some things end by the time alone, and a notice may be lost: so often everybody looks all the same. */
+/** Some things end by time alone, and a notice may be lost, so all listeners look again this often. */
 const LOOK_MS = 5_000
 
-/** One look at the store for everybody in this process who waits for what others write. */
+/** One watcher of the store for all listeners of this process. */
 export class StoreChanges {
   readonly #store: Pick<KernelStore, 'watch'>
-  readonly #listeners = new Set<TellChange>()
+  readonly #listeners = new Set<NotifyChange>()
   #watcher: StoreWatcher | undefined
   #timer: NodeJS.Timeout | undefined
 
@@ -230,18 +233,18 @@ export class StoreChanges {
     this.#store = store
   }
 
-  listen(onChange: TellChange): void {
+  listen(onChange: NotifyChange): void {
     this.#listeners.add(onChange)
-    this.#watcher ??= this.#store.watch((names) => this.#tell(names))
-    this.#timer ??= setInterval(() => this.#tell(undefined), LOOK_MS).unref()
+    this.#watcher ??= this.#store.watch((names) => this.#notify(names))
+    this.#timer ??= setInterval(() => this.#notify(undefined), LOOK_MS).unref()
   }
 
-  /** For a listener: it waits for this run or call. It says so again when it was told of a change and still does. */
+  /** A listener waits for this run or call. It repeats this after each notification while it still waits. */
   want(name: string): void {
     this.#watcher?.want(name)
   }
 
-  ignore(onChange: TellChange): void {
+  ignore(onChange: NotifyChange): void {
     this.#listeners.delete(onChange)
     if (this.#listeners.size > 0) return
     clearInterval(this.#timer)
@@ -258,7 +261,7 @@ export class StoreChanges {
         this.ignore(look)
         resolve()
       }
-      const look: TellChange = (names) => {
+      const look: NotifyChange = (names) => {
         if (names === undefined || names.includes(name)) done()
       }
       const timer = setTimeout(done, maxMs)
@@ -267,7 +270,7 @@ export class StoreChanges {
     })
   }
 
-  #tell(names: readonly string[] | undefined): void {
-    for (const tell of [...this.#listeners]) tell(names)
+  #notify(names: readonly string[] | undefined): void {
+    for (const notify of [...this.#listeners]) notify(names)
   }
 }

@@ -13,7 +13,12 @@ import type {
 import { ownRunEvents, type RunEvent } from './events.ts'
 import { type Followers, noteEnded, type ReadPage, type RunFeed } from './feed.ts'
 
-/** Where something goes that a caller wants in a run. The run of a single call cannot be joined: it is over when its call is. */
+/**
+ * Runs of a principal: where their events go, reading them, ending them. The gateway offers it to protocols; the ladder resolves
+ * the run of each call here. Runs of other principals do not exist for a caller (rule 2, OWP-49).
+ */
+
+/** The run that a caller named. The run of a single call cannot be joined: it ends with its call. */
 export async function namedRun(store: KernelStore, principal: Principal, runId: string): Promise<RunScope> {
   const record = recordOfRunId(runId)
   const { tenant, id } = principal
@@ -27,25 +32,22 @@ export function runEnded(runId: string): ToolError {
 
 const PAGE = 500
 
-/** Where the events of a run that a principal named go. */
 export function namedScope(store: KernelStore, principal: Principal, runId: string): RunScope {
   const { tenant, id } = principal
   return { tenant, principal: id, runId, run: store.digest(JSON.stringify(['run', tenant, id, runId])) }
 }
 
-/** Where the events of a call go that arrived outside any run. */
+/** The run of a call that names none. */
 export function implicitRun({ tenant, id }: Principal, record: string): RunScope {
   return { tenant, principal: id, runId: ownRunId(record), run: record }
 }
 
-/** What reading a run takes. */
 interface ReadRunNeeds {
   readonly store: KernelStore
   readonly clock: Clock
   readonly feed: RunFeed
 }
 
-/** What ending a run takes. */
 interface EndRunNeeds extends Followers {
   readonly store: KernelStore
   readonly clock: Clock
@@ -53,7 +55,6 @@ interface EndRunNeeds extends Followers {
   readonly workflows: { readonly store: Pick<WorkflowStore, 'cancel'> }
 }
 
-/** A principal reads its own runs, and every other is as unknown as one that never was (rule 2, OWP-49). */
 export function readOwnRun(
   needs: ReadRunNeeds,
   principal: Principal,
@@ -65,14 +66,14 @@ export function readOwnRun(
   )
 }
 
-/** Nothing new begins in it; what runs, ends by itself, but state that is held for it is let go. */
+/** Refuses new calls in it. Running calls end by themselves, but sessions are closed. */
 export async function endOwnRun(needs: EndRunNeeds, principal: Principal, runId: string): Promise<boolean> {
   const run = await locate(needs.store, principal, runId)
   if (run === undefined) return false
   const { tenant, id } = principal
   await needs.store.endRun({ tenant, run }, needs.clock.nowMs())
   noteEnded(needs, await needs.store.approvals.cancel({ tenant, run }, id, needs.clock.nowMs()))
-  // The run of a workflow's call ends with it, also while it is suspended.
+  // The run of a workflow's call ends with it, even while it is suspended.
   noteEnded(needs, await needs.workflows.store.cancel({ tenant, record: run }, id, needs.clock.nowMs()))
   await needs.sessions.closeRun(run)
   needs.feed.notify(run)
@@ -90,7 +91,7 @@ async function locate(store: KernelStore, principal: Principal, runId: string): 
   return owner?.principal === id ? record : undefined
 }
 
-/** The run's row is read before its events: once it is over, nothing is added. */
+/** The run's row is read before its events: once it has ended, nothing is added. */
 async function readPage(
   { store, clock }: ReadRunNeeds,
   principal: Principal,
@@ -122,7 +123,7 @@ function isEnded({ state }: CallRecord): boolean {
   return state !== 'running' && state !== 'parked'
 }
 
-/** The events from before there was a call, and then what its record says. Nothing comes between (rule 20). */
+/** The events before the call was recorded, and then those of its record. None come between (rule 20). */
 async function eventsBefore(
   store: KernelStore,
   address: RunAddress,
@@ -133,33 +134,32 @@ async function eventsBefore(
   return [...earlier, ...own.map((event) => ({ ...event, sequence: event.sequence + earlier.length }))]
 }
 
-/** What a reader of a run asks for. */
 export interface RunQuery {
   readonly runId: string
   /** The last sequence it has; -1 for none. */
   readonly after: number
-  /** How long to wait for something new before answering with nothing. */
+  /** How long to wait for new events before answering with none. */
   readonly waitMs: number
   readonly signal?: AbortSignal
 }
 
-/** Events after the asked place, in order, possibly not all there are. Readers at the same place share one object. */
+/** Events after the requested sequence, in order, possibly not all. Readers at the same sequence share one object. */
 export interface RunPage {
-  /** Names the run in event ids; the same for every page. */
+  /** Names the run in event ids; equal on every page. */
   readonly key: string
-  /** Whose run it is, as an opaque text (OWP-51, OWP-62). */
+  /** The run's principal, opaque (OWP-51, OWP-62). */
   readonly principal: string
   readonly events: readonly RunEvent[]
-  /** Nothing will follow these events. */
+  /** No events will follow these. */
   readonly isComplete: boolean
 }
 
-/** A run in which nothing is open ends by itself after this long. */
+/** A run without open calls ends by itself after this long. */
 export const RUN_IDLE_MS = 15 * 60_000
 
 type Life = Pick<RunRecord, 'open' | 'touchedAtMs' | 'endedAtMs'>
 
-/** Whether nothing new may begin in it. */
+/** Whether new calls are refused. */
 export function isRunEnded({ open, touchedAtMs, endedAtMs }: Life, nowMs: number): boolean {
   return endedAtMs !== undefined || (open === 0 && nowMs - touchedAtMs >= RUN_IDLE_MS)
 }

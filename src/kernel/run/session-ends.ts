@@ -4,11 +4,10 @@ import type { CallError } from '#kernel/call/call'
 import type { SessionContext, Tool } from '#kernel/tool/tool'
 
 /**
- * How sessions end for the calls in them: the errors that callers get, and closing the state of a tool. Used by the ladder,
- * by recovery and by the session stage.
+ * How sessions end for the calls in them: the errors that callers get, and closing the state of a tool. The ladder, recovery and
+ * the session stage use it. A caller cannot tell a closed session from an unknown one or from someone else's (rule 30).
  */
 
-/** Sessions that are closed, unknown or someone else's all get this error (rule 30). */
 export function sessionEnded(): ToolError {
   return fault(
     'session_not_found',
@@ -36,7 +35,7 @@ export function heldElsewhere(): ToolError {
 
 const CLOSE_LIMIT_MS = 10_000
 
-/** Closes the state of a tool. Errors go to the log: they undo nothing that was done with the state. */
+/** Closes the state of a tool. Errors are only logged: they undo nothing that was done with the state. */
 export async function closeState(tool: Tool, state: unknown, context: SessionContext): Promise<void> {
   try {
     await withDeadline(CLOSE_LIMIT_MS, () => tool.session?.close(state, context))
@@ -45,7 +44,7 @@ export async function closeState(tool: Tool, state: unknown, context: SessionCon
   }
 }
 
-/** Rule 30: a call cut inside a session is never run again, because what it stood on is gone. */
+/** Rule 30: a call cut inside a session is never run again, because its state is gone. */
 export function sessionLostError(tool: string, hasEffects: boolean): CallError {
   const error = {
     code: 'session_lost',

@@ -7,36 +7,35 @@ import type { Generation, KeyRing, Resealing } from './key-ring.ts'
 import { bytes, integer, text } from './rows.ts'
 
 /**
- * This process as a writer of the store: its data key, and its chain of linked commit groups (rules 14 and 15). The journal of a
- * store is all its chains. Engines commit what a chain makes; verification walks chains from start to head.
+ * This process as a writer of the store: its data key, and its chain of linked commit groups (rules 14 and 15). The journal of
+ * a store consists of all its chains. Engines commit the groups of a chain; verification walks chains from start to head.
  */
 
-/** Gives every group a number in the whole store. A place of a chain has one number, however often its commit is tried. */
+/** Numbers groups in the whole store. A position of a chain has one number, however often its commit is tried. */
 export interface GroupIds {
   idOf(writer: number, n: number): number
 }
 
-/** Far more than one process commits; two million processes then have numbers that are exact. */
+/** Far more than one process commits; the numbers of two million processes are then exact. */
 const GROUPS_PER_WRITER = 2 ** 32
 
-/** It says whose a group is and where in the chain, so it needs no look at what others committed. */
+/** The number encodes the writer and the position in its chain, so it needs no look at other writers' commits. */
 const BY_WRITER: GroupIds = { idOf: (writer, n) => writer * GROUPS_PER_WRITER + n }
 
 interface ChainOptions {
   readonly ids?: GroupIds
-  /** How long it counts as alive without a sign of life, where that is how a database tells. */
+  /** How long the writer counts as alive without renewing its lease, where a database uses leases. */
   readonly leaseMs?: number
   /** Host, port and pid, for operators who look for this process. */
   readonly place?: string | undefined
 }
 
-/** The newest group of a chain. */
 export interface ChainHead {
   readonly n: number
   readonly link: string
 }
 
-/** This process as a writer: its data key and its chain (rules 14 and 15). When its steps are committed is the engine's part. */
+/** The engine decides when its steps are committed. */
 export class Chain {
   readonly keys: KeyRing
   /** Stores notices for operators with a commit; the module that delivers them sets it. */
@@ -54,7 +53,7 @@ export class Chain {
     this.#options = { ids: BY_WRITER, ...options }
   }
 
-  /** Its name in claims, for as long as it lives (rule 17). */
+  /** The writer's name in claims (rule 17). */
   get id(): string {
     return this.#id
   }
@@ -63,14 +62,14 @@ export class Chain {
     return this.#writer !== undefined
   }
 
-  /** The writer's number in call rows; 0 before it began, which no row has. */
+  /** The writer's number in call rows; 0 before it has started, which no row has. */
   get no(): number {
     return this.#writer?.no ?? 0
   }
 
-  /** The writer's row and its first group, which names the heads of the other chains; gives the head to be. */
+  /** Inserts the writer's row and its first group, which names the heads of the other chains; returns the future head. */
   *begin(): Steps<ChainHead> {
-    // Under the keys of this moment: a rotation waits for every writer that began with earlier ones.
+    // Uses the current keys: a rotation waits for every writer that started with earlier ones.
     yield* this.keys.load()
     const heads = yield* newHeads()
     const dataKey = newDataKey()
@@ -95,13 +94,13 @@ export class Chain {
     return yield* this.insert(group)
   }
 
-  /** After a beginning that was not committed, or an end that was. */
+  /** Used after a start that was not committed, or an end that was. */
   forgetWriter(): void {
     this.#writer = undefined
   }
 
-  /** Rule 18: a writer that was taken for dead never comes back. What it left running is not this one's any more. */
-  beginAnew(): void {
+  /** Rule 18: a writer that was declared dead never returns. Its running calls no longer belong to this process. */
+  beginAgain(): void {
     this.#id = randomUUID()
     this.#writer = undefined
     this.head = BEFORE_FIRST
@@ -112,7 +111,7 @@ export class Chain {
     return new CommitGroup({ id, writer: this.no, keys: this.keys, notify: this.notify })
   }
 
-  /** Seals and links the group; the head it gives is the chain's once it is committed. */
+  /** Seals and links the group; the returned head is the chain's once it is committed. */
   *insert(group: CommitGroup): Steps<ChainHead> {
     if (this.#writer === undefined) throw new StoreError('not_written', 'the writer has ended')
     const { no, sealer } = this.#writer
@@ -130,13 +129,13 @@ export class Chain {
     return { n, link }
   }
 
-  /** Rule 15: after an unknown commit the head is read again. */
+  /** Rule 15: the head is read again after a commit with unknown outcome. */
   *readHead(): Steps<ChainHead | undefined> {
     const row = yield* get('headOf', this.no)
     return row === undefined ? undefined : { n: integer(row, 'n'), link: text(row, 'link') }
   }
 
-  /** The last event of the chain, inside a commit like any other. */
+  /** The last event of the chain, committed like any other. */
   *recordStop(group: CommitGroup): Steps<void> {
     const at = this.#nowMs()
     group.append({ type: 'writer.stopped', at })
@@ -149,7 +148,7 @@ export const CHAIN_START = ''
 
 const BEFORE_FIRST: ChainHead = { n: -1, link: CHAIN_START }
 
-/** Heads of the chains that grew since a writer last began: what did not grow was recorded by then (rule 15). */
+/** Heads of the chains that grew since a writer last started; the others were recorded then (rule 15). */
 function* newHeads(): Steps<readonly (JournalHead & { readonly no: number })[]> {
   return (yield* all('newHeads')).map((row) => ({
     no: integer(row, 'no'),
@@ -159,41 +158,40 @@ function* newHeads(): Steps<readonly (JournalHead & { readonly no: number })[]> 
   }))
 }
 
-/** The two sealed parts of a group: what callers wrote, and inputs and outcomes. */
+/** The two sealed parts of a group: texts of callers, and inputs and outcomes. */
 export type Segment = 'callers' | 'payload'
 
-/** What a sealed segment is bound to: it cannot be moved to another group, writer or segment. */
+/** Binds a sealed segment to its place: it cannot be moved to another group, writer or segment. */
 export function sealContext(segment: Segment, writer: string, group: number): string {
   return `commit_groups ${segment} ${writer} ${group}`
 }
 
-/** What a wrapped data key is bound to. */
 export function dataKeyContext(writer: string): string {
   return `writer ${writer}`
 }
 
-/** What one link of the chain covers: everything of a group that stays as long as the journal. */
+/** The members of a group that a link covers: everything that is kept as long as the journal. */
 interface LinkedGroup {
-  /** Number of the group in the whole store: what call rows point to. */
+  /** Number of the group in the whole store, which call rows refer to. */
   readonly id: number
   readonly writer: string
   readonly group: number
   readonly atMs: number
-  /** The events as the exact text that is stored. */
+  /** The exact text that is stored. */
   readonly eventsJson: string
-  /** Sealed caller text, or nothing. */
+  /** Sealed texts of callers, if there are any. */
   readonly callers: Uint8Array | null
 }
 
 /** Rule 15: one HMAC per commit group, over the group and the link before it. */
 export function linkOf({ no, chain }: Generation, previous: string, group: LinkedGroup): string {
   const { id, writer, group: n, atMs, eventsJson, callers } = group
-  // Its length says where the text of the events ends: it need not be written as a text inside of another.
+  // The length marks where the events end, so that their text need not be quoted.
   const facts = `${JSON.stringify([previous, id, writer, n, atMs, eventsJson.length])}${eventsJson}`
   return tagOf(no, chain, facts, ...(callers === null ? [] : [callers]))
 }
 
-/** What retention leaves behind in place of the groups it removed. */
+/** Signs a checkpoint, which retention puts in place of removed groups. */
 export function checkpointSignature(
   { no, chain }: Generation,
   checkpoint: { readonly writer: string; readonly group: number; readonly link: string },
@@ -243,17 +241,17 @@ export const queries = {
   resignCheckpoint: 'UPDATE checkpoints SET signature = ? WHERE writer = ?',
   insertWriter:
     'INSERT INTO writers (id, started_at, data_key, lease_until, place) VALUES (?, ?, ?, ?, ?) RETURNING no',
-  /** A writer that was taken for dead stays dead, whatever clocks say later (rule 18). */
+  /** A writer that was declared dead stays dead, whatever clocks say later (rule 18). */
   endLease: 'UPDATE writers SET lease_until = 0 WHERE no = ? AND lease_until > 0',
-  /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
+  /** A writer has ended when none of its calls run any more; running ones are left to recovery. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?
     AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.writer = writers.no AND calls.state = 'running')
     AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.writer = writers.no AND sessions.state <> 'closed')`,
   insertGroup:
     'INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
   headOf: 'SELECT n, link FROM commit_groups WHERE writer = ? ORDER BY n DESC LIMIT 1',
-  // Heads that nobody recorded, and those whose recording retention has forgotten. The newest group of each writer is
-  // looked up; CROSS JOIN keeps SQLite from reading every group instead.
+  // Heads that are not recorded yet, and those whose recording retention has removed. CROSS JOIN makes SQLite look up the
+  // newest group of each writer instead of reading every group.
   newHeads: `SELECT w.no, w.id AS writer, g.n, g.link FROM writers w CROSS JOIN commit_groups g
     WHERE g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
       AND (g.n <> w.recorded_n OR NOT EXISTS (SELECT 1 FROM commit_groups r WHERE r.writer = w.recorded_by AND r.n = 0))`,
@@ -262,8 +260,8 @@ export const queries = {
 } as const
 
 /**
- * A group row carries the journal events of one commit, the sealed caller text (kept as long as the journal) and the
- * sealed inputs and outcomes (kept as long as results); call rows point into it by group, offset and length (rule 14).
+ * A group row holds the journal events of one commit, the sealed caller text (kept as long as the journal) and the sealed
+ * inputs and outcomes (kept as long as results). Call rows refer to it by group, offset and length (rule 14).
  */
 export const tables = `
 CREATE TABLE writers (

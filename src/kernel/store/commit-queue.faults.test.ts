@@ -40,7 +40,7 @@ function failNextCommit(when: 'before' | 'after'): void {
   })
 }
 
-/** The next look at the head of our chain fails too, so that nobody can tell what happened. */
+/** The next look at the head of our chain fails too, so that the outcome stays unknown. */
 function failNextLookAtHead(): void {
   const { answer } = Database.prototype
   let isDue = true
@@ -90,7 +90,7 @@ describe('a commit whose end is not told', () => {
   })
 
   it.each(['before', 'after'] as const)(
-    'rule 15: when nobody can tell (%s), the head is read again before the next group',
+    'rule 15: when the outcome is unknown (%s), the head is read again before the next group',
     async (when) => {
       failNextCommit(when)
       failNextLookAtHead()

@@ -2,25 +2,26 @@ import { StoreError } from '#kernel/base/errors'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { CommitGroup, Engine, PendingChange, Steps } from './engine.ts'
 
+/**
+ * Groups changes into commits (rule 19). The store submits every change here, and the engine commits one group at a time.
+ * All changes that arrive in one turn of the event loop, or during a commit, are committed together, so that one fsync pays for
+ * all of them. No caller is answered before its change is durable.
+ */
+
 const BUSY_RETRY_MS = 2
 const MAX_BUSY_MS = 10_000
 const MAX_GROUP_SIZE = 512
 
-/** A change and who waits for it. */
 interface Submitted extends PendingChange {
-  /** Hands out what its steps gave. */
+  /** Passes the result of its steps to the caller. */
   resolve(): void
   reject(error: unknown): void
 }
 
-/**
- * Rule 19: everything that arrives in one turn of the event loop, or while a commit is under way, is committed together,
- * so that one fsync pays for all of it. Nobody hears of a change before its commit.
- */
 export class CommitQueue {
   readonly #engine: Pick<Engine, 'commit'>
-  /** None where a commit runs beside the event loop: whoever comes meanwhile is company enough. */
-  #patience: Patience | undefined = new Patience()
+  /** Not used with asynchronous engines: changes that arrive during a commit already form the next group. */
+  #window: BatchWindow | undefined = new BatchWindow()
   #waiting: Submitted[] = []
   #scheduled = false
   #busySinceMs: number | undefined
@@ -30,7 +31,7 @@ export class CommitQueue {
     this.#engine = engine
   }
 
-  /** How many changes wait. */
+  /** Number of waiting changes. */
   get size(): number {
     return this.#waiting.length
   }
@@ -50,7 +51,7 @@ export class CommitQueue {
     })
   }
 
-  /** What is waiting is still committed; nothing new is taken. */
+  /** Waiting changes are still committed; new ones are refused. */
   close(): void {
     this.#isClosed = true
   }
@@ -64,22 +65,22 @@ export class CommitQueue {
   #flush(): void {
     if (
       this.#waiting.length < MAX_GROUP_SIZE &&
-      this.#patience?.shouldWait(this.#waiting.length, performance.now()) === true
+      this.#window?.shouldWait(this.#waiting.length, performance.now()) === true
     ) {
       setImmediate(() => this.#flush())
       return
     }
     const changes = this.#waiting.splice(0, MAX_GROUP_SIZE)
-    this.#patience?.leave(changes.length)
+    this.#window?.leave(changes.length)
     if (changes.length > 1) changes.sort(byKey)
     const committing = this.#commit(changes)
     if (committing instanceof Promise) {
-      this.#patience = undefined
-      void committing.then(() => this.#goOn())
-    } else this.#goOn()
+      this.#window = undefined
+      void committing.then(() => this.#continue())
+    } else this.#continue()
   }
 
-  #goOn(): void {
+  #continue(): void {
     if (this.#busySinceMs !== undefined) {
       setTimeout(() => this.#flush(), BUSY_RETRY_MS * (1 + Math.random()))
       return
@@ -112,13 +113,13 @@ export class CommitQueue {
     for (const change of changes) change.resolve()
   }
 
-  /** A group that failed is tried again one by one, so that only the bad change fails. */
+  /** The changes of a failed group are tried again one by one, so that only the bad change fails. */
   #fail(changes: readonly Submitted[], error: unknown): MaybePromise<void> {
     const isFinal = changes.length === 1 || (error instanceof StoreError && error.code !== 'not_written')
     if (!isFinal) return this.#commitEach(changes, 0)
-    // A TypeError is a mistake of ours and is told as one.
-    const said = error instanceof StoreError || error instanceof TypeError ? error : contradicted(error)
-    for (const change of changes) change.reject(said)
+    // A TypeError is a bug in this package and stays one.
+    const reason = error instanceof StoreError || error instanceof TypeError ? error : contradicted(error)
+    for (const change of changes) change.reject(reason)
   }
 
   #commitEach(changes: readonly Submitted[], from: number): MaybePromise<void> {
@@ -142,7 +143,7 @@ export class CommitQueue {
   }
 }
 
-/** The database works, and this change alone does not: what is stored is not what the change relies on (rule 14). */
+/** The database works, but this change alone fails: the stored data is not what the change relies on (rule 14). */
 function contradicted(error: unknown): StoreError {
   const why = error instanceof Error ? error.message : String(error)
   return new StoreError('unreadable', `this change does not go with what is stored: ${why}`, { cause: error })
@@ -152,19 +153,19 @@ function byKey(left: PendingChange, right: PendingChange): number {
   return left.key < right.key ? -1 : left.key > right.key ? 1 : 0
 }
 
-/** Nothing new for this long: the next change is not on the way. */
+/** After this long without a new change, none is expected. */
 const QUIET_MS = 0.15
-/** The longest a change waits for company. */
+/** The longest that a change waits for others. */
 const MAX_MS = 2
-/** One group in so many waits without a goal, to see whether more callers have come. */
+/** One group in so many waits without a goal, to see whether there are more callers now. */
 const PROBE_EVERY = 64
 
 /**
- * How long a group waits for more changes before its commit. Callers that just got their answers tend to come back
- * within a moment; a commit that leaves without them is followed by another one for them alone, and commits are what
- * costs. So groups grow to as many changes as were seen to come together, and a lone caller waits for nobody.
+ * How long a group waits for more changes before its commit. Callers that were just answered tend to send again within a
+ * moment; a commit without them is followed by another one for them alone, and commits are the expensive part. So groups grow
+ * to as many changes as were seen to arrive together, and the change of a single caller does not wait.
  */
-export class Patience {
+export class BatchWindow {
   #goal = 1
   #groups = 0
   #isProbe = false
@@ -183,9 +184,9 @@ export class Patience {
     return nowMs - this.#lastMs < QUIET_MS && nowMs - this.#firstMs < MAX_MS
   }
 
-  /** The group is being committed with this many changes. */
+  /** Called when a group of this size is committed. */
   leave(size: number): void {
-    // A goal that is missed was too high; what came in a probe can come again.
+    // A goal that was missed was too high; a probe sets the next goal.
     this.#goal = this.#isProbe || size < this.#goal ? Math.max(1, size) : this.#goal
     this.#previous = 0
     this.#groups += 1

@@ -21,17 +21,23 @@ import {
 import { dirname } from 'node:path'
 import { StoreError } from '#kernel/base/errors'
 
+/**
+ * Encryption of stored data: sealing of groups and single values, tags (HMACs), and the key file. The chain, the key ring and
+ * the row MACs build on it.
+ * A nonce is never used twice with one key, and sealed bytes open only in the context they were sealed for (rule 14).
+ */
+
 const ALGORITHM = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** A key that groups are sealed under, and the number of the generation it belongs to. */
+/** A key that seals groups, and the number of its generation. */
 export interface GroupKey {
   readonly generation: number
   readonly key: KeyObject
 }
 
-/** Of one writer and one generation: neither a data key nor a generation opens anything without the other. */
+/** Derived from one writer's data key and one generation: neither opens anything without the other. */
 export function groupKeyOf(
   { no, groups }: { readonly no: number; readonly groups: Buffer },
   dataKey: Buffer,
@@ -40,12 +46,12 @@ export function groupKeyOf(
   return { generation: no, key: createSecretKey(Buffer.from(key)) }
 }
 
-/** Which generation a group was sealed under. */
+/** The generation that a group was sealed under. */
 export function groupGeneration(sealed: Uint8Array): number {
   return Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength).readUInt32BE(0)
 }
 
-/** Encrypts a writer's groups. The nonce is the generation and a counter, so a key never sees one twice. */
+/** Encrypts a writer's groups. The nonce is the generation and a counter, so that a key never sees one twice. */
 export class Sealer {
   readonly #dataKey: Buffer
   #groupKey: GroupKey | undefined
@@ -59,7 +65,7 @@ export class Sealer {
     if (this.#groupKey?.generation !== generation.no) this.#groupKey = groupKeyOf(generation, this.#dataKey)
     const nonce = Buffer.alloc(NONCE_BYTES)
     nonce.writeUInt32BE(generation.no, 0)
-    // In two halves: exact for more groups than there are numbers for, and far cheaper than a BigInt.
+    // Two halves: exact for every counter, and far cheaper than a BigInt.
     nonce.writeUInt32BE(Math.floor(this.#counter / 2 ** 32), NONCE_BYTES - 8)
     nonce.writeUInt32BE(this.#counter % 2 ** 32, NONCE_BYTES - 4)
     this.#counter += 1
@@ -71,12 +77,12 @@ export function newDataKey(): Buffer {
   return randomBytes(32)
 }
 
-/** Under a random nonce: for keys that seal few things. */
+/** Uses a random nonce: for keys that seal few values. */
 export function sealOnce(key: Buffer, plain: Buffer, context: string): Buffer {
   return encrypt({ key, nonce: randomBytes(NONCE_BYTES), plain, context })
 }
 
-/** Throws `unreadable` when the bytes, the key or the context do not fit together (rule 14). */
+/** Throws `unreadable` when bytes, key and context do not belong together (rule 14). */
 export function unseal(key: Buffer | KeyObject, sealed: Uint8Array, context: string): Buffer {
   try {
     const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
@@ -106,12 +112,12 @@ function encrypt(sealing: {
   const cipher = createCipheriv(ALGORITHM, sealing.key, sealing.nonce, { authTagLength: TAG_BYTES })
   cipher.setAAD(Buffer.from(sealing.context))
   const { nonce, plain } = sealing
-  // A text goes in as it is: as bytes of its own it would be copied once more.
+  // A string is passed as it is; a buffer of it would be one more copy.
   const sealed = typeof plain === 'string' ? cipher.update(plain, 'utf8') : cipher.update(plain)
   return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()])
 }
 
-/** A tag that says which generation made it. */
+/** An HMAC, prefixed with the generation of its key. */
 export function tagOf(
   generation: number,
   key: KeyObject,
@@ -122,23 +128,22 @@ export function tagOf(
   return `${generation}.${hmac.digest('base64url')}`
 }
 
-/** Which generation made a tag; 0, which no generation is, when none did. */
+/** The generation that made a tag; 0, which no generation has, for any other text. */
 export function generationOfTag(tag: string): number {
   return Number(/^(\d{1,9})\./.exec(tag)?.[1] ?? 0)
 }
 
 const KEY_BYTES = 32
 
-/** What the key file holds. */
 interface KeyFile {
   readonly masterKey: Uint8Array
   readonly oldMasterKey: Uint8Array | undefined
 }
 
 /**
- * The key file's key, made on first use: created exclusively with mode 0600, so two processes cannot make two (rule 14).
- * Never for a database that is in use: it was sealed with another key, and a new one would take that one's place. The
- * database is looked at first, because the process that fills it has made the key before.
+ * Reads the key file, and creates it on first use: exclusively with mode 0600, so that two processes cannot make two keys (rule
+ * 14). It is never created for a database in use, which is sealed with another key. The database is checked first, because the
+ * process that fills it has created the key before.
  */
 export function readOrCreateKeyFile(path: string, database: string): KeyFile {
   if (isFilled(database)) return readKeyFile(path)
@@ -147,7 +152,7 @@ export function readOrCreateKeyFile(path: string, database: string): KeyFile {
   return readKeyFile(path)
 }
 
-/** While the key is being changed the file has two lines: the new key, and the one before. */
+/** While the key is being changed, the file has two lines: the new key and the previous one. */
 export function readKeyFile(path: string): KeyFile {
   const stat = statSync(path, { throwIfNoEntry: false })
   if (stat === undefined) {
@@ -179,7 +184,7 @@ function isFilled(database: string): boolean {
   return (statSync(database, { throwIfNoEntry: false })?.size ?? 0) > 0
 }
 
-/** Written aside and linked into place: a reader sees the whole key or none, and the first one made stays. */
+/** Written to a draft and linked into place: a reader sees the whole key or none, and the first key wins. */
 function createKeyFile(path: string): void {
   const draft = `${path}.${randomBytes(6).toString('hex')}`
   const file = openSync(draft, 'wx', 0o600)
@@ -196,7 +201,7 @@ function createKeyFile(path: string): void {
   }
 }
 
-/** A new name is on the disk only once its folder is. */
+/** The new name is durable only once its folder is synced. */
 function syncFolder(path: string): void {
   const folder = openSync(path, 'r')
   try {

@@ -1,7 +1,7 @@
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { JournalEvent } from '#kernel/journal/events'
 import type { NoticeSubject } from '#kernel/ports/notice-store'
-import type { StoreWatcher, TellChange } from '#kernel/ports/store'
+import type { NotifyChange, StoreWatcher } from '#kernel/ports/store'
 import type { Chain } from './chain.ts'
 import type { QueryName } from './kernel-modules.ts'
 import type { KeyRing } from './key-ring.ts'
@@ -10,44 +10,47 @@ import type { RowGuard } from './row-mac.ts'
 import type { SealedText, Slice } from './rows.ts'
 
 /**
- * What a database must offer. Everything else about the store is written once, as steps, in the modules of this folder.
- * Rows that decide are checked against their MACs by the engine, as they come in (`RowGuard`).
+ * The port of a database, and steps: changes and reads as generators of statements, so that one logic runs on SQLite and
+ * PostgreSQL. The modules of this folder are written as steps; engines drive them.
+ * Guarded rows are checked against their MACs by the engine as it reads them (`RowGuard`).
  */
+
 export interface Engine {
-  /** Steps by themselves: each statement sees what is committed by the time it runs. */
+  /** Each statement sees what is committed when it runs. */
   read<T>(steps: Steps<T>): MaybePromise<T>
-  /** Steps that all see the same moment. */
+  /** All statements see the same state. */
   snapshot<T>(steps: Steps<T>): MaybePromise<T>
-  /** The same for steps that take long: calls have their turn between two statements, and `signal` ends it. */
+  /** A snapshot for steps that take long: calls are served between two statements, and `signal` ends it. */
   walk<T>(steps: Steps<T>, signal: AbortSignal): Promise<T>
   /**
-   * Applies all changes in one transaction and makes them durable, or throws and leaves nothing. `busy` when another
-   * process holds the write lock: waiting for it here would block the event loop.
+   * Applies all changes in one transaction and makes them durable, or throws and leaves nothing. `busy` when another process
+   * holds the write lock: waiting for it here would block the event loop.
    */
   commit(changes: readonly PendingChange[]): MaybePromise<'committed' | 'busy'>
   /**
-   * Why no run may start now, in words for an operator: others may soon take us for dead, or our clock is wrong (rule 18).
-   * `undefined` when one may.
+   * Why no run may start now, as text for an operator: other processes may soon consider this one dead, or its clock is wrong
+   * (rule 18). `undefined` when a run may start.
    */
   obstacle(): string | undefined
-  /** Whether what this writer of ours has claimed may still be started (rule 18). */
+  /** Whether a call that this writer has claimed may still be started (rule 18). */
   mayStart(writer: string): boolean
-  /** Whether a writer may still end what it claimed (rule 17). Asked about our own, it renews what shows others that we live. */
+  /**
+   * Whether a writer may still end what it claimed (rule 17). For this process's own writer it also renews the sign of life.
+   */
   isAlive(writer: string): MaybePromise<boolean>
-  /** A dead writer has nothing left to recover: what was kept to tell whether it lives may go. */
+  /** Removes the liveness marker of a dead writer that has nothing left to recover. */
   forgetWriter(writer: string): MaybePromise<void>
-  /** How many reads wait for an answer. */
   readonly waitingReads: number
   /**
-   * Whether it is this process's turn at work that one of all processes is to do, once in so long. A turn is a matter of time
-   * and not of a lock: whoever stops in the middle of its turn has had it.
+   * Whether it is this process's turn at work that one process does for all, once per interval. Turns depend on time, not on a
+   * lock: a process that stops during its turn has had it.
    */
   takeTurn(work: string, everyMs: number): MaybePromise<boolean>
-  /** Tells what other processes commit, until it is ended; own commits do not count. */
-  watch(tell: TellChange): StoreWatcher
+  /** Reports commits of other processes until it is ended; own commits are not reported. */
+  watch(notify: NotifyChange): StoreWatcher
   /**
-   * Where the journal is kept in parts by time: makes the next part in time, and drops those older than the journal is
-   * kept; gives how many groups went with them. Groups outside of any part, and elsewhere all, are forgotten one by one.
+   * Where the journal is partitioned by time: creates the next partition in time and drops those past retention; returns how
+   * many groups were dropped. Groups outside of partitions are deleted one by one.
    */
   tendParts?(nowMs: number, keptMs: number): Promise<number>
   /** Throws when a change could not be written now; writes nothing. */
@@ -55,21 +58,21 @@ export interface Engine {
   close(): MaybePromise<void>
 }
 
-/** One change waiting for its commit. It may begin twice: once in a group that failed, once alone. */
+/** One change waiting for its commit. It may begin twice: once in a group that failed, and once alone. */
 export interface PendingChange<Result = unknown> {
   /** Changes of one group are applied in the order of their keys. */
   readonly key: string
   /**
-   * What the change is about: changes of different lanes may take their steps side by side. `undefined` for a careful
-   * change, which reads before it writes: no other change of any process may come between its steps.
+   * Changes of different lanes may take their steps concurrently. `undefined` for a careful change, which reads before it
+   * writes: no other change of any process may come between its steps.
    */
   readonly lane: string | undefined
   begin(group: CommitGroup): Steps<Result>
-  /** Called by the engine with what its steps gave, which is handed out after the commit. */
+  /** Called by the engine with the result of the steps, which is passed to the caller after the commit. */
   keep(result: Result): void
 }
 
-/** How a part of the store turns steps into the methods of its port. */
+/** Turns the steps of a module into the methods of its port. */
 export interface StoreContext {
   readonly definition: StoreDefinition
   readonly engine: Engine
@@ -77,7 +80,7 @@ export interface StoreContext {
   readonly keys: KeyRing
   readonly sealed: SealedText
   readonly guard: RowGuard
-  /** A change that reads before it writes. Nothing of any process comes between its steps. */
+  /** A change that reads before it writes. No change of any process comes between its steps. */
   careful<First, Rest extends unknown[], Result>(
     keyOf: (first: NoInfer<First>) => string,
     change: (group: CommitGroup, first: First, ...rest: Rest) => Steps<Result>,
@@ -91,27 +94,27 @@ export interface StoreContext {
   read<Args extends unknown[], Result>(
     steps: (...args: Args) => Steps<Result>,
   ): (...args: Args) => MaybePromise<Result>
-  /** A read of several statements that all see the same moment. */
+  /** A read whose statements all see the same state. */
   snapshot<Args extends unknown[], Result>(
     steps: (...args: Args) => Steps<Result>,
   ): (...args: Args) => MaybePromise<Result>
 }
 
-/** When something happened, and what identifies it: of the same kind and `about`, one notice is stored. */
+/** When something happened, and what identifies it: one notice is stored per kind and `about`. */
 export interface Occasion {
   readonly about: string
   readonly atMs: number
-  /** Until then the same may happen again. */
+  /** After this time an equal notice may be stored again. */
   readonly untilMs?: number
 }
 
 /** Stores notices for operators as part of a change; set by the module that delivers them. */
 export type Notify = (subject: NoticeSubject, occasion: Occasion) => Steps<void>
 
-/** The commit being put together: its events, and the texts that are sealed as one (rule 14). */
+/** The commit being assembled: its events, and the texts that are sealed together (rule 14). */
 export class CommitGroup {
   readonly id: number
-  /** The number of the writer whose commit it is. */
+  /** Number of the writer that commits it. */
   readonly writer: number
   readonly keys: KeyRing
   readonly #notify: Notify
@@ -127,7 +130,7 @@ export class CommitGroup {
     this.#notify = parts.notify
   }
 
-  /** Stores a notice for operators with this commit, for each webhook that wants it. */
+  /** Stores a notice for operators with this commit, for each webhook that subscribes to it. */
   notify(subject: NoticeSubject, occasion: Occasion): Steps<void> {
     return this.#notify(subject, occasion)
   }
@@ -148,7 +151,7 @@ export class CommitGroup {
     return this.#payload.text
   }
 
-  /** How many calls keep this group's payload alive. */
+  /** Number of calls that refer to this group's payload. */
   get live(): number {
     return this.#live
   }
@@ -157,7 +160,7 @@ export class CommitGroup {
     this.#events.push(JSON.stringify(event))
   }
 
-  /** Text a caller chose: call id, trace id, user id. Kept as long as the journal. */
+  /** Text of a caller: call id, trace id, user id. Kept as long as the journal. */
   addCaller(text: string): Slice {
     return this.#callers.add(this.id, text)
   }
@@ -167,7 +170,7 @@ export class CommitGroup {
     return this.#payload.add(this.id, text)
   }
 
-  /** Once per call that points into this group's payload. */
+  /** Called once per call that refers to this group's payload. */
   addReference(): void {
     this.#live += 1
   }
@@ -190,7 +193,7 @@ class Segment {
   }
 }
 
-/** A row as a driver gives it. */
+/** A row as the driver returns it. */
 export type Row = Readonly<Record<string, unknown>>
 
 export type SqlValue = string | number | null | Uint8Array
@@ -199,10 +202,10 @@ export type SqlValue = string | number | null | Uint8Array
 export type Ask = Get | All | Write
 
 /**
- * What a change or a read does, one statement at a time: a generator that is written like ordinary code,
- * `const row = yield* get('findCall', record)`. The engine that drives it decides whether an answer takes a moment or a round
- * trip, so the same logic runs on every engine. It must be driven with `yield*`, `drive` or a method of an engine; a bare
- * call does nothing at all (test/store/steps-driven.test.ts finds those).
+ * A change or a read, one statement at a time: a generator that reads like ordinary code, `const row = yield* get('findCall',
+ * record)`. The engine decides whether an answer is immediate or a round trip, so the same logic runs on every engine. Steps
+ * must be driven with `yield*`, `drive` or a method of an engine; a bare call does nothing (test/store/steps-driven.test.ts
+ * finds those).
  */
 export type Steps<Result> = Iterable<Ask, Result, void>
 
@@ -215,7 +218,7 @@ export function all(query: QueryName, ...values: SqlValue[]): All {
   return new All(query, values)
 }
 
-/** How many rows changed. */
+/** Answers with the number of changed rows. */
 export function write(query: QueryName, ...values: SqlValue[]): Write {
   return new Write(query, values)
 }
@@ -226,7 +229,7 @@ const ANY = {
   write: (query: string, ...values: SqlValue[]) => new Write(query, values),
 }
 
-/** `get`, `all` and `write` for a module outside of the kernel, with the names of its statements checked by the compiler. */
+/** `get`, `all` and `write` for a module outside of the kernel; the compiler checks the names of its statements. */
 export function statements<Name extends string>(): {
   readonly [Way in keyof typeof ANY]: (
     query: Name | QueryName,
@@ -239,27 +242,27 @@ export function statements<Name extends string>(): {
 const LIST_LENGTH = 50
 
 /**
- * A list in a statement, `IN (${LIST})`, for what is done to many rows: a careful change must not take a round trip for each of
- * them, as every process waits for it.
+ * A list in a statement, `IN (${LIST})`: a careful change to many rows must not take a round trip for each, because every
+ * process waits for it.
  */
 export const LIST = Array(LIST_LENGTH).fill('?').join(', ')
 
-/** Values in pieces that fill a list; what is missing from the last is null, which equals nothing. */
+/** Splits values into lists of full length; the last one is padded with null, which equals nothing. */
 export function listsOf<Value extends string | number>(values: readonly Value[]): (Value | null)[][] {
   return Array.from({ length: Math.ceil(values.length / LIST_LENGTH) }, (_, nth) =>
     Array.from({ length: LIST_LENGTH }, (_, at) => values[nth * LIST_LENGTH + at] ?? null),
   )
 }
 
-/** Why a text with NUL is not kept: PostgreSQL cannot. */
+/** PostgreSQL cannot store NUL in a text. */
 export const NUL_REFUSED = 'a text holds NUL (U+0000), which no store keeps. Leave that character out'
 
-/** Steps that have their result already. */
+/** Steps whose result is already known. */
 export function answered<Result>(value: Result): Steps<Result> {
   return { [Symbol.iterator]: () => ({ next: () => ({ done: true, value }) }) }
 }
 
-/** Runs steps to their end in one turn; `answer` sets the answer of each ask before it returns. */
+/** Runs steps to their end synchronously; `answer` sets the answer of each ask before it returns. */
 export function drive<Result>(steps: Steps<Result>, answer: (ask: Ask) => void): Result {
   const iterator = steps[Symbol.iterator]()
   let step = iterator.next()
@@ -271,8 +274,8 @@ export function drive<Result>(steps: Steps<Result>, answer: (ask: Ask) => void):
 }
 
 /**
- * A statement that is its own steps: the first `next` hands it to the driver, the second gives what it put into
- * `answer`. A generator would do the same, and cost every statement an object more.
+ * A statement is its own steps: the first `next` passes it to the driver, the second returns the answer. A generator would cost
+ * every statement one more object.
  */
 abstract class Statement<Answer> {
   abstract answer: Answer

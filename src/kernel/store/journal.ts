@@ -7,11 +7,17 @@ import { all, get, type Row, type Steps } from './engine.ts'
 import { type KeyRing, openReasonIn } from './key-ring.ts'
 import { bytes, integer, optionalInteger, type SealedText, text } from './rows.ts'
 
-const MAX_BYTES = 16 * 1024 * 1024
-/** What is kept of a group besides its text, about. */
-const KEEPING_BYTES = 512
+/**
+ * Reading the journal and sealed texts back: `openGroups` for the texts of calls, `readJournal` for followers, exports and
+ * verification. Each chain keeps its own order; chains are merged by the time of their groups, because one number over all chains
+ * would lose what another process commits late (rule 16).
+ */
 
-/** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
+const MAX_BYTES = 16 * 1024 * 1024
+/** Approximate overhead of a cached group besides its text. */
+const ENTRY_BYTES = 512
+
+/** Opens sealed texts. Recently opened groups are cached: a replayed call is often followed by its neighbours. */
 export function openGroups(keys: KeyRing): SealedText {
   const writers = new Map<number, WriterKeys>()
   const opened = new BoundedMap<string, Buffer>({ weight: MAX_BYTES })
@@ -27,13 +33,13 @@ export function openGroups(keys: KeyRing): SealedText {
       const sealed = bytes(row, segment)
       const key = known.keyOf(groupGeneration(sealed))
       plain = unseal(key, sealed, sealContext(segment, known.id, integer(row, 'n')))
-      if (plain.length <= MAX_BYTES) opened.set(name, alone(plain), plain.length + KEEPING_BYTES)
+      if (plain.length <= MAX_BYTES) opened.set(name, alone(plain), plain.length + ENTRY_BYTES)
     }
     return plain.toString('utf8', at, at + length)
   }
 }
 
-/** In memory of its own: a short text out of Node's pool would keep all of the pool, many times its size. */
+/** Copies to its own memory: a short text from Node's buffer pool would keep the whole pool alive. */
 function alone(plain: Buffer): Buffer {
   return plain.buffer.byteLength === plain.length ? plain : Buffer.from(Uint8Array.from(plain).buffer)
 }
@@ -69,23 +75,20 @@ function* readWriter(keys: KeyRing, writerNo: number): Steps<WriterKeys> {
   }
 }
 
-/** What of a chain a reader has not seen. */
+/** The part of a chain that a reader has not seen. */
 interface UnreadChain {
   readonly no: number
   readonly writer: string
-  /** The last group that was given to the reader. */
+  /** The last group passed to the reader. */
   position: number
-  /** When its next group was committed, or a time before that while it has not been looked at. */
+  /** Commit time of its next group, or an earlier time until that one is read. */
   dueMs: number
   rows: readonly Row[]
 }
 
 const GROUPS_AT_ONCE = 100
 
-/**
- * Groups after the given position of each chain. A number over all chains would lose what another process commits late
- * (rule 16), so chains are merged by the time of their groups; each keeps its own order whatever the clocks said.
- */
+/** Groups after the given position of each chain, at most `limit`. */
 export function* readJournal(
   keys: KeyRing,
   after: readonly JournalPosition[],
@@ -110,7 +113,7 @@ export function* readJournal(
   return groups
 }
 
-/** Every chain, and where it ends now. */
+/** Every chain with its current end. */
 export function* journalChains(): Steps<readonly JournalChain[]> {
   return (yield* all('chains')).map((row) => ({
     no: integer(row, 'no'),

@@ -16,9 +16,10 @@ import { queries as macQueries } from './row-mac.ts'
 import { queries as metaQueries, tables as metaTables } from './rows.ts'
 
 /**
- * The modules that every store has: what a durable call needs to be recorded, approved, recovered and proven. Parts of the
- * kernel use each other's statements, so their names are one type.
+ * The modules that every store has: everything needed to record, approve, recover and prove a durable call.
+ * Modules of the kernel use each other's statements, so their names are one type.
  */
+
 const QUERIES = {
   ...metaQueries,
   ...macQueries,

@@ -4,7 +4,13 @@ import { sealOnce, unseal } from './encryption.ts'
 import { all, type CommitGroup, get, type Row, type SqlValue, type Steps, write } from './engine.ts'
 import { bytes, integer, text, word } from './rows.ts'
 
-/** What `COLLET_KEY` and `COLLET_KEY_OLD` say. The old one is there while the key is being changed, and only opens. */
+/**
+ * The keys of one store: the generations that seal, sign and authenticate its data, and their rotation. Every store module seals
+ * through the ring. `COLLET_KEY` seals only random secrets that the store holds: one that never changes, and the root of each
+ * generation. Everything sealed or signed names its generation, so that several can be in use while the key is changed.
+ */
+
+/** `COLLET_KEY` and `COLLET_KEY_OLD`. The old key is present while the key is being changed, and only opens. */
 interface MasterKeys {
   readonly current: Uint8Array
   readonly old?: Uint8Array | undefined
@@ -12,45 +18,44 @@ interface MasterKeys {
 
 /** Rows that are sealed or signed under a generation: a rotation gives each of them the next one, page by page. */
 export interface Resealing {
-  /** In the words of an operator. */
+  /** Label for operators. */
   readonly what: string
-  /** Takes where the page before ended, and how many rows. */
-  /** Name of a statement. */
+  /** Name of a statement that takes the end of the previous page and the number of rows. */
   readonly page: string
   readonly start: readonly SqlValue[]
   after(row: Row): readonly SqlValue[]
-  /** Whether it is under an earlier generation. What is not ours, or damaged, stays as it is. */
+  /** Whether it is under an earlier generation. Foreign or damaged rows are left as they are. */
   isDue(row: Row, keys: KeyRing): boolean
   reseal(group: CommitGroup, row: Row, atMs: number): Steps<void>
 }
 
-/** What is sealed under a generation directly. One key a purpose, so that no two uses can be played against each other. */
+/** Purposes of keys within a generation. One key per purpose, so that sealed data of one cannot be used as another. */
 const PURPOSES = ['data keys', 'vault keys', 'sources', 'pins', 'requests', 'reasons', 'closings'] as const
 type Purpose = (typeof PURPOSES)[number]
 
-/** `announced`: every process can read it, nobody writes it yet. `past`: it opens what cannot be sealed anew. */
+/** `announced`: every process can read it, but none writes it yet. `past`: it opens what cannot be sealed again. */
 const STATES = ['announced', 'current', 'past'] as const
 type GenerationState = (typeof STATES)[number]
 
-/** The keys that come from one random root. A rotation makes the next one, and moves to it what can be moved. */
+/** The keys derived from one random root. A rotation makes the next generation and reseals what can be resealed. */
 export interface Generation {
   readonly no: number
   readonly state: GenerationState
-  /** Rows that decide are taken with the MAC of this generation or a later one. */
+  /** Guarded rows must have the MAC of this generation or a later one. */
   readonly floor: number
   readonly root: Buffer
-  /** Makes the sealing key of a writer's groups, together with its data key. */
+  /** Derives the sealing key of a writer's groups, together with its data key. */
   readonly groups: Buffer
   /** Links the journal (rule 15). */
   readonly chain: KeyObject
-  /** Authenticates rows that decide. */
+  /** Authenticates guarded rows. */
   readonly rows: KeyObject
-  /** Signs links, and what callers bring back. */
+  /** Signs links and values that callers send back. */
   readonly links: KeyObject
   readonly seals: Readonly<Record<Purpose, Buffer>>
 }
 
-/** What a rotation leaves as it is, because records are found by it: digests of keys, what grants are bound to (rule 21). */
+/** Unchanged by rotation, because records are found by it: digests of keys, and bindings of grants (rule 21). */
 interface Identity {
   readonly secret: Buffer
   readonly digest: string
@@ -62,11 +67,6 @@ const ROOT_BYTES = 32
 const DIGEST_CHARACTERS = 24
 const NUMBER_BYTES = 4
 
-/**
- * The keys of one store. `COLLET_KEY` seals nothing but random secrets that the store holds: one that never changes, and
- * the root of each generation. Everything sealed or signed says which generation it is of, so several are in use while
- * the key is changed, by however many processes.
- */
 export class KeyRing {
   readonly #masters: MasterKeys
   #identity: Identity | undefined
@@ -78,7 +78,7 @@ export class KeyRing {
     this.#masters = masters
   }
 
-  /** A ring with its first generation, in no database yet. */
+  /** A ring with its first generation, not stored yet. */
   static fresh(masters: MasterKeys): KeyRing {
     const ring = new KeyRing(masters)
     ring.#identity = identityOf(randomBytes(ROOT_BYTES))
@@ -86,7 +86,7 @@ export class KeyRing {
     return ring
   }
 
-  /** What new things are sealed and signed under. */
+  /** The generation that new data is sealed and signed under. */
   get current(): Generation {
     return this.#current ?? unloaded()
   }
@@ -101,7 +101,7 @@ export class KeyRing {
     return hash('sha256', prefix + plain, 'base64url').slice(0, DIGEST_CHARACTERS)
   }
 
-  /** Binds grants and effects to what they are for (rules 21 and 27). */
+  /** Binds grants and effects to their subject (rules 21 and 27). */
   get bindings(): KeyObject {
     return (this.#identity ?? unloaded()).bindings
   }
@@ -115,7 +115,7 @@ export class KeyRing {
     return this.#masters.old !== undefined
   }
 
-  /** Names the master keys of this process without telling them; the current one first. */
+  /** Names of this process's master keys, which do not reveal them; the current one first. */
   get holds(): readonly string[] {
     const { current, old } = this.#masters
     return [current, ...(old === undefined ? [] : [old])].map(nameOfKey)
@@ -134,7 +134,7 @@ export class KeyRing {
     )
   }
 
-  /** Under a random nonce: each of these keys seals few things. */
+  /** Uses a random nonce: each of these keys seals few values. */
   seal(purpose: Purpose, plain: Buffer, context: string): Buffer {
     const { no, seals } = this.current
     const number = Buffer.alloc(NUMBER_BYTES)
@@ -142,13 +142,13 @@ export class KeyRing {
     return Buffer.concat([number, sealOnce(seals[purpose], plain, context)])
   }
 
-  /** Throws `unreadable` when bytes, keys and context do not fit together (rule 14). */
+  /** Throws `unreadable` when bytes, keys and context do not belong together (rule 14). */
   open(purpose: Purpose, sealed: Uint8Array, context: string): Buffer {
     const { seals } = this.of(generationIn(sealed))
     return unseal(seals[purpose], sealed.subarray(NUMBER_BYTES), context)
   }
 
-  /** A sealed text for a column or an event that is a text. */
+  /** For columns and event members that are texts. */
   sealText(purpose: Purpose, plain: string, context: string): string {
     return SEALED + this.seal(purpose, Buffer.from(plain), context).toString('base64url')
   }
@@ -162,7 +162,7 @@ export class KeyRing {
     return generationIn(sealed) === this.current.no
   }
 
-  /** Whether it is under an earlier generation, and whole. */
+  /** Whether it is under an earlier generation, and intact. */
   isDue(purpose: Purpose, sealed: Uint8Array, context: string): boolean {
     if (this.isCurrent(sealed)) return false
     try {
@@ -173,12 +173,12 @@ export class KeyRing {
     }
   }
 
-  /** The same under the current generation. */
+  /** Seals the value again under the current generation. */
   reseal(purpose: Purpose, sealed: Uint8Array, context: string): Buffer {
     return this.seal(purpose, this.open(purpose, sealed, context), context)
   }
 
-  /** Made with the tables, in their transaction. */
+  /** Runs in the transaction that creates the tables. */
   *create(atMs: number): Steps<void> {
     const fresh = KeyRing.fresh(this.#masters)
     this.#identity = fresh.#identity
@@ -188,7 +188,7 @@ export class KeyRing {
     yield* write('insertGeneration', current.no, current.state, current.floor, this.#wrapped(current), atMs)
   }
 
-  /** What the store holds now; refuses a key that is not its own (rule 14). */
+  /** Loads the stored generations; refuses a key that is not the store's own (rule 14). */
   *load(): Steps<void> {
     const identity = yield* get('readMeta', IDENTITY)
     const rows = yield* all('keyGenerations')
@@ -199,7 +199,7 @@ export class KeyRing {
     this.#take(rows.map((row) => this.#generationFrom(row)))
   }
 
-  /** Puts everything under the current master key; whoever has only the old one cannot open the store any more. */
+  /** Puts everything under the current master key; the old one alone no longer opens the store. */
   *rewrap(): Steps<void> {
     const { secret } = this.#identity ?? unloaded()
     yield* write('writeMeta', IDENTITY, this.#wrap(secret, IDENTITY).toString('base64url'))
@@ -212,7 +212,7 @@ export class KeyRing {
     yield* write('insertGeneration', next.no, next.state, next.floor, this.#wrapped(next), atMs)
   }
 
-  /** Its state and floor are sealed with its root: who has not the key cannot set them back. */
+  /** State and floor are sealed with the root: they cannot be set back without the key. */
   *change(generation: Pick<Generation, 'no' | 'state' | 'floor' | 'root'>): Steps<void> {
     const { no, state, floor } = generation
     yield* write('changeGeneration', state, floor, this.#wrapped(generation), no)
@@ -257,7 +257,7 @@ export class KeyRing {
     try {
       if (old !== undefined) return unseal(masterSeal(old), wrapped, context)
     } catch {
-      // Neither fits, which is said below.
+      // Neither fits; reported below.
     }
     throw new StoreError(
       'unreadable',
@@ -266,25 +266,25 @@ export class KeyRing {
   }
 }
 
-/** Marks what is sealed: an event may also give a reason in our own words, such as a timeout. */
+/** Marks sealed texts: the reason of an event may also be a plain word of the server, such as a timeout. */
 const SEALED = 'sealed:'
 const UNREADABLE = '[unreadable]'
 
 /**
- * Reasons of approvers speak about people and customers, so they are sealed wherever they are stored: beside the
- * decision, in the events of a run and in the journal. Each is a text of its own and goes with what holds it.
+ * Reasons of approvers mention people and customers, so they are sealed wherever they are stored: with the decision, in the
+ * events of a run and in the journal. Each is sealed on its own and deleted with what holds it.
  */
 export function sealReason(keys: KeyRing, approval: string, reason: string): string {
   return keys.sealText('reasons', reason, reasonContext(approval))
 }
 
-/** One that cannot be read stays as it is. */
+/** A reason that cannot be read is left as it is. */
 export function resealReason(keys: KeyRing, approval: string, stored: string): string {
   const reason = openReason(keys, approval, stored)
   return stored.startsWith(SEALED) && reason !== UNREADABLE ? sealReason(keys, approval, reason) : stored
 }
 
-/** One that was changed is shown as such: it must not keep anybody from reading the others. */
+/** A tampered reason is shown as unreadable, so that the others can still be read. */
 export function openReason(keys: KeyRing, approval: string, stored: string): string {
   if (!stored.startsWith(SEALED)) return stored
   try {
@@ -294,7 +294,7 @@ export function openReason(keys: KeyRing, approval: string, stored: string): str
   }
 }
 
-/** An event or a fact about an approval as its readers see it; most have no reason, and some one of our own words. */
+/** An event or a fact about an approval with its reason opened; most have none. */
 export function openReasonIn<T extends object>(keys: KeyRing, event: T): T {
   if (!('approval' in event && 'reason' in event)) return event
   const { approval, reason } = event
@@ -367,7 +367,7 @@ export const queries = {
   changeGeneration: 'UPDATE key_generations SET state = ?, floor = ?, wrapped = ? WHERE generation = ?',
 } as const
 
-/** `closing` is where the chains of the journal ended under a generation that is past, sealed under a later one. */
+/** `closing` holds the ends of the journal's chains under a past generation, sealed under a later one. */
 export const tables = `
 CREATE TABLE key_generations (
   generation INTEGER PRIMARY KEY,

@@ -7,8 +7,8 @@ import type { GuardedTable } from './module.ts'
 import { text } from './rows.ts'
 
 /**
- * MACs of rows that decide something (`GuardedTable`). Writers seal a row after they changed it; the engine checks rows as it
- * reads them. A row that was changed without the key is refused and reported, never used.
+ * MACs of guarded rows (`GuardedTable`). Writers seal a row after they changed it; the engine checks rows as it reads them.
+ * A row that was changed without the key is refused and reported, never used.
  */
 
 const { get, write } = statements<string>()
@@ -23,7 +23,7 @@ export function rowMac({ no, rows }: Generation, { table, columns }: GuardedTabl
   return tagOf(no, rows, table, ...parts)
 }
 
-/** A MAC of a past generation does not count: a change of the key gave every row of ours a new one. */
+/** A MAC of a past generation is not accepted: a rotation gave every own row a new one. */
 function hasOwnMac(keys: KeyRing, table: GuardedTable, row: Row): boolean {
   if (typeof row.mac !== 'string') return false
   const generation = keys.find(generationOfTag(row.mac))
@@ -58,8 +58,8 @@ export class RowGuard {
   }
 
   /**
-   * Called by the engine with every answer. A single row that is not ours is an error for the operator, never "not found"
-   * (rule 14). In a list it is left out and reported, so that it does not block the other rows.
+   * Called by the engine with every answer. A single foreign row is an error for the operator, never "not found" (rule 14). In
+   * a list it is left out and reported, so that it does not block the other rows.
    */
   check(ask: Ask): void {
     if (ask.way === 'write') return
@@ -75,7 +75,7 @@ export class RowGuard {
     }
   }
 
-  /** Reports a row that is not ours once. */
+  /** Reports each foreign row once. */
   isOwn(table: GuardedTable, row: Row): boolean {
     if (hasOwnMac(this.#keys, table, row)) return true
     const name = nameOfRow(table, row)
@@ -87,14 +87,14 @@ export class RowGuard {
   }
 }
 
-/** Gives a changed row its new MAC. Its writer has read the row, and so checked it, before. */
+/** Gives a changed row its new MAC. The caller has read the row, and so checked it, before. */
 export function* sealRow(keys: KeyRing, table: GuardedTable, ...names: readonly string[]): Steps<void> {
   yield* refuseForeignTriggers()
   const row = yield* get(table.queries.read, ...names)
   if (row !== undefined) yield* write(table.queries.seal, rowMac(keys.current, table, row), ...names)
 }
 
-/** Gives rows the MAC of the next generation; a row that is not ours gets none. */
+/** Gives rows the MAC of the next generation; a foreign row gets none. */
 export function resealingOf(
   table: GuardedTable,
   { what, page, start, after }: Pick<Resealing, 'what' | 'page' | 'start' | 'after'>,
@@ -108,12 +108,12 @@ export function resealingOf(
   }
 }
 
-/** Triggers in the database. Collet makes none: a trigger could change rows while we write them. */
+/** Triggers in the database. Collet creates none: a trigger could change rows while they are written. */
 export function* foreignTriggers(): Steps<readonly string[]> {
   return (yield* all('triggers')).map((row) => text(row, 'name'))
 }
 
-/** Asked while no other process can write, so that what is signed is what we wrote. */
+/** Runs while no other process can write, so that the signed row is the written one. */
 export function* refuseForeignTriggers(): Steps<void> {
   const [name] = yield* foreignTriggers()
   if (name === undefined) return

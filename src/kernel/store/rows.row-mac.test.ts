@@ -35,7 +35,7 @@ function open(): Store {
   return openSqliteStore({ path, masterKey, onForeign: (row) => foreign.push(row) })
 }
 
-/** What whoever can write the file does to it, without the key. */
+/** A change by a process that can write the file, without the key. */
 function tamper(sql: string): void {
   const database = new DatabaseSync(path)
   database.exec(sql)
@@ -76,7 +76,7 @@ describe('rows that decide', () => {
   })
 
   it.each([
-    ['a yes that nobody gave', "UPDATE approvals SET state = 'granted'", 'approvals approval-1'],
+    ['a grant without an approver', "UPDATE approvals SET state = 'granted'", 'approvals approval-1'],
     ['a smaller quorum', 'UPDATE approvals SET quorum = 1', 'approvals approval-1'],
     ['more time', 'UPDATE approvals SET expires_at = expires_at + 1', 'approvals approval-1'],
     ['another call', "UPDATE approvals SET binding = 'x'", 'approvals approval-1'],
@@ -89,7 +89,7 @@ describe('rows that decide', () => {
       'pins Fs write_file',
     ],
     ['a row of their own', 'UPDATE pins SET mac = NULL', 'pins Fs write_file'],
-  ])('are refused and named when somebody without the key changes them: %s', async (_what, sql, row) => {
+  ])('are refused and named when changed without the key: %s', async (_what, sql, row) => {
     await store.close()
     tamper(sql)
     store = open()
@@ -233,7 +233,7 @@ describe('rows that decide', () => {
     expect(JSON.stringify(store.keys.listKeys({ limit: 10 }))).not.toContain('"*"')
   })
 
-  it('are not replaced by empty tables when somebody sets the database back', async () => {
+  it('are not replaced by empty tables when the database is set back', async () => {
     await store.close()
     tamper('PRAGMA user_version = 0')
     expect(open).toThrow('already exists')
@@ -241,7 +241,7 @@ describe('rows that decide', () => {
     store = open()
   })
 
-  it('are not signed with what a trigger of somebody else put into them', async () => {
+  it('are not signed with what a foreign trigger put into them', async () => {
     tamper(`CREATE TRIGGER more AFTER INSERT ON api_keys BEGIN
       UPDATE api_keys SET scopes = '["*"]' WHERE id = NEW.id; END`)
     const create = async () => store.keys.createKey({ ...KEY, name: 'other', keyId: 'key-2' })

@@ -5,21 +5,25 @@ import type { CallLabel } from '#kernel/run/events'
 import type { AskedConsent } from '#store/ports/vault-store'
 import { answered, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 
+/**
+ * Rows of calls and their sealed texts, typed access to columns, and the `meta` table with its counters. All modules of the store
+ * read rows with it. A column of an unexpected type means a damaged database and throws `unreadable`; nothing is guessed.
+ */
+
 const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
 const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
 
-/** Where a text lies inside one group's sealed bytes. */
+/** The place of a text inside one group's sealed bytes. */
 export interface Slice {
   readonly group: number
   readonly at: number
   readonly length: number
 }
 
-/** No text: the columns of a slice that is not there. */
+/** The columns of an absent slice. */
 export const NO_SLICE = { group: null, at: null, length: null } as const
 
-/** Opens a sealed text. */
 export type SealedText = (segment: 'callers' | 'payload', slice: Slice) => Steps<string>
 
 export function* callFromRow(row: Row, sealed: SealedText): Steps<CallRecord> {
@@ -57,7 +61,7 @@ export function* callFromRow(row: Row, sealed: SealedText): Steps<CallRecord> {
   }
 }
 
-/** Whom an event is about; needs nothing sealed. */
+/** The subject of an event; needs no sealed text. */
 export function subjectFromRow(row: Row) {
   return {
     record: text(row, 'record'),
@@ -68,19 +72,19 @@ export function subjectFromRow(row: Row) {
   }
 }
 
-const BORDER = '\n'
+const SEPARATOR = '\n'
 
-/** A sealed text begins with the record it belongs to: moved under another call it does not open. */
+/** A sealed text begins with its record: moved under another call, it does not open. */
 export function boundText(record: string, plain: string): string {
-  return `${record}${BORDER}${plain}`
+  return `${record}${SEPARATOR}${plain}`
 }
 
 export function ownText(record: string, bound: string): string {
-  if (bound.startsWith(`${record}${BORDER}`)) return bound.slice(record.length + BORDER.length)
+  if (bound.startsWith(`${record}${SEPARATOR}`)) return bound.slice(record.length + SEPARATOR.length)
   throw new StoreError('unreadable', `what is stored for call ${record} belongs to another one`)
 }
 
-/** What stands in for sealed text that cannot be read. */
+/** Placeholder for sealed text that cannot be read. */
 export function unreadableText(row: Row): SealedText {
   const outcome: Failure = {
     ok: false,
@@ -90,7 +94,7 @@ export function unreadableText(row: Row): SealedText {
   return (segment) => answered(boundText(text(row, 'record'), texts[segment]))
 }
 
-/** What a call's caller wrote or can be known by, as one sealed value. */
+/** Everything of a call that its caller wrote or that identifies it, as one sealed value. */
 type Caller = Pick<CallRecord, 'userId' | 'runId' | 'protocol' | 'by'> & CallLabel
 
 export function callerToText(call: NewCall | RefusedCall | AskedConsent): string {
@@ -108,7 +112,6 @@ export function callerToText(call: NewCall | RefusedCall | AskedConsent): string
   ])
 }
 
-/** Opens the caller text of a record. */
 export function* readCaller(record: string, sealed: SealedText, slice: Slice): Steps<Caller> {
   const parts: readonly (string | null)[] = JSON.parse(ownText(record, yield* sealed('callers', slice)))
   const [callId, traceId, userId, argsHash, toolId, transport, runId, protocol, by] = parts
@@ -140,19 +143,19 @@ function* callerOf(row: Row, sealed: SealedText, expired: boolean): Steps<Caller
   try {
     return yield* readCaller(text(row, 'record'), sealed, callerSlice(row))
   } catch (error) {
-    // A tombstone may outlive the group its caller text was in.
+    // A tombstone may outlive the group with its caller text.
     if (expired) return FORGOTTEN
     throw error
   }
 }
 
-/** Calls that outlive their text are known by the id that code has unless it says otherwise. */
+/** Calls that outlive their text get the default catalog id. */
 export function withToolId<C extends CallLabel>(label: C, tool: string): C {
   const [name = tool] = tool.split('@')
   return label.toolId === '' ? { ...label, toolId: `openwop:${name}` } : label
 }
 
-/** Where a call's caller text lies. */
+/** The place of a call's caller text. */
 export function callerSlice(row: Row): Slice {
   return {
     group: integer(row, 'claim_group'),
@@ -161,7 +164,7 @@ export function callerSlice(row: Row): Slice {
   }
 }
 
-/** Absent also for a row that only names the commit: a call settled without a value, or whose result is forgotten. */
+/** Also absent for a row that only names the commit: a call settled without a value, or whose result has expired. */
 function sliceOf(row: Row, name: 'outcome' | 'late'): Slice | undefined {
   const at = optionalInteger(row, `${name}_at`)
   if (at === undefined) return undefined
@@ -169,9 +172,9 @@ function sliceOf(row: Row, name: 'outcome' | 'late'): Slice | undefined {
 }
 
 /**
- * An outcome as it is stored: a value as `+<duration>,<length>\n<value>`, a value with shown content as `*<json>`, a failure
- * as `-<json>`. The length matters: offsets into the group are not encrypted, and a shorter or longer piece must not be taken
- * for another value.
+ * The stored form of an outcome: a value as `+<duration>,<length>\n<value>`, a value with shown content as `*<json>`, a failure
+ * as `-<json>`. The length is needed because offsets into the group are not encrypted, and a shorter or longer piece must not
+ * pass as another value.
  */
 export function outcomeToText(outcome: Outcome): string {
   if (!outcome.ok) return `-${JSON.stringify(outcome)}`
@@ -194,7 +197,6 @@ function outcomeFromText(text: string): Outcome {
   throw new StoreError('unreadable', 'a stored outcome has an unknown form')
 }
 
-/** Typed reads of one row's columns. A column of another type means a damaged database, never a guess. */
 export function text(row: Row, column: string): string {
   const value = row[column]
   if (typeof value === 'string') return value
@@ -225,7 +227,7 @@ export function optionalBytes(row: Row, column: string): Uint8Array | null {
   return row[column] === null ? null : bytes(row, column)
 }
 
-/** A number that another process raises with every change it counts. */
+/** A counter that another process raises with every change. */
 export function* readEpoch(name: string): Steps<number> {
   const row = yield* get('readMeta', name)
   return row === undefined ? 0 : Number(text(row, 'value'))
@@ -233,7 +235,7 @@ export function* readEpoch(name: string): Steps<number> {
 
 const CONFIG_EPOCH = 'config_epoch'
 
-/** Tells servers of one store that their configuration is to be read again. It is a wish, no change of anything: no event speaks of it. */
+/** Asks the servers of one store to read their configuration again. This changes no data, so no event reports it. */
 export function sqlReloads({ careful, read }: Pick<StoreContext, 'careful' | 'read'>): ReloadStore {
   const ask = careful(
     () => '',
@@ -245,7 +247,6 @@ export function sqlReloads({ careful, read }: Pick<StoreContext, 'careful' | 're
   return { epoch: read(() => readEpoch(CONFIG_EPOCH)), ask: () => ask(CONFIG_EPOCH) }
 }
 
-/** One of a closed set of words. */
 export function word<W extends string>(row: Row, column: string, words: readonly W[]): W {
   const value = text(row, column)
   const known = words.find((candidate) => candidate === value)

@@ -4,11 +4,11 @@ import type { KeyRing } from './key-ring.ts'
 import { refuseForeignTriggers } from './row-mac.ts'
 
 /**
- * Versions of the tables: which steps a database still needs, and who may take them. Both engines use it when they open a
- * database. A released step never changes again: a change of the tables is a step of its own, at the end.
+ * Versions of the tables: which migration steps a database still needs, and who may run them. Both engines use it when they open
+ * a database. A released step never changes: a change of the tables is a new step at the end.
  */
 
-/** What a database of some version still lacks, once it is certain that it is ours to change (rule 14). */
+/** The steps that a database still needs, once it is certain that it belongs to this store (rule 14). */
 export function* missingSteps(
   version: number,
   keys: KeyRing,
@@ -28,23 +28,22 @@ export function* missingSteps(
   return migrations.slice(version)
 }
 
-/** What opening a database may do to its tables: bring them up to date, insist that they are, or only look. */
+/** What opening a database may do with its tables: migrate them, require the current version, or only look. */
 export type SchemaMode = 'migrate' | 'require' | 'look'
 
-/** From which version to which a database was brought, or would be. */
 export interface Migration {
   readonly from: number
   readonly to: number
 }
 
-/** Commands of operators, and servers whose role may not change tables, leave that to `collet migrate`. */
+/** Operator commands, and servers whose role may not change tables, leave migration to `collet migrate`. */
 export function refuseOutdated({ from, to }: Migration, mode: SchemaMode): void {
   if (mode !== 'require' || from === to) return
   const found = from === 0 ? 'it holds no store yet' : `its schema is ${from} and this Collet needs ${to}`
   throw new StoreError('unreadable', `${found}. Run: collet migrate`)
 }
 
-/** In `meta` while `collet store copy` fills a database: how far it came. */
+/** In `meta` while `collet store copy` fills a database: its progress. */
 export const COPY_MARK = 'copy_of'
 
 function* refuseUnfinishedCopy(): Steps<void> {

@@ -22,11 +22,16 @@ import type { StoreDefinition } from './module.ts'
 import type { RowGuard } from './row-mac.ts'
 import { sqlReloads } from './rows.ts'
 
-/** Sorts behind every record: a writer's last change comes after all others of its group. */
+/**
+ * The store: the kernel's port (`KernelStore`) built from an engine, a commit queue and the modules of calls, runs, approvals and
+ * the journal. Every engine's `open` ends here. Every change is durable before it is acknowledged, and many share one commit.
+ */
+
+/** Sorts after every record: a writer's last change is the last of its group. */
 const LAST_KEY = '~'
-/** Sorts behind every record too: a session closes after the calls that end in the same group (OWP-41). */
+/** Sorts after every record too: a session closes after the calls that end in the same group (OWP-41). */
 const CLOSE_KEY = '|'
-/** How long a look waits for another process that is writing. */
+/** How long a check waits for another process that is writing. */
 const MAX_LOCK_MS = 5_000
 
 export interface StoreParts {
@@ -39,10 +44,7 @@ export interface StoreParts {
   readonly isShared: boolean
 }
 
-/**
- * Calls and journal in a database: every change is durable before it is acknowledged, and many share one commit.
- * `openModules` adds the methods of the modules outside of the kernel.
- */
+/** `openModules` adds the methods of the modules outside of the kernel. */
 export function createStore<Modules extends object>(
   parts: StoreParts,
   openModules: (context: StoreContext) => Modules,
@@ -97,10 +99,10 @@ export function createStore<Modules extends object>(
     journalChains: snapshot(journalChains),
     reloads: sqlReloads(context),
     takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),
-    watch: (tell) => engine.watch(tell),
+    watch: (notify) => engine.watch(notify),
     obstacle: () => engine.obstacle(),
     mayStart: (writer) => engine.mayStart(writer),
-    /** Writes a row for real: an empty transaction would not touch the disk. */
+    /** Writes a row, because an empty transaction would not touch the disk. */
     probe: async () => {
       await queue.submit('', () => write('writeMeta', 'probe', String(nowMs())))
     },
@@ -114,8 +116,8 @@ export function createStore<Modules extends object>(
 }
 
 /**
- * PostgreSQL cannot keep NUL in a text and SQLite can, so no store takes it: what is written here must fit there. Whoever
- * takes text from people says so before it comes here; texts of calls are checked where they arrive.
+ * PostgreSQL cannot store NUL in a text and SQLite can, so no store accepts it. Code that takes text from people refuses it
+ * earlier; texts of calls are checked where they arrive.
  */
 function holdsNul(value: unknown, depth = 3): boolean {
   if (typeof value === 'string') return value.includes('\0')
@@ -134,8 +136,8 @@ function sqlSessions({ careful, read }: StoreContext): SessionStore {
 }
 
 /**
- * A session closes with the calls that wait in it: nobody can go on with them. One that an earlier writer of this process held is
- * left to recovery, which ends the calls that it left running before it closes the session (OWP-41).
+ * Closes a session together with the calls parked in it, which can no longer continue. A session of an earlier writer of this
+ * process is left to recovery, which first ends the calls that were running in it (OWP-41).
  */
 function* endSession(
   group: CommitGroup,
@@ -157,10 +159,10 @@ async function close({
   readonly chain: Chain
   readonly engine: Engine
 }): Promise<void> {
-  const goodbye = chain.isStarted ? queue.submit(LAST_KEY, (group) => chain.recordStop(group)) : undefined
+  const stopped = chain.isStarted ? queue.submit(LAST_KEY, (group) => chain.recordStop(group)) : undefined
   queue.close()
   try {
-    await goodbye
+    await stopped
   } finally {
     await engine.close()
   }

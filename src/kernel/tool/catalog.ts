@@ -8,9 +8,8 @@ import { type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
 
 /**
  * The tools a server serves, and the part of them each principal may see. The gateway resolves calls here, protocols list from
- * here, and sources replace tools here.
- * Every answer to a caller comes from the principal's own catalog, so that hidden and unknown tools look the same (rule 2). A
- * change is one new frozen snapshot.
+ * here, and sources replace tools here. Every answer to a caller comes from the principal's own catalog, so that hidden and
+ * unknown tools look the same (rule 2). A change is one new frozen snapshot.
  */
 
 /** The part of a registry that calls use. */

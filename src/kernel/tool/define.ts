@@ -10,8 +10,7 @@ import type {
 
 /**
  * What authors write: `tool()`, `workflow()` and `content()`, with the types that infer inputs and results from schemas. The
- * package exports them.
- * These functions only add types and a mark; everything is checked when the server loads the definition.
+ * package exports them. These functions only add types and a mark; everything is checked when the server loads the definition.
  */
 
 /** Registered, so that a workflow made by another copy of this package is still recognised. */

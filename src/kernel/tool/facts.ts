@@ -15,9 +15,8 @@ import {
 
 /**
  * What a caller should know before it calls a tool: how dangerous it is and what a call may wait for. Every protocol renders
- * these facts in its own form, and the client and the CLI read them back.
- * Facts that another server wrote and this one does not understand are refused as a whole, because half-understood danger would
- * look like none.
+ * these facts in its own form, and the client and the CLI read them back. Facts that another server wrote and this one does not
+ * understand are refused as a whole, because half-understood danger would look like none.
  */
 
 export interface ToolFacts {

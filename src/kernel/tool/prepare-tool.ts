@@ -29,8 +29,7 @@ import { MAX_TIMER_MS, type SourceKind, type Tool } from './tool.ts'
 
 /**
  * Checks one definition completely and makes the frozen `Tool` that the server lists and calls. Loaders of own code and sources
- * of imported tools use it.
- * The definition hash covers everything that a claim and an approval pin (rules 5 and 21).
+ * of imported tools use it. The definition hash covers everything that a claim and an approval pin (rules 5 and 21).
  */
 
 export interface PrepareOptions {

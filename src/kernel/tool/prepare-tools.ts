@@ -8,8 +8,7 @@ import { missingUse, type ResolvedWorkflows, resolveWorkflows } from './workflow
 
 /**
  * Prepares all tools of a server together and checks what only their combination shows: shared names, duplicate versions, laxer
- * versions, missing steps. The loader and embedders use it.
- * The result is either every tool or every finding of every tool.
+ * versions, missing steps. The loader and embedders use it. The result is either every tool or every finding of every tool.
  */
 
 /** Like `prepareTools`, but throws one error with every finding. */

@@ -103,7 +103,7 @@ describe('a toolset', () => {
     expect(registry.catalogFor(one)).not.toBe(registry.catalogFor(ANYONE))
   })
 
-  it('changes are told to those whose tools changed, and to nobody else', async () => {
+  it('changes notify only principals whose tools changed', async () => {
     const changes = new CatalogChanges()
     const live = new LiveRegistry([FIND, ISSUE], new Map(), changes, toolsets)
     const told: string[] = []

@@ -6,8 +6,7 @@ import { POLICY_FIELDS, type SafetyTier, type Tool } from './tool.ts'
 
 /**
  * Toolsets, and the selectors that choose tools for them, for allow-lists of keys and for overrides (docs/toolsets.md). The
- * catalog and the config check use it.
- * A selector that selects nothing is an error to report, never a wildcard.
+ * catalog and the config check use it. A selector that selects nothing is an error to report, never a wildcard.
  */
 
 /** A named part of the catalog, as an operator describes it. */

@@ -43,7 +43,7 @@ describe('what a workflow is', () => {
     expect(heavy?.policy.egress).toBeUndefined()
   })
 
-  it('is seen only by whoever may call every step', () => {
+  it('is visible only to callers that may call every step', () => {
     const one = noting('A.One@1.0.0', effects)
     const flow = flowOf('F.Flow@1.0.0', [one])
     const outer = flowOf('F.Outer@1.0.0', [flow])

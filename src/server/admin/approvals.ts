@@ -45,7 +45,7 @@ export function createApprovalRoutes(
         : renderInList
     const rows = found.map((approval) => ({
       ...render(approvals.view(approval)),
-      hindrance: approvals.hindrance(approver, approval) ?? null,
+      hindrance: approvals.decisionObstacle(approver, approval) ?? null,
     }))
     return jsonReply(200, { approvals: rows }, FRESH)
   }
@@ -56,7 +56,7 @@ export function createApprovalRoutes(
   const shownTo = ({ principal }: HttpRequest, approval: ApprovalRecord): HttpReply => {
     const view = approvals.view(approval)
     const approver = approverOf(principal)
-    const hindrance = approvals.hindrance(approver, approval) ?? null
+    const hindrance = approvals.decisionObstacle(approver, approval) ?? null
     const render = maySeeInput(approver) ? renderApproval : renderForReader
     const terms = { ...termsOf(view), link_may_decide: mayLinkDecide(approval) }
     return jsonReply(200, { approval: { ...render(view), hindrance, ...terms } }, FRESH)

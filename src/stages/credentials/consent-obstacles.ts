@@ -4,21 +4,22 @@ import type { ChallengeRecord } from '#kernel/ports/store'
 
 /**
  * Why a person cannot be asked for an authorization, and what an operator can do about it. Answers, pages, `collet tools show`,
- * the console and the warnings at the start take their words from here, so that they give one reason.
+ * the console and the warnings at start-up all take their texts from here, so that they give one reason.
  */
+
 export type ConsentObstacle =
   | BrokerObstacle
   /** The caller has no credential, and is not the person at this machine (rules 3 and 28). */
   | 'no_vault'
   /** The caller's credential does not prove the user that the call names (rule 24). */
   | 'unproven_user'
-  /** The tool is for a user, and the call names none. */
+  /** The tool needs a user, and the call names none. */
   | 'no_user'
 
 interface Asked {
   readonly provider: string
   readonly scopes: readonly string[]
-  /** Who calls. */
+  /** The caller's principal. */
   readonly principal: string
   /** As the caller wrote it; pages have only a digest. */
   readonly userId?: string | undefined
@@ -26,7 +27,7 @@ interface Asked {
 
 interface Explained {
   readonly reason: string
-  /** What the operator of the server can do; `undefined` = it is the caller's turn. */
+  /** What the operator of the server can do; `undefined` = the caller has to act. */
   readonly operator: string | undefined
 }
 
@@ -61,7 +62,7 @@ const EXPLANATIONS = {
   }),
 } satisfies Record<ConsentObstacle, (asked: Asked) => Explained>
 
-/** The same of a challenge that was stored as one that no consent can meet. */
+/** The obstacle of a stored challenge. */
 export function obstacleOf(
   challenge: ChallengeRecord,
   known: { readonly ofProvider: BrokerObstacle | undefined; readonly hasLocalCaller: boolean },

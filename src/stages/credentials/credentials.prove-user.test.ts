@@ -84,7 +84,7 @@ describe('the user a call is for (T-27)', () => {
     expect(errorOf(reply).developerMessage).toContain('users:assert')
   })
 
-  it('the hook vouches or refuses, whoever calls', async () => {
+  it('the hook vouches or refuses for every caller', async () => {
     const gateway = openTestGateway([teller({ userId: true })], {
       hooks: { bindUser: (_principal, userId) => userId === 'ann' },
     })

@@ -109,7 +109,7 @@ describe('a refresh', () => {
     expect((await entry()).isSpent).toBe(false)
   })
 
-  it('OWP-76: that nobody answers gives its lease back', async () => {
+  it('OWP-76: a refresh without an answer gives its lease back', async () => {
     const { refresher, entry, asked } = await stage([{ kind: 'unavailable' }, tokens('access-2')])
     expect(await refresher().refresh(await entry())).toBe('unavailable')
     expect(await refresher().refresh(await entry())).toMatchObject({ version: 2 })

@@ -9,12 +9,18 @@ import type { Tool } from '#kernel/tool/tool'
 import type { Store } from '#store/ports/store'
 import type { VaultEntry, VaultOwner } from '#store/ports/vault-store'
 
-/** A token that ends sooner than this is renewed first: clocks differ, and the tool needs time to use it. */
+/**
+ * Finds the tokens and secrets that a call may use in the vault, and renews tokens. `requirements.ts` asks for each requirement
+ * of a tool; consent pages and commands share the packing of tokens.
+ * A call reaches only the vault of its own principal, or of a proven user (rule 24).
+ */
+
+/** A token that expires sooner than this is renewed first: clocks differ, and the tool needs time to use it. */
 const EXPIRY_SKEW_MS = 60_000
-/** Of a token that lives for a short time only, this part of its life. */
+/** For a short-lived token, this part of its lifetime. */
 const EXPIRY_SKEW_PART = 0.25
 
-/** Why there is none, in the words of openwop (OWP-76). */
+/** Why there is no credential, in the terms of openwop (OWP-76). */
 export type CredentialProblem =
   | 'credential_required'
   | 'credential_not_found'
@@ -33,7 +39,7 @@ export interface CredentialNeeds {
   readonly refresher: TokenRefresher
 }
 
-/** A secret an operator has set for exactly this owner; below it, of calls for no user, one that the whole tenant shares (rule 24). */
+/** A secret that an operator set for this owner or, for calls without a user, for the whole tenant (rule 24). */
 export async function findSecret(
   { store }: CredentialNeeds,
   owner: VaultOwner | undefined,
@@ -48,12 +54,12 @@ export async function findSecret(
     : { ok: true, ref: entry.ref, value: entry.value }
 }
 
-/** Where a tenant keeps what all its callers share. */
+/** The owner of what all callers of a tenant share. */
 export function sharedBy<Owner extends VaultOwner>(owner: Owner): Owner {
   return { ...owner, principal: WHOLE_TENANT, user: '' }
 }
 
-/** A token of exactly this owner that covers the scopes and is good for a while, renewed if need be. */
+/** A token of exactly this owner that covers the scopes and is valid for a while, renewed if necessary. */
 export async function findToken(
   services: CredentialNeeds,
   owner: VaultOwner | undefined,
@@ -81,7 +87,7 @@ async function renew(
     const covers = scopes.every((scope) => renewed.scopes.includes(scope))
     return covers ? accessOf(renewed) : { ok: false, problem: 'credential_scope_unsupported' }
   }
-  // The provider cannot be asked just now: what is still good is used up.
+  // The provider cannot be asked now: a token that is still valid is used.
   if (isGood(entry, clock.nowMs())) return accessOf(entry)
   throw credentialUnavailable(entry.provider)
 }
@@ -99,7 +105,7 @@ function accessOf({ ref, value }: VaultEntry): FoundCredential {
   return { ok: true, ref, value: unpackToken(value).accessToken }
 }
 
-/** Nobody is asked for consent because a provider is down: the authorization itself is still there. */
+/** No consent is requested because a provider is down: the authorization still exists. */
 function credentialUnavailable(provider: string): ToolError {
   return fault(
     'not_ready',
@@ -109,9 +115,9 @@ function credentialUnavailable(provider: string): ToolError {
 }
 
 /**
- * Whose part of the vault a call may reach; `undefined` = none. Callers without a credential share one principal, which has
- * a vault only where it is the person at this machine (rules 3 and 28). A user id counts only if it is the credential's own
- * subject, or the principal may assert users; there is no way from a user to the principal's own entries, nor back (rule 24).
+ * The part of the vault that a call may use; `undefined` = none. Callers without a credential share one principal, which has a
+ * vault only where it is the person at this machine (rules 3 and 28). A user id counts only if it is the credential's own
+ * subject, or the principal may assert users; neither can reach the other's entries (rule 24).
  */
 export function vaultOwner(
   store: Pick<Store, 'digest'>,
@@ -127,7 +133,7 @@ export function vaultOwner(
     : undefined
 }
 
-/** The answer to a call that names a user without proof, from a tool that needs one: nothing it could add would help. */
+/** For a call that names a user without proof, to a tool that needs one. */
 export function unprovenUser({ name }: Pick<Tool, 'name'>, { id }: Principal, userId: string): ToolError {
   const because =
     id === ANONYMOUS.id
@@ -139,7 +145,7 @@ export function unprovenUser({ name }: Pick<Tool, 'name'>, { id }: Principal, us
   })
 }
 
-/** The answer to the operator who runs a tool as a caller, where the tool needs that caller's credentials. */
+/** For an operator who runs a tool as a caller, where the tool needs that caller's credentials. */
 export function credentialsNotUsed({ id }: Principal, needed: readonly string[]): ToolError {
   return fault(
     'not_authorized',
@@ -147,12 +153,12 @@ export function credentialsNotUsed({ id }: Principal, needed: readonly string[])
   )
 }
 
-/** A user id is kept as a digest only. */
+/** A user id is stored only as a digest. */
 export function userDigest(store: Pick<Store, 'digest'>, userId: string | undefined): string {
   return userId === undefined || userId === '' ? '' : store.digest(`user:${userId}`)
 }
 
-/** Longer than a provider is ever waited for, so that a lease ends only under a process that died. */
+/** Longer than any wait for a provider, so that a lease expires only when its process died. */
 const LEASE_MS = 12_000
 const POLL_MS = 50
 
@@ -166,8 +172,8 @@ interface TokenRefresherOptions {
 }
 
 /**
- * Renews tokens, one request for all who wait: in this process they share a promise, across processes a lease on the
- * version they have seen (rule 26). A provider that rotates refresh tokens would take a second request for theft.
+ * Renews tokens with one request for all waiting calls: in this process they share a promise, across processes a lease on the
+ * version they saw (rule 26). A provider that rotates refresh tokens would take a second request for theft.
  */
 export class TokenRefresher {
   readonly #options: TokenRefresherOptions
@@ -224,7 +230,7 @@ export class TokenRefresher {
       expiresAtMs: tokens.expiresAtMs,
       atMs: clock.nowMs(),
     }
-    // Set anew or removed while we asked: what is there now counts.
+    // Set again or removed in the meantime: the current entry counts.
     if (!(await store.vault.renew(entry, renewed))) return (await store.vault.find(entry)) ?? 'refused'
     return { ...entry, ...renewed, version: entry.version + 1, updatedAtMs: renewed.atMs }
   }
@@ -237,7 +243,7 @@ export class TokenRefresher {
   }
 }
 
-/** What the vault keeps as the value of a token: the access token, and what renews it. */
+/** The vault's value of a token: the access token, and the token that renews it. */
 interface TokenValue {
   readonly accessToken: Secret
   readonly refreshToken: Secret | undefined

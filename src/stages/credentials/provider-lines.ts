@@ -1,9 +1,9 @@
 /**
- * The lines of a config that add an OAuth provider. The page of a challenge, the warnings at the start and the console show them, so this
- * module imports nothing.
+ * The lines of a config that add an OAuth provider. The page of a challenge, the warnings at start-up and the console show
+ * them, so this module imports nothing.
  */
 
-/** What each provider's own documentation says of its endpoints. */
+/** Endpoints from each provider's own documentation. */
 const KNOWN_PROVIDERS: Readonly<Record<string, readonly string[]>> = {
   github: [
     "authorizationEndpoint: 'https://github.com/login/oauth/authorize',",
@@ -29,7 +29,6 @@ const ENVIRONMENT = ['process', 'env'].join('.')
 
 const UNKNOWN_PROVIDER = ["issuer: 'https://login.example.com',"]
 
-/** The lines of a config that add a provider. */
 export function providerLines(id: string): readonly string[] {
   const known = Object.hasOwn(KNOWN_PROVIDERS, id) ? KNOWN_PROVIDERS[id] : undefined
   const name = /^[A-Za-z_$][\w$]*$/.test(id) ? id : JSON.stringify(id)

@@ -61,7 +61,7 @@ describe('requirements', () => {
     expect((await gateway.findChallenge(ids[0] ?? ''))?.status).toBe('completed')
   })
 
-  it('T-12: bad input is told before any challenge is made', async () => {
+  it('T-12: bad input is reported before any challenge is made', async () => {
     const store = openMemoryStore()
     const strict = { ...tool, checkInput: () => [{ pointer: '', message: 'no' }] }
     expect(gist(await openTestGateway([strict], { store }).call(ALICE, callRequest(MAIL)))).toBe(
@@ -168,7 +168,7 @@ describe('requirements and the vault', () => {
     expect(gist(await gateway.call(ALICE, callRequest(MAIL)))).toBe('ok "mail"')
   })
 
-  it('rule 14: an entry that cannot be read is an error, and asks nobody for consent', async () => {
+  it('rule 14: an entry that cannot be read is an error, and asks for no consent', async () => {
     const store = await filledStore()
     store.vault.find = () => {
       throw new StoreError('unreadable', 'damaged')

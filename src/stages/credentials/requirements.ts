@@ -29,25 +29,31 @@ import {
   vaultOwner,
 } from './credentials.ts'
 
+/**
+ * Checks that a call has every credential its tool declares, and lends it those of the vault (OTC-73, OTC-74, OTC-79). The
+ * ladder runs it after the input is checked.
+ * What the caller sends wins and is never stored. A missing credential is answered with a challenge; no call is recorded (rule
+ * 20).
+ */
+
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
-/** Each is looked for in every text of the call, so nobody may send thousands. */
+/** Each is searched for in every text of the call, so their number is limited. */
 const MAX_SENT = 100
 
-/** What lending credentials to a call takes. */
 interface RequirementNeeds extends CredentialNeeds {
   readonly store: Store
   readonly hooks: Hooks
   readonly consents: ConsentEvents
   /** Unguessable, URL-safe. */
   newChallengeId(): string
-  /** Base of the URLs we hand out, never taken from a request (OTC/T-16). */
+  /** Base of the URLs the server gives out, never taken from a request (OTC/T-16). */
   publicUrl(): string
 }
 
 interface Wanted extends RequiringCall {
-  /** Whose part of the vault it may use. */
+  /** The part of the vault it may use. */
   readonly owner: VaultOwner | undefined
-  /** Whose credentials count; `undefined` = the caller's own. */
+  /** The user whose credentials count; `undefined` = the caller's own. */
   readonly userId: string | undefined
 }
 
@@ -56,10 +62,7 @@ interface Unmet {
   readonly problem: CredentialProblem
 }
 
-/**
- * OTC-73, OTC-74, OTC-79. What the caller sends wins and is never stored; else the vault is asked; else a challenge is
- * stored, and not a call (rule 20). Gives the call with every credential its tool has declared.
- */
+/** The call with every credential that its tool declares. */
 export function checkRequirements(
   needs: RequirementNeeds,
   requiring: RequiringCall,
@@ -89,7 +92,7 @@ async function meetRequirements(needs: RequirementNeeds, requiring: RequiringCal
   for (const need of requirements.authorization ?? []) {
     const problem = await holdToken(needs, need, wanted, held)
     if (problem !== undefined) unauthorized.push({ need, problem })
-    // What the operator sends along is not the caller's consent.
+    // What the operator sends is not the caller's consent.
     else if (!isRunAs(principal)) await completeChallenges(needs, need, wanted, held.tokens.get(need.id)?.ref)
   }
   const secrets: string[] = []
@@ -126,7 +129,10 @@ async function meetRequirements(needs: RequirementNeeds, requiring: RequiringCal
   )
 }
 
-/** Whose credentials count: the user that the call names, or of a tool that is for users the subject of the caller's token. */
+/**
+ * The user whose credentials count: the one that the call names or, for a tool that needs a user, the subject of the caller's
+ * token.
+ */
 function vaultUser({ tool, call: { request, principal } }: RequiringCall): string | undefined {
   return isGiven(request.userId) || !needsUser(tool) ? request.userId : subjectOf(principal.id)
 }
@@ -135,7 +141,7 @@ function noVaultFor({ userId }: Wanted): ConsentObstacle {
   return isGiven(userId) ? 'unproven_user' : 'no_vault'
 }
 
-/** Why nobody can be asked for it; `undefined` = somebody can. */
+/** Why no person can be asked; `undefined` = one can. */
 function obstacleFor(
   { broker }: RequirementNeeds,
   { need }: Unmet,
@@ -144,7 +150,7 @@ function obstacleFor(
   const ofProvider = broker.obstacle(need.id, scopesOf(need))
   if (ofProvider !== undefined) return ofProvider
   if (wanted.owner === undefined) return noVaultFor(wanted)
-  // What the principal itself consents to would be of no use to a tool that needs a user (rule 24).
+  // A consent of the principal itself would not help a tool that needs a user (rule 24).
   return needsUser(wanted.tool) && !isGiven(wanted.userId) ? 'no_user' : undefined
 }
 
@@ -154,7 +160,7 @@ function reasonFor(obstacle: ConsentObstacle, unmet: Unmet | undefined, { call, 
   return explainObstacle(obstacle, about).reason
 }
 
-/** Why there is no token, or nothing: then it is held. A token that was sent and is no good is not replaced by another. */
+/** Why there is no token; `undefined` = it is held. A bad token that was sent is not replaced by another. */
 async function holdToken(
   needs: RequirementNeeds,
   need: AuthorizationRequirement,
@@ -184,7 +190,7 @@ async function holdSecret(
   return found.ok
 }
 
-/** OTC/T-17: not known to be bad. */
+/** OTC/T-17: not known to be invalid. */
 async function isUsable(
   { hooks }: RequirementNeeds,
   need: AuthorizationRequirement,
@@ -209,7 +215,7 @@ function scopesOf(need: AuthorizationRequirement): readonly string[] {
   return need.oauth2?.scopes ?? []
 }
 
-/** One authorization of one caller; a user id is kept as a digest only. */
+/** One authorization of one caller; a user id is stored only as a digest. */
 function needOf(
   needs: RequirementNeeds,
   need: AuthorizationRequirement,
@@ -225,8 +231,9 @@ function needOf(
 }
 
 /**
- * Clients that poll a challenge learn that the token has arrived by another way. Of a tool that needs a user also who was
- * asked before the user was known; of any other that is the principal's own question, and stays open (rule 24).
+ * Completes the challenges of clients that poll, when the token has arrived in another way. For a tool that needs a user this
+ * includes the challenge from before the user was known; for any other tool that is the principal's own question, and stays
+ * open (rule 24).
  */
 async function completeChallenges(
   needs: RequirementNeeds,
@@ -313,7 +320,7 @@ interface Held {
   readonly value: Secret
 }
 
-/** What the vault lends to one call. It lives in this call's memory alone (OWP-74). */
+/** Credentials that the vault lends to one call. They exist only in this call's memory (OWP-74). */
 class LentCredentials {
   readonly tokens = new Map<string, Held>()
   readonly secrets = new Map<string, Held>()
@@ -323,7 +330,7 @@ class LentCredentials {
     this.#request = request
   }
 
-  /** The same call; its request is as if the caller had sent these, so they are handed out and cut out of texts alike. */
+  /** The call as if the caller had sent these credentials, so that they are passed to the tool and redacted alike. */
   withCredentials(call: IdentifiedCall): IdentifiedCall {
     if (this.tokens.size === 0 && this.secrets.size === 0) return call
     const request = {

@@ -168,7 +168,7 @@ class Model {
         at.budgets.close().catch(ignore)
         return
       case 'crash':
-        // Nobody knows how long they ran: the worst case.
+        // Their duration is unknown: the worst case.
         for (const { window, need } of at.runs) this.#count(window, need)
         at.runs = []
         at.budgets = this.#open()

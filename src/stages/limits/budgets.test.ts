@@ -142,7 +142,7 @@ describe('budgets', () => {
     expect(gist(await fresh.gateway.call(ALICE, callRequest('Echo.Say', { runId: 'run-x' })))).toBe(
       'request_invalid',
     )
-    expect(await gists(fresh.gateway, ['Nobody.Here', 'Echo.Say', 'Echo.Say'])).toEqual([
+    expect(await gists(fresh.gateway, ['Unknown.Tool', 'Echo.Say', 'Echo.Say'])).toEqual([
       'tool_not_found',
       'ok {}',
       'budget_exceeded',
@@ -186,7 +186,7 @@ describe('budgets', () => {
     await second.gateway.drain(0)
   })
 
-  it('gives back what nobody uses, so that others can have it', async () => {
+  it('gives back what is unused, so that others can have it', async () => {
     const store = openMemoryStore()
     const options = { store: store.budgets, rules: [rule('principal', { calls: 100 })], clock: clockAt() }
     const first = new Budgets({ ...options, onRefused: () => undefined })

@@ -7,6 +7,13 @@ import type { BudgetStore, BudgetWindow, Spending } from '#store/ports/protocol-
 import { subjectKey } from './limits.ts'
 import { type LimitName, limitRefusal } from './settings.ts'
 
+/**
+ * Budgets of principals and tenants per window, across restarts and processes. The ladder reserves the most a run may spend
+ * before it starts and settles the rest after it.
+ * The store gives out parts of each window; calls spend from the part of their process, so that most of them need no round
+ * trip, and nothing is spent twice.
+ */
+
 /** More than any window can use, and exact in a double and in SQLite. */
 export const NO_LIMIT = Number.MAX_SAFE_INTEGER
 
@@ -16,7 +23,6 @@ type Unit = (typeof UNITS)[number]
 
 export const NOTHING: Spending = { calls: 0, milliseconds: 0, cost: 0 }
 
-/** Each unit by itself. */
 export function perUnit(amount: (unit: Unit) => number): Spending {
   return { calls: amount('calls'), milliseconds: amount('milliseconds'), cost: amount('cost') }
 }
@@ -25,37 +31,37 @@ export function isNothing({ calls, milliseconds, cost }: Spending): boolean {
   return calls === 0 && milliseconds === 0 && cost === 0
 }
 
-/** What a window grants of a wish, when so much of it is handed out already. */
+/** The part of a request that a window grants when `used` is already given out. */
 export function grantOf(wanted: Spending, limit: Spending, used: Spending): Spending {
   return perUnit((unit) => Math.max(0, Math.min(wanted[unit], limit[unit] - used[unit])))
 }
 
-/** What everybody it is for may spend in each window. */
+/** What each principal or tenant it applies to may spend in each window. */
 export interface BudgetRule {
   readonly for: 'principal' | 'tenant'
-  /** Ids of principals or names of tenants; `undefined` = each. */
+  /** Ids of principals or names of tenants; `undefined` = all. */
   readonly of: ReadonlySet<string> | undefined
   readonly windowMs: number
-  /** `NO_LIMIT` in units that do not count. */
+  /** `NO_LIMIT` for units that are not limited. */
   readonly limit: Spending
 }
 
-/** A budget that counts for one principal's calls. */
+/** A budget that applies to one principal's calls. */
 interface Budget {
   readonly for: BudgetRule['for']
   readonly windowMs: number
   readonly limit: Spending
 }
 
-/** Rules with the same window are one budget: the tighter limit counts, and what is spent is counted once. */
+/** Rules with the same window are one budget: the tighter limit applies, and spending is counted once. */
 export function budgetsFor(
   { tenant, id }: Pick<Principal, 'tenant' | 'id'>,
   rules: readonly BudgetRule[],
 ): readonly Budget[] {
   const found = new Map<string, Budget>()
   for (const rule of rules) {
-    const isMeant = rule.of === undefined || rule.of.has(rule.for === 'principal' ? id : tenant)
-    if (!isMeant) continue
+    const applies = rule.of === undefined || rule.of.has(rule.for === 'principal' ? id : tenant)
+    if (!applies) continue
     const key = `${rule.for} ${rule.windowMs}`
     const other = found.get(key)
     const limit =
@@ -72,19 +78,19 @@ const ASK_AGAIN_MS = 1_000
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
-/** What this process has in its hand of one window of one budget. */
+/** The part of one window of one budget that this process holds. */
 class BudgetAccount {
   readonly window: BudgetWindow
   readonly budget: Budget
   readonly #store: BudgetStore
-  /** Those the budget limits. */
+  /** The units that the budget limits. */
   readonly #units: readonly Unit[]
-  /** Leased, and neither spent nor set aside; endless in units the budget does not limit. */
+  /** Leased, and neither spent nor reserved; infinite in units the budget does not limit. */
   readonly #free: Mutable<Spending>
-  /** Set aside for calls that run. */
+  /** Reserved by running calls. */
   readonly #held: Mutable<Spending> = { ...NOTHING }
   readonly #emptyUntilMs: Mutable<Spending> = { ...NOTHING }
-  /** What those who wait for the next lease need. */
+  /** What the calls that wait for the next lease need. */
   readonly #asked: Mutable<Spending> = { ...NOTHING }
   #leasing: Promise<void> | undefined
   #isSent = false
@@ -103,7 +109,7 @@ class BudgetAccount {
     return this.window.startMs + this.window.lengthMs
   }
 
-  /** Whether calls at this time are of its window, and it is not given up. */
+  /** Whether the time is inside its window, and it is not closed. */
   isFor(nowMs: number): boolean {
     const { startMs, lengthMs } = this.window
     return !this.#isClosed && nowMs >= startMs && nowMs < startMs + lengthMs
@@ -114,14 +120,14 @@ class BudgetAccount {
     return free.calls >= need.calls && free.milliseconds >= need.milliseconds && free.cost >= need.cost
   }
 
-  /** Only what `covers`. */
+  /** Only after `covers`. */
   take(need: Spending): void {
     this.#isUsed = true
     this.#hold(need, 1)
     this.#release(need, -1)
   }
 
-  /** Its call ended so much earlier than it might have. */
+  /** Its call ended this much earlier than reserved. */
   settle(need: Spending, unspentMs: number): void {
     this.#hold(need, -1)
     this.#free.milliseconds += unspentMs
@@ -133,17 +139,17 @@ class BudgetAccount {
     this.#release(need, 1)
   }
 
-  /** The unit that the store has no more of, as far as we know. */
+  /** The unit that the store has no more of, as far as is known. */
   exhausted(need: Spending, monotonicMs: number): Unit | undefined {
     return this.#units.find((unit) => this.#free[unit] < need[unit] && monotonicMs < this.#emptyUntilMs[unit])
   }
 
-  /** Whether calls that run may still give back what is lacking. */
+  /** Whether running calls may still give back what is missing. */
   mayRecover(unit: Unit): boolean {
     return unit === 'milliseconds' && this.#held[unit] > 0
   }
 
-  /** Fetches another part; those who come meanwhile wait for the same one, and then look again. */
+  /** Fetches another part; calls that arrive in the meantime wait for the same one, and then look again. */
   lease(need: Spending, clock: Clock): Promise<void> {
     if (!this.#isSent) {
       for (const unit of this.#units) if (this.#free[unit] < need[unit]) this.#asked[unit] += need[unit]
@@ -155,7 +161,7 @@ class BudgetAccount {
     return this.#leasing
   }
 
-  /** Whether nobody has used it since this was last asked, nor uses it now. */
+  /** Whether no call has used it since the last check, nor uses it now. */
   rest(): boolean {
     const isIdle = !this.#isUsed && this.#leasing === undefined && isNothing(this.#held)
     this.#isUsed = false
@@ -163,8 +169,7 @@ class BudgetAccount {
   }
 
   /**
-   * Gives back what nothing is set aside for, once: what the store does not get is lost until the window ends, and
-   * never spent twice.
+   * Gives back what is not reserved, once: what the store does not get is lost until the window ends, and never spent twice.
    */
   async close(): Promise<void> {
     const unspent = perUnit((unit) => (this.#units.includes(unit) ? this.#free[unit] : 0))
@@ -186,7 +191,7 @@ class BudgetAccount {
   }
 
   async #lease(clock: Clock): Promise<void> {
-    // All who ask in the same turn share one lease.
+    // All calls of the same turn share one lease.
     await Promise.resolve()
     const { limit } = this.budget
     const wanted = perUnit((unit) =>
@@ -203,7 +208,7 @@ class BudgetAccount {
   }
 }
 
-/** When a call that others' reservations keep out may look again. */
+/** When a call that other reservations keep out may try again. */
 const RESERVED_RETRY_MS = 1_000
 /** Cost is counted in thousandths. */
 export const COST_PARTS = 1_000
@@ -216,7 +221,6 @@ interface BudgetsOptions {
   onRefused(name: LimitName): void
 }
 
-/** What one run may spend, reserved before it begins. */
 class BudgetReservation implements Reservation {
   readonly #accounts: readonly BudgetAccount[]
   readonly #need: Spending
@@ -227,7 +231,7 @@ class BudgetReservation implements Reservation {
     this.#need = need
   }
 
-  /** It ran this long. Time beyond its timeout is not counted: no more was set aside. */
+  /** Time beyond its timeout is not counted, because no more was reserved. */
   settle(durationMs: number): void {
     if (!this.#isOpen) return
     this.#isOpen = false
@@ -235,7 +239,7 @@ class BudgetReservation implements Reservation {
     for (const account of this.#accounts) account.settle(this.#need, unspentMs)
   }
 
-  /** Nothing ran, unless it was settled. */
+  /** Does nothing after `settle`. */
   cancel(): void {
     if (!this.#isOpen) return
     this.#isOpen = false
@@ -243,22 +247,18 @@ class BudgetReservation implements Reservation {
   }
 }
 
-/** A budget that counts for a principal, and the account it was last spent from. */
-interface Purse {
+/** A budget that applies to a principal, and the account it was last spent from. */
+interface BudgetRef {
   readonly budget: Budget
   readonly key: string
   account: BudgetAccount | undefined
 }
 
-/**
- * Budgets across restarts and processes. The store hands out parts of each window; calls spend from the part their
- * process has, so most of them ask nobody. The worst case is set aside first and settled after the run.
- */
 export class Budgets {
   readonly #options: BudgetsOptions
   readonly #accounts = new Map<string, BudgetAccount>()
-  /** By principal object, which is the same for all calls with one credential. */
-  #purses = new WeakMap<Principal, readonly Purse[]>()
+  /** By principal object, which all calls with one credential share. */
+  #refs = new WeakMap<Principal, readonly BudgetRef[]>()
   #rules: BudgetsOptions['rules']
 
   constructor(options: BudgetsOptions) {
@@ -266,15 +266,15 @@ export class Budgets {
     this.#rules = options.rules
   }
 
-  /** From now on; what was spent stays spent. */
+  /** Applies to later calls; what was spent stays spent. */
   change(rules: BudgetsOptions['rules']): void {
     this.#rules = rules
-    this.#purses = new WeakMap()
+    this.#refs = new WeakMap()
     // Accounts hold the limits they were opened with. What cannot be given back is lost until the window ends.
     this.#closeAll(() => true).catch(() => undefined)
   }
 
-  /** How many windows this process has a part of. */
+  /** Number of windows this process has a part of. */
   get size(): number {
     return this.#accounts.size
   }
@@ -282,13 +282,13 @@ export class Budgets {
   /** Throws `budget_exceeded`, or rejects with it after asking the store. */
   reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> {
     if (this.#rules.length === 0) return UNRESERVED
-    const purses = this.#pursesOf(principal)
-    if (purses.length === 0) return UNRESERVED
+    const refs = this.#refsOf(principal)
+    if (refs.length === 0) return UNRESERVED
     const need = needOf(tool)
-    return this.#take(principal, purses, need) ?? this.#leaseAndTake(principal, purses, need)
+    return this.#take(principal, refs, need) ?? this.#leaseAndTake(principal, refs, need)
   }
 
-  /** Gives back what was leased and not used since the last time. */
+  /** Gives back what was leased and not used since the last call. */
   async tidy(): Promise<void> {
     await this.#closeAll((account) => account.rest())
   }
@@ -297,32 +297,36 @@ export class Budgets {
     await this.#closeAll(() => true)
   }
 
-  #pursesOf(principal: Principal): readonly Purse[] {
-    const known = this.#purses.get(principal)
+  #refsOf(principal: Principal): readonly BudgetRef[] {
+    const known = this.#refs.get(principal)
     if (known !== undefined) return known
-    const purses = budgetsFor(principal, this.#rules).map((budget) => {
+    const refs = budgetsFor(principal, this.#rules).map((budget) => {
       const whose = budget.for === 'principal' ? subjectKey(principal) : principal.tenant
       return { budget, key: `${budget.for} ${budget.windowMs} ${whose}`, account: undefined }
     })
-    this.#purses.set(principal, purses)
-    return purses
+    this.#refs.set(principal, refs)
+    return refs
   }
 
-  #take(principal: Principal, purses: readonly Purse[], need: Spending): Reservation | undefined {
-    const accounts = purses.map((purse) => this.#accountOf(principal, purse))
+  #take(principal: Principal, refs: readonly BudgetRef[], need: Spending): Reservation | undefined {
+    const accounts = refs.map((ref) => this.#accountOf(principal, ref))
     for (const account of accounts) if (!account.covers(need)) return undefined
     for (const account of accounts) account.take(need)
     return new BudgetReservation(accounts, need)
   }
 
-  /** Each round either takes, or fetches, or learns that there is nothing left, so it ends with the budget. */
-  async #leaseAndTake(principal: Principal, purses: readonly Purse[], need: Spending): Promise<Reservation> {
+  /** Each round takes, fetches, or learns that nothing is left, so it ends. */
+  async #leaseAndTake(
+    principal: Principal,
+    refs: readonly BudgetRef[],
+    need: Spending,
+  ): Promise<Reservation> {
     const { clock } = this.#options
     for (;;) {
-      const reservation = this.#take(principal, purses, need)
+      const reservation = this.#take(principal, refs, need)
       if (reservation !== undefined) return reservation
-      const short = purses
-        .map((purse) => this.#accountOf(principal, purse))
+      const short = refs
+        .map((ref) => this.#accountOf(principal, ref))
         .filter((account) => !account.covers(need))
       for (const account of short) this.#checkNotEmpty(account, need)
       await Promise.all(short.map((account) => account.lease(need, clock)))
@@ -339,15 +343,15 @@ export class Budgets {
     throw limitRefusal(name, retryAfterMs)
   }
 
-  #accountOf({ tenant, id }: Principal, purse: Purse): BudgetAccount {
+  #accountOf({ tenant, id }: Principal, ref: BudgetRef): BudgetAccount {
     const nowMs = this.#options.clock.nowMs()
-    if (purse.account?.isFor(nowMs) === true) return purse.account
-    const { budget, key } = purse
+    if (ref.account?.isFor(nowMs) === true) return ref.account
+    const { budget, key } = ref
     const shared = this.#accounts.get(key)
-    // What is left of an earlier window is worth nothing any more.
+    // The rest of an earlier window has expired.
     const account = shared?.isFor(nowMs) === true ? shared : this.#openAccount({ tenant, id }, budget, nowMs)
     this.#accounts.set(key, account)
-    purse.account = account
+    ref.account = account
     return account
   }
 
@@ -369,7 +373,7 @@ export class Budgets {
   }
 }
 
-/** The worst case: the whole of its timeout. Made once per tool. */
+/** The worst case is the whole timeout. Computed once per tool. */
 const needs = new WeakMap<Tool, Spending>()
 
 function needOf(tool: Tool): Spending {

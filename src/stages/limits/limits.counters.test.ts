@@ -51,7 +51,7 @@ describe('TokenBuckets', () => {
     )
   })
 
-  it('forgets only full ones: no number of other callers gives anybody tokens back', () => {
+  it('forgets only full ones: no number of other callers gives a caller tokens back', () => {
     const clock = new FakeClock()
     const buckets = new TokenBuckets(100)
     while (take(buckets, clock, 'greedy'));
@@ -60,7 +60,7 @@ describe('TokenBuckets', () => {
     expect(take(buckets, clock, 'greedy')).toBe(false)
   })
 
-  it('lets newcomers share one bucket when there is no room, and takes them in when there is', () => {
+  it('lets new keys share one bucket at the limit, and gives them their own below it', () => {
     const clock = new FakeClock()
     const buckets = new TokenBuckets(10)
     for (let index = 0; index < 10; index += 1) take(buckets, clock, `early ${index}`)

@@ -99,7 +99,7 @@ describe('rates', () => {
     await gateway.drain(0)
   })
 
-  it('a tool may have a rate for everybody together, and the server one for all calls', async () => {
+  it('a tool may have a rate for all principals together, and the server one for all calls', async () => {
     const ofTool = open({ perTool: { ...ONE_A_SECOND, perPrincipal: UNLIMITED } })
     await ofTool.gateway.call(ALICE, callRequest('Echo.Say'))
     expect(errorOf(await ofTool.gateway.call(BOB, callRequest('Echo.Say'))).details).toEqual({
@@ -164,7 +164,7 @@ describe('rates', () => {
     expect(gist(await gateway.call(root, callRequest('Vault.Open')))).toBe('ok 1')
     expect(gist(await gateway.call(root, callRequest('Vault.Open')))).toBe('rate_limited')
     for (let time = 0; time < 3; time += 1) {
-      expect(await unknown('Vault.Open')).toEqual(await unknown('Nobody.Here'))
+      expect(await unknown('Vault.Open')).toEqual(await unknown('Unknown.Tool'))
     }
     await gateway.drain(0)
   })
@@ -172,7 +172,7 @@ describe('rates', () => {
   it('unknown tools cost the caller a token, so that names cannot be tried without end', async () => {
     const { gateway } = open({ perPrincipal: ONE_A_SECOND })
     expect(gist(await gateway.call(ALICE, callRequest('Vault.Open')))).toBe('tool_not_found')
-    expect(gist(await gateway.call(ALICE, callRequest('Nobody.Here')))).toBe('rate_limited')
+    expect(gist(await gateway.call(ALICE, callRequest('Unknown.Tool')))).toBe('rate_limited')
     await gateway.drain(0)
   })
 
@@ -218,7 +218,7 @@ describe('numbers of runs', () => {
     await gateway.drain(0)
   })
 
-  it('rule 1: whoever joins a running call takes no place', async () => {
+  it('rule 1: a request that joins a running call takes no place', async () => {
     const { tool, runs } = held()
     const { gateway } = open(
       { perPrincipal: ONE_AT_ONCE, total: { ...NO_LIMITS.total, concurrent: 1 } },
@@ -299,7 +299,7 @@ describe('overload', () => {
       retryAfterMs: 2_000,
       details: { scope: 'global' },
     })
-    expect(gist(await gateway.call(ALICE, callRequest('Nobody.Here')))).toBe('overloaded')
+    expect(gist(await gateway.call(ALICE, callRequest('Unknown.Tool')))).toBe('overloaded')
     expect(await gateway.call(ALICE, keyed)).toMatchObject({ replayed: true })
     expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'succeeded' })
     expect(gateway.isReady()).toBe(true)

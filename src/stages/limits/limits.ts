@@ -13,22 +13,28 @@ import {
   type ToolLimit,
 } from './settings.ts'
 
-/** When a caller that found as many running as may run should look again. */
+/**
+ * Rates, concurrency and load: what a new run must pass besides its own checks. The ladder asks at fixed places; the HTTP
+ * server counts streams and waiting requests here.
+ * A replay, or a request that joins a running call, is never limited (rule 1), and a caller learns nothing about tools it
+ * cannot see.
+ */
+
+/** When a caller that was refused for too many concurrent runs should try again. */
 const SLOT_RETRY_MS = 1_000
-/** The same for requests that are held open, which last longer. */
+/** For requests that are held open, which last longer. */
 const WAITING_RETRY_MS = 5_000
 const OVERLOAD_RETRY_MS = 2_000
-/** A loop that is late with so few runs has tools that compute, and not too many callers. */
+/** With so few runs a late event loop is caused by tools that compute, not by too many callers. */
 const FEW_RUNS = 10
-/** No tool has such a name. */
+/** No tool has this name. */
 const ALL_TOOLS = '*'
 
-/** What tells that the server is behind. */
 interface LoadSigns {
   /** Runs that have not settled. */
   runs(): number
   pendingWrites(): number
-  /** How late the event loop has been for some time. */
+  /** How late the event loop has recently been. */
   delayMs(): number
 }
 
@@ -36,15 +42,11 @@ interface CallLimitsOptions {
   readonly settings: LimitSettings
   readonly clock: Clock
   readonly signs: LoadSigns
-  /** Where processes that serve together share their rates; absent = this one counts for itself. */
+  /** For processes that share their rates; absent = this one counts for itself. */
   readonly sharedRates?: RateStore | undefined
   onRefused(name: LimitName): void
 }
 
-/**
- * What a new run must get past besides its own checks. Nothing here is asked of a replay or of a request that joins
- * a running call (rule 1), and a caller learns nothing about tools it cannot see: those are found missing first.
- */
 export class CallLimits {
   readonly #options: CallLimitsOptions
   #settings: LimitSettings
@@ -54,7 +56,7 @@ export class CallLimits {
   readonly #pairs: RateBook
   readonly #running = new RunCounters()
   readonly #waiting = new KeyedCounter()
-  /** Which of the settings are for a tool, by whichever of its names: looked for once. */
+  /** The settings of a tool, looked up once by its names. */
   #byTool = new WeakMap<Tool, ToolLimit>()
 
   constructor(options: CallLimitsOptions) {
@@ -68,13 +70,13 @@ export class CallLimits {
     this.#pairs = open('pair')
   }
 
-  /** From now on; what was let in stays in. */
+  /** Applies to later checks; running calls are not checked again. */
   change(settings: LimitSettings): void {
     this.#settings = settings
     this.#byTool = new WeakMap()
   }
 
-  /** Before the tool is looked for: load, then the caller's own rate. Unknown tools count too. */
+  /** Before the tool is resolved: load, then the caller's own rate. Calls of unknown tools count too. */
   checkCaller(principal: Principal): MaybePromise<void> {
     this.#checkLoad()
     const { rate } = this.#ofPrincipal(principal)
@@ -85,7 +87,7 @@ export class CallLimits {
     bucket.take()
   }
 
-  /** After the tool was found in the caller's own catalog. All buckets give a token, or none does. */
+  /** After the tool was found in the caller's own catalog. Either all buckets give a token, or none does. */
   checkTool(principal: Principal, tool: Tool): MaybePromise<void> {
     const { rate, perPrincipal } = this.#ofTool(tool)
     const { base } = tool.parts
@@ -110,7 +112,7 @@ export class CallLimits {
     ofAll?.take()
   }
 
-  /** Counts a run that begins now, until its slot is left. A step is counted with its workflow. */
+  /** Counts a run until its slot is left. A step is counted with its workflow. */
   enter(principal: Principal, tool: Tool, isStep: boolean): Slot {
     if (!isStep) this.#checkTotal()
     const ofPrincipal = isStep ? undefined : this.#ofPrincipal(principal).concurrent
@@ -132,21 +134,20 @@ export class CallLimits {
     return new CountedSlot(this.#running, keys)
   }
 
-  /** For a request that is held open, which costs a connection: a reader of a run, or a caller that waits for a decision. */
+  /** For a request that is held open, which costs a connection. */
   enterWaiting(principal: Principal): Release {
     const full = this.#fullFor(principal)
     if (full !== undefined) this.#refuse(full, WAITING_RETRY_MS)
     return this.#waiting.take(subjectKey(principal))
   }
 
-  /** The same for those who can do without: a wish to wait is no demand (RFC 7240). */
+  /** `undefined` instead of a refusal: `Prefer: wait` is a preference (RFC 7240). */
   tryEnterWaiting(principal: Principal): Release | undefined {
     return this.#fullFor(principal) === undefined ? this.#waiting.take(subjectKey(principal)) : undefined
   }
 
-  /** What is left of a wish to wait. */
   shortenWait(waitMs: number): number {
-    return Math.min(waitMs, this.#settings.waiting.longestMs ?? waitMs)
+    return Math.min(waitMs, this.#settings.waiting.maxMs ?? waitMs)
   }
 
   #fullFor(principal: Principal): 'principal_waiting' | 'total_waiting' | undefined {
@@ -174,7 +175,7 @@ export class CallLimits {
     }
   }
 
-  /** Each round asks for what is lacking and learns that it is there or when it will be, so it ends with the rate. */
+  /** Each round asks for missing tokens and learns that they are there or when they will be, so it ends. */
   async #askAndTake(wanted: readonly WantedToken[]): Promise<void> {
     for (;;) {
       for (const { name, bucket } of wanted) if (bucket?.mustAsk !== true) this.#checkToken(name, bucket)
@@ -189,8 +190,8 @@ export class CallLimits {
     if (bucket !== undefined && bucket.waitMs > 0) this.#refuse(name, bucket.waitMs)
   }
 
-  #checkConcurrency(name: LimitName, taken: number, most: number | undefined): void {
-    if (most !== undefined && taken >= most) this.#refuse(name, SLOT_RETRY_MS)
+  #checkConcurrency(name: LimitName, taken: number, max: number | undefined): void {
+    if (max !== undefined && taken >= max) this.#refuse(name, SLOT_RETRY_MS)
   }
 
   #refuse(name: LimitName, retryAfterMs: number): never {
@@ -215,17 +216,16 @@ export class CallLimits {
   }
 }
 
-/** One of the tokens that a call needs, and what it is told when there is none. */
+/** One of the tokens that a call needs, and the limit to report when it is missing. */
 interface WantedToken {
   readonly name: LimitName
   readonly bucket: Tokens | undefined
 }
 
-/** The keys under which one run is counted; what is `undefined` is not limited. */
+/** The keys under which one run is counted; `undefined` = not limited. */
 interface RunKeys {
   readonly principal: string | undefined
   readonly tool: string | undefined
-  /** Of a principal with a tool. */
   readonly pair: string | undefined
 }
 
@@ -244,13 +244,12 @@ class RunCounters {
   }
 }
 
-/** What one run takes of the limits on concurrent runs. */
 class CountedSlot implements Slot {
   readonly #counters: RunCounters | undefined
   readonly #keys: RunKeys
   #isExtended = false
 
-  /** Without counters: of a run that nothing limits. */
+  /** Without counters for a run that is not limited. */
   constructor(counters: RunCounters | undefined, keys: RunKeys) {
     this.#counters = counters
     this.#keys = keys
@@ -273,15 +272,15 @@ interface Names {
   readonly withTool: Map<string, string>
 }
 
-/** Made once per principal object, which is the same for all calls with one credential: texts that are new are slow keys. */
+/** Made once per principal object, which all calls with one credential share: newly built strings are slow keys. */
 const known = new WeakMap<Principal, Names>()
 
-/** Different for different principals, whatever stands in a tenant's or a principal's name. */
+/** Unique per principal, whatever characters tenant and principal contain. */
 export function subjectKey(principal: Principal): string {
   return namesOf(principal).own
 }
 
-/** The same for a principal and a tool; no base name holds a space. */
+/** Unique per principal and tool; no base name contains a space. */
 function pairKey(principal: Principal, base: string): string {
   const { own, withTool } = namesOf(principal)
   const pair = withTool.get(base)
@@ -300,17 +299,15 @@ function namesOf(principal: Principal): Names {
   return made
 }
 
-/** Counts by key what is in use. A key at zero is forgotten, so the counter is as small as what is in use. */
+/** Counts by key. A key at zero is removed, so that the counter stays small. */
 export class KeyedCounter {
   readonly #counts = new Map<string, number>()
   #total = 0
 
-  /** Of all keys together. */
   get total(): number {
     return this.#total
   }
 
-  /** Nothing is ever counted under `undefined`. */
   count(key: string | undefined): number {
     return key === undefined ? 0 : (this.#counts.get(key) ?? 0)
   }
@@ -333,7 +330,7 @@ export class KeyedCounter {
   }
 }
 
-/** Lets only so many in at a time; the others wait in line. The limit may change while they do. */
+/** Admits a limited number at a time; the others wait in line. The limit may change while they wait. */
 export class Semaphore {
   readonly #limit: () => number
   readonly #waiting = new Set<() => void>()
@@ -347,14 +344,14 @@ export class Semaphore {
     return this.#taken
   }
 
-  /** Enters if there is room now. Each entry is given back by `leave`. */
+  /** Enters if a place is free. Each entry is given back by `leave`. */
   tryEnter(): boolean {
     if (this.#taken >= this.#limit()) return false
     this.#taken += 1
     return true
   }
 
-  /** Resolves once there is room; rejects with the signal's reason. Each entry is given back by `leave`. */
+  /** Resolves once a place is free; rejects with the signal's reason. Each entry is given back by `leave`. */
   async enter(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (this.tryEnter()) return

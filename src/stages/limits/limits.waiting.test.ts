@@ -15,12 +15,12 @@ function limitsOf(waiting: WaitLimit, onRefused: (name: LimitName) => void): Cal
 }
 
 describe('requests that are held open', () => {
-  it('are never more than may be, of one principal or in all, and who leaves makes room', () => {
+  it('are never more than may be, of one principal or in all, and leaving frees a place', () => {
     const step = record({ who: constantFrom(...WHO), leaves: nat(3) })
     assert(
       property(array(step, { maxLength: 60 }), nat(4), nat(8), (steps, perPrincipal, total) => {
         const refused: string[] = []
-        const limits = limitsOf({ perPrincipal, total, longestMs: undefined }, (name) => refused.push(name))
+        const limits = limitsOf({ perPrincipal, total, maxMs: undefined }, (name) => refused.push(name))
         const held: { readonly who: Principal; readonly leave: () => void }[] = []
         for (const { who, leaves } of steps) {
           const own = held.filter((each) => each.who === who).length
@@ -34,16 +34,16 @@ describe('requests that are held open', () => {
             expect(error.retryAfterMs).toBe(5_000)
             expect(refused.at(-1)).toBe(own >= perPrincipal ? 'principal_waiting' : 'total_waiting')
           }
-          // Leaving twice makes room for one.
+          // Leaving twice frees one place.
           for (const { leave } of held.splice(0, leaves)) for (const _ of [1, 2]) leave()
         }
       }),
     )
   })
 
-  it('refuse nobody who can do without, and shorten what is too long', () => {
+  it('refuse no caller that can do without, and shorten what is too long', () => {
     const refused: string[] = []
-    const limit = { perPrincipal: 1, total: undefined, longestMs: 1_000 }
+    const limit = { perPrincipal: 1, total: undefined, maxMs: 1_000 }
     const limits = limitsOf(limit, (name) => refused.push(name))
     expect(limits.tryEnterWaiting(ALICE)).toBeTypeOf('function')
     expect(limits.tryEnterWaiting(ALICE)).toBeUndefined()

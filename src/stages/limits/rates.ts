@@ -2,31 +2,35 @@ import type { Clock } from '#kernel/base/clock'
 import type { RateStore } from '#store/ports/protocol-store'
 import type { TokenRate } from './settings.ts'
 
-/** Buckets of tokens by key, whoever keeps them. */
+/**
+ * Token buckets, in this process alone or shared by several through the store. `CallLimits` takes a token per call; events of
+ * refused calls are limited the same way.
+ * All processes together never spend more than the rate allows plus one slice each, and memory is bounded.
+ */
+
 export interface RateBook {
-  /** The bucket with what it holds now; `nowMs` is monotonic. */
+  /** The bucket with its current tokens; `nowMs` is monotonic. */
   find(key: string, rate: TokenRate, nowMs: number): Tokens
 }
 
-/** What a call takes a token from. Between a look and `take` nothing waits, so that what was seen is there. */
+/** A call looks and takes without an `await` in between, so that the token it saw is still there. */
 export interface Tokens {
-  /** Whether only somebody else can tell if there is a token; `waitMs` and `take` mean nothing until `ask` has settled. */
+  /** Whether the store must be asked first; `waitMs` and `take` are meaningless until `ask` has settled. */
   readonly mustAsk: boolean
-  /** Until there is a token; 0 = there is one. */
+  /** Time until there is a token; 0 = there is one. */
   readonly waitMs: number
   take(): void
   ask(): Promise<void>
 }
 
 const MAX_BUCKETS = 100_000
-/** Looked at with every new one, so that those nobody uses go before there are many. */
-const LOOKED_AT = 4
-/** Looked at when there is no room. */
-const LOOKED_AT_WHEN_FULL = 64
+/** Buckets checked with every new one, so that unused ones are removed early. */
+const CHECKED = 4
+/** Buckets checked when the limit is reached. */
+const CHECKED_WHEN_FULL = 64
 /** No key is empty. */
 const OVERFLOW = ''
 
-/** Tokens of one caller, all of them here; each call takes one. */
 class Bucket implements Tokens {
   readonly mustAsk = false
   #rate: TokenRate
@@ -45,7 +49,7 @@ class Bucket implements Tokens {
     this.#atMs = nowMs
   }
 
-  /** Until there is a token; 0 = there is one. */
+  /** Time until there is a token; 0 = there is one. */
   get waitMs(): number {
     return this.#tokens >= 1 ? 0 : (1 - this.#tokens) / this.#rate.perMs
   }
@@ -58,7 +62,7 @@ class Bucket implements Tokens {
     return Promise.resolve()
   }
 
-  /** A full one is worth as much as none. */
+  /** A full bucket need not be kept: a new one is equal. */
   isFull(nowMs: number): boolean {
     return this.#tokensAt(nowMs) >= this.#rate.burst
   }
@@ -69,8 +73,8 @@ class Bucket implements Tokens {
 }
 
 /**
- * Token buckets by key; times are monotonic. There are never more than `maxBuckets`, and only full ones are
- * forgotten, so nobody empties its bucket by making others come: once there is no room, newcomers share one.
+ * Token buckets by key; times are monotonic. There are never more than `maxBuckets`, and only full ones are dropped, so that a
+ * caller cannot reset its bucket by flooding with other keys: at the limit, new keys share one bucket.
  */
 export class TokenBuckets implements RateBook {
   readonly #maxBuckets: number
@@ -85,7 +89,6 @@ export class TokenBuckets implements RateBook {
     return this.#byKey.size
   }
 
-  /** The bucket with what it holds now. */
   find(key: string, rate: TokenRate, nowMs: number): Bucket {
     const known = this.#byKey.get(key)
     if (known !== undefined) {
@@ -93,15 +96,15 @@ export class TokenBuckets implements RateBook {
       return known
     }
     const isFull = this.#byKey.size >= this.#maxBuckets
-    this.#forgetFullOnes(isFull ? LOOKED_AT_WHEN_FULL : LOOKED_AT, nowMs)
+    this.#dropFullOnes(isFull ? CHECKED_WHEN_FULL : CHECKED, nowMs)
     if (key !== OVERFLOW && this.#byKey.size >= this.#maxBuckets) return this.find(OVERFLOW, rate, nowMs)
     const bucket = new Bucket(rate, nowMs)
     this.#byKey.set(key, bucket)
     return bucket
   }
 
-  #forgetFullOnes(most: number, nowMs: number): void {
-    for (let looked = 0; looked < most; looked += 1) {
+  #dropFullOnes(max: number, nowMs: number): void {
+    for (let checked = 0; checked < max; checked += 1) {
       const next = this.#hand.next()
       if (next.done === true) {
         this.#hand = this.#byKey.entries()
@@ -115,10 +118,9 @@ export class TokenBuckets implements RateBook {
 
 /** The part of a full bucket that a process fetches at a time. */
 const SLICES = 10
-/** As many as one process remembers. */
 const MAX_SLICES = 100_000
 
-/** How many tokens one process holds of a shared bucket at most, while nobody waits for them. */
+/** The most tokens of a shared bucket that one process holds while no call waits for them. */
 export function sliceOf({ burst }: TokenRate): number {
   return Math.max(1, Math.floor(burst / SLICES))
 }
@@ -126,14 +128,14 @@ export function sliceOf({ burst }: TokenRate): number {
 interface SharedBucketsOptions {
   readonly store: RateStore
   readonly clock: Clock
-  /** What the keys are of: the same key of another kind is another bucket. */
+  /** Equal keys of different kinds are different buckets. */
   readonly kind: string
 }
 
 /**
- * Buckets that several processes take from. The store has the bucket; a process takes a slice out of it before anything
- * is spent, so all of them together never spend more than the rate allows and, in any stretch of time, what they held when it
- * began: a slice each. A slice that dies with its process is made up for by time, as every token is.
+ * Buckets that several processes take from. The store has the bucket; a process takes a slice out of it before it spends any,
+ * so that together they never spend more than the rate allows plus, in any period, the slices they held when it began. A slice
+ * that is lost with its process is replaced by time, like every token.
  */
 export class SharedBuckets implements RateBook {
   readonly #options: SharedBucketsOptions
@@ -153,7 +155,7 @@ export class SharedBuckets implements RateBook {
       known.rate = rate
       return known
     }
-    // A slice that is forgotten is only asked for again: nobody gets more by it.
+    // A dropped slice is only asked for again: the caller gains nothing.
     const [oldest] = this.#byKey.size >= MAX_SLICES ? this.#byKey.keys() : []
     if (oldest !== undefined) this.#byKey.delete(oldest)
     const slice = new Slice(this.#options, key, rate)
@@ -162,14 +164,14 @@ export class SharedBuckets implements RateBook {
   }
 }
 
-/** What this process has in its hand of one shared bucket. */
+/** The tokens of one shared bucket that this process holds. */
 class Slice implements Tokens {
   readonly #options: SharedBucketsOptions
   readonly #bucket: string
   rate: TokenRate
   #tokens = 0
   #emptyUntilMs = 0
-  /** How many wait for the next lease. */
+  /** Calls that wait for the next lease. */
   #waiting = 0
   #asking: Promise<void> | undefined
 
@@ -191,7 +193,7 @@ class Slice implements Tokens {
     this.#tokens -= 1
   }
 
-  /** Those who come meanwhile wait for the same lease, and then look again. */
+  /** Calls that arrive in the meantime wait for the same lease, and then look again. */
   ask(): Promise<void> {
     this.#waiting += 1
     this.#asking ??= this.#lease().finally(() => {
@@ -201,7 +203,7 @@ class Slice implements Tokens {
   }
 
   async #lease(): Promise<void> {
-    // All who ask in the same turn share one lease.
+    // All calls of the same turn share one lease.
     await Promise.resolve()
     const { store, clock } = this.#options
     const { rate } = this

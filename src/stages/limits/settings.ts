@@ -1,29 +1,35 @@
 import { fault, type LimitScope, type RefusalCode, type ToolError } from '#kernel/base/errors'
 
-/** How fast tokens come back, and how many can be saved up. */
+/**
+ * The limits that an operator sets, and the answer of each when it refuses a call. The config reader makes the settings;
+ * `limits.ts`, `budgets.ts` and the HTTP server refuse with them.
+ * Limits apply to new runs; a replay is never limited (rule 1).
+ */
+
+/** Refill rate of a token bucket, and its size. */
 export interface TokenRate {
   readonly perMs: number
   /** At least 1. */
   readonly burst: number
 }
 
-/** What is `undefined` is not limited. */
+/** `undefined` = not limited. */
 export interface CallLimit {
   readonly rate: TokenRate | undefined
-  /** Runs at once. A run that was ended but has not settled counts (rule 10). */
+  /** Concurrent runs. A run that was ended but has not settled counts (rule 10). */
   readonly concurrent: number | undefined
 }
 
 export interface ToolLimit extends CallLimit {
-  /** The same for each principal with the tool (OWP-56). */
+  /** For each principal with the tool (OWP-56). */
   readonly perPrincipal: CallLimit
 }
 
-/** Where a server stops taking new calls, of any caller. */
+/** Limits for all callers of a server together. */
 interface TotalLimit extends CallLimit {
   /** Changes that wait for their commit. */
   readonly pendingWrites: number | undefined
-  /** How late the event loop may be, again and again. */
+  /** How late the event loop may repeatedly be. */
   readonly delayMs: number | undefined
   /** Bytes of request bodies held at once. */
   readonly bodyBytes: number | undefined
@@ -33,17 +39,16 @@ interface TotalLimit extends CallLimit {
 export interface WaitLimit {
   readonly perPrincipal: number | undefined
   readonly total: number | undefined
-  /** The longest that one may ask to wait. */
-  readonly longestMs: number | undefined
+  /** The longest wait that a request may ask for. */
+  readonly maxMs: number | undefined
 }
 
-/** Limits on new runs. A replay is never limited (rule 1). */
 export interface LimitSettings {
   readonly perPrincipal: CallLimit
-  /** By principal id, complete: they count instead of `perPrincipal`. */
+  /** By principal id, complete: replaces `perPrincipal`. */
   readonly byPrincipal: ReadonlyMap<string, CallLimit>
   readonly perTool: ToolLimit
-  /** By any name of a tool without a version, complete: they count instead of `perTool`. */
+  /** By any name of a tool without a version, complete: replaces `perTool`. */
   readonly byTool: ReadonlyMap<string, ToolLimit>
   readonly total: TotalLimit
   readonly waiting: WaitLimit
@@ -57,10 +62,10 @@ export const NO_LIMITS: LimitSettings = {
   perTool: { ...UNLIMITED, perPrincipal: UNLIMITED },
   byTool: new Map(),
   total: { ...UNLIMITED, pendingWrites: undefined, delayMs: undefined, bodyBytes: undefined },
-  waiting: { perPrincipal: undefined, total: undefined, longestMs: undefined },
+  waiting: { perPrincipal: undefined, total: undefined, maxMs: undefined },
 }
 
-/** Whether calls of one tool can be limited while other tools go on (OWP-56). */
+/** Whether calls of one tool can be limited while other tools are not (OWP-56). */
 export function hasToolRates({ perTool, byTool }: LimitSettings): boolean {
   return [perTool, ...byTool.values()].some(
     ({ rate, perPrincipal }) => rate !== undefined || perPrincipal.rate !== undefined,
@@ -69,14 +74,14 @@ export function hasToolRates({ perTool, byTool }: LimitSettings): boolean {
 
 interface LimitAnswer {
   readonly code: Extract<RefusalCode, 'rate_limited' | 'budget_exceeded' | 'overloaded'>
-  /** What ran out, as openwop names it (C6). */
+  /** The scope as openwop names it (C6). */
   readonly scope: LimitScope
   readonly message: string
 }
 
 const NOTHING_RAN = 'Nothing was run; try again later.'
 
-/** Every limit there is: how it is answered, and its label in the metrics. */
+/** Every limit: its answer, and its label in the metrics. */
 const LIMITS = {
   principal_rate: {
     code: 'rate_limited',

@@ -6,7 +6,13 @@ import type { StageContext } from '#kernel/call/stages'
 import { heldElsewhere } from '#kernel/run/session-ends'
 import { placeOfSession, type SessionHolder, type Sessions } from './sessions.ts'
 
-/** The way to the process that holds a session. */
+/**
+ * Forwards calls of a session to the process that holds its state. The session stage uses it; `server/replicas` implements the
+ * `Hop`.
+ * A call is forwarded at most once. The holder runs the whole ladder; this process has only authenticated the caller.
+ */
+
+/** The connection to the process that holds a session. */
 export interface Hop {
   /** Where other processes reach this one; `undefined` when they cannot. */
   address(): string | undefined
@@ -17,7 +23,7 @@ export interface Hop {
 
 /** No answer from another process. */
 export class HopError extends Error {
-  /** Whether it may have begun what it was asked for. */
+  /** Whether it may have started the call. */
   readonly mayHaveArrived: boolean
 
   constructor(message: string, mayHaveArrived: boolean, options?: ErrorOptions) {
@@ -32,10 +38,7 @@ interface ForwardNeeds extends Pick<StageContext, 'store' | 'log' | 'registry' |
   readonly hop: Hop | undefined
 }
 
-/**
- * A call of a session is passed on, once, to the process that has the session's state. That one walks the whole story;
- * this one has only let the caller in. Every other call is this process's own.
- */
+/** Forwards a call of a session that another process holds; every other call runs here. */
 export function callWhereHeld(
   needs: ForwardNeeds,
   principal: Principal,
@@ -68,7 +71,7 @@ export async function closeWhereHeld(
   }
 }
 
-/** The way there, where others can come back the same way. */
+/** Forwarding is used only where other processes can reach this one too. */
 function openHop({ hop }: ForwardNeeds): Hop | undefined {
   return hop?.address() === undefined ? undefined : hop
 }
@@ -83,21 +86,21 @@ interface SessionCall {
 async function callInSession(needs: ForwardNeeds, call: SessionCall): Promise<CallReply> {
   const { hop, principal, request, sessionId } = call
   const place = await placeOfSession(needs.store, principal, sessionId)
-  // What is over or lost this process can tell, and what was recorded it can answer.
+  // This process can answer what is recorded, and report sessions that have ended or are lost.
   if (place.kind !== 'held') return await needs.callTool(principal, request)
   const named = { ...request, freshId: request.freshId ?? needs.newCallId() }
   try {
     return await hop.call(place.holder, principal, adapted(needs, principal, named))
   } catch (error) {
     if (!(error instanceof HopError)) throw error
-    needs.log.warn({ err: error, session: sessionId }, 'a call could not be passed on')
+    needs.log.warn({ err: error, session: sessionId }, 'a call could not be forwarded')
     return error.mayHaveArrived
       ? await findOut(needs, principal, named)
       : await needs.callTool(principal, request)
   }
 }
 
-/** How a protocol reads an input is its own matter, and does not travel. */
+/** The adaptation of an input is specific to a protocol and is not forwarded. */
 function adapted({ registry }: ForwardNeeds, principal: Principal, request: CallRequest): CallRequest {
   const { adapt, input, ...rest } = request
   const tool = adapt === undefined ? undefined : registry.catalogFor(principal).resolve(request.tool)
@@ -106,8 +109,8 @@ function adapted({ registry }: ForwardNeeds, principal: Principal, request: Call
 }
 
 /**
- * The connection broke, and nobody here knows how far the call came. What was recorded is joined; a call of which there is
- * nothing yet may still begin, so its caller hears neither that it failed nor that it may be repeated (rule 11).
+ * The connection broke, and it is unknown how far the call came. A recorded call is joined. A call without a record may still
+ * start, so its caller gets neither a failure nor permission to repeat it (rule 11).
  */
 async function findOut(
   needs: ForwardNeeds,

@@ -59,7 +59,7 @@ afterEach(async () => {
 })
 
 describe('the life of a session', () => {
-  it('OWP-41, OWP-44: one that nobody uses closes by itself, completed', async () => {
+  it('OWP-41, OWP-44: an unused one closes by itself, completed', async () => {
     const { sessionId, runId } = await start(statefulTool()).openSession(ALICE, { toolId: TOOL_ID })
     await vi.advanceTimersByTimeAsync(IDLE_MS - 1)
     expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('ok 2')

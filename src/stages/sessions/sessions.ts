@@ -21,11 +21,17 @@ import type { SessionContext, Tool } from '#kernel/tool/tool'
 import type { CallLimits } from '#stages/limits/limits'
 import type { Store } from '#store/ports/store'
 
+/**
+ * Sessions that this process holds: opening and closing the state of stateful tools, their timeouts and limits (rule 30). The
+ * session stage, forwarding and shutdown use it.
+ * Each session is opened once and closed once; recovery closes what a crash leaves. A session of an earlier writer of this
+ * process is never used again (rule 18).
+ */
+
 /** Rule 30: no session is older than this, whatever happens in it. */
 const MAX_MS = 24 * 3_600_000
 const MAX_PER_PRINCIPAL = 100
 
-/** Why a session is closed. */
 type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened' | 'lost'
 
 interface SessionsOptions {
@@ -35,15 +41,14 @@ interface SessionsOptions {
   readonly registry: ToolSet
   readonly hooks: Hooks
   readonly feed: RunFeed
-  /** Where the end of a session waits that the store refused. */
+  /** Keeps the end of a session that the store refused. */
   readonly unsaved: UnsavedEnds
   readonly limits: Pick<CallLimits, 'checkTool'>
-  /** Where other processes reach this one, to pass on calls of its sessions. */
+  /** Where other processes forward calls of this process's sessions to. */
   address?(): string | undefined
   newSessionId(): string
 }
 
-/** The sessions this process holds. Each is opened once and closed once; what a crash leaves, recovery closes (rule 30). */
 export class Sessions {
   readonly #options: SessionsOptions
   readonly #live = new Map<string, LiveSession>()
@@ -68,8 +73,8 @@ export class Sessions {
       request.runId === undefined
         ? namedScope(store, principal, runId)
         : await namedRun(store, principal, runId)
-    // From here to the entry nothing waits, so that nobody gets in between.
-    this.#checkRoom(principal)
+    // Nothing is awaited from here to the entry, so that no other request can take the place.
+    this.#checkCapacity(principal)
     const session = new LiveSession({
       sessionId,
       writer: store.writer,
@@ -91,7 +96,7 @@ export class Sessions {
       if (opened === 'run_ended') throw runEnded(runId)
     } catch (error) {
       this.#live.delete(sessionId)
-      // It may be there all the same, and nobody knows its id: it must not stay open for as long as this process lives.
+      // It may exist, but its id is unknown to any caller: it must not stay open as long as this process lives.
       if (error instanceof StoreError && error.code === 'unknown')
         unsaved.keep(async () => {
           await store.closeSession({ tenant, sessionId }, 'failed', clock.nowMs())
@@ -112,7 +117,7 @@ export class Sessions {
     return this.#isOurs(session) ? session : undefined
   }
 
-  /** Whether this process has its state, whosever it is. */
+  /** Whether this process has its state, for any principal. */
   holds(sessionId: string): boolean {
     const session = this.#live.get(sessionId)
     return session !== undefined && this.#isOurs(session)
@@ -131,14 +136,16 @@ export class Sessions {
     return true
   }
 
-  /** Sessions that are closed, unknown or someone else's get one error; one held by another process may come back. */
+  /**
+   * Sessions that are closed, unknown or someone else's get one error; one held by another process may become reachable again.
+   */
   async notFound(principal: Principal, sessionId: string): Promise<ToolError> {
     const { kind } = await placeOfSession(this.#options.store, principal, sessionId)
     if (kind === 'held') return heldElsewhere()
     return kind === 'lost' ? sessionLost() : sessionEnded()
   }
 
-  /** Another process may have ended the run of a session that this one holds, or have taken this one for dead. */
+  /** Another process may have ended the run of a session held here, or have declared this one dead. */
   async closeEnded(): Promise<void> {
     const { store, clock } = this.#options
     const lost = [...this.#live.values()].filter((session) => !this.#isOurs(session))
@@ -161,7 +168,7 @@ export class Sessions {
     await Promise.all([...this.#live.values()].map((session) => this.#close(session, 'shutdown')))
   }
 
-  /** Rule 18: what a process held before it lost its lease, others have closed; its state must not be used any more. */
+  /** Rule 18: other processes have closed what this one held before it lost its lease; that state must not be used any more. */
   #isOurs({ writer }: LiveSession): boolean {
     return writer === this.#options.store.writer
   }
@@ -187,7 +194,7 @@ export class Sessions {
     )
   }
 
-  #checkRoom({ tenant, id }: Principal): void {
+  #checkCapacity({ tenant, id }: Principal): void {
     if (this.#isClosed) throw shuttingDown()
     let held = 0
     for (const { principal } of this.#live.values()) {
@@ -200,30 +207,30 @@ export class Sessions {
     })
   }
 
-  /** Rule 18: while it was opened this process went on as another writer, and nobody takes calls to what an earlier one holds. */
+  /** Rule 18: if this process became another writer while it was opened, the session takes no calls. */
   async #checkKept(session: LiveSession): Promise<void> {
     if (this.#isOurs(session)) return
     await this.#close(session, 'lost')
     throw notKept()
   }
 
-  /** The bracket is open already: whatever goes wrong here closes it. */
+  /** The session is already open in the events: any error here closes it. */
   async #openState(session: LiveSession): Promise<void> {
     const { tool, log } = session
     const opening = (async () => await tool.session?.open(session))()
-    const letGo = (state: unknown) => closeState(tool, state, session)
+    const release = (state: unknown) => closeState(tool, state, session)
     let state: unknown
     try {
       state = await withDeadline(tool.policy.timeoutMs, () => opening)
     } catch (error) {
       log.error({ err: error }, 'the state of a session could not be opened')
-      // What comes too late is not kept, and not forgotten either.
-      opening.then(letGo, () => undefined)
+      // State that arrives too late is not used, but it is closed.
+      opening.then(release, () => undefined)
       await this.#close(session, 'not opened')
       throw isToolError(error) ? error : notOpened(tool)
     }
     if (session.closing !== undefined) {
-      await letGo(state)
+      await release(state)
       await session.closing
       if (this.#isClosed) throw shuttingDown()
       throw this.#isOurs(session) ? sessionEnded() : notKept()
@@ -231,7 +238,7 @@ export class Sessions {
     session.begin(state, MAX_MS)
   }
 
-  /** Rule 30: a call that waits for approval keeps its session, as long as any session may live. */
+  /** Rule 30: a call that waits for approval keeps its session, for as long as any session may live. */
   #idle(session: LiveSession): void {
     const { store, log } = this.#options
     const look = async (): Promise<void> => {
@@ -253,7 +260,7 @@ export class Sessions {
     return session.closing
   }
 
-  /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
+  /** Rule 30: `closing` first, so that nothing starts; then running calls end; then the state; then the event. */
   async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
     const { store, clock, feed, unsaved } = this.#options
     const { sessionId, principal, tool, run, log, calls } = session
@@ -285,7 +292,7 @@ export class Sessions {
   }
 }
 
-/** OWP-44 and C2: idle sessions have served; what is cut short or lost has failed. */
+/** OWP-44 and C2: idle sessions are completed; interrupted or lost ones have failed. */
 function outcomeOf(reason: Reason, cutsCalls: boolean): SessionOutcome {
   if (reason === 'idle') return 'completed'
   if (reason === 'asked') return cutsCalls ? 'cancelled' : 'completed'
@@ -314,10 +321,9 @@ interface SessionCall {
   interrupt(why: 'cancel' | 'shutdown'): void
 }
 
-/** A session whose state this process holds. */
 class LiveSession implements LiveSessionPort, SessionContext {
   readonly sessionId: string
-  /** As whom this process opened it. */
+  /** The writer that this process was when it opened the session. */
   readonly writer: string
   readonly principal: Principal
   readonly userId: string | undefined
@@ -326,11 +332,10 @@ class LiveSession implements LiveSessionPort, SessionContext {
   readonly run: RunScope
   readonly log: Logger
   readonly calls = new Set<SessionCall>()
-  /** What `open` gave. */
   state: unknown
-  /** Whether `open` has given it. */
+  /** Whether `open` has returned the state. */
   isOpen = false
-  /** Set when it takes no calls any more. */
+  /** Set when it takes no more calls. */
   closing: Promise<void> | undefined
   readonly #onOver: (why: 'idle' | 'too old') => void
   #idle: NodeJS.Timeout | undefined
@@ -358,11 +363,11 @@ class LiveSession implements LiveSessionPort, SessionContext {
     this.#onOver = parts.onOver
   }
 
-  /** From now on it takes calls, and its time counts. */
-  begin(state: unknown, longestMs: number): void {
+  /** From now on it takes calls, and its timers run. */
+  begin(state: unknown, maxMs: number): void {
     this.state = state
     this.isOpen = true
-    this.#age = setTimeout(() => this.#onOver('too old'), longestMs).unref()
+    this.#age = setTimeout(() => this.#onOver('too old'), maxMs).unref()
     this.rest()
   }
 
@@ -376,7 +381,7 @@ class LiveSession implements LiveSessionPort, SessionContext {
     if (this.calls.size === 0) this.rest()
   }
 
-  /** Starts counting idle time. */
+  /** Starts the idle timer. */
   rest(): void {
     clearTimeout(this.#idle)
     if (this.closing !== undefined) return
@@ -392,15 +397,15 @@ class LiveSession implements LiveSessionPort, SessionContext {
 /** A living process other than this one that holds the state of a session. */
 export interface SessionHolder {
   readonly writer: string
-  /** Where it takes what belongs to it; `undefined` when it takes nothing. */
+  /** Where it accepts forwarded calls; `undefined` when it accepts none. */
   readonly address: string | undefined
 }
 
 type SessionPlace =
   | { readonly kind: 'held'; readonly holder: SessionHolder }
-  /** Its state went with the process that held it. */
+  /** Its state was lost with the process that held it. */
   | { readonly kind: 'lost' }
-  /** Of another principal, closed, of this process, or one that never was. */
+  /** Another principal's, closed, held by this process, or unknown. */
   | { readonly kind: 'none' }
 
 /** Where the state of one of the principal's sessions is, when this process does not have it. */

@@ -14,7 +14,7 @@ const counter = sampleTool('Counter.Next@1.0.0', () => 1, {
   session: { open: () => ({}), close: () => {}, idleMs: 60_000 },
 })
 
-it('rule 30: a session of another process is told so, and closes when its run is ended from here', async () => {
+it('rule 30: a session of another process is reported as such, and closes when its run is ended from here', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
   const masterKey = randomBytes(32)
   const gateways = [0, 1].map(() =>
@@ -96,7 +96,7 @@ it('rule 18: a session that opened while its process became another writer is cl
   }
 })
 
-it('rule 30: a session of which nobody knows whether it was opened is closed as soon as the store can be asked', async () => {
+it('rule 30: a session that may or may not have been opened is closed as soon as the store can be asked', async () => {
   const store = openMemoryStore()
   const opened: string[] = []
   const unsure: Store = Object.create(store, {

@@ -162,7 +162,7 @@ describe('the life of a workflow', () => {
     expect(await end()).toMatchObject({ kind: 'suspended' })
   })
 
-  it('steps wait for the limits of their tools, and count for nobody else', async () => {
+  it('steps wait for the limits of their tools, and count for no other caller', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const flow = workflow({

@@ -178,7 +178,7 @@ describe('a workflow', () => {
     expect(gist(await waiting)).toBe('ok "a!"')
   })
 
-  it('a step that somebody says no to fails for good, and the workflow may catch it', async () => {
+  it('a rejected step fails for good, and the workflow may catch it', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })

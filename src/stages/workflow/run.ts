@@ -5,36 +5,38 @@ import type { Suspension } from '#kernel/call/suspend'
 import type { CallStep, StepOptions, WorkflowContext } from '#kernel/tool/define'
 import { endSteps, findStep, makeStep, type StepNeeds, type WorkflowCall } from './step.ts'
 
-/** More steps than this are a loop that does not end. */
+/**
+ * One run of a workflow's function, from its beginning: finished steps answer with their records, the next one runs (rule 31).
+ * The workflow stage starts it for each attempt of a workflow's call.
+ * What the function sees of a step is final. While a step waits its promise waits too, and once nothing else can proceed the
+ * workflow is suspended.
+ */
+
+/** More steps than this are an endless loop. */
 const MAX_STEPS = 1_000
 
 interface WorkflowNeeds extends StepNeeds {
   readonly log: Logger
 }
 
-/** What the run of a workflow's call gives its function; its steps come from here. */
+/** The context that the run gives its function; steps are added here. */
 type RunContext = Omit<WorkflowContext, 'call'> & { readonly isAborted: boolean }
 
-/**
- * One run of a workflow's function, from its beginning: steps that have finished answer with what is recorded, the
- * next one runs. What the function sees of a step is final; while a step waits, its promise does too, and once nothing
- * else moves the whole is suspended (rule 31).
- */
 export class WorkflowRun {
   readonly #needs: WorkflowNeeds
   readonly #running: WorkflowCall
   readonly #context: RunContext
-  /** How often each step name was used. */
+  /** Number of uses of each step name. */
   readonly #uses = new Map<string, number>()
-  /** Names of steps that are on their way. */
+  /** Names of steps that are under way. */
   readonly #open = new Set<string>()
   readonly #end = Promise.withResolvers<unknown>()
   #steps = 0
   #hasEnded = false
-  /** What its function has ended with. */
+  /** Settles the run, once its function has ended. */
   #answered: (() => void) | undefined
   #suspension: Suspension | undefined
-  /** Ends the promises of steps that wait, when nobody waits for them any more. */
+  /** Reject the promises of waiting steps when the run is aborted. */
   readonly #waiting: ((reason: unknown) => void)[] = []
 
   constructor(needs: WorkflowNeeds, running: WorkflowCall, context: RunContext) {
@@ -55,7 +57,7 @@ export class WorkflowRun {
     return this.#end.promise
   }
 
-  /** Its function has ended; steps that it did not wait for end first. */
+  /** The function has ended; steps that it did not await end first. */
   #finishWhenStill(settle: () => void): void {
     this.#answered = settle
     if (this.#open.size > 0) return
@@ -70,7 +72,7 @@ export class WorkflowRun {
       input: unknown,
       options: StepOptions = {},
     ) =>
-      // The value is JSON of the step's output schema, which the caller's types were made from.
+      // The value is JSON of the step's output schema, from which the types of `call` are inferred.
       this.#call(typeof used === 'string' ? used : used.id, input, options) as Promise<never>
     return {
       callId,
@@ -109,7 +111,7 @@ export class WorkflowRun {
       else this.#suspension ??= end.suspension
     } finally {
       this.#open.delete(name)
-      this.#goOnWhenStill()
+      this.#continueWhenStill()
     }
     return await this.#wait()
   }
@@ -122,8 +124,8 @@ export class WorkflowRun {
     })
   }
 
-  /** Looks once everything that the last step set off had its turn. */
-  #goOnWhenStill(): void {
+  /** Checks once everything that the last step triggered has had its turn. */
+  #continueWhenStill(): void {
     if (this.#open.size > 0 || this.#hasEnded) return
     if (this.#answered !== undefined) this.#finishWhenStill(this.#answered)
     if (this.#suspension === undefined) return
@@ -141,7 +143,7 @@ export class WorkflowRun {
     settle()
   }
 
-  /** Steps end with their workflow; only a shutdown leaves those that wait for another day. */
+  /** Steps end with their workflow; only a shutdown leaves waiting ones for a later attempt. */
   #cancel(reason: unknown): void {
     for (const reject of this.#waiting.splice(0)) reject(reason)
     const { interruption } = this.#running
@@ -165,7 +167,7 @@ function twiceAtOnce(workflow: string, name: string, isNamed: boolean): ToolErro
 
 const MAX_NAME_LENGTH = 128
 
-/** A name is part of a key, so it must be something that can be stored and compared exactly. */
+/** A name is part of a key, so it must be storable and exactly comparable. */
 function checkStepName(name: unknown): string {
   const isGood =
     typeof name === 'string' &&

@@ -22,6 +22,12 @@ import type { Tool, WorkflowStep } from '#kernel/tool/tool'
 import { MAX_DEPTH } from '#kernel/tool/workflows'
 import type { Store } from '#store/ports/store'
 
+/**
+ * One step of a workflow as a durable call: its key, its request, its retries and its end (rule 31). `run.ts` makes steps;
+ * cancelling a workflow ends them.
+ * A step returns only ends that are final, so that every run of the workflow sees the same.
+ */
+
 /** The call that runs a workflow, as its steps know it. */
 export interface WorkflowCall {
   readonly tool: Tool
@@ -35,7 +41,6 @@ export interface WorkflowCall {
   readonly interruption: 'timeout' | 'cancel' | 'shutdown' | undefined
 }
 
-/** What ending the steps of a workflow takes. */
 interface EndStepsNeeds extends Followers {
   readonly store: Store
   readonly clock: Clock
@@ -63,12 +68,11 @@ interface PlannedStep {
 
 type StepEnd =
   | { readonly kind: 'value'; readonly value: JsonValue }
-  /** For good: the workflow may catch it. */
+  /** Final: the workflow may catch it. */
   | { readonly kind: 'failed'; readonly error: ToolError }
   | { readonly kind: 'diverged'; readonly error: ToolError }
   | { readonly kind: 'suspended'; readonly suspension: Suspension }
 
-/** One step as a durable call; gives only ends that stay, so that every run of the workflow sees the same (rule 31). */
 export async function makeStep(
   needs: StepNeeds,
   running: WorkflowCall,
@@ -95,7 +99,7 @@ function isLimit({ code, details }: CallError): boolean {
   return (code === 'rate_limited' || code === 'overloaded') && details?.scope !== undefined
 }
 
-/** Refusals that say nothing about the step itself: another day it may run. */
+/** Refusals that say nothing about the step itself: it may run later. */
 const PASSING: ReadonlySet<ErrorCode> = new Set([
   'rate_limited',
   'budget_exceeded',
@@ -127,7 +131,7 @@ async function endOf(
   if (error.code === 'approval_required') return suspend(toolErrorOf(error), record)
   if (error.code === 'requirement_missing') return suspend(toolErrorOf(error))
   if (error.code === 'ambiguous') {
-    // An inner workflow tells of its own step already.
+    // An inner workflow already reports its own step.
     return suspend(
       reply.replayed ? ambiguousStep(workflow.name, { tool, record }) : toolErrorOf(error),
       record,
@@ -135,7 +139,7 @@ async function endOf(
   }
   const address = { tenant: principal.tenant, record }
   const isUncommitted = error.code === 'outcome_unknown' && !(await hasEnded(needs, address))
-  // `canRetry`: its author says that nothing took effect, and it has attempts left (rule 9).
+  // `canRetry`: its author states that nothing took effect, and it has attempts left (rule 9).
   if (isUncommitted || error.canRetry || PASSING.has(error.code)) {
     const { retryAfterMs } = error
     return suspend(
@@ -149,13 +153,13 @@ async function endOf(
 }
 
 /**
- * Whether `outcome_unknown` is the step's last word: an operator settled it without knowing its value (rule 12). While its outcome waits
- * for the store it has none (rule 11), also for a request that joined it.
+ * Whether `outcome_unknown` is the step's final outcome: an operator settled it without knowing its value (rule 12). While its
+ * outcome waits for the store, it is not (rule 11), even for a request that joined it.
  */
 async function hasEnded({ store }: StepNeeds, address: CallAddress): Promise<boolean> {
   try {
     const found = await store.find(address)
-    // With a value it was stored just now, and the next round of the workflow has it.
+    // With a value it has just been stored, and the next round of the workflow gets it.
     return found?.state === 'succeeded' && found.outcome === undefined
   } catch (error) {
     if (error instanceof StoreError) return false
@@ -163,11 +167,11 @@ async function hasEnded({ store }: StepNeeds, address: CallAddress): Promise<boo
   }
 }
 
-/** What the workflow's own function catches. */
+/** The error that the workflow's function catches. */
 function failureOf({ step, tool, error }: EndedStep): ToolError {
-  const { developerMessage: said, ...rest } = error
+  const { developerMessage: detail, ...rest } = error
   const where = `Step '${step.name}' (${tool}) of ${step.workflow} ended with ${error.code}.`
-  return toolErrorOf({ ...rest, developerMessage: said === undefined ? where : `${where} ${said}` })
+  return toolErrorOf({ ...rest, developerMessage: detail === undefined ? where : `${where} ${detail}` })
 }
 
 function toolErrorOf(error: CallError): ToolError {
@@ -192,7 +196,7 @@ function originOf({ call, tool, scope }: WorkflowCall, planned: PlannedStep): St
   }
 }
 
-/** The same caller with what it sent: each step takes what it declares. */
+/** The request of the workflow's caller with its credentials: each step gets what it declares. */
 function requestOf({ call: { request } }: WorkflowCall, { tool, input }: PlannedStep): CallRequest {
   const copied = copyJson(input ?? {})
   if (!copied.ok) {
@@ -216,10 +220,9 @@ function requestOf({ call: { request } }: WorkflowCall, { tool, input }: Planned
   }
 }
 
-/** A tool that a workflow may call, with its names. */
 type FoundStep = WorkflowStep & ToolId
 
-/** Only what `uses` lists is called, and exactly as it was when the workflow began (rule 31). */
+/** Only tools in `uses` can be called, exactly as they were when the workflow began (rule 31). */
 export function findStep({ id, workflow }: Tool, used: unknown): FoundStep {
   const known = [...(workflow?.steps?.values() ?? [])].flatMap((step) => {
     const parts = parseToolId(step.id)
@@ -237,7 +240,7 @@ export function findStep({ id, workflow }: Tool, used: unknown): FoundStep {
   })
 }
 
-/** Cancel cascades: whatever of a workflow's steps runs or waits is ended too (rule 31). */
+/** Cancellation cascades: running and waiting steps of a workflow are ended too (rule 31). */
 export async function endSteps(
   needs: EndStepsNeeds,
   parent: CallAddress,

@@ -1,5 +1,5 @@
 import { StoreError } from '#kernel/base/errors'
-import type { StoreWatcher, TellChange } from '#kernel/ports/store'
+import type { NotifyChange, StoreWatcher } from '#kernel/ports/store'
 import type { Chain, ChainHead } from '#kernel/store/chain'
 import {
   type Ask,
@@ -136,7 +136,7 @@ export class PostgresEngine implements Engine {
     const startedMs = performance.now()
     try {
       const connection = await this.#writes.current()
-      if (this.#lease.isLost) chain.beginAnew()
+      if (this.#lease.isLost) chain.beginAgain()
       if (!chain.isStarted) await this.#beginWriter(connection)
       await this.#apply(connection, changes)
     } catch (error) {
@@ -178,7 +178,7 @@ export class PostgresEngine implements Engine {
     return rows.length > 0
   }
 
-  watch(tell: TellChange): StoreWatcher {
+  watch(tell: NotifyChange): StoreWatcher {
     return this.#notices.watch(tell)
   }
 
@@ -279,7 +279,7 @@ export class PostgresEngine implements Engine {
       this.#lease.hold(chain.no, sentAtMs)
     } catch (error) {
       // Whether a lost connection committed it makes no difference: that writer never does anything.
-      chain.beginAnew()
+      chain.beginAgain()
       await transaction.undo()
       throw error
     }

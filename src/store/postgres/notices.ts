@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { StoreWatcher, TellChange } from '#kernel/ports/store'
+import type { NotifyChange, StoreWatcher } from '#kernel/ports/store'
 import { Connection, type Statement } from './connection.ts'
 
 const CHANNEL = 'collet'
@@ -47,7 +47,7 @@ interface Notice {
 export class Notices {
   readonly #options: NoticesOptions
   readonly #id = randomUUID()
-  readonly #listeners = new Set<TellChange>()
+  readonly #listeners = new Set<NotifyChange>()
   /** What others wait for, and until when we believe that. */
   readonly #wanted = new Map<string, number>()
   /** The same for those here. */
@@ -71,7 +71,7 @@ export class Notices {
     return this.#wanted.size > 0
   }
 
-  watch(tell: TellChange): StoreWatcher {
+  watch(tell: NotifyChange): StoreWatcher {
     this.#listeners.add(tell)
     if (this.#timer === undefined && !this.#isClosed) this.#start()
     return {

@@ -55,7 +55,12 @@ import {
 } from './call-changes.ts'
 import { appendFact, endAttempt, endOwnSession } from './runs.ts'
 
-/** Rows that decide whether a call may run: the requests and the answers of approvers. */
+/**
+ * Changes of parked calls and their approvals: park, decide, resume, end. `approvals.ts` turns them into the store's port.
+ * Each change is one transaction with its events; a grant is consumed with the attempt that uses it, or not at all (rule 20).
+ */
+
+/** Rows that decide whether a call may run: the requests, and the decisions of approvers. */
 export const GUARDED = {
   approvals: {
     table: 'approvals',
@@ -85,7 +90,7 @@ export const GUARDED = {
   },
 } as const satisfies Readonly<Record<string, GuardedTable>>
 
-/** Nobody: a waiting call belongs to no writer, so that no writer's death ends it. */
+/** A waiting call belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0
 
 export type Parkings =
@@ -103,7 +108,7 @@ export function* park(group: CommitGroup, call: NewCall, parking: Parking): Step
     const like = yield* get('findParkedLike', tenant, principal, fingerprint, definitionHash)
     if (like !== undefined) return { kind: 'taken', record: text(like, 'record') }
   }
-  const full = yield* checkRoom(call, parking)
+  const full = yield* checkLimit(call, parking)
   if (full !== undefined) return full
   const parked = yield* parkCall(group, call)
   return yield* ask(group, { call, session: call.session, atMs: call.atMs, parked, parking })
@@ -115,13 +120,13 @@ export function* parkAgain(
   next: NextAttempt,
   parking: Parking,
 ): Steps<Parkings> {
-  const full = yield* checkRoom(previous, parking)
+  const full = yield* checkLimit(previous, parking)
   if (full !== undefined) return full
   const parked = yield* parkCallAgain(group, previous, next)
   return yield* ask(group, { call: previous, session: next.session, atMs: next.atMs, parked, parking })
 }
 
-/** Rule 20: consumes the grant, stamps writer and attempt, appends the events; nothing of it without all of it. */
+/** Rule 20: consumes the grant, sets writer and attempt and appends the events, all or nothing. */
 export function* resume(
   group: CommitGroup,
   previous: CallRecord,
@@ -132,8 +137,8 @@ export function* resume(
   const row = yield* get('newestApproval', record)
   const approval = row === undefined ? undefined : approvalFromRow(row, [])
   if (row === undefined || approval === undefined) return TAKEN
-  const isMeant = approval.id === approvalId && approval.attempt === attempt
-  if (!isMeant || !isUsable(approval, binding, atMs)) return TAKEN
+  const isAsked = approval.id === approvalId && approval.attempt === attempt
+  if (!isAsked || !isUsable(approval, binding, atMs)) return TAKEN
   const { writer } = group
   const ownSession = optionalText(row, 'own_session')
   const session = sessionId === undefined ? undefined : { sessionId, isOwn: ownSession !== undefined }
@@ -172,7 +177,7 @@ export function* decide(
   const outcome = action === 'reject' ? ('reject' as const) : ('accept' as const)
   const why = sealed === undefined ? {} : { reason: sealed }
   yield* appendAbout(row, resolvedFact(approval, { action: outcome, by: opaque, ...why }), atMs)
-  yield* tellOf(group, { kind: 'approval.decided', approval: id, as: judged.state, by }, atMs)
+  yield* notifyOf(group, { kind: 'approval.decided', approval: id, as: judged.state, by }, atMs)
   if (judged.state === 'rejected') {
     yield* endParked(group, row, { why: 'rejected', atMs, by, reason })
   } else {
@@ -182,8 +187,8 @@ export function* decide(
   return 'decided'
 }
 
-/** Rule 22; a call that is parked already is not among them when it parks again. */
-function* checkRoom(
+/** Rule 22; a call that parks again is not counted itself. */
+function* checkLimit(
   call: Pick<CallRecord, 'tenant' | 'principal'>,
   { maxParked }: Parking,
 ): Steps<Extract<Parkings, { readonly kind: 'full' }> | undefined> {
@@ -224,7 +229,7 @@ function* ask(
   for (const fact of requestedFacts(question, labelOf(call))) {
     yield* appendFact(parked.run, { fact, caller: parked.caller, atMs })
   }
-  yield* tellOf(group, { kind: 'approval.requested', approval: approval.id }, atMs)
+  yield* notifyOf(group, { kind: 'approval.requested', approval: approval.id }, atMs)
   return { kind: 'parked' }
 }
 
@@ -276,7 +281,7 @@ function journaled(action: NewDecision['action'], reason: string | undefined) {
   return { type: `approval.${type}` as const, ...(reason === undefined ? {} : { reason }) }
 }
 
-/** What each end makes of the question, and what the journal calls it. */
+/** The state of the approval and the journal event for each end. */
 const ENDS = {
   rejected: { state: 'rejected', event: 'approval.rejected' },
   expired: { state: 'expired', event: 'approval.expired' },
@@ -292,11 +297,10 @@ interface PlannedEnd {
   readonly why: ParkedEnd
   readonly atMs: number
   readonly by?: string
-  /** In the clear: it goes into the outcome, which is sealed. */
+  /** In plain text: it goes into the outcome, which is sealed. */
   readonly reason?: string | undefined
 }
 
-/** Every parked call in scope. */
 export function* endParkedIn(
   group: CommitGroup,
   scope: ParkedScope,
@@ -317,7 +321,7 @@ export function* parkedIn(scope: ParkedScope): Steps<readonly Row[]> {
   return yield* all('parkedApprovalsInSession', scope.sessionId, tenant)
 }
 
-/** Call, question, events and journal in one; nothing when another process was first. */
+/** Ends call and approval with their events; `undefined` when another process was first. */
 export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps<EndedParked | undefined> {
   const approval = approvalFromRow(row, [])
   const { id, tenant, record, attempt, tool, principal, state, expiresAtMs } = approval
@@ -343,17 +347,17 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   const session = yield* sessionOf(record, ownSession)
   const attempted = { tenant, record, principal, tool, attempt, run, session }
   const position = yield* endAttempt(attempted, outcome, atMs)
-  const said = { type: ENDS[why].event, at: atMs, ...(by === undefined ? {} : { by }) }
-  // A rejection has its own event already.
-  if (why !== 'rejected') group.append(approvalEvent(approval, said))
+  const change = { type: ENDS[why].event, at: atMs, ...(by === undefined ? {} : { by }) }
+  // A rejection already has its own event.
+  if (why !== 'rejected') group.append(approvalEvent(approval, change))
   group.append({ ...endedEvent(attempted, attempt, { state: 'failed', outcome, atMs }), ...position })
   yield* endOwnSession(group, attempted, outcome, atMs)
-  if (why === 'expired') yield* tellOf(group, { kind: 'approval.expired', approval: id }, atMs)
+  if (why === 'expired') yield* notifyOf(group, { kind: 'approval.expired', approval: id }, atMs)
   return { record, run }
 }
 
-/** Each thing that is told of an approval happens to it once. */
-function* tellOf(
+/** Each kind of notice happens once to an approval. */
+function* notifyOf(
   group: CommitGroup,
   subject: Extract<NoticeSubject, { readonly approval: string }>,
   atMs: number,
@@ -369,7 +373,7 @@ function* sessionOf(record: string, ownSession: string | undefined): Steps<CallS
 
 const ACTIONS = ['grant', 'reject', 'override'] as const satisfies readonly DecisionAction[]
 
-/** What stands in for a subject that is not needed, or whose text is gone with its journal group. */
+/** Placeholder for a subject that is not needed, or whose text was removed with its journal group. */
 const NO_SUBJECT: ApprovalSubject = {
   callId: '',
   runId: '',
@@ -418,10 +422,9 @@ function decisionFromRow(row: Row): ApproverDecision {
   }
 }
 
-/** What is sealed of a subject. */
 type Kept = readonly [string, string, string, string | null, string, string, number, boolean, string?]
 
-/** A subject as it is sealed: it holds caller text (rule 15). */
+/** A subject as it is sealed, because it contains texts of the caller (rule 15). */
 function subjectToText(record: string, subject: ApprovalSubject): string {
   const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven } = subject
   const { definitionJson } = subject
@@ -462,7 +465,7 @@ export function* subjectOf(row: Row, sealed: SealedText): Steps<ApprovalSubject>
       ...(definitionJson === undefined ? {} : { definitionJson }),
     }
   } catch (error) {
-    // A decided one may outlive the group its text was in; an open one keeps that group alive.
+    // A decided approval may outlive the group with its text; an open one keeps that group.
     if (error instanceof StoreError && error.code === 'unreadable' && row.decided_at !== null)
       return NO_SUBJECT
     throw error

@@ -28,7 +28,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** Every file of the database, its write-ahead log and its backup, as whoever steals the disk reads them. */
+/** Every file of the database, its write-ahead log and its backup, as a thief of the disk reads them. */
 function filesWith(words: string): readonly string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -47,7 +47,7 @@ async function reported(): Promise<readonly (string | undefined)[]> {
 
 describe('the reason of an approver', () => {
   it.each(['grant', 'reject', 'override'] as const)(
-    'is told to whoever may read it and lies nowhere in the clear: %s',
+    'is shown to permitted readers and stored nowhere in plain text: %s',
     async (action) => {
       await store.approvals.decide(yesOf('key:bob', { action, reason: REASON }))
       const counted = action === 'reject' ? 4 : 3

@@ -42,12 +42,16 @@ import {
 import { TAKEN } from './call-changes.ts'
 import { findCall, holderOf } from './calls.ts'
 
-/** Small enough that a step never holds up calls that wait for their commit. */
+/**
+ * The store's port of approvals, with its statements and tables. The kernel's `Approvals`, the ladder and the operator's surfaces
+ * read and decide through it. Every answer is given after its commit; guarded rows are checked as they are read.
+ */
+
+/** Small enough that a step never delays calls that wait for their commit. */
 const STEP = 200
-/** What a call must have again after the key was changed: what its grant is bound to, and the key it sends upstream. */
+/** Purposes whose signatures must stay valid after the key is changed: bindings of grants, and keys sent upstream. */
 const LASTING: ReadonlySet<string> = new Set(['grant', 'credential', 'effect'])
 
-/** Approvals: every answer is given after its commit. */
 export function sqlApprovals(context: StoreContext): ApprovalStore {
   const { careful, read, keys } = context
   const holder = holderOf(context)
@@ -63,7 +67,7 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
   const reads = {
     findById: read((id: string) => findApproval(context, id)),
     findFor: read((address: CallAddress) => findFor(context, address)),
-    // All of them, because one that is not ours is left out of a list and must not hide the others.
+    // All of them, because a foreign row is left out of the list and must not hide the others.
     expired: read((nowMs: number) => all('expiredApprovals', nowMs, STEP)),
     parkedIn: read(parkedIn),
   }
@@ -103,7 +107,7 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
     findParked: read((like: Parameters<ApprovalStore['findParked']>[0]) => findParkedLike(context, like)),
     isParkedIn: read(isParkedIn),
     async decide(decision) {
-      // Looks before it writes: a refusal begins no writer and leaves no trace.
+      // Looks before it writes: a refusal starts no writer and leaves no trace.
       if ((await find(decision)) === undefined) return { kind: 'not_found' }
       const kind = await changes.decide(decision)
       const approval = await find(decision)
@@ -229,7 +233,7 @@ export const queries = {
     WHERE record = ? AND state = 'parked' AND attempt = ? AND waits_for IS NULL`,
   refuseCall: `UPDATE calls SET state = 'failed', finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'parked' AND attempt = ? AND waits_for IS NULL`,
-  /** A session of a single attempt that waits belongs to nobody: no writer's death ends it. */
+  /** The session of a single attempt that waits belongs to no writer: no writer's death ends it. */
   setSessionWriter: 'UPDATE sessions SET writer = ? WHERE id = ?',
   insertApproval: `INSERT INTO approvals (id, tenant, record, attempt, principal, tool, tool_id, tier, definition, run, own_session,
       binding, subject_group, subject_at, subject_length, quorum, required_scope, self_approval, bypass, state, created_at, expires_at)
@@ -261,8 +265,8 @@ export const queries = {
 } as const
 
 /**
- * Requests for approval, one per attempt of a call, with the words of their approvers. They live as long as the row of their
- * call: a tombstone keeps who said what (rule 13).
+ * Requests for approval, one per attempt of a call, with the decisions of their approvers. They are kept as long as the row of
+ * their call: a tombstone keeps who decided what (rule 13).
  */
 export const tables = `
 CREATE TABLE approvals (

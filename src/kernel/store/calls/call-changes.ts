@@ -48,19 +48,24 @@ import {
 } from './runs.ts'
 
 /**
- * Another process has the call. Its record is read after the commit: the winner may be in the very group that is
- * being put together, its text not sealed yet (rule 19).
+ * Changes of calls: claim, reclaim, park, finish, settle. `calls.ts` turns them into the store's port, `approval-changes.ts`
+ * builds on them. Every change is conditional on state, attempt and writer, and is committed with its journal and run events.
+ */
+
+/**
+ * Another process has the call. Its record is read after the commit, because the winner may be in the same group, whose text is
+ * not sealed yet (rule 19).
  */
 export const TAKEN = 'taken'
 const RUN_ENDED = { kind: 'run_ended' } as const
 export const SESSION_ENDED = { kind: 'session_ended' } as const
-/** Why a call does not begin although its key is free. */
+/** Why a call does not start although its key is free. */
 export type Ended = typeof RUN_ENDED | typeof SESSION_ENDED
 
 type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
 type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
 
-/** An attempt that waits, with its place in its run. */
+/** An attempt that waits, with its position in its run. */
 export interface Parked {
   readonly kind: 'parked'
   readonly attempt: number
@@ -87,7 +92,7 @@ export function* claimCall(group: CommitGroup, call: NewCall): Steps<Claimed | E
   const { tenant, principal, session, atMs } = call
   const run = runOf(call)
   if (run !== undefined) {
-    // Whose key it is comes first (rule 1): a claim that loses neither makes a run nor asks whether it has ended.
+    // The key comes first (rule 1): a claim that loses neither creates a run nor checks whether it has ended.
     if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
     if (!(yield* keepsSession(group, session))) return SESSION_ENDED
     if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
@@ -141,7 +146,7 @@ export function* parkCall(group: CommitGroup, call: NewCall): Steps<Parked | End
   return { kind: 'parked', attempt: 1, run, caller, position }
 }
 
-/** The same for its next attempt. */
+/** Parks the next attempt of a call. */
 export function* parkCallAgain(
   group: CommitGroup,
   previous: CallRecord,
@@ -153,9 +158,9 @@ export function* parkCallAgain(
 }
 
 /**
- * Whether the state of the session is this writer's. A process that lost its lease goes on as another writer, and recovery closes what the
- * one before held: a call that began meanwhile would end in a session that is closed. Asked before the run, which may have been made for
- * the session and ended with it: who lost a session is told so.
+ * Whether this writer holds the state of the session. A process that lost its lease continues as another writer, and recovery
+ * closes the sessions of the previous one: a call that began in the meantime would end in a closed session. It is checked
+ * before the run, which may have ended with the session, so that the caller gets `session_lost`.
  */
 export function* keepsSession(group: CommitGroup, session: CallSession | undefined): Steps<boolean> {
   return (
@@ -185,7 +190,7 @@ function* beginNext(
   if (state === 'running') {
     const cut = { row: { ...before, run }, record, attempt, sessionId, atMs }
     group.append({ ...cutEvent(previous, writer, atMs), ...(yield* cutAttempt(cut, 'cut')) })
-    // An attempt that never began holds a session nobody else would close.
+    // No other change would close the session of an attempt that never started.
     if (session?.isOwn === true && sessionId !== undefined) {
       yield* closeSession(group, { tenant, sessionId }, 'failed', atMs)
     }
@@ -198,7 +203,7 @@ function* beginNext(
   return { attempt: attempt + 1, run, caller, position: yield* beginAttempt(group, begun) }
 }
 
-/** Rule 9: what the call is from this attempt on. Gives where its caller text went. */
+/** Rule 9: gives the call its new content; returns the place of its caller text. */
 function* correct(group: CommitGroup, { before, previous, corrected, atMs }: CorrectedCall): Steps<Slice> {
   const { record, fingerprint, inputJson } = corrected
   const caller = group.addCaller(boundText(record, callerToText(corrected)))
@@ -254,7 +259,6 @@ export function* requestCancel(
   return true
 }
 
-/** Whether there is something to settle. */
 export function* findUnsettled(record: string): Steps<Row | Exclude<SettleResult, 'settled'>> {
   const row = yield* get('findCall', record)
   if (row === undefined) return 'not_found'
@@ -283,13 +287,13 @@ export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<S
   return 'settled'
 }
 
-/** A group kept for a text that nothing points to any more would never be forgotten (rule 13). */
+/** A group that is kept for a text without references would never be removed (rule 13). */
 function* dropOutcome(row: Row): Steps<void> {
   const group = optionalInteger(row, 'outcome_group')
   if (group !== undefined) yield* write('dropReference', group)
 }
 
-/** Where the caller text went; `undefined` when the key is taken. */
+/** Returns the place of the caller text; `undefined` when the key is taken. */
 function* insertCall(
   group: CommitGroup,
   { call, run, state, finished }: InsertedCall,
@@ -342,7 +346,7 @@ function ranMs(outcome: Outcome | undefined): number | null {
   return Math.round(outcome.durationMs)
 }
 
-/** Whether the call waits for its next attempt and nobody took it since it was read. */
+/** Whether the call waits for its next attempt and was not taken since it was read. */
 function isStillFree(row: Row, { state, attempt, writer }: CallRecord): boolean {
   const isSame =
     text(row, 'state') === state && integer(row, 'attempt') === attempt && text(row, 'writer_id') === writer
@@ -351,7 +355,7 @@ function isStillFree(row: Row, { state, attempt, writer }: CallRecord): boolean 
 
 const SLOTS = ['claim_group', 'outcome_group', 'late_group'] as const
 
-/** Lets go of what these calls hold in their groups; a group nobody holds loses its payload. */
+/** Drops the references of these calls to their groups; a group without references loses its payload. */
 export function* dropReferences(calls: readonly Row[]): Steps<void> {
   const dropped = new Map<number, number>()
   for (const call of calls) {
@@ -365,7 +369,7 @@ export function* dropReferences(calls: readonly Row[]): Steps<void> {
     for (const list of listsOf(groups)) yield* write('dropReferences', count, count, ...list)
 }
 
-/** What was asked about calls that are deleted, with the words of its approvers. */
+/** Deletes the approvals of deleted calls, with their decisions. */
 export function* deleteApprovalsOf(deleted: readonly Row[]): Steps<void> {
   const asked = deleted.filter((call) => integer(call, 'approvals') > 0)
   for (const records of listsOf(asked.map((call) => text(call, 'record')))) {
@@ -374,14 +378,14 @@ export function* deleteApprovalsOf(deleted: readonly Row[]): Steps<void> {
   }
 }
 
-/** What a settled call answers from now on; `undefined` when it took effect but nobody knows the value (rule 12). */
+/** The answer of a settled call; `undefined` when it took effect but the value is unknown (rule 12). */
 function settledOutcome(settlement: Settlement): Outcome | undefined {
   const { as, valueJson, error } = settlement
   if (as === 'succeeded') return valueJson === undefined ? undefined : { ok: true, valueJson }
   return error === undefined ? undefined : { ok: false, error }
 }
 
-/** How many requests for approval go with a call that is deleted. */
+/** Number of approvals that are deleted with a call. */
 export const APPROVALS_OF_CALL =
   '(SELECT count(*) FROM approvals WHERE approvals.record = calls.record) AS approvals'
 
@@ -394,7 +398,7 @@ export const queries = {
       outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, ran_ms = NULL, run = coalesce(run, record), session = ?
     WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
       AND state IN ('released', 'running') AND expired = 0`,
-  /** Beside `reclaimCall`, in one transaction (rule 9). */
+  /** Runs after `reclaimCall` in the same transaction (rule 9). */
   correctCall: `UPDATE calls SET fingerprint = ?, claim_group = ?, caller_at = ?, caller_length = ?, input_at = ?,
       input_length = ? WHERE record = ?`,
   finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?,

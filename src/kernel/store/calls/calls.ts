@@ -15,6 +15,11 @@ import {
 } from './call-changes.ts'
 import { runOf } from './runs.ts'
 
+/**
+ * The store's port of calls, with its statements and tables: find, claim, finish, settle and list. The ladder and recovery use
+ * it. Claims and outcomes run in lanes, so that calls of different records do not wait for each other.
+ */
+
 type CallPort = Pick<
   KernelStore,
   | 'find'
@@ -66,7 +71,7 @@ export function sqlCalls(context: StoreContext): CallPort {
     recordLate: lane(recordOf, recordOf, recordLate),
     requestCancel: careful(recordOf, requestCancel),
     cancelRequests: read(() => cancelRequests(chain.no)),
-    /** Looks before it writes: a refusal begins no writer and leaves no trace. */
+    /** Looks before it writes: a refusal starts no writer and leaves no trace. */
     async settle(settlement) {
       const found = await unsettled(settlement.record)
       return typeof found === 'string' ? found : await changes.settle(settlement)
@@ -80,16 +85,16 @@ function* findOwn(sealed: SealedText, { tenant, record }: CallAddress): Steps<Ca
   return found?.tenant === tenant ? found : undefined
 }
 
-/** Our own running calls that a caller asked to stop. */
+/** Running calls of this writer that a caller asked to stop. */
 function* cancelRequests(writerNo: number): Steps<readonly CallAddress[]> {
   const rows = yield* all('cancelRequests', writerNo)
   return rows.map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))
 }
 
-/** Calls of everybody that one page looks at: some milliseconds. */
+/** Calls of all principals that one page scans: some milliseconds. */
 const MAX_SCANNED = 5_000
 
-/** Calls of one principal, newest first, and the number to go on before. */
+/** Calls of one principal, newest first, and the number before which to continue. */
 function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<CallPage> {
   const { tenant, principal, before, limit } = query
   const numbers = yield* get('callNumbers')
@@ -104,7 +109,7 @@ function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<CallPage
   return next > first ? { calls, next } : { calls }
 }
 
-/** A record whose contents cannot be read is shown without them, not hidden with all others. */
+/** A record whose contents cannot be read is shown without them, so that it does not hide the others. */
 export function* showCall(row: Row, sealed: SealedText): Steps<CallRecord> {
   try {
     return yield* callFromRow(row, sealed)
@@ -125,13 +130,13 @@ export function* findCall(sealed: SealedText, record: string): Steps<CallRecord 
   try {
     return yield* readCall(sealed, record)
   } catch (error) {
-    // Another process may have changed the call between the row and its contents: what is there now is consistent.
+    // Another process may have changed the call between the row and its contents: a second read is consistent.
     if (error instanceof StoreError && error.code === 'unreadable') return yield* readCall(sealed, record)
     throw error
   }
 }
 
-/** Reads, after a change found the call taken, who has it. */
+/** Reads the holder after a change found the call taken. */
 export function holderOf({ read, sealed }: Pick<StoreContext, 'read' | 'sealed'>) {
   const find = read((record: string) => findCall(sealed, record))
   return async (record: string): Promise<{ readonly kind: 'found'; readonly record: CallRecord }> => {
@@ -151,10 +156,10 @@ export const queries = {
   callerOf: 'SELECT claim_group, caller_at, caller_length FROM calls WHERE record = ?',
   cancelRequests:
     "SELECT tenant, record FROM calls WHERE state = 'running' AND writer = ? AND cancel_requested = 1",
-  /** By number, which is there already: an index over principals would cost every call. */
+  /** Uses the existing number: an index over principals would cost every call. */
   listOwnCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.no < ? AND c.no >= ? AND c.tenant = ? AND c.principal = ? AND c.parent IS NULL ORDER BY c.no DESC LIMIT ?`,
-  /** Two look-ups: SQLite walks the whole table for a minimum and a maximum in one. */
+  /** Two look-ups, because SQLite scans the whole table for a minimum and a maximum in one. */
   callNumbers: `SELECT coalesce((SELECT min(no) FROM calls), 0) AS first,
     coalesce((SELECT max(no) FROM calls), 0) AS last`,
 } as const

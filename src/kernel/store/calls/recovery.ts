@@ -23,7 +23,11 @@ import { endParkedIn } from './approval-changes.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, dropReferences } from './call-changes.ts'
 import { closeSession, cutAttempt, forgetWhole, keepInRun, labelledByRow, removeRuns } from './runs.ts'
 
-/** Recovery and retention: what is left over, and what is forgotten. */
+/**
+ * Recovery of calls that dead writers left running (rule 8), and retention (rule 13). The gateway recovers at start and by timer;
+ * a job purges. Every step is small, so that it never delays calls that wait for their commit.
+ */
+
 export function sqlRecovery({
   careful,
   read,
@@ -68,10 +72,9 @@ export function sqlRecovery({
   }
 }
 
-/** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200
 
-/** One step of rule 13; `true` while there may be more. `dropped` groups of the journal were deleted with their parts. */
+/** One step of rule 13; `true` while there may be more. `dropped` groups of the journal were deleted with their partitions. */
 function* purgeStep(
   { forgetting }: Pick<StoreDefinition, 'forgetting'>,
   step: Forgetting,
@@ -90,7 +93,7 @@ function* purgeStep(
   return removed.some((rows) => rows >= limit)
 }
 
-/** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */
+/** Removes results and keeps keys: calls that may have changed something leave a tombstone, the others nothing. */
 function* forgetResults(beforeMs: number): Steps<number> {
   const rows = yield* all('expiredResults', beforeMs, beforeMs, STEP)
   yield* dropReferences(rows)
@@ -99,7 +102,7 @@ function* forgetResults(beforeMs: number): Steps<number> {
   for (const records of listsOf(recordsOf(kept))) yield* write('makeTombstones', ...records)
   for (const records of listsOf(recordsOf(gone)))
     yield* deleteApprovalsOf(yield* all('deleteCalls', ...records))
-  // The key is free, so the next claim begins a run anew.
+  // The key is free, so the next claim starts a new run.
   yield* removeRuns(recordsOf(gone.filter((row) => row.run === row.record)))
   return rows.length
 }
@@ -114,7 +117,7 @@ function* forgetTombstones(beforeMs: number): Steps<number> {
   return deleted.length
 }
 
-/** Runs and sessions are kept as long as the journal; a long run goes in several steps, from its first event on. */
+/** Runs and sessions are kept as long as the journal; a long run is deleted in several steps, from its first event on. */
 function* forgetRuns(beforeMs: number): Steps<number> {
   let removed = yield* write('deleteSessions', beforeMs, STEP)
   const whole: number[] = []
@@ -129,7 +132,7 @@ function* forgetRuns(beforeMs: number): Steps<number> {
   return removed
 }
 
-/** Cuts old groups off the front of each chain and signs where the cut is (rule 15). */
+/** Cuts old groups off the front of each chain and signs the checkpoint (rule 15). */
 function* forgetJournal(beforeMs: number, generation: Generation): Steps<number> {
   let removed = 0
   for (const writer of yield* all('oldChains', beforeMs)) {
@@ -144,7 +147,7 @@ function* forgetJournal(beforeMs: number, generation: Generation): Steps<number>
   return removed
 }
 
-/** The end of the run of groups, from the oldest on, that are old and hold nothing a call still needs. */
+/** The last of the oldest groups that are past retention and hold nothing a call still needs. */
 function lastForgettable(groups: readonly Row[], beforeMs: number): number | undefined {
   let last: number | undefined
   for (const group of groups) {
@@ -163,7 +166,6 @@ interface DeadWriter {
 
 interface Recovered {
   readonly ambiguous: number
-  /** There may be more to decide. */
   readonly hasMore: boolean
 }
 
@@ -177,9 +179,9 @@ function* writerHasEnded(writer: string): Steps<boolean> {
 }
 
 /**
- * Rule 8: what a dead writer left running becomes `ambiguous`, except what may simply run again; that stays
- * until a caller asks for it or its time is over. Reads changed nothing, so they just end; what ran in a session
- * was lost with its state. Sessions close when nothing runs in them any more (rule 30).
+ * Rule 8: running calls of a dead writer become `ambiguous`, except those that may simply run again; these stay until a caller
+ * repeats them or their time is over. Reads changed nothing, so they end; calls in a session were lost with its state. Sessions
+ * close when none of their calls run any more (rule 30).
  */
 function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
   yield* write('endLease', dead.no)
@@ -190,23 +192,23 @@ function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): St
     if (outcome !== undefined) yield* endCut(group, dead, { row, outcome, nowMs })
     else if (yield* makeAmbiguous(group, dead, { row, nowMs })) ambiguous.push(subjectFromRow(row))
   }
-  yield* tellOfAmbiguous(group, ambiguous, nowMs)
+  yield* notifyAmbiguous(group, ambiguous, nowMs)
   const hasMore = rows.length === MAX_AT_ONCE || (yield* closeSessions(group, dead, nowMs))
   yield* write('endWriter', nowMs, dead.id)
   return { ambiguous: ambiguous.length, hasMore }
 }
 
-/** A crash may cut hundreds of calls: nobody wants a message for each. */
+/** A crash may cut hundreds of calls, which one notice reports together. */
 const MAX_REPORTED = 50
 
-function* tellOfAmbiguous(
+function* notifyAmbiguous(
   group: CommitGroup,
   ambiguous: readonly AmbiguousCall[],
   atMs: number,
 ): Steps<void> {
   for (let at = 0; at < ambiguous.length; at += MAX_REPORTED) {
     const calls = ambiguous.slice(at, at + MAX_REPORTED)
-    // An attempt becomes ambiguous once, and so the first of them names them all.
+    // An attempt becomes ambiguous once, so the first one identifies the notice.
     const about = JSON.stringify([calls[0]?.record, calls[0]?.attempt])
     yield* group.notify({ kind: 'call.ambiguous', calls }, { about, atMs })
   }
@@ -250,19 +252,18 @@ function* endCut(
   group.append({ ...ended, ...position })
 }
 
-/** `true` while there are more. */
 function* closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<boolean> {
   const rows = yield* all('openSessionsOf', dead.no, MAX_AT_ONCE)
   for (const row of rows) {
     const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
-    // The state that a parked call waits on is gone: an approval could not be used any more.
+    // The state that a parked call needs is gone, so its approval could not be used any more.
     yield* endParkedIn(group, address, { why: 'session', atMs: nowMs })
     yield* closeSession(group, address, 'failed', nowMs)
   }
   return rows.length === MAX_AT_ONCE
 }
 
-/** How a cut call ends; `undefined` when only an operator can say. */
+/** The outcome of a cut call; `undefined` when only an operator can decide. */
 function outcomeOfCut(row: Row): Failure | undefined {
   const tool = text(row, 'tool')
   const tier = text(row, 'tier')
@@ -271,7 +272,7 @@ function outcomeOfCut(row: Row): Failure | undefined {
   if (hasEffects) return undefined
   const message = `The server stopped while ${tool} was running. Nothing was changed.`
   const cut = failureOf({ code: 'cancelled', message, canRetry: true })
-  // A read cut by a crash may be asked again as long as it has attempts left.
+  // A read cut by a crash may be repeated as long as it has attempts left.
   return integer(row, 'attempt') < MAX_ATTEMPTS ? cut : lastFailure(cut)
 }
 
@@ -284,7 +285,7 @@ export const queries = {
     UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM calls WHERE state = 'running')
     UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM sessions WHERE state <> 'closed')`,
   writerEnd: 'SELECT ended_at FROM writers WHERE id = ?',
-  /** What a dead writer left running and nobody may run again. */
+  /** Calls that a dead writer left running and that may not run again. */
   cutCallsOf: `SELECT record, tenant, principal, tool, tier, attempt, run, session, created_at,
       claim_group, caller_at, caller_length FROM calls
     WHERE state = 'running' AND writer = ? AND (rerun_until <= ? OR session IS NOT NULL
@@ -293,26 +294,26 @@ export const queries = {
     WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
   makeAmbiguous: `UPDATE calls SET state = 'ambiguous' WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
   openSessionsOf: "SELECT tenant, id FROM sessions WHERE writer = ? AND state <> 'closed' LIMIT ?",
-  /** Rule 13: the clock of a step starts when the call that began it all is final. */
+  /** Rule 13: retention of a step starts when its outermost call is final. */
   expiredResults: `SELECT record, tier, run, claim_group, outcome_group, late_group FROM calls
     WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ?
       AND coalesce((SELECT coalesce(r.finished_at, ${Number.MAX_SAFE_INTEGER}) FROM calls r WHERE r.record = calls.root), 0) < ?
     ORDER BY finished_at LIMIT ?`,
-  /** The commit of the outcome stays named, for as long as the journal has it: it says who settled a call, and why. */
+  /** The commit of the outcome stays named as long as the journal has it: it shows who settled a call, and why. */
   makeTombstones: `UPDATE calls SET expired = 1, outcome_at = NULL, outcome_length = NULL,
       late_group = NULL, late_at = NULL, late_length = NULL WHERE record IN (${LIST})`,
   deleteCalls: `DELETE FROM calls WHERE record IN (${LIST}) RETURNING record, ${APPROVALS_OF_CALL}`,
-  /** A key is free only when the own run of the call that had it is forgotten too: the next one begins anew. */
+  /** A key is free only when the run of its call is deleted too: the next call starts a new one. */
   deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ?
       AND (run IS NULL OR run <> record OR NOT EXISTS (SELECT 1 FROM runs WHERE key = calls.record))
       AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r WHERE r.record = calls.root)) LIMIT ?)
     RETURNING record, ${APPROVALS_OF_CALL}`,
-  /** Nothing of an ambiguous call is forgotten, and so not the run it is in (rule 13). */
+  /** Nothing of an ambiguous call is deleted, and so neither is its run (rule 13). */
   oldRuns: `SELECT no, next FROM runs WHERE touched_at < ? AND open = 0
       AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.run = runs.key AND calls.state = 'ambiguous')
     ORDER BY touched_at LIMIT ?`,
   deleteSessions: `DELETE FROM sessions WHERE no IN (SELECT no FROM sessions WHERE state = 'closed' AND closed_at < ? LIMIT ?)`,
-  /** Chains whose oldest group is older than the journal is kept. */
+  /** Chains whose oldest group is past retention. */
   oldChains: `SELECT w.no, w.id FROM writers w
     WHERE (SELECT g.at FROM commit_groups g WHERE g.writer = w.no ORDER BY g.n LIMIT 1) < ?`,
   oldestGroups: 'SELECT n, at, live FROM commit_groups WHERE writer = ? ORDER BY n LIMIT ?',

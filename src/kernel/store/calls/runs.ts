@@ -59,7 +59,12 @@ import {
   word,
 } from '#kernel/store/rows'
 
-/** Runs, and what is refused in them. */
+/**
+ * Runs, their events and the sessions in them: statements, tables, and the changes that calls make to them. `call-changes.ts`,
+ * `recovery.ts` and the session stage use it. A run's row gives out the next sequence (rule 16). Texts of callers stay sealed in
+ * the group of their call; events refer to them.
+ */
+
 export function sqlRuns(context: StoreContext): RunStore {
   const { careful, read, snapshot } = context
   return {
@@ -72,7 +77,7 @@ export function sqlRuns(context: StoreContext): RunStore {
   }
 }
 
-/** A fact and when it became one; `caller` is where the caller text of its call lies. */
+/** `caller` is the place of the caller text of its call. */
 interface NewFact {
   readonly fact: RunFact
   readonly caller: Slice | undefined
@@ -100,7 +105,7 @@ function* readRun(
   return events
 }
 
-/** Makes the run if it is new; `false` when it takes nothing any more. */
+/** Creates the run if it is new; `false` when it accepts nothing more. */
 export function* openRun(scope: RunAddress & { readonly principal: string }, atMs: number): Steps<boolean> {
   const { run, tenant, principal } = scope
   if ((yield* write('insertRun', run, tenant, principal, atMs)) > 0) return true
@@ -125,7 +130,7 @@ function* endRun(group: CommitGroup, address: RunAddress, atMs: number): Steps<b
   return true
 }
 
-/** Removes runs with all that is left of their events. */
+/** Removes runs with the rest of their events. */
 export function* forgetWhole(runs: readonly number[]): Steps<void> {
   for (const list of listsOf(runs)) {
     yield* write('deleteRunEvents', ...list)
@@ -133,7 +138,7 @@ export function* forgetWhole(runs: readonly number[]): Steps<void> {
   }
 }
 
-/** The runs of calls that never happened, after all. */
+/** Removes the runs of calls that did not happen. */
 export function* removeRuns(keys: readonly string[]): Steps<void> {
   for (const list of listsOf(keys)) {
     yield* forgetWhole((yield* all('findRuns', ...list)).map((row) => integer(row, 'no')))
@@ -146,7 +151,7 @@ function* withStoredToolId(event: RunEvent): Steps<RunEvent> {
   return row === undefined ? event : { ...event, call: withToolId(event.call, text(row, 'tool')) }
 }
 
-/** Stored events take their label from the caller text they point to, so none is written with them. */
+/** Stored events take their label from the caller text they refer to. */
 export const IN_CALLER_TEXT: CallLabel = {
   callId: '',
   toolId: '',
@@ -155,7 +160,7 @@ export const IN_CALLER_TEXT: CallLabel = {
   traceId: '',
 }
 
-/** The pair of a call that was refused; `false` when no such run takes it. */
+/** Appends the pair of events of a refused call; `false` when there is no such open run. */
 function* noteRefusal(group: CommitGroup, refused: RefusedCall): Steps<boolean> {
   const { scope, record, atMs } = refused
   const run = yield* findRun(scope)
@@ -179,12 +184,12 @@ function runFromRow(row: Row): RunRecord {
   }
 }
 
-/** A fact as it is stored: without its call's label, which holds caller text and is sealed elsewhere (rule 15). */
+/** The stored form of a fact, without its call's label, which contains caller text and is sealed elsewhere (rule 15). */
 function factToText(fact: RunFact): string {
   return JSON.stringify(fact, (name, value: unknown) => (name === 'call' ? undefined : value))
 }
 
-/** The same as read back; the label is put in again from the caller text of its call. */
+/** A stored fact; its label comes from the caller text of its call. */
 type StoredFact =
   | Omit<Extract<RunFact, { readonly type: 'called' }>, 'call'>
   | Omit<Extract<RunFact, { readonly type: 'returned' }>, 'call'>
@@ -215,7 +220,7 @@ function* callOf(record: string, row: Row, sealed: SealedText): Steps<CallLabel>
   try {
     return labelOf(yield* readCaller(record, sealed, slice))
   } catch (error) {
-    // A run that goes on for longer than the journal is kept outlives the text of its first calls.
+    // A run that lasts longer than the journal is kept outlives the text of its first calls.
     if (error instanceof StoreError && error.code === 'unreadable') {
       return { ...IN_CALLER_TEXT, callId: record }
     }
@@ -223,7 +228,6 @@ function* callOf(record: string, row: Row, sealed: SealedText): Steps<CallLabel>
   }
 }
 
-/** A run's row gives the next sequence (rule 16). What a caller wrote stays sealed in the group of its call; an event points there. */
 export function* findSession({ tenant, sessionId }: SessionAddress): Steps<SessionRecord | undefined> {
   const row = yield* get('findSession', sessionId)
   const found = row === undefined ? undefined : sessionFromRow(row)
@@ -236,7 +240,7 @@ export function* openSession(group: CommitGroup, session: NewSession): Steps<'op
   return 'opened'
 }
 
-/** Its run must be open. A session of a single attempt begins as `closing`: no other call may use it. */
+/** Its run must be open. A session of a single attempt begins as `closing`, so that no other call can use it. */
 function* insertSession(group: CommitGroup, session: NewSession, state: 'open' | 'closing'): Steps<void> {
   const { sessionId, tenant, principal, tool, toolId, scope, endsRun, address = null, atMs } = session
   const who = [sessionId, tenant, principal, tool, toolId] as const
@@ -262,12 +266,12 @@ export function* beginSessionClose(
   return (yield* write('beginSessionClose', sessionId, tenant)) > 0
 }
 
-/** Whether this writer is the one that opened it. */
+/** Whether this writer opened it. */
 export function* holdsSession(group: CommitGroup, { tenant, sessionId }: SessionAddress): Steps<boolean> {
   return (yield* get('holdsSession', sessionId, tenant, group.writer)) !== undefined
 }
 
-/** `closed` with its event; `false` when it was closed already, so there is exactly one close (OWP-41). */
+/** Closes the session with its event; `false` when it was closed already, so that there is exactly one close (OWP-41). */
 export function* closeSession(
   group: CommitGroup,
   address: SessionAddress,
@@ -313,7 +317,7 @@ function sessionFromRow(row: Row): SessionRecord {
   }
 }
 
-/** The attempt that begins, and where its call's caller text lies. */
+/** The attempt that begins, and the place of its call's caller text. */
 interface BeginningAttempt {
   readonly call: Pick<CallRecord, 'tenant' | 'record' | 'principal' | 'tool' | 'toolId'>
   readonly run: string
@@ -323,7 +327,7 @@ interface BeginningAttempt {
   readonly atMs: number
 }
 
-/** An attempt whose process is gone, as its row tells. */
+/** An attempt whose process is gone. */
 interface CutAttempt {
   readonly row: Row
   readonly record: string
@@ -332,12 +336,12 @@ interface CutAttempt {
   readonly atMs: number
 }
 
-/** The run that a new call's events go to; none when its record alone tells them. */
+/** The run of a new call's events; `undefined` when its record alone describes them. */
 export function runOf({ scope, session, record }: NewCall): string | undefined {
   return scope?.run ?? (session === undefined ? undefined : record)
 }
 
-/** A pair of events per attempt, inside the brackets of its own session if it has one. */
+/** One pair of events per attempt, inside the brackets of its own session if it has one. */
 export function* beginAttempt(group: CommitGroup, begun: BeginningAttempt): Steps<RunPosition> {
   const { call, run, attempt, session, caller, atMs } = begun
   const { tenant, record, principal, tool, toolId } = call
@@ -350,7 +354,7 @@ export function* beginAttempt(group: CommitGroup, begun: BeginningAttempt): Step
   return yield* appendFact(run, { fact: calledFact(attempted, principal), caller, atMs })
 }
 
-/** Nothing for a call that is described by its record alone. */
+/** `undefined` for a call that its record alone describes. */
 export function* endAttempt(
   { record, attempt, run, session }: Attempt,
   outcome: Outcome,
@@ -362,7 +366,7 @@ export function* endAttempt(
   return yield* appendFact(run, { fact: returnedFact(attempted, outcome), caller, atMs })
 }
 
-/** Called after the call's own end, so that the bracket closes last (OWP-41). */
+/** Called after the call's own end, so that the session closes last (OWP-41). */
 export function* endOwnSession(
   group: CommitGroup,
   { tenant, session }: Attempt,
@@ -374,7 +378,7 @@ export function* endOwnSession(
   yield* closeSession(group, { tenant, sessionId }, ownSessionOutcome(outcome), atMs)
 }
 
-/** Ends an attempt that nobody will end any more; its call must have a run. */
+/** Ends an attempt whose process is gone; its call must have a run. */
 export function* cutAttempt(
   { row, record, attempt, sessionId, atMs }: CutAttempt,
   end: Outcome | 'cut',
@@ -384,7 +388,7 @@ export function* cutAttempt(
   return yield* appendFact(text(row, 'run'), { fact, caller: callerSlice(row), atMs })
 }
 
-/** Gives a call described by its record alone a run with events, because more will happen than a record can say. */
+/** Gives a call described by its record alone a run with events, because a record cannot express what follows. */
 export function* keepInRun(row: Row, call: OwnRunCall): Steps<void> {
   if (optionalText(row, 'run') !== undefined) return
   const { record, principal } = call
@@ -395,7 +399,7 @@ export function* keepInRun(row: Row, call: OwnRunCall): Steps<void> {
   }
 }
 
-/** What is known of a cut call without opening anything sealed: damage must not keep a server from starting. */
+/** A cut call without its sealed texts: damage must not prevent a server from starting. */
 export function labelledByRow(row: Row): OwnRunCall {
   return {
     ...subjectFromRow(row),
@@ -413,7 +417,7 @@ export const queries = {
     ON CONFLICT (key) DO NOTHING`,
   findRun: 'SELECT * FROM runs WHERE key = ?',
   findRuns: `SELECT no FROM runs WHERE key IN (${LIST})`,
-  /** The sequence is given out by the row it counts, in the appending transaction (rule 16). */
+  /** The row gives out the sequence it counts, in the appending transaction (rule 16). */
   takeSequence: `UPDATE runs SET next = next + 1, open = open + ?, touched_at = max(touched_at, ?) WHERE key = ?
     RETURNING no, next - 1 AS sequence`,
   endRun: 'UPDATE runs SET ended_at = ? WHERE key = ? AND tenant = ? AND ended_at IS NULL',
@@ -429,7 +433,7 @@ export const queries = {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   findSession:
     'SELECT s.*, w.id AS writer_id FROM sessions s JOIN writers w ON w.no = s.writer WHERE s.id = ?',
-  // Changes nothing, and holds the row until the commit: whoever closes the session comes before or after.
+  // Changes nothing, but holds the row until the commit, so that a close comes before or after.
   keepSession: "UPDATE sessions SET state = state WHERE id = ? AND writer = ? AND state = 'open'",
   holdsSession: 'SELECT 1 AS found FROM sessions WHERE id = ? AND tenant = ? AND writer = ?',
   beginSessionClose: "UPDATE sessions SET state = 'closing' WHERE id = ? AND tenant = ? AND state = 'open'",

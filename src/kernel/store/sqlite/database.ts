@@ -8,8 +8,13 @@ import type { StoreDefinition } from '#kernel/store/module'
 import { type Migration, missingSteps, refuseOutdated, type SchemaMode } from '#kernel/store/schema'
 
 /**
- * One consistent copy of a database that may be in use, with what is still only in its write-ahead log. The target is
- * made here, exclusively and private: SQLite writes into an empty file and nothing is ever overwritten.
+ * A SQLite file: opening, migrating and backing it up, its prepared statements, and its errors as `StoreError`s. The engine works
+ * on it, and commands use it for backups and checks. After opening, no statement waits for another process's lock on this thread.
+ */
+
+/**
+ * A consistent copy of a database that may be in use, including what is only in its write-ahead log. The target is created
+ * here, exclusively and private, so that nothing is ever overwritten.
  */
 export function backUpDatabase(path: string, target: string): void {
   const file = openSync(target, 'wx', 0o600)
@@ -33,12 +38,12 @@ function copy(path: string, target: string): void {
   }
 }
 
-/** The path of a database that is gone with its connection. */
+/** The path of a database that ends with its connection. */
 export const IN_MEMORY = ':memory:'
-/** SQLite's own default, which nothing here changes. */
+/** SQLite's default. */
 const PAGE_BYTES = 4_096
 
-/** The first thing that is broken in a database file; `undefined` when it is whole. */
+/** The first damage in a database file; `undefined` when it is intact. */
 export function findDamage(path: string): string | undefined {
   const connection = new DatabaseSync(path, { readOnly: true })
   try {
@@ -49,10 +54,10 @@ export function findDamage(path: string): string | undefined {
   }
 }
 
-/** How long opening waits for another process that is opening or migrating too. */
+/** How long opening waits for another process that opens or migrates too. */
 const OPEN_WAIT_MS = 5_000
 
-/** One connection with every statement prepared on first use. */
+/** One connection; statements are prepared on first use. */
 export class Database {
   readonly path: string
   readonly #connection: DatabaseSync
@@ -71,7 +76,7 @@ export class Database {
     this.#rollback = connection.prepare('ROLLBACK')
   }
 
-  /** Puts into the ask what the database answers. */
+  /** Sets the answer of the ask. */
   answer(ask: Ask): void {
     const statement = this.#statement(ask.query)
     if (ask.way === 'write') ask.answer = Number(statement.run(...ask.values).changes)
@@ -109,7 +114,7 @@ export class Database {
     }
   }
 
-  /** Takes the write lock and gives it back: fails where a change would fail, and leaves no trace. */
+  /** Takes and releases the write lock: fails where a change would fail, and changes nothing. */
   checkWritable(waitMs: number): void {
     this.exec(`PRAGMA busy_timeout = ${waitMs}`)
     try {
@@ -120,7 +125,7 @@ export class Database {
     }
   }
 
-  /** From here on a change that needs more room is refused as on a full disk; what was freed is used again. */
+  /** A change that needs more space is then refused as on a full disk; freed pages are used again. */
   limitTo(bytes: number): void {
     this.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(bytes / PAGE_BYTES))}`)
   }
@@ -129,7 +134,7 @@ export class Database {
     this.#connection.exec(sql)
   }
 
-  /** Answer of a pragma that gives one row. */
+  /** Answer of a pragma with one row. */
   pragma(name: string): Row | undefined {
     return this.#connection.prepare(`PRAGMA ${name}`).get()
   }
@@ -157,7 +162,6 @@ interface Preparation {
   readonly mode?: SchemaMode | undefined
 }
 
-/** From which version to which the file was brought, or would be. */
 export function migrateDatabase(path: string, keys: KeyRing, preparation: Preparation): Migration {
   let database: Database | undefined
   try {
@@ -170,7 +174,7 @@ export function migrateDatabase(path: string, keys: KeyRing, preparation: Prepar
   }
 }
 
-/** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
+/** Opens the file, creates the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
 export function openDatabase(path: string, keys: KeyRing, preparation: Preparation): Database {
   if (path !== IN_MEMORY) {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
@@ -180,7 +184,7 @@ export function openDatabase(path: string, keys: KeyRing, preparation: Preparati
   try {
     database = connect(path, preparation.definition)
     migrate(database, keys, preparation)
-    // From here on a lock is never waited for on this thread: the group queue tries again later.
+    // From here on this thread never waits for a lock: the commit queue tries again later.
     database.exec('PRAGMA busy_timeout = 0')
     return database
   } catch (error) {
@@ -257,7 +261,7 @@ const CODES: Readonly<Record<number, { readonly code: StoreErrorCode; readonly w
   },
 }
 
-/** Any error as a `StoreError` that says what happened in words. */
+/** Any error as a `StoreError` with an explanation. */
 export function storeErrorOf(error: unknown, doing: string): StoreError {
   if (error instanceof StoreError)
     return new StoreError(error.code, `${doing}: ${error.message}`, { cause: error })
@@ -266,7 +270,7 @@ export function storeErrorOf(error: unknown, doing: string): StoreError {
   return new StoreError(known?.code ?? 'not_written', `${doing}: ${known?.why ?? message}`, { cause: error })
 }
 
-/** Whether the error concerns the whole store, so that trying the rows one by one is pointless. */
+/** Whether the error concerns the whole store, so that trying changes one by one is pointless. */
 export function isStoreWide(error: unknown): boolean {
   const code = resultCode(error)
   return code !== undefined && code in CODES

@@ -26,7 +26,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }))
 
 describe('Checkpointer', () => {
-  it('rule 11: a log that cannot be moved ends nobody; the next commits try again', async () => {
+  it('rule 11: a log that cannot be moved fails no commit; the next commits try again', async () => {
     const path = join(folder, 'collet.db')
     const connection = new DatabaseSync(path)
     connection.exec('PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (x)')

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Worker } from 'node:worker_threads'
 import { StoreError } from '#kernel/base/errors'
 import { EventLoopYielder } from '#kernel/base/long-work'
-import type { StoreWatcher, TellChange } from '#kernel/ports/store'
+import type { NotifyChange, StoreWatcher } from '#kernel/ports/store'
 import type { Chain, ChainHead } from '#kernel/store/chain'
 import { type Ask, drive, type Engine, type PendingChange, type Steps } from '#kernel/store/engine'
 import type { StoreDefinition } from '#kernel/store/module'
@@ -13,27 +13,27 @@ import { integer } from '#kernel/store/rows'
 import type { SchemaMode } from '#kernel/store/schema'
 import { Database, IN_MEMORY, isBusy, isFull, isStoreWide, openDatabase, storeErrorOf } from './database.ts'
 
+/**
+ * The SQLite engine: steps are answered synchronously, and a commit blocks its thread until it is on the disk. Also here: locks
+ * that show which writers live (rule 17), and checkpoints of the write-ahead log on another thread.
+ * A database in memory has no locks, because no other process can reach it, and no log.
+ */
+
 interface SqliteEngineOptions {
   readonly definition: StoreDefinition
   readonly path: string
   readonly chain: Chain
   readonly guard: RowGuard
   readonly schema?: SchemaMode | undefined
-  /** How large the database may become. */
   readonly maxBytes?: number | undefined
-  /** Called after each commit: how many changes, how long. */
+  /** Called after each commit with the number of changes and the duration. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
-/** How soon what another process wrote is seen. */
+/** How soon commits of other processes are seen. */
 const LOOK_MS = 500
 
-/**
- * One SQLite file: steps are answered at once, and a commit blocks its thread until it is on the disk. A database in
- * memory has neither locks, because no other process can reach it, nor a log to move.
- */
 export class SqliteEngine implements Engine {
-  /** Each is answered at once. */
   readonly waitingReads = 0
   readonly #options: SqliteEngineOptions
   readonly #database: Database
@@ -72,7 +72,9 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** On a connection of its own: one that is inside of a snapshot could not commit. Nobody else reaches a database in memory. */
+  /**
+   * Uses its own connection, because one inside a snapshot could not commit. No other connection reaches a database in memory.
+   */
   async walk<T>(steps: Steps<T>, signal: AbortSignal): Promise<T> {
     const { path, definition } = this.#options
     if (path === IN_MEMORY) return this.snapshot(steps)
@@ -116,14 +118,14 @@ export class SqliteEngine implements Engine {
     return 'committed'
   }
 
-  /** A process holds its lock as long as it lives, so nobody takes it for dead. */
+  /** A process holds its lock as long as it lives, so it is never considered dead. */
   obstacle(): undefined {}
 
   mayStart(): boolean {
     return true
   }
 
-  /** Our own lock file is put back if anything removed it: others take a writer without one for dead, in time. */
+  /** The own lock file is restored if it was removed: other processes consider a writer without one dead after a while. */
   isAlive(writer: string): boolean {
     if (writer === this.#options.chain.id) {
       this.#keepLock()
@@ -140,18 +142,18 @@ export class SqliteEngine implements Engine {
     if (this.#lockFolder !== undefined) removeLockFile(this.#lockFolder, writer)
   }
 
-  /** Processes that share a file are few, and each looks after its own. */
+  /** Processes that share a file are few, and each does its own work. */
   takeTurn(): boolean {
     return true
   }
 
-  /** SQLite counts what others commit, and does not say what it was. */
-  watch(tell: TellChange): StoreWatcher {
+  /** SQLite counts commits of other processes, but does not say what they changed. */
+  watch(notify: NotifyChange): StoreWatcher {
     let version = this.#version()
     const look = () => {
       const now = this.#version()
-      // One that cannot be read tells nothing: those who wait look, and learn what is wrong.
-      if (now === undefined || now !== version) tell(undefined)
+      // If the version cannot be read, listeners are notified: their own reads will report the error.
+      if (now === undefined || now !== version) notify(undefined)
       version = now
     }
     const timer = setInterval(look, LOOK_MS).unref()
@@ -166,7 +168,7 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** Gives the lock back; from then on what is left running counts as cut. */
+  /** Releases the lock; calls that are still running then count as cut. */
   async close(): Promise<void> {
     await this.#checkpointer?.close()
     const { chain } = this.#options
@@ -183,7 +185,7 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** Lock first, then the row: a row without a living lock is a dead writer. */
+  /** Lock first, then the row: a row without a living lock belongs to a dead writer. */
   #begin(): void {
     const { chain } = this.#options
     if (chain.isStarted) return
@@ -224,7 +226,7 @@ export class SqliteEngine implements Engine {
     this.#headKnown = true
   }
 
-  /** A commit that reported an error may still have happened: the chain knows. */
+  /** A commit that reported an error may have happened: the chain's head shows it. */
   #isCommitted(head: ChainHead | undefined): boolean {
     try {
       this.#database.rollback()
@@ -240,7 +242,7 @@ export class SqliteEngine implements Engine {
     return isStoreWide(error) || error instanceof StoreError ? this.#writeError(error) : error
   }
 
-  /** A database that cannot be written is a failure of the store, also when the reason is damage (rule 11). */
+  /** A database that cannot be written is a failure of the store, even when the reason is damage (rule 11). */
   #writeError(error: unknown): StoreError {
     if (this.#options.path === IN_MEMORY && isFull(error))
       return new StoreError('full', 'the memory store is full and takes no more', { cause: error })
@@ -248,7 +250,6 @@ export class SqliteEngine implements Engine {
     return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
   }
 
-  /** Every step at once, on this thread. */
   #drive<T>(steps: Steps<T>): T {
     return drive(steps, this.#answer)
   }
@@ -261,7 +262,7 @@ export class SqliteEngine implements Engine {
   }
 }
 
-/** Steps on this thread, with pauses in which others go on. */
+/** Drives steps on this thread, with pauses for other work. */
 async function driveInPieces<T>(steps: Steps<T>, answer: (ask: Ask) => void): Promise<T> {
   const yielder = new EventLoopYielder()
   const iterator = steps[Symbol.iterator]()
@@ -275,8 +276,8 @@ async function driveInPieces<T>(steps: Steps<T>, answer: (ask: Ask) => void): Pr
 }
 
 /**
- * Rule 17: a living writer holds an exclusive lock on its own small file. The lock is SQLite's own, on an empty
- * database: the operating system frees it when the process ends, however it ends.
+ * Rule 17: a living writer holds an exclusive lock on its own small file. The lock is SQLite's, on an empty database: the
+ * operating system releases it however the process ends.
  */
 class WriterLock {
   readonly #file: string
@@ -288,19 +289,19 @@ class WriterLock {
     this.#connection = lockedConnection(this.#file)
   }
 
-  /** False when the file was removed: the lock is then held on nothing others can see. */
+  /** False when the file was removed: other processes cannot see the lock then. */
   get isInPlace(): boolean {
     return existsSync(this.#file)
   }
 
-  /** The file of a writer with calls still running stays, unlocked, as the sign that it is dead. */
+  /** The file of a writer with running calls stays, unlocked, as the sign that it is dead. */
   release(hasEnded: boolean): void {
     this.#connection.close()
     if (hasEnded) rmSync(this.#file, { force: true })
   }
 }
 
-/** `missing` proves nothing: a living writer puts its file back within seconds. */
+/** `missing` proves nothing: a living writer restores its file within seconds. */
 type LockState = 'locked' | 'free' | 'missing'
 
 function lockStateOf(folder: string, writer: string): LockState {
@@ -315,17 +316,16 @@ function lockStateOf(folder: string, writer: string): LockState {
   }
 }
 
-/** Whether a process holds the lock of this writer of a database. */
+/** Whether a process holds the lock of this writer. */
 export function isLocked(path: string, writer: string): boolean {
   return lockStateOf(lockFolderOf(path), writer) === 'locked'
 }
 
-/** The same database under another name must have the same locks. */
+/** A database under another name must have the same locks. */
 function lockFolderOf(path: string): string {
   return `${realpathSync(path)}-writers`
 }
 
-/** For a writer that is dead and has nothing left to recover. */
 function removeLockFile(folder: string, writer: string): void {
   rmSync(lockFile(folder, writer), { force: true })
 }
@@ -345,7 +345,7 @@ function lockedConnection(file: string): DatabaseSync {
   }
 }
 
-/** A living writer puts a removed lock file back well within this time. */
+/** A living writer restores a removed lock file well within this time. */
 const MISSING_LOCK_GRACE_MS = 15_000
 
 /** Which other writers live: only one whose lock can be taken is dead (rule 17). */
@@ -372,16 +372,16 @@ class WriterLiveness {
   }
 }
 
-/** How often the log's size is looked at. */
+/** Commits between two checks of the log's size. */
 const COMMITS_PER_LOOK = 64
 const CHECKPOINT_BYTES = 16 * 1024 * 1024
-/** With several writers one of them always reads the log's end: from here on it is cut by force. */
+/** With several writers one of them always reads the log's end: from this size on it is truncated. */
 const TRUNCATE_BYTES = 64 * 1024 * 1024
 const WORKER_FILE = import.meta.url.endsWith('.ts') ? './checkpoint-worker.ts' : './checkpoint-worker.js'
 
 /**
- * Moves the write-ahead log into the database from another thread, because a checkpoint on the committing thread
- * is what ruins p99. The rest that arrived meanwhile is small; this thread moves it, so that the log starts over.
+ * Moves the write-ahead log into the database on another thread, because a checkpoint on the committing thread would dominate
+ * p99. The little that arrives in the meantime is moved by this thread, so that the log starts over.
  */
 export class Checkpointer {
   readonly #database: Database
@@ -424,30 +424,30 @@ export class Checkpointer {
     return worker
   }
 
-  /** A checkpoint that fails is tried again later; the log keeps everything until then. */
+  /** A failed checkpoint is tried again later; until then the log keeps everything. */
   #finish(worker: Worker): void {
     this.#isWorking = false
     if (this.#worker !== worker) return
     try {
       this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
     } catch {
-      // A full disk: the log keeps everything, commits say so themselves, and the next round tries again (rule 11).
+      // A full disk: the log keeps everything, commits report it themselves, and the next checkpoint tries again (rule 11).
     }
   }
 
-  /** Without the worker SQLite moves the log by itself, slower for the unlucky commit but never forgotten. */
+  /** Without the worker SQLite moves the log itself, which is slower for one commit but never forgotten. */
   #fallBack(worker: Worker): void {
     if (this.#worker === worker) this.#database.exec('PRAGMA wal_autocheckpoint = 1000')
   }
 }
 
-/** Where the index of the log keeps the number of its last valid frame: fixed by SQLite's file format. */
+/** Offset in the log's index of its last valid frame, fixed by SQLite's file format. */
 const LAST_FRAME_OFFSET = 16
 const FRAME_BYTES = 4096 + 24
 
 /**
- * How much of the write-ahead log is in use. Its file never shrinks when the log starts over, so its size says
- * nothing after the first time; the index beside it does.
+ * How much of the write-ahead log is in use. Its file never shrinks when the log starts over, so the index beside it is read
+ * instead.
  */
 export class LogSize {
   readonly #path: string
@@ -464,7 +464,7 @@ export class LogSize {
       const read = readSync(this.#index, this.#word, 0, this.#word.byteLength, LAST_FRAME_OFFSET)
       if (read === this.#word.byteLength) return (this.#word[0] ?? 0) * FRAME_BYTES
     } catch {
-      // Where there is no index, the file's size is the next best answer.
+      // Without an index, the file's size is the next best answer.
     }
     return statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0
   }

@@ -10,9 +10,10 @@ import { IN_MEMORY } from './database.ts'
 import { SqliteEngine } from './engine.ts'
 
 /**
- * Opens a SQLite file, or a database in memory, with the modules of a store definition. What it returns is the input of
- * `createStore`.
+ * Opens a SQLite file, or a database in memory, with the modules of a store definition. The composition root and tests pass the
+ * result to `createStore`. Every change is fsynced before it is acknowledged; many changes share a commit.
  */
+
 export interface SqliteOptions {
   readonly path: string
   readonly masterKey: Uint8Array
@@ -21,9 +22,8 @@ export interface SqliteOptions {
   /** Default: the tables are created, or brought up to date. */
   readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
-  /** Where this process runs, as operators read it. */
+  /** Host and process, for operators. */
   readonly place?: string | undefined
-  /** How large the database may become. */
   readonly maxBytes?: number
   /** Called after each commit with the number of changes and the duration. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
@@ -31,7 +31,6 @@ export interface SqliteOptions {
   readonly onForeign?: ((row: string, table: string) => void) | undefined
 }
 
-/** Every change is fsynced before it is acknowledged; many changes share a commit. */
 export function openSqlite(definition: StoreDefinition, options: SqliteOptions): StoreParts {
   const { path, masterKey, oldMasterKey, schema, maxBytes, onCommit } = options
   const { nowMs = Date.now, place, onForeign } = options
@@ -43,8 +42,8 @@ export function openSqlite(definition: StoreDefinition, options: SqliteOptions):
 }
 
 /**
- * A database that ends with its process: the same rules, without a file, locks and checkpoints. It is for tests and for
- * tools without effects. At `maxBytes` it refuses new calls and evicts nothing (rule 13).
+ * A database that ends with its process, without file, locks and checkpoints. For tests and for tools without effects. At
+ * `maxBytes` it refuses new calls and evicts nothing (rule 13).
  */
 export function openInMemory(
   definition: StoreDefinition,
