@@ -160,7 +160,7 @@ export function* parkCallAgain(
 /**
  * Whether this writer holds the state of the session. A process that lost its lease continues as another writer, and recovery
  * closes the sessions of the previous one: a call that began in the meantime would end in a closed session. It is checked
- * before the run, which may have ended with the session, so that the caller gets `session_lost`.
+ * before the run, which may have ended with the session, so that the caller gets the error of an ended session.
  */
 export function* keepsSession(group: CommitGroup, session: CallSession | undefined): Steps<boolean> {
   return (
