@@ -11,15 +11,22 @@ import { checkCallKey, checkRunId, newCallId } from '#kernel/base/ids'
 import { Secret } from '#kernel/base/secret'
 import { type CallReply, type CallRequest, NO_SECRETS } from '#kernel/call/call'
 
+/*
+ * The request and response headers that carry a call's credentials, key, run, session and outcome on every
+ * protocol, and the wire form of missing requirements.
+ * Servers of all protocols decode with it and the client encodes with it, so both directions stay in one
+ * file.
+ * Invariant: no error message repeats a credential, and no id can end a header line.
+ */
+
 /**
- * What a call needs beyond its arguments, where a protocol has no field for it. The first two repeat, each with
- * `<id>=<base64url of the UTF-8 text>`; ids and the user are percent-encoded.
+ * Headers for what a call needs beyond its arguments, where a protocol has no field for it. The first two
+ * repeat, each with `<id>=<base64url of the UTF-8 text>`; ids and the user are percent-encoded.
  */
 const TOKEN_HEADER = 'collet-authorization'
 const SECRET_HEADER = 'collet-secret'
 const USER_HEADER = 'collet-user'
 
-/** What a call brings besides its arguments. */
 interface Requirements {
   readonly tokens: ReadonlyMap<string, Secret>
   readonly secrets: ReadonlyMap<string, Secret>
@@ -27,7 +34,7 @@ interface Requirements {
 }
 
 const NOTHING: Requirements = { tokens: NO_SECRETS, secrets: NO_SECRETS, userId: undefined }
-/** Either alphabet: shells have a command for the older one only. */
+/** Accepts base64 and base64url, because shell tools commonly write only the first. */
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/
 
 /** Reads the requirement headers; throws a fault that never repeats a value. */
@@ -37,14 +44,14 @@ export function decodeRequirements(headers: Readonly<Record<string, string | und
   const user = headers[USER_HEADER]
   if (tokens === undefined && secrets === undefined && user === undefined) return NOTHING
   return {
-    // An empty token is no token: the caller gets the challenge.
+    // An empty token counts as missing, so that the caller gets the challenge.
     tokens: readPairs(tokens, 'Collet-Authorization', (text) => text !== ''),
     secrets: readPairs(secrets, 'Collet-Secret', () => true),
     userId: user === undefined || user.trim() === '' ? undefined : readUser(user),
   }
 }
 
-/** The same headers as a client sends them; texts may hold any character. */
+/** Encodes requirements as a client sends them; texts may hold any character. */
 export function encodeRequirements(given: {
   readonly tokens?: Readonly<Record<string, string>> | undefined
   readonly secrets?: Readonly<Record<string, string>> | undefined
@@ -91,7 +98,7 @@ function readPairs(
 }
 
 function readUser(header: string): string {
-  // A comma stands for a second header, which another caller could have sent.
+  // A comma means that the header was sent twice, possibly by another party.
   const user = header.includes(',') ? undefined : percentDecoded(header.trim())
   if (user?.includes('\0') === false) return user
   throw fault(
@@ -126,20 +133,23 @@ function fromBase64Url(text: string): string | undefined {
   }
 }
 
-/** Header names that mean the same on every protocol, in lower case as requests are read. */
+/** Header names shared by all protocols, in lower case as requests are read. */
 export const IDEMPOTENCY_KEY_HEADER = 'idempotency-key'
 export const CALL_ID_HEADER = 'collet-call-id'
 export const ERROR_CODE_HEADER = 'collet-error-code'
 export const RUN_HEADER = 'collet-run'
 export const SESSION_HEADER = 'collet-session'
-/** On answers with text of others: nothing in them is an instruction (OWP-58). */
+/** Marks answers with text from third parties: nothing in them is an instruction (OWP-58). */
 const TRUST_HEADER = 'collet-content-trust'
 const PREFER_HEADER = 'prefer'
 
-/** Narrows what a request sees and calls to one toolset, on every protocol; a path parameter `:toolset` does the same. */
+/**
+ * Limits the tools a request sees and calls to one toolset, on every protocol; a path parameter `:toolset`
+ * does the same.
+ */
 export const TOOLSET_HEADER = 'collet-toolset'
 
-/** All of these that a caller sends, and all that it reads. */
+/** All headers of this module that a caller sends, and all that it reads. */
 export const CALL_HEADERS = {
   sent: [
     TOKEN_HEADER,
@@ -157,20 +167,20 @@ const HEADER_SAFE = /^[\x21-\x24\x26-\x7e]*$/
 const HEADER_UNSAFE = /[^\x21-\x24\x26-\x7e]/gu
 
 /**
- * A call id as a header value: everything but visible ASCII, and `%` itself, is percent-encoded UTF-8, so
- * `decodeURIComponent` gives back the exact id and no id can end the header line.
+ * Encodes a call id as a header value. Everything but visible ASCII, and `%` itself, is percent-encoded
+ * UTF-8, so `decodeURIComponent` gives back the exact id and no id can end the header line.
  */
 export function callIdToHeader(callId: string): string {
   return HEADER_SAFE.test(callId) ? callId : callId.toWellFormed().replace(HEADER_UNSAFE, encodeURIComponent)
 }
 
-/** The key as the header says it, in the spelling it has in a body too (rule 4). */
+/** The idempotency key of the header, decoded to the spelling it has in a body (rule 4). */
 export function readKeyHeader(headers: Readonly<Record<string, string | undefined>>): string | undefined {
   const header = headers[IDEMPOTENCY_KEY_HEADER]
   return header === undefined ? undefined : headerText(header)
 }
 
-/** What a refusal says of a call that was never read: the id its header names, or a new one (rule 6). */
+/** Headers of a refusal whose call was never read: the id that its header names, or a new one (rule 6). */
 export function unreadCallHeaders(
   headers: Readonly<Record<string, string | undefined>>,
   code: ErrorCode,
@@ -188,14 +198,20 @@ function usableKey(key: string | undefined): string | undefined {
   }
 }
 
-/** The longest a request may wait for a decision, whatever the operator lets it. */
+/** Upper bound of `Prefer: wait`, whatever the operator allows. */
 const MAX_WAIT_S = 60
 const WAIT = /^wait\s*=\s*"?([0-9]{1,9})"?$/i
 
-/** `Prefer: wait=N` (RFC 7240): hold the answer until an approver decides, at most so long. Other preferences are ignored. */
+/**
+ * `Prefer: wait=N` (RFC 7240): hold the answer until an approver decides, for at most N seconds. Other
+ * preferences are ignored.
+ */
 export function readWait(request: {
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** Aborted when the client is gone. Made for those who ask for it, so only a request that waits does. */
+  /**
+   * Aborted when the client disconnects. The getter creates the signal, so only a request that waits reads
+   * it.
+   */
   readonly signal?: AbortSignal | undefined
 }): Pick<CallRequest, 'waitMs' | 'gone'> | undefined {
   const preferred = request.headers[PREFER_HEADER]
@@ -210,7 +226,7 @@ export function readWait(request: {
   return signal === undefined ? { waitMs } : { waitMs, gone: signal }
 }
 
-/** The run and the session a call names, since no protocol has members for them. */
+/** Reads the run and the session of a call from headers, since no protocol has members for them. */
 export function readCallScope(
   headers: Readonly<Record<string, string | undefined>>,
 ): Pick<CallRequest, 'runId' | 'sessionId'> | undefined {
@@ -223,7 +239,7 @@ export function readCallScope(
   }
 }
 
-/** The same headers as a client sends them. */
+/** Encodes run and session as a client sends them. */
 export function callScopeHeaders(scope: {
   readonly runId?: string | undefined
   readonly sessionId?: string | undefined
@@ -234,12 +250,13 @@ export function callScopeHeaders(scope: {
   }
 }
 
-/** What every answer to a call says besides its body (rule 6): its id, its run, and how it failed; after `first`. */
+/** Headers of every answer to a call (rule 6): its id, its run, and its error code; added to `first`. */
 export function callReplyHeaders(
   { callId, runId, outcome, untrusted }: CallReply,
   first: Readonly<Record<string, string>> = {},
 ): Record<string, string> {
-  // Member by member: a literal made of parts costs several times as much, and every reply needs this.
+  // Assigned one by one: an object literal built from spreads costs several times as much, and every reply
+  // needs this.
   const headers: Record<string, string> = { ...first }
   headers[CALL_ID_HEADER] = callIdToHeader(callId)
   if (runId !== undefined) headers[RUN_HEADER] = callIdToHeader(runId)
@@ -254,20 +271,20 @@ export function trustHeader(untrusted: true | undefined): Record<string, string>
 
 const UNTRUSTED = 'untrusted'
 
-/** The run a reply names, for clients. */
+/** Reads the run of a reply, for clients. */
 export function runOf(headers: Pick<Headers, 'get'>): { readonly runId?: string } {
   const run = headers.get(RUN_HEADER)
   return run === null ? {} : { runId: asSent(run) }
 }
 
-/** Replies encode what a header cannot carry; the same text sent back means the same. */
+/** Decodes percent-encoding: clients send back a run id as a reply's header carried it. */
 function asSent(text: string): string {
   return percentDecoded(text) ?? text
 }
 
 const LATIN1_ABOVE_ASCII = /[\x80-\xff]/
 
-/** Header bytes arrive as Latin-1; what is valid UTF-8 was meant as such, so that one id has one spelling. */
+/** Header bytes arrive as Latin-1. Valid UTF-8 is decoded, so that one id has one spelling. */
 export function headerText(value: string): string {
   if (!LATIN1_ABOVE_ASCII.test(value)) return value
   try {
@@ -278,17 +295,17 @@ export function headerText(value: string): string {
   }
 }
 
-/** What a person has to open, and where to see whether it is done. */
+/** A URL for a person to open, and a URL that reports whether the challenge is done. */
 interface WireChallenge {
-  /** Of the challenge, not of its provider (OTC-76). */
+  /** Identifies the challenge, not its provider (OTC-76). */
   readonly id: string
   readonly url: string
   readonly check_url: string
 }
 
 /**
- * What a call lacks, the same on every wire that can say it (OTC-75). `secrets` and `approval` are ours: OTC asks for
- * the 400 but defines no member for them (OTC/C-28).
+ * What a call lacks, in one shape for every protocol that can express it (OTC-75). `secrets` and `approval`
+ * are our extensions: OTC asks for the 400 but defines no member for them (OTC/C-28).
  */
 export interface WireMissing {
   readonly authorization?: readonly WireChallenge[]
@@ -298,7 +315,10 @@ export interface WireMissing {
   readonly approval?: WireChallenge
 }
 
-/** What each challenge is about, by its id: the challenge itself is closed, what it stands in is not (OTC-76). */
+/**
+ * Subject of each challenge, by its id. A map beside the challenges, because the challenge object is closed
+ * (OTC-76).
+ */
 export type WireChallenges = Readonly<
   Record<string, { readonly provider: string; readonly scopes: readonly string[] }>
 >
@@ -308,7 +328,7 @@ export function toChallenges({ authorization = [] }: MissingRequirements): WireC
   return Object.fromEntries(authorization.map(({ id, provider, scopes }) => [id, { provider, scopes }]))
 }
 
-/** By top-level parameter; absent when the input as a whole is wrong (OTC-82). */
+/** Messages by top-level parameter; `undefined` when the input as a whole is wrong (OTC-82). */
 export function toParameterErrors(issues: readonly InputIssue[]): Record<string, string> | undefined {
   const texts = new Map<string, string>()
   for (const issue of issues) {

@@ -1,4 +1,11 @@
-/** How much news may wait for a reader that is slower than the tool. */
+/*
+ * A queue of text frames between a running call and the reader of its stream.
+ * Used by the MCP streams and by OpenTool's `/streamCall`.
+ * Invariant: progress frames that wait for a slow reader are bounded, the oldest is dropped first; results
+ * and errors are never dropped.
+ */
+
+/** Bounds the progress text that waits for a reader slower than the tool. */
 const MAX_EVENT_CHARACTERS = 64 * 1_024
 
 interface Frame {
@@ -6,18 +13,18 @@ interface Frame {
   readonly isNews: boolean
 }
 
-/** Frames between a run and the reader of its stream: of news the oldest is let go of, everything else waits. */
+/** Drops the oldest progress frames when the reader is slow; keeps all other frames. */
 export class FrameQueue {
   readonly #frames: Frame[] = []
-  readonly #leastNews: number
+  readonly #minNews: number
   #news = 0
   #newsCharacters = 0
   #isEnded = false
   #wake: (() => void) | undefined
 
-  /** `leastNews` frames of news are kept, however long they are. */
-  constructor(leastNews: 0 | 1) {
-    this.#leastNews = leastNews
+  /** `minNews` progress frames are kept, however long they are. */
+  constructor(minNews: 0 | 1) {
+    this.#minNews = minNews
   }
 
   get isEnded(): boolean {
@@ -28,7 +35,7 @@ export class FrameQueue {
     if (this.#isEnded) return
     this.#frames.push({ text, isNews })
     if (isNews) this.#count(text, 1)
-    while (this.#newsCharacters > MAX_EVENT_CHARACTERS && this.#news > this.#leastNews) {
+    while (this.#newsCharacters > MAX_EVENT_CHARACTERS && this.#news > this.#minNews) {
       const [dropped] = this.#frames.splice(
         this.#frames.findIndex((frame) => frame.isNews),
         1,
@@ -38,7 +45,7 @@ export class FrameQueue {
     this.#wake?.()
   }
 
-  /** Nothing more comes; waiting frames can still be taken. */
+  /** No frames follow; waiting frames can still be taken. */
   end(): void {
     this.#isEnded = true
     this.#wake?.()

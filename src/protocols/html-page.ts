@@ -1,7 +1,17 @@
 import { hash } from 'node:crypto'
 import type { HttpReply } from './http-exchange.ts'
 
-/** The same values as in the console, which is built apart and may be absent; a test compares them. */
+/*
+ * HTML pages that the server renders for people: the style, the script, the security headers and an escaping
+ * template tag.
+ * Used by approval links, consent pages, challenge pages and the MCP browser page.
+ * Invariant: every interpolated text is escaped, and the content policy allows only the one style and the one
+ * script of this module.
+ */
+
+/**
+ * Equal to the console's values. The console is built separately and may be absent; a test compares the two.
+ */
 const TOKENS = {
   canvas: 'light-dark(#f5f6f7, #0a0b0d)',
   surface: 'light-dark(#ffffff, #101214)',
@@ -28,7 +38,7 @@ const TOKENS = {
   mono: 'ui-monospace, "SF Mono", SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace',
 } as const
 
-/** For a page of its own width: a phone first, a column in the middle of anything wider. */
+/** Laid out for a phone first; wider windows show one centred column. */
 const RULES = `
 *{box-sizing:border-box;margin:0}
 html{color-scheme:light dark;text-size-adjust:100%}
@@ -72,7 +82,7 @@ button.primary,button.primary:hover{border-color:var(--ink);background:var(--ink
 @media(min-width:40rem){main{border-inline:1px solid var(--line)}}
 `
 
-/** Of all pages, as one text: their content policy allows exactly this one. */
+/** The style of all pages as one text, because the content policy allows exactly this text by its hash. */
 export const PAGE_STYLE = [
   `:root{${Object.entries(TOKENS)
     .map(([name, value]) => `--${name}:${value}`)
@@ -80,21 +90,23 @@ export const PAGE_STYLE = [
   ...RULES.trim().split('\n'),
 ].join('')
 
-/** A collet seen from the front. */
+/** Logo: a collet seen from the front. */
 const MARK =
   '<svg class="mark" viewBox="0 0 20 20" aria-hidden="true"><mask id="slits"><rect width="20" height="20" fill="white"/><g stroke="black" stroke-width="1.6"><path d="M10 10V0"/><path d="M10 10V0" transform="rotate(120 10 10)"/><path d="M10 10V0" transform="rotate(240 10 10)"/></g><circle cx="10" cy="10" r="3.1" fill="black"/></mask><circle cx="10" cy="10" r="8.5" fill="currentColor" mask="url(#slits)"/></svg>'
 
 /**
- * Only the browser knows where its user is, and what time it is there: moments are in UTC until it has written them in its own
- * zone, and what ends says how long it is still open. The theme is the one that was chosen in the console. A page that tells
- * no time runs nothing at all.
+ * Times are written in UTC; the script rewrites them in the browser's own time zone and counts down to
+ * expiry. It also applies the theme that was chosen in the console. A page without times contains no script.
  */
 const SCRIPT = `try{const t=localStorage.getItem('collet-theme');if(t)document.documentElement.dataset.theme=t}catch{}
 for(const t of document.querySelectorAll('time'))t.textContent=new Date(t.dateTime).toLocaleString(undefined,{year:'numeric',month:'short',day:'numeric',hour:'numeric',minute:'2-digit',timeZoneName:'short'})
 const end=document.querySelector('[data-until]'),two=n=>String(n).padStart(2,'0'),tell=()=>{const s=Math.max(0,Math.ceil((Date.parse(end.dataset.until)-Date.now())/1e3)),h=Math.floor(s/3600);end.textContent='in '+(s?(h?h+':':'')+(h?two(Math.floor(s/60)%60):Math.floor(s/60))+':'+two(s%60):'0:00')}
 if(end){tell();setInterval(tell,1e3)}`
 
-/** Nothing may load or frame; only the one style and the one script above are applied, and forms go nowhere but here, if anywhere. */
+/**
+ * Nothing may load or frame the page, only the style and the script above apply, and forms may post to this
+ * server or not at all.
+ */
 function contentSecurityPolicy(formAction: "'none'" | "'self'"): string {
   return [
     "default-src 'none'",
@@ -106,7 +118,7 @@ function contentSecurityPolicy(formAction: "'none'" | "'self'"): string {
   ].join('; ')
 }
 
-/** Of every page and every redirect between pages: nothing is kept, framed, or sent on to the next site. */
+/** Headers of every page and of every redirect between pages: not stored, not framed, no referrer. */
 export const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': contentSecurityPolicy("'none'"),
@@ -123,7 +135,7 @@ export const FORM_PAGE_HEADERS = {
   'cross-origin-opener-policy': 'same-origin',
 } as const
 
-/** HTML that stands in a page as it is; the tag below makes it. */
+/** Trusted HTML that is inserted unescaped; only the `html` tag makes it. */
 export class Html {
   readonly text: string
 
@@ -132,7 +144,7 @@ export class Html {
   }
 }
 
-/** HTML with values in it: texts are escaped, HTML stays as it is, lists stand one after the other. */
+/** Template tag: texts are escaped, `Html` is inserted as it is, lists are concatenated. */
 export function html(
   parts: TemplateStringsArray,
   ...values: readonly (string | number | Html | readonly Html[])[]
@@ -145,47 +157,46 @@ function toText(value: string | number | Html | readonly Html[]): string {
   return typeof value === 'object' ? value.map(toText).join('') : escapeHtml(String(value))
 }
 
-/** Not in a tagged template: bundlers replace those that hold this end tag. */
+/** Not in a tagged template: bundlers rewrite templates that hold this end tag. */
 const SCRIPT_ELEMENT = new Html(`<script>${SCRIPT}</script>`)
 
-/** What the script is for; texts are escaped, so that only this file's own elements look like it. */
-const TELLS_TIME = /<time |<b data-until=/
+/** Elements that need the script. Texts are escaped, so only elements of this module can match. */
+const HAS_TIME = /<time |<b data-until=/
 
-/** A moment that a reader sees in their own time zone. */
+/** A time that the browser shows in its own time zone. */
 export function timeHtml(ms: number): Html {
   const iso = new Date(ms).toISOString()
   return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`
 }
 
-/** When something ends; the browser counts down to it. */
+/** An expiry time; the browser counts down to it. */
 export function countdownHtml(untilMs: number): Html {
   const iso = new Date(untilMs).toISOString()
   return html`<span class="dim">Expires <b data-until="${iso}">at ${iso.slice(11, 16)} UTC</b></span>`
 }
 
-/** Facts with their names, one a line. */
+/** A definition list, one fact a line. */
 export function factsHtml(facts: readonly (readonly [string, string | Html])[]): Html {
   return html`<dl>${facts.map(([name, fact]) => html`<div><dt>${name}</dt><dd>${fact}</dd></div>`)}</dl>`
 }
 
 interface PageParts {
-  /** Of the window, and over the page unless it has a heading of its own. */
+  /** Window title, and the page's heading unless `heading` is given. */
   readonly title: string
   readonly content: Html
   readonly heading?: Html
-  /** At the right of the bar on top. */
+  /** Shown at the right of the top bar. */
   readonly aside?: Html
   /** Stays at the lower edge while the rest scrolls. */
   readonly foot?: Html
 }
 
-/** A whole page for people. */
 export function pageReply(
   status: number,
   { title, content, heading = html`<h1>${title}</h1>`, aside = NOTHING, foot = NOTHING }: PageParts,
   headers: Readonly<Record<string, string>> = {},
 ): HttpReply {
-  const moments = [content, heading, aside, foot].some(({ text }) => TELLS_TIME.test(text))
+  const moments = [content, heading, aside, foot].some(({ text }) => HAS_TIME.test(text))
   const page = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title><style>${new Html(PAGE_STYLE)}</style></head>
 <body><main><header class="top"><span class="brand">${new Html(MARK)}Collet</span>${aside}</header>

@@ -1,6 +1,12 @@
 import type { JsonValue } from '#kernel/base/json'
 
-/** The codes of JSON-RPC 2.0 §5.1. */
+/*
+ * JSON-RPC 2.0 facts that MCP and OpenTool share: the error codes and the id type.
+ * Both protocols and their clients import it.
+ * A JSON-RPC id only matches an answer to its request; it is never an idempotency key by itself (rule 4).
+ */
+
+/** Codes of JSON-RPC 2.0 §5.1. */
 export const JSON_RPC_CODES = {
   unreadable: -32_700,
   badRequest: -32_600,
@@ -9,7 +15,7 @@ export const JSON_RPC_CODES = {
   internal: -32_603,
 } as const
 
-/** Matches an answer to its request and means nothing else: clients use the same id again (rule 4). */
+/** Matches an answer to its request and means nothing else: clients reuse ids (rule 4). */
 export type JsonRpcId = string | number
 
 export function isJsonRpcId(value: JsonValue | undefined): value is JsonRpcId {

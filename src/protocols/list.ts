@@ -4,17 +4,23 @@ import { openwop } from './openwop/protocol.ts'
 import { otc } from './otc/protocol.ts'
 import type { SectionConfig, SectionSettings } from './protocol.ts'
 
-/** Every protocol that is served, under the name that its section of the config has. */
+/*
+ * The list of served protocols.
+ * The config takes its sections from here, and the server its routes, roots and headers.
+ * Adding a protocol means adding one entry here.
+ */
+
+/** Protocols by the name of their config section. */
 export const PROTOCOLS = { openwop, otc, opentool, mcp } as const
 
 type Protocols = typeof PROTOCOLS
 
-/** The sections of all protocols as the operator writes them. */
+/** Protocol sections as the operator writes them. */
 export type ProtocolConfigs = {
   readonly [Name in keyof Protocols]?: SectionConfig<Protocols[Name]['settings']>
 }
 
-/** The same with every default filled in. */
+/** Protocol sections with every default filled in. */
 export type ProtocolSettings = {
   readonly [Name in keyof Protocols]: SectionSettings<Protocols[Name]['settings']>
 }

@@ -6,9 +6,15 @@ import { fault } from '#kernel/base/errors'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 
+/*
+ * Response bodies that are encoded once and sent many times: list views, pages, ETags and gzip.
+ * Used by the list routes of OTC, openwop and the admin API.
+ * Invariant: the number of prepared views per catalog is bounded, because callers choose the view.
+ */
+
 /**
- * Each catalog as each view shows it, built once, because a catalog may hold 10 000 tools. Principals that hold
- * the same scopes share a catalog, so this grows with the sets of scopes and not with the principals.
+ * Encoded views of each catalog, built once because a catalog may hold 10 000 tools. Principals with equal
+ * scopes share a catalog, so memory grows with the sets of scopes and not with the principals.
  */
 export class PreparedViews {
   readonly #byCatalog = new WeakMap<Catalog, BoundedMap<string, PreparedBytes>>()
@@ -22,7 +28,7 @@ export class PreparedViews {
   get(catalog: Catalog, view: string, encode: () => string): PreparedBytes {
     const views = this.#viewsOf(catalog)
     const prepared = views.get(view) ?? new PreparedBytes(encode())
-    // Set on every use, so that the one dropped is the one unused for longest.
+    // Set on every use, so that the least recently used view is dropped first.
     views.set(view, prepared)
     return prepared
   }
@@ -39,10 +45,9 @@ export class PreparedViews {
 const MAX_PAGE = 1_000
 const DEFAULT_PAGE = 100
 
-/** The part of a list that a request asks for. */
 interface ListPage {
   readonly limit: number
-  /** Id of the last tool of the page before; `undefined` on the first page. */
+  /** Id of the last tool of the previous page; `undefined` on the first page. */
   readonly after: string | undefined
 }
 
@@ -59,7 +64,10 @@ export function readListPage(query: URLSearchParams): ListPage | undefined {
   }
 }
 
-/** One page of a list, and the cursor of the page after it. Throws when the list no longer has the tool the cursor names. */
+/**
+ * One page of a list, and the cursor of the next page. Throws when the list no longer has the tool that the
+ * cursor names.
+ */
 export function takePage<Item>(
   items: readonly Item[],
   { limit, after }: ListPage,
@@ -67,7 +75,7 @@ export function takePage<Item>(
 ): { readonly items: readonly Item[]; readonly nextCursor: string | undefined } {
   const start = after === undefined ? 0 : items.findIndex((item) => idOf(item) === after) + 1
   if (after !== undefined && start === 0)
-    throw fault('request_invalid', '"cursor" is not one that this list gave. List from the start.')
+    throw fault('request_invalid', '"cursor" is unknown or no longer valid. List again from the start.')
   const page = items.slice(start, start + limit)
   const last = page.at(-1)
   const hasMore = last !== undefined && start + limit < items.length
@@ -87,10 +95,10 @@ export function nextPageLink(
 
 const compress = promisify(gzip)
 
-/** A JSON body as it leaves: encoded and digested once, sent many times. */
+/** A JSON body, encoded and hashed once. */
 export class PreparedBytes {
   readonly bytes: Uint8Array<ArrayBuffer>
-  /** Strong: a digest of the bytes. */
+  /** Strong ETag: a digest of the bytes. */
   readonly etag: string
   readonly gzipEtag: string
   #compressed: Promise<Uint8Array> | undefined
@@ -102,14 +110,14 @@ export class PreparedBytes {
     this.gzipEtag = `"${digest}-gzip"`
   }
 
-  /** Compressed at the first demand, off the main thread. */
+  /** Compresses on first use, off the main thread. */
   compressed(): Promise<Uint8Array> {
     this.#compressed ??= compress(this.bytes)
     return this.#compressed
   }
 }
 
-/** 200 with the bytes, compressed if the request takes that, or 304 if it has them already. */
+/** 200 with the bytes, compressed if the request accepts gzip, or 304 if the client already has them. */
 export async function replyPrepared(
   { headers: sent }: Pick<HttpRequest, 'headers'>,
   prepared: PreparedBytes,

@@ -34,9 +34,15 @@ import { assignNames, returnNameOf } from './codec-convert-tools.ts'
 import { jsonReply, refuseCall, refuseStream, retryHeader, toWireError } from './errors.ts'
 import { CALL_PATH, JSON_TYPE, STREAM_PATH } from './wire.ts'
 
+/*
+ * The OpenTool routes that run functions, `/call` and `/streamCall`, with the options of the protocol.
+ * Registered by `routes.ts`; `server/start-server.ts` passes the options of `collet opentool start`.
+ * Invariant: both routes decode a request and hand it to the gateway in one way.
+ */
+
 const PROGRESS = openAnswer('progress')
 
-/** `POST /streamCall`: the same call, with what the tool reports on its way (OTS-50 to OTS-52). */
+/** `POST /streamCall`: a call with the progress that the tool reports (OTS-50 to OTS-52). */
 export function streamRoute(parts: CallParts): HttpRoute {
   return {
     method: 'POST',
@@ -51,7 +57,7 @@ export function streamRoute(parts: CallParts): HttpRoute {
 function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
   const read = readFunctionCall(request, parts)
   if ('status' in read) return read
-  // The head leaves before the call is recorded, and it names the call (rule 6).
+  // The response head is sent before the call is recorded, and it names the call (rule 6).
   const freshId = newCallId()
   const key = read.call.key ?? freshId
   const waiting = new FrameQueue(1)
@@ -60,7 +66,7 @@ function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
     if (waiting.isEnded) return
     waiting.add(encodeEvent('data', encodeValue(id, PROGRESS, JSON.stringify(progress))), true)
   }
-  // A reader that leaves detaches; the call goes on (rule 10).
+  // A reader that disconnects does not cancel the call (rule 10).
   const answer = parts.gateway
     .call(request.principal, { ...read.call, freshId, onProgress })
     .finally(() => waiting.end())
@@ -83,7 +89,7 @@ interface Streamed {
   readonly ended: AbortSignal
 }
 
-/** OTS-52: start, what the tool reports, its value, done; or an error and nothing after it. */
+/** OTS-52: start, progress, the value, done; or an error as the last event. */
 async function* frames(call: FunctionCall, { waiting, answer, ended }: Streamed): AsyncGenerator<string> {
   const { method } = call.request
   ended.addEventListener('abort', () => waiting.end(), { once: true })
@@ -132,7 +138,7 @@ interface CallParts {
   readonly options: OpenToolOptions
 }
 
-/** A request that can be handed to the gateway. */
+/** A decoded request, ready for the gateway. */
 interface FunctionCall {
   readonly request: FunctionRequest
   /** `undefined` for a name that is no function of this principal. */
@@ -140,11 +146,14 @@ interface FunctionCall {
   readonly call: CallRequest
 }
 
-/** No tool has such a name: what cannot be one walks the same way as unknown functions and hidden ones (rule 2). */
+/**
+ * Placeholder for names that cannot be parsed, so that they fail exactly like unknown and hidden functions
+ * (rule 2).
+ */
 const NO_TOOL = '/'
 const UNNAMED = openAnswer('result')
 
-/** Everything between the body and the gateway; a reply when there is nothing to hand over. */
+/** Decodes a body into a call for the gateway, or into the reply that refuses it. */
 function readFunctionCall(
   request: HttpRequest,
   { gateway, tables, options }: CallParts,
@@ -173,7 +182,7 @@ function readFunctionCall(
   }
 }
 
-/** The answer's four keys (OTS-37). */
+/** The four keys of an answer (OTS-37). */
 function encodeReply({ request, served }: FunctionCall, { callId, outcome }: CallReply): string {
   const { id, method } = request
   if (outcome.ok) return encodeValue(id, served?.opening ?? UNNAMED, outcome.valueJson)
@@ -184,27 +193,29 @@ function badRequestReply({ headers }: HttpRequest, { id, code, message }: BadReq
   return jsonReply(400, encodeError(id, { code, message }), unreadCallHeaders(headers, 'request_invalid'))
 }
 
-/** Rule 4: the header says it; an id only where the operator vouches that ids are unique. */
+/** Rule 4: the header carries the key; a string id counts only if the operator declares ids unique. */
 function readKey({ headers }: HttpRequest, id: JsonRpcId, options: OpenToolOptions): string | undefined {
   const key =
     readKeyHeader(headers) ?? (options.stringIdsAreKeys === true && typeof id === 'string' ? id : undefined)
   return key === undefined ? undefined : checkCallKey(key)
 }
 
-/** What `collet opentool start` serves besides tools. */
+/** Options that `collet opentool start` adds. */
 export type OpenToolServing = Pick<OpenToolOptions, 'document' | 'stop'>
 
-/** What an operator may choose about this protocol. */
 export interface OpenToolOptions {
-  /** What `/version` answers: the server's own version, not the protocol's (OTS-32). */
+  /** Answer of `/version`: the server's own version, not the protocol's (OTS-32). */
   readonly version: string
-  /** The document that `/load` serves, without `$ref` (OTS-45); nothing = `{}` (OTS-44). Asked once per catalog. */
+  /**
+   * The document that `/load` serves, without `$ref` (OTS-45); `undefined` gives `{}` (OTS-44). Called once
+   * per catalog.
+   */
   readonly document?: ((catalog: Catalog) => MaybePromise<string | undefined>) | undefined
   /** Takes a string `id` as the idempotency key of a request that has no `Idempotency-Key` header (rule 4). */
   readonly stringIdsAreKeys?: boolean | undefined
   /** Serves `/streamCall`, an extension of one SDK (OTS-50). */
   readonly streaming?: boolean | undefined
-  /** Serves `/stop`, and is called when a client asks for it (OTS-53). */
+  /** Serves `/stop`; called when a client requests it (OTS-53). */
   readonly stop?: (() => void) | undefined
 }
 
@@ -212,15 +223,15 @@ export interface OpenToolOptions {
 interface ServedFunction {
   readonly tool: Tool
   readonly ref: ToolRef
-  /** How its answers begin. */
+  /** Start of the JSON text of its answers. */
   readonly opening: string
 }
 
-/** The functions each principal can call, by name. Made once per catalog. */
+/** The functions of each principal by name, built once per catalog. */
 export class FunctionTables {
   readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedFunction>>()
 
-  /** By its name in the document, or by any other of its names. */
+  /** Finds a function by its name in the document, or by any other of its names. */
   find(catalog: Catalog, name: string): ServedFunction | undefined {
     return this.#tableOf(catalog).get(name) ?? this.#byOtherName(catalog, name)
   }
@@ -236,7 +247,7 @@ export class FunctionTables {
     const known = this.#byCatalog.get(catalog)
     if (known !== undefined) return known
     const tools = catalog.latest()
-    // The same names as in the document of these tools (OTS-84).
+    // Assigns names as the document does, so that both agree (OTS-84).
     const { nameOf } = assignNames(tools.map(({ parts, name }) => ({ key: parts.base, name })))
     const table = new Map(tools.map((tool) => [nameOf.get(tool.parts.base) ?? tool.name, toFunction(tool)]))
     this.#byCatalog.set(catalog, table)
@@ -255,8 +266,8 @@ function toFunction(tool: Tool): ServedFunction {
 const acceptance = new WeakMap<JsonObject, boolean>()
 
 /**
- * OTS-43: null for an optional parameter means that it is absent, unless the parameter's own schema takes null.
- * Required parameters keep their null, so that the answer says what is wrong with it.
+ * OTS-43: null for an optional parameter means absent, unless the parameter's own schema accepts null.
+ * Required parameters keep their null, so that validation reports it.
  */
 function dropNullArguments(tool: Tool, params: JsonValue): JsonValue {
   if (!isJsonObject(params)) return params

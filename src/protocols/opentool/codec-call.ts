@@ -2,12 +2,19 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import { isJsonRpcId, JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import type { WireError } from './wire.ts'
 
-/** Begins every answer of one function that has a value; the value's own bytes follow (OTS-38). */
+/*
+ * The JSON-RPC envelopes and stream events of OpenTool calls.
+ * Used by the call routes and by the error renderer.
+ * Invariant: event frames match the SDK clients' pattern exactly (OTS-51), and a value's JSON text is never
+ * parsed again.
+ */
+
+/** Start of every successful answer of one function; the value's JSON text follows (OTS-38). */
 export function openAnswer(returnName: string): string {
   return `{"jsonrpc":"2.0","result":{${JSON.stringify(returnName)}:`
 }
 
-/** OTS-37, OTS-38: the value under the function's return name; nothing at all gives `{}`. */
+/** OTS-37, OTS-38: the value under the function's return name; null gives `{}`. */
 export function encodeValue(id: JsonRpcId, opening: string, valueJson: string): string {
   return valueJson === 'null'
     ? `{"jsonrpc":"2.0","result":{},"error":null,"id":${JSON.stringify(id)}}`
@@ -19,12 +26,12 @@ export function encodeError(id: JsonRpcId | null, error: WireError): string {
   return `{"jsonrpc":"2.0","result":{},"error":${JSON.stringify(error)},"id":${JSON.stringify(id)}}`
 }
 
-/** Line ends to a pattern's dot, though not to JSON. */
+/** Line terminators for the dot of a regular expression, though not for JSON. */
 const LINE_SEPARATORS = /[\u2028\u2029]/g
 
 /**
- * To the letter (OTS-51): no space after the colons, LF only, JSON on one line. Clients match each chunk they
- * receive with a pattern and lose what does not fit.
+ * Follows OTS-51 exactly: no space after the colons, LF only, JSON on one line. Clients match each received
+ * chunk with a pattern and lose chunks that do not match.
  */
 export function encodeEvent(name: 'start' | 'data' | 'error' | 'done', json: string): string {
   const line = json.replace(LINE_SEPARATORS, (mark) => (mark === '\u2028' ? '\\u2028' : '\\u2029'))
@@ -38,7 +45,7 @@ export interface FunctionRequest {
   readonly params: JsonObject
 }
 
-/** A body that is no call (OTS-41); `id` is the request's, if it is a legal one. */
+/** A body that is not a call (OTS-41); `id` is the request's, if it is valid. */
 export interface BadRequest {
   readonly id: JsonRpcId | null
   readonly code: number
@@ -59,7 +66,7 @@ export function decodeRequest(body: JsonValue | undefined): DecodedRequest {
     return bad(
       null,
       JSON_RPC_CODES.badRequest,
-      'The body must be one JSON-RPC request object; batches are not taken.',
+      'The body must be one JSON-RPC request object; batches are not supported.',
     )
   }
   const { jsonrpc, method, params } = body

@@ -1,6 +1,12 @@
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 
-/** Why a call failed, by the names of the client specification (OTS-64). */
+/*
+ * Client side of OpenTool: reads the answer to a call, or one stream event, into a result or an exception.
+ * The client package uses it.
+ * Reading is lenient, because official servers differ from the specification (OTS-64, OTS-65).
+ */
+
+/** Why a call failed, by the exception names of the client specification (OTS-64). */
 export type ExceptionName =
   | 'ResponseNullException'
   | 'ErrorNullException'
@@ -12,7 +18,7 @@ export interface ReadException {
   readonly name: ExceptionName
   readonly code: number
   readonly message: string
-  /** `error.data`, as servers of this package send it. */
+  /** `error.data`, which servers of this package send. */
   readonly data?: JsonValue
 }
 
@@ -32,14 +38,14 @@ const UNAUTHORIZED: ReadException = {
   message: 'Please check API Key is VALID or NOT',
 }
 
-/** Reads the answer to a call, liberally: `body` is `undefined` when it is no JSON (OTS-64, OTS-65). */
+/** Reads the answer to a call leniently; `body` is `undefined` when it is not JSON (OTS-64, OTS-65). */
 export function readAnswer(status: number, body: JsonValue | undefined, id: string): ReadAnswer {
   const refusal = readStatus(status, body)
   if (refusal !== undefined) return failed(refusal)
   return isJsonObject(body) ? readEnvelope(body, id, status) : failed(responseNull(status))
 }
 
-/** What a status says before anybody looks into the body; `undefined` for success. */
+/** The exception that a status implies, whatever the body; `undefined` for success. */
 export function readStatus(status: number, body: JsonValue | undefined): ReadException | undefined {
   if (status >= 200 && status < 300) return undefined
   if (status === 401) return UNAUTHORIZED
@@ -54,11 +60,11 @@ export function responseNull(status: number): ReadException {
   return { name: 'ResponseNullException', code: status, message: 'Response is null' }
 }
 
-/** One envelope: a whole answer, or an event of a stream. */
+/** Reads one envelope: a whole answer, or an event of a stream. */
 export function readEnvelope(envelope: JsonObject, id: string, status: number): ReadAnswer {
   const { error, result } = envelope
   if (isJsonObject(error)) return failed(callException(error, 500))
-  // A server that leaves the id out has answered the only call of this exchange.
+  // A server that omits the id has answered the only call of this exchange.
   if (envelope.id !== undefined && envelope.id !== id) {
     return failed({
       name: 'OpenToolServerCallException',
@@ -69,7 +75,7 @@ export function readEnvelope(envelope: JsonObject, id: string, status: number): 
   if (result === undefined || result === null) {
     return failed({ name: 'ErrorNullException', code: status, message: 'Error is null' })
   }
-  // Some servers let bare values through; ours never see one (OTS-38).
+  // Some servers return bare values; ours never do (OTS-38).
   return { ok: true, result: isJsonObject(result) ? result : { result } }
 }
 

@@ -31,28 +31,35 @@ import type {
   OpenToolValueSchema,
 } from './codec-document.ts'
 
+/*
+ * Converts JSON Schema of inputs and outputs to OpenTool parameters and returns, and reports what is lost
+ * (OTS-81, OTS-82).
+ * Used by `codec-convert-tools.ts` and exported to users.
+ * Invariant: the result accepts every value that the schema accepts, except where a loss is `approximated`.
+ */
+
 export interface FromJsonSchemaOptions {
   /** Default `strict`. */
   readonly mode?: ConversionMode
-  /** What stands for "any value". Default `object`. */
+  /** The type that replaces "any value". Default `object`. */
   readonly anyFallback?: AnyFallback
 }
 
 export interface FromInputSchemaOptions extends FromJsonSchemaOptions {
-  /** A schema that is no object becomes one parameter `input`. Default: it is refused. */
+  /** A schema that is not an object becomes one parameter `input`. Default: it is refused. */
   readonly wrap?: boolean
 }
 
 export interface ConvertedInput {
   readonly parameters: readonly OpenToolParameter[]
-  /** What the schema says of the input as a whole. */
+  /** Description of the input as a whole. */
   readonly description?: string
   readonly losses: readonly SchemaLoss[]
 }
 
 /**
- * The parameters that a JSON Schema of an input describes. Widens: what the schema accepts
- * the parameters accept, except where a loss is `approximated`. Throws `SchemaConversionError`.
+ * Converts the JSON Schema of an input to parameters. The parameters accept every value that the schema
+ * accepts, except where a loss is `approximated`. Throws `SchemaConversionError`.
  */
 export function fromJsonSchema(schema: unknown, options: FromInputSchemaOptions = {}): ConvertedInput {
   const { shape, lowering } = open(schema, options)
@@ -83,7 +90,7 @@ export interface ConvertedOutput {
   readonly losses: readonly SchemaLoss[]
 }
 
-/** The return that a JSON Schema of an output value describes; the value travels under `name`. */
+/** Converts the JSON Schema of an output value to a return; the value is sent under `name`. */
 export function returnFromJsonSchema(schema: unknown, options: FromOutputSchemaOptions): ConvertedOutput {
   const { shape, lowering } = open(schema, options)
   if (shape.never) lowering.lose({ pointer: '', keyword: 'type' }, 'unrepresentable')
@@ -102,7 +109,7 @@ function open(schema: unknown, options: FromJsonSchemaOptions): { shape: Shape; 
   return { shape: reader.read(root, ''), lowering: new Lowering(options.anyFallback ?? 'object') }
 }
 
-/** The root must be an object; its text is about the input as a whole. */
+/** The root must be an object; its description is about the input as a whole. */
 function lowerRoot(shape: Shape, lowering: Lowering): string | undefined {
   for (const loss of shape.losses) lowering.losses.push(loss)
   const from = { pointer: '', keyword: 'type' }
@@ -121,7 +128,7 @@ function lowerRoot(shape: Shape, lowering: Lowering): string | undefined {
   })
 }
 
-/** Names that are required but not described: any value, and a caller must know of them. */
+/** Required names without a schema become parameters of any value, because callers must send them. */
 function undescribed(shape: Shape, lowering: Lowering) {
   return [...shape.required]
     .filter((name) => !shape.properties.has(name))
@@ -153,19 +160,19 @@ function close<Result>(
   return { ...result, losses }
 }
 
-/** What stands for a schema that anything fits. */
+/** The type that replaces a schema which accepts any value. */
 export type AnyFallback = 'object' | 'string'
 
-/** An OpenTool schema and what its parent must know. */
+/** An OpenTool schema with facts for its parent. */
 interface Lowered {
-  /** Without its description, which a parameter takes for itself. */
+  /** Without its description, which a parameter takes over. */
   readonly schema: OpenToolValueSchema
   readonly description: string | undefined
-  /** The source accepts null as well: its parent makes it optional. */
+  /** The source accepts null as well, so its parent makes it optional. */
   readonly nullable: boolean
 }
 
-/** Writes shapes as OpenTool schemas and collects what is lost (OTS-81, OTS-82). */
+/** Converts shapes to OpenTool schemas and collects losses (OTS-81, OTS-82). */
 class Lowering {
   readonly losses: SchemaLoss[] = []
   readonly #anyFallback: AnyFallback
@@ -219,7 +226,7 @@ class Lowering {
     this.losses.push({ ...from, severity })
   }
 
-  /** What stands for a value of which nothing is known. */
+  /** The replacement for an unknown value. */
   anything(): Lowered {
     return { schema: this.#anything(), description: undefined, nullable: false }
   }
@@ -245,12 +252,15 @@ class Lowering {
     return title?.text
   }
 
-  /** Values of one scalar type stay; others are listed in the text, or left out if they are structured. */
+  /**
+   * Keeps values of one scalar type; other scalars are listed in the description, structured values are left
+   * out.
+   */
   #chooseEnum(shape: Shape, written: JsonArray, alternatives: string[]): Chosen | undefined {
     const values = written.filter((value) => value !== null && acceptsType(shape, value))
     const [first, ...more] = widestTypes(values.map(typeOfValue))
     if (first === undefined || first === 'null') {
-      // Null alone was taken already.
+      // Null alone was handled by `#takeNull`.
       if (!written.includes(null)) this.lose(shape.enumFrom, 'unrepresentable')
       return undefined
     }
@@ -315,7 +325,7 @@ function withDescription({ schema, description }: Lowered): OpenToolValueSchema 
   return { type, ...(description === undefined ? {} : { description }), ...rest }
 }
 
-/** What a description says besides its own text. */
+/** The parts of a composed description. */
 interface DescriptionParts {
   readonly text: string | undefined
   readonly alternatives: readonly string[]
@@ -323,7 +333,10 @@ interface DescriptionParts {
   readonly notes: readonly string[]
 }
 
-/** `Size of the page. One of: …. May be null. Constraints: minimum 1; maximum 9`; `undefined` if there is nothing to say. */
+/**
+ * Example: `Size of the page. One of: …. May be null. Constraints: minimum 1; maximum 9`. `undefined` if
+ * empty.
+ */
 function composeDescription(parts: DescriptionParts): string | undefined {
   const { text, alternatives, nullable, notes } = parts
   const added = [
@@ -334,7 +347,7 @@ function composeDescription(parts: DescriptionParts): string | undefined {
   return added === '' ? text : joinSentences(text ?? '', added)
 }
 
-/** One text after the other, with a full stop between them. */
+/** Joins two texts with a full stop between them. */
 export function joinSentences(first: string, second: string): string {
   const start = first.trimEnd()
   if (start === '' || second === '') return start === '' ? second : first

@@ -23,13 +23,20 @@ import {
 } from './codec-convert-shape.ts'
 import { isOpenToolType, type OpenToolType } from './codec-document.ts'
 
-/** A model reads no larger schema, and references can unfold a small one without end (OTS-26). */
+/*
+ * Reads JSON Schema, keyword by keyword, into the shapes of `codec-convert-shape.ts`.
+ * Used by `codec-convert-from-json.ts`.
+ * Invariant: reading is bounded in schemas, characters and depth, so that references cannot expand without
+ * limit (OTS-26).
+ */
+
+/** Models cannot use larger schemas, and references can expand a small one without limit (OTS-26). */
 const MAX_SCHEMAS = 20_000
 const MAX_CHARACTERS = 4_000_000
-/** With two levels of JSON each, a document with them still loads. */
+/** Each schema takes up to two levels of JSON, so a document of this depth still loads. */
 const MAX_DEPTH = 100
 
-/** Keywords that combine schemas; read after all others, so that those know their siblings. */
+/** Keywords that combine schemas; read last, so that their siblings are known. */
 const COMBINING: ReadonlySet<string> = new Set([
   '$ref',
   '$dynamicRef',
@@ -43,7 +50,7 @@ const COMBINING: ReadonlySet<string> = new Set([
 export class ShapeReader {
   readonly #resolve: SchemaResolver
   readonly #places = new Map<JsonObject, string>()
-  /** Schemas being read right now: meeting one again is recursion. */
+  /** Schemas being read now; meeting one again means recursion. */
   readonly #open = new Set<JsonObject>()
   #schemasLeft = MAX_SCHEMAS
   #charactersLeft = MAX_CHARACTERS
@@ -107,7 +114,9 @@ export class ShapeReader {
     return schemas.map((schema, index) => this.read(schema, childPointer(pointer, index), depth + 1))
   }
 
-  /** Only within the document: nothing is fetched. Siblings hold as well as the target. */
+  /**
+   * Resolves only within the document; nothing is fetched. Siblings of `$ref` apply together with the target.
+   */
   #follow(shape: Shape, { name, value, pointer, alone }: Keyword, depth: number): void {
     const target = typeof value === 'string' ? this.#resolve(value) : undefined
     if (typeof target !== 'boolean' && !isJsonObject(target)) fail(shape, pointer, name)
@@ -120,7 +129,7 @@ export class ShapeReader {
   }
 }
 
-/** A recursive schema ends with a free-form object. */
+/** Replaces a recursive schema with a free-form object. */
 function cut(shape: Shape): void {
   const rest = createShape(shape.pointer)
   rest.types = ['object']
@@ -133,17 +142,17 @@ function fail(shape: Shape, pointer: string, keyword: string): void {
   shape.losses.push({ pointer, keyword, severity: 'unrepresentable' })
 }
 
-/** Unions last: a branch without a type takes it from everything beside it. */
+/** Unions come last: a branch without a type inherits the type of its siblings. */
 function rankOf({ name }: Keyword): number {
   return name === 'anyOf' || name === 'oneOf' ? 1 : 0
 }
 
-/** Their values are counted where the schemas in them are read. */
+/** The schemas inside these are counted when they are read. */
 function isSchemaKeyword(name: string): boolean {
   return name === 'properties' || name === '$defs' || name === 'definitions'
 }
 
-/** About the number of characters a value takes. */
+/** Approximate number of characters of a value. */
 function lengthOf(value: JsonValue): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 1
@@ -152,10 +161,9 @@ function lengthOf(value: JsonValue): number {
   return length
 }
 
-/** Keywords this file reads. */
 const ARRAY_KEYWORDS: ReadonlySet<string> = new Set(['items', 'prefixItems', 'additionalItems'])
 
-/** `items` and tuples, `prefixItems` as well as a list in `items` (draft-07). `false` if written wrongly. */
+/** Reads `items` and tuples, both `prefixItems` and a list in `items` (draft-07). `false` if malformed. */
 function readArrayKeywords(shape: Shape, schema: JsonObject, read: ReadBelow): boolean {
   const { items, prefixItems, additionalItems } = schema
   if (items !== undefined || prefixItems !== undefined) shape.hints.add('array')
@@ -171,7 +179,7 @@ function readArrayKeywords(shape: Shape, schema: JsonObject, read: ReadBelow): b
   return true
 }
 
-/** Only the empty array fits, which cannot be said. */
+/** Only the empty array is valid, which OpenTool cannot express. */
 function readNoItems(shape: Shape): Shape {
   const pointer = childPointer(shape.pointer, 'items')
   shape.notes.add('exactly 0 items')
@@ -184,7 +192,7 @@ interface Rest {
   readonly schema: JsonValue | undefined
 }
 
-/** Items of one type become an array of it; of different types, an array of anything. */
+/** Items of one type become an array of that type; items of different types an array of anything. */
 function readTuple(shape: Shape, keyword: string, tuple: JsonArray, read: ReadBelow, rest: Rest): void {
   const places = tuple.map((schema, index) => read(schema, keyword, index))
   const closed = rest.schema === false
@@ -197,34 +205,34 @@ function readTuple(shape: Shape, keyword: string, tuple: JsonArray, read: ReadBe
   shape.items = joined?.types === undefined ? createAnything(pointer) : joined
 }
 
-/** One keyword of a schema, where it stands. */
+/** One keyword of a schema, with its location. */
 interface Keyword {
   readonly name: string
   readonly value: JsonValue
   readonly pointer: string
-  /** The schema has no other. */
+  /** True if the schema has no other keyword. */
   readonly alone: boolean
 }
 
-/** Reads a schema below the one a keyword belongs to. */
+/** Reads a subschema of the keyword's schema. */
 type ReadBelow = (schema: JsonValue, ...steps: (string | number)[]) => Shape
 
-/** Adds what a keyword says to its schema's shape; `false` if the keyword is not written as it must be. */
+/** Adds a keyword's meaning to its schema's shape; returns `false` if the keyword is malformed. */
 type KeywordRule = (shape: Shape, keyword: Keyword, read: ReadBelow) => boolean
 
 const exact: KeywordRule = () => true
 
-/** Not expressible: the result accepts more. */
+/** OpenTool cannot express the keyword: the result accepts more. */
 const drop: KeywordRule = (shape, { pointer, name }) => {
   shape.losses.push({ pointer, keyword: name, severity: 'dropped' })
   return true
 }
 
-/** A constraint that moves into the description, and the type of the values it speaks of. */
+/** Moves a constraint into the description; `hints` are the types that it applies to. */
 function annotate(...hints: OpenToolType[]): KeywordRule {
   return (shape, keyword) => {
     const { name, value } = keyword
-    // `uniqueItems: false` and the like say nothing.
+    // `uniqueItems: false` and similar have no effect.
     if (value === false && name !== 'default') return true
     return note(shape, `${name} ${wordsOf(value)}`, keyword, hints)
   }
@@ -239,13 +247,13 @@ function note(shape: Shape, text: string, keyword: Keyword, hints: readonly Open
 
 const MAX_WORDS = 200
 
-/** A value in a description, short enough to be read. */
+/** A value for a description, shortened. */
 export function wordsOf(value: JsonValue): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   return text.length > MAX_WORDS ? `${text.slice(0, MAX_WORDS)}…` : text
 }
 
-/** Drops the keyword, and knows from it that the schema speaks of objects or arrays. */
+/** Drops the keyword, and infers from it that the schema is about objects or arrays. */
 function dropFor(hint: OpenToolType): KeywordRule {
   return (shape, keyword, read) => {
     shape.hints.add(hint)
@@ -265,7 +273,7 @@ const readTypes: KeywordRule = (shape, { name, value, pointer }) => {
   return true
 }
 
-/** `const` is an `enum` of one; of both, what they share. */
+/** `const` is an `enum` of one value; together they intersect. */
 const readEnum: KeywordRule = (shape, { name, value, pointer }) => {
   const values = name === 'const' ? [value] : value
   if (!Array.isArray(values)) return false
@@ -301,7 +309,7 @@ const readRequired: KeywordRule = (shape, { value }) => {
   return true
 }
 
-/** A closed object cannot be said; a typed map becomes a free-form object with a note. */
+/** A closed object cannot be expressed; a typed map becomes a free-form object with a note. */
 const readAdditional: KeywordRule = (shape, keyword, read) => {
   const { value } = keyword
   shape.hints.add('object')
@@ -333,7 +341,10 @@ const readTitle: KeywordRule = (shape, { name, value, pointer }) => {
   return true
 }
 
-/** OTS-81 and OTS-82, keyword by keyword; `$ref`, `allOf`, `anyOf`, `oneOf` and arrays have files of their own. */
+/**
+ * OTS-81 and OTS-82, keyword by keyword; `$ref`, `allOf`, `anyOf`, `oneOf` and array keywords are handled by
+ * `ShapeReader`.
+ */
 const RULES: ReadonlyMap<string, KeywordRule> = new Map(
   Object.entries({
     type: readTypes,
@@ -394,7 +405,7 @@ const RULES: ReadonlyMap<string, KeywordRule> = new Map(
   } satisfies Record<string, KeywordRule>),
 )
 
-/** The rule of a keyword: `x-*` is kept, what nobody knows is an annotation that is dropped. */
+/** The rule of a keyword: `x-*` is kept, unknown keywords are dropped as annotations. */
 function ruleOf(name: string): KeywordRule {
   if (name.startsWith('x-')) return keepExtension
   return RULES.get(name) ?? drop
@@ -405,7 +416,7 @@ const keepExtension: KeywordRule = (shape, { name, value }) => {
   return true
 }
 
-/** Values say their types when no keyword does. */
+/** Infers types from the enum's values when no keyword declares them. */
 function typesOfEnum(shape: Shape): void {
   if (shape.enum === undefined || shape.types !== undefined) return
   shape.types = [...new Set(shape.enum.map(typeOfValue))]

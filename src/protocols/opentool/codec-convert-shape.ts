@@ -2,7 +2,14 @@ import { canonicalJson, type JsonArray, type JsonValue, setMember } from '#kerne
 import type { OpenToolType } from './codec-document.ts'
 import { hasType } from './codec-document-schema.ts'
 
-/** Narrows `base` to what fits one of the branches, as far as OpenTool can say it (anyOf, oneOf). */
+/*
+ * The intermediate form of a JSON Schema, sorted by what OpenTool can express, with union and intersection on
+ * it, and the losses of a conversion.
+ * Used by the reader and the converter beside it.
+ * Invariant: a shape is read for one location and never shared, so `intersect` may change it.
+ */
+
+/** Narrows `base` to the union of the branches, as far as OpenTool can express it (anyOf, oneOf). */
 export function applyUnion(base: Shape, branches: readonly Shape[], from: Origin): void {
   const possible = branches.filter((branch) => !branch.never && inheritTypes(branch, base))
   const constants = possible.every(isListOfScalars)
@@ -26,7 +33,7 @@ function isListOfScalars({ enum: values, notes, losses }: Shape): boolean {
   return values.every((value) => typeof value !== 'object' || value === null)
 }
 
-/** A value that fits two branches does not fit `oneOf`. */
+/** A value that matches two branches is invalid for `oneOf`. */
 function keepUniqueValues(branches: readonly Shape[]): void {
   const times = new Map<JsonValue, number>()
   const accepted = branches.map((branch) => (branch.enum ?? []).filter((value) => acceptsType(branch, value)))
@@ -37,14 +44,14 @@ function keepUniqueValues(branches: readonly Shape[]): void {
 }
 
 function acceptNull(shape: Shape, from: Origin): void {
-  // Anything accepts null already.
+  // A shape without types accepts null already.
   if (shape.types === undefined) return
   if (!shape.types.includes('null')) shape.types = [...shape.types, 'null']
   if (shape.enum !== undefined && !shape.enum.includes(null)) shape.enum = [...shape.enum, null]
   shape.typesFrom = from
 }
 
-/** Whether the branch can be true beside its siblings; a branch without a type takes theirs. */
+/** True if the branch is compatible with its siblings; a branch without a type inherits theirs. */
 function inheritTypes(branch: Shape, base: Shape): boolean {
   if (base.types !== undefined) {
     branch.types = branch.types === undefined ? base.types : commonTypes(branch.types, base.types)
@@ -54,10 +61,10 @@ function inheritTypes(branch: Shape, base: Shape): boolean {
   return true
 }
 
-/** In this order, when keywords speak of several. */
+/** Order of preference when keywords hint at several types. */
 const INFERRED: readonly OpenToolType[] = ['object', 'array', 'string', 'number']
 
-/** Says the type that the other keywords speak of, if none is said: narrower than the source. */
+/** Infers the type from other keywords if none is declared; narrower than the source. */
 export function inferType(shape: Shape): void {
   const hint = INFERRED.find((type) => shape.hints.has(type))
   if (shape.types !== undefined || hint === undefined) return
@@ -69,7 +76,7 @@ function isNull({ types }: Shape): boolean {
   return types?.length === 1 && types[0] === 'null'
 }
 
-/** Unlike branches: the first one stands for all, and the text names the others. */
+/** For incompatible branches: the first one is used, and the description names the others. */
 function firstOf(values: readonly Shape[], from: Origin): Shape {
   const [first = createShape(from.pointer)] = values
   const labels = new Set(values.map((value) => labelOf({ ...value, types: withoutNull(value) })))
@@ -79,8 +86,8 @@ function firstOf(values: readonly Shape[], from: Origin): Shape {
 }
 
 /**
- * Objects lose which members belong together; constraints of one branch cannot be said of all; what fits
- * several branches does not fit `oneOf`.
+ * A union loses which members of objects belong together, constraints of single branches, and the exclusivity
+ * of `oneOf`.
  */
 function losesSomething(values: readonly Shape[], joined: Shape, { keyword }: Origin): boolean {
   if (joined.types === undefined) return false
@@ -88,9 +95,9 @@ function losesSomething(values: readonly Shape[], joined: Shape, { keyword }: Or
   return values.some(({ notes }) => notes.size > 0)
 }
 
-/** One shape that accepts what each of them accepts; `undefined` if they are unlike. */
+/** One shape that accepts every value that one of them accepts; `undefined` if they are incompatible. */
 export function joinShapes(shapes: readonly Shape[], pointer: string): Shape | undefined {
-  // What one branch forbids is as the others say.
+  // A branch that forbids the value adds nothing.
   const possible = shapes.filter(({ never }) => !never)
   const [first, ...others] = possible
   if (first !== undefined && others.length === 0) return first
@@ -135,7 +142,10 @@ function joinArrays(joined: Shape, shapes: readonly Shape[]): Shape | undefined 
   return joined.items === undefined ? undefined : joined
 }
 
-/** Union of the members, intersection of the required ones; one name with unlike types makes unlike branches. */
+/**
+ * Union of the members, intersection of the required ones; a name with incompatible types makes the branches
+ * incompatible.
+ */
 function joinObjects(joined: Shape, shapes: readonly Shape[]): Shape | undefined {
   const members = new Map<string, Shape[]>()
   const asked = new Map<string, number>()
@@ -158,20 +168,17 @@ function joinObjects(joined: Shape, shapes: readonly Shape[]): Shape | undefined
 
 export type JsonType = OpenToolType | 'null'
 
-/**
- * What one JSON Schema says, sorted by what OpenTool can say. A shape is read for one place and never
- * shared, so that `intersect` may change it.
- */
+/** The content of one JSON Schema, sorted by what OpenTool can express. */
 export interface Shape {
-  /** Where the schema stands; behind a bare reference, where that leads. */
+  /** JSON Pointer of the schema; for a bare reference, of its target. */
   pointer: string
-  /** `false`: nothing fits. */
+  /** True for the schema `false`, which accepts no value. */
   never: boolean
-  /** In the order written; `undefined` as long as no keyword says any. */
+  /** In the order written; `undefined` until a keyword declares types. */
   types: readonly JsonType[] | undefined
-  /** The keyword that says them. */
+  /** The keyword that declares them. */
   typesFrom: Origin
-  /** The types that other keywords speak of. */
+  /** Types that other keywords imply. */
   readonly hints: Set<OpenToolType>
   enum: JsonArray | undefined
   enumFrom: Origin
@@ -184,16 +191,16 @@ export interface Shape {
   title: { readonly text: string; readonly from: Origin } | undefined
   /** `x-*` members. */
   readonly extensions: Record<string, JsonValue>
-  /** Constraints in words. */
+  /** Constraints as text. */
   readonly notes: Set<string>
-  /** What the value could be instead, in words. */
+  /** Alternative values as text. */
   alternatives: readonly string[]
   readonly losses: SchemaLoss[]
-  /** That anything fits here is already among the losses. */
+  /** True if the losses already say that any value is accepted. */
   reported: boolean
 }
 
-/** A keyword in its place. */
+/** A keyword with its location. */
 export interface Origin {
   readonly pointer: string
   readonly keyword: string
@@ -223,12 +230,15 @@ export function createShape(pointer: string): Shape {
   }
 }
 
-/** Anything fits, and the keyword that made it so has reported it. */
+/** A shape of any value, whose loss is already reported. */
 export function createAnything(pointer: string): Shape {
   return { ...createShape(pointer), reported: true }
 }
 
-/** Narrows `target` to what fits both (allOf, `$ref` beside siblings); `from` is blamed for contradictions. */
+/**
+ * Narrows `target` to the values that both accept (allOf, `$ref` beside siblings); contradictions are
+ * reported at `from`.
+ */
 export function intersect(target: Shape, source: Shape, from: Origin): void {
   target.never ||= source.never
   target.reported ||= source.reported
@@ -251,7 +261,7 @@ export function intersect(target: Shape, source: Shape, from: Origin): void {
   }
   for (const note of source.notes) target.notes.add(note)
   if (target.alternatives.length === 0) target.alternatives = source.alternatives
-  // Not `push(...losses)`: a long list would not fit on the stack.
+  // Not `push(...losses)`: a long list would overflow the stack.
   for (const loss of source.losses) target.losses.push(loss)
 }
 
@@ -267,7 +277,7 @@ function intersectTypes(target: Shape, source: Shape, from: Origin): void {
   else target.types = types
 }
 
-/** In the order of the first; an integer is a number. */
+/** In the order of `left`; an integer is also a number. */
 function commonTypes(left: readonly JsonType[], right: readonly JsonType[]): readonly JsonType[] {
   const found = left.flatMap((type): readonly JsonType[] => {
     if (right.includes(type)) return [type]
@@ -315,34 +325,34 @@ export function typeOfValue(value: JsonValue): JsonType {
   }
 }
 
-/** A number as well as an integer is a number. */
+/** Removes `integer` beside `number`. */
 export function widestTypes(types: readonly JsonType[]): readonly JsonType[] {
   const wide = types.includes('number') ? types.filter((type) => type !== 'integer') : types
   return [...new Set(wide)]
 }
 
-/** Whether a value of an `enum` has one of the types. */
+/** True if a value of an `enum` has one of the types. */
 export function acceptsType({ types }: Shape, value: JsonValue): boolean {
   return (
     types === undefined || types.some((type) => (type === 'null' ? value === null : hasType(value, type)))
   )
 }
 
-/** Whether null is said to fit; of anything it is not said. */
+/** True if null is declared; a shape of any value does not count. */
 export function acceptsNull(shape: Shape): boolean {
   if (shape.types === undefined || !shape.types.includes('null')) return false
   return shape.enum === undefined || shape.enum.includes(null)
 }
 
-/** A shape in a word or two: `string`, `string|integer`, `any`. */
+/** A short label: `string`, `string|integer`, `any`. */
 export function labelOf({ types, hints, never }: Shape): string {
   if (never) return 'nothing'
   return (types ?? [...hints].slice(0, 1)).join('|') || 'any'
 }
 
 /**
- * How much of a JSON Schema keyword is left in OpenTool: `annotated` moved into the description,
- * `dropped` not expressible, so the result accepts more; `approximated` the result accepts different values;
+ * How much of a JSON Schema keyword survives: `annotated` moved into the description; `dropped` not
+ * expressible, so the result accepts more; `approximated` the result accepts different values;
  * `unrepresentable` there is no result.
  */
 export type LossSeverity = 'annotated' | 'dropped' | 'approximated' | 'unrepresentable'
@@ -354,12 +364,12 @@ export interface SchemaLoss {
   readonly severity: LossSeverity
 }
 
-/** `strict` refuses what would not mean the same, `lossy` makes the best of it. */
+/** `strict` refuses a conversion that changes the meaning, `lossy` converts as far as possible. */
 export type ConversionMode = 'strict' | 'lossy'
 
 const MAX_SHOWN = 20
 
-/** The schema cannot be converted in this mode; carries every loss, the small ones too. */
+/** The schema cannot be converted in this mode; carries every loss, minor ones included. */
 export class SchemaConversionError extends Error {
   override readonly name = 'SchemaConversionError'
   readonly rule = 'OTS-83'
@@ -371,7 +381,7 @@ export class SchemaConversionError extends Error {
       .slice(0, MAX_SHOWN)
       .map(({ pointer, keyword, severity }) => `  ${pointer || '(schema)'}: \`${keyword}\` is ${severity}`)
     const more = fatal.length > MAX_SHOWN ? [`  and ${fatal.length - MAX_SHOWN} more`] : []
-    super(['The JSON Schema cannot be said in OpenTool:', ...lines, ...more].join('\n'))
+    super(['The JSON Schema cannot be expressed in OpenTool:', ...lines, ...more].join('\n'))
     this.losses = losses
   }
 }
@@ -380,7 +390,7 @@ export function isFatal(severity: LossSeverity, mode: ConversionMode): boolean {
   return severity === 'unrepresentable' || (severity === 'approximated' && mode === 'strict')
 }
 
-/** Each loss once: a definition that is used twice is lost in one place. */
+/** Removes duplicates: a definition that is used twice is lost in one place. */
 export function distinctLosses(losses: readonly SchemaLoss[]): readonly SchemaLoss[] {
   const seen = new Map<string, SchemaLoss>()
   for (const loss of losses) seen.set(`${loss.severity} ${loss.keyword} ${loss.pointer}`, loss)

@@ -20,7 +20,13 @@ import {
 import { targetOf } from './codec-document-references.ts'
 import { referenceName } from './codec-document-schema.ts'
 
-/** A tool as the chat interfaces of OpenAI and others take it. */
+/*
+ * Converts OpenTool functions to JSON Schema and to OpenAI tool definitions.
+ * Used by the client, the OpenTool source, `fromOpenTool` and the admin API.
+ * Invariant: converting to JSON Schema loses nothing; `x-` members carry what JSON Schema has no place for.
+ */
+
+/** A tool in the format of OpenAI's chat API, which others use too. */
 export interface OpenAiTool {
   readonly type: 'function'
   readonly function: {
@@ -30,13 +36,13 @@ export interface OpenAiTool {
   }
 }
 
-/** What a model answers with: arguments as JSON text. */
+/** A model's tool call: arguments as JSON text. */
 export interface OpenAiToolCall {
   readonly id: string
   readonly function: { readonly name: string; readonly arguments: string }
 }
 
-/** A call before it is put on the wire, where `arguments` is called `params`. */
+/** A decoded call; on the wire `arguments` is called `params`. */
 export interface FunctionCall {
   readonly id: string
   readonly name: string
@@ -49,7 +55,7 @@ export function toOpenAiTool(written: OpenToolFunction, options: ToJsonSchemaOpt
   return { type: 'function', function: { name, description, parameters } }
 }
 
-/** Models leave the text empty when there are no arguments. Throws a `ToolError` that a model can act on. */
+/** Models send an empty text when there are no arguments. Throws a `ToolError` that a model can act on. */
 export function fromOpenAiToolCall({ id, function: called }: OpenAiToolCall): FunctionCall {
   const { name, arguments: text } = called
   const parsed = text.trim() === '' ? {} : parseJson(text)
@@ -66,18 +72,18 @@ export interface ToJsonSchemaOptions {
 }
 
 export interface FunctionJsonSchemas {
-  /** Of the arguments, one object. */
+  /** Schema of the arguments as one object. */
   readonly input: JsonObject
-  /** Of the result object that travels; `null` if the function returns nothing. */
+  /** Schema of the result object on the wire; `null` if the function returns nothing. */
   readonly output: JsonObject | null
 }
 
-/** Keeps a schema's own description where its parameter has another, so that the way back is exact. */
+/** Keeps a schema's own description where its parameter has another, so that converting back is exact. */
 export const SCHEMA_DESCRIPTION = 'x-opentool-schema-description'
 
 type Described = Pick<OpenToolReturn, 'name' | 'description' | 'schema'>
 
-/** JSON Schema 2020-12 of a function's arguments and result; nothing is lost. */
+/** JSON Schema 2020-12 of a function's arguments and result; lossless. */
 export function toJsonSchema(
   written: Pick<OpenToolFunction, 'parameters' | 'return'>,
   { schemas = {} }: ToJsonSchemaOptions = {},
@@ -86,15 +92,15 @@ export function toJsonSchema(
   const required = parameters.filter((parameter) => parameter.required).map(({ name }) => name)
   return {
     input: objectSchema(parameters, required, schemas),
-    // A function that was not loaded may still say `"return": null` (OTS-10).
+    // A function that was not loaded may still have `"return": null` (OTS-10).
     output: returned ? objectSchema([returned], [returned.name], schemas) : null,
   }
 }
 
 /**
- * JSON Schema of the value alone that a function gives back; `null` if it gives none. For a function without references.
- * OpenTool cannot say "any value": an object without members is what people write instead (OTS-82), so a value is not
- * held to it.
+ * JSON Schema of a function's return value alone; `null` if it has none. For a function without references.
+ * OpenTool cannot express "any value", and people write an object without members instead (OTS-82), so such a
+ * schema accepts any value here.
  */
 export function valueSchemaOf({ return: returned }: Pick<OpenToolFunction, 'return'>): JsonObject | null {
   if (!returned) return null
@@ -137,7 +143,7 @@ function objectSchema(
   }
 }
 
-/** The parameter's description wins; the schema's own, if it differs, is kept for the way back. */
+/** The parameter's description wins; the schema's own, if it differs, is kept for converting back. */
 function propertySchema(
   { description, schema }: Described,
   schemas: OpenToolSchemas,
@@ -169,12 +175,12 @@ function valueSchema(
   if (items !== undefined) json.items = valueSchema(items, schemas, used)
   if (values !== undefined) json.enum = values
   if (required !== undefined && required.length > 0) json.required = required
-  // Other members have no meaning in OpenTool, and must not get one here.
+  // Other members have no meaning in OpenTool and must not get one here.
   for (const [name, value] of Object.entries(schema)) if (name.startsWith('x-')) json[name] = value
   return json
 }
 
-/** A name needs escaping as a JSON Pointer step and as part of a URI. */
+/** Escapes a name as a JSON Pointer step and as part of a URI. */
 function definitionOf(
   reference: OpenToolReference,
   schemas: OpenToolSchemas,

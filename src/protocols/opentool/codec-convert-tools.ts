@@ -21,12 +21,19 @@ import {
   type OpenToolServer,
 } from './codec-document.ts'
 
+/*
+ * Builds an OpenTool document from tools, and assigns legal function names.
+ * Used by the OpenTool protocol, the CLI's `opentool` command and the admin API; exported to users.
+ * Invariant: the document passes strict validation and has no `$ref`, and equal tools get equal names
+ * (OTS-84).
+ */
+
 export interface DocumentOfOptions {
   readonly server?: OpenToolServer
   readonly anyFallback?: AnyFallback
 }
 
-/** Something that a tool's schema says and its function does not. */
+/** A part of a tool's schema that its function cannot express. */
 export interface ToolLoss extends SchemaLoss {
   readonly toolId: string
   readonly side: 'input' | 'output'
@@ -34,16 +41,16 @@ export interface ToolLoss extends SchemaLoss {
 
 export interface ToolsDocument {
   readonly document: OpenToolDocument
-  /** Function name → tool: how a call is dispatched. Skipped tools are not there. */
+  /** Function name → tool, for dispatch. Skipped tools are absent. */
   readonly toolOf: ReadonlyMap<string, Tool>
   /** Tool id → function name. */
   readonly nameOf: ReadonlyMap<string, string>
   readonly losses: readonly ToolLoss[]
-  /** Tools that OpenTool cannot describe; their losses say why. */
+  /** Tools that OpenTool cannot describe; their losses give the reason. */
   readonly skipped: readonly Tool[]
 }
 
-/** Where a tool's output travels if its schema gives no name. */
+/** Default return name for an output schema without a title. */
 const RESULT = 'result'
 
 /** An OpenTool document of the newest version of each tool. It passes strict validation and has no `$ref`. */
@@ -82,7 +89,7 @@ export function documentOf(
   }
 }
 
-/** The name under which a tool's output travels. */
+/** The return name of a tool's output. */
 export function returnNameOf({ outputSchema }: Pick<Tool, 'outputSchema'>): string {
   const title = outputSchema?.title
   return typeof title === 'string' && isFunctionName(title) ? title : RESULT
@@ -120,7 +127,7 @@ function functionOf(
   }
 }
 
-/** What a model must know before it chooses a function, in the only member that models are given. */
+/** Warnings for a model, in the description, because models get no other member. */
 function warningsOf(tool: Tool): readonly string[] {
   const { approval, safetyTier } = factsOf(tool)
   const { authorization, secrets, userId } = needsOf(tool)
@@ -137,7 +144,7 @@ function warningsOf(tool: Tool): readonly string[] {
   ]
 }
 
-/** One tool that cannot be described costs the others nothing (OTS-83). */
+/** A tool that cannot be described does not affect the others (OTS-83). */
 function attempt<Result extends { readonly losses: readonly SchemaLoss[] }>(
   side: ToolLoss['side'],
   convert: () => Result,
@@ -154,7 +161,7 @@ function attempt<Result extends { readonly losses: readonly SchemaLoss[] }>(
   }
 }
 
-/** The tool's own description says what title and description of its input would. */
+/** The tool's own description replaces title and description of its input. */
 function inputOf({ inputSchema }: Tool, { anyFallback = 'object' }: DocumentOfOptions) {
   const { title, description, ...schema } = inputSchema
   if (Object.keys(schema).length === 0) return { parameters: [], losses: [] }
@@ -175,23 +182,22 @@ function outputOf(tool: Tool, { anyFallback = 'object' }: DocumentOfOptions): De
   return { described: { return: converted.return }, losses: converted.losses }
 }
 
-/** A name that others gave; `key` tells two apart that want the same name. */
+/** A desired name; `key` distinguishes entries that want one name. */
 export interface WantedName {
   readonly key: string
   readonly name: string
 }
 
-/** Function names of an OpenTool document and where they came from. */
 export interface NameMap {
   /** Key → function name. */
   readonly nameOf: ReadonlyMap<string, string>
-  /** Function name → key: how a call is dispatched. */
+  /** Function name → key, for dispatch. */
   readonly keyByName: ReadonlyMap<string, string>
 }
 
 const MAX_LENGTH = 64
 
-/** A legal name for each: legal ones stay as they are, the others give way. Keys are distinct. */
+/** Assigns a legal name to each entry: names that are already legal have priority. Keys are distinct. */
 export function assignNames(wanted: readonly WantedName[]): NameMap {
   const keyByName = new Map<string, string>()
   const nameOf = new Map<string, string>()
@@ -205,11 +211,11 @@ export function assignNames(wanted: readonly WantedName[]): NameMap {
     return false
   })
   for (const { key, name } of others) assign(key, freeName(key, name, keyByName))
-  // In the order asked for, not in the order of naming.
+  // In the order of the input, not in the order of assignment.
   return { keyByName, nameOf: new Map(wanted.map(({ key }) => [key, nameOf.get(key) ?? ''])) }
 }
 
-/** The name for one alone: `get.weather` → `get_weather`. */
+/** The name of a single entry: `get.weather` → `get_weather`. */
 export function legalName(original: string): string {
   return freeName(original, original, new Map())
 }

@@ -21,12 +21,22 @@ import {
 import { checkReferences } from './codec-document-references.ts'
 import { readFunction, readSchemas } from './codec-document-schema.ts'
 
-/** Everything there is to say about a document, given as text, UTF-8 bytes or a value; never throws. */
+/*
+ * Reads and validates OpenTool documents from text, bytes or values, with a position for syntax errors.
+ * Used by the client, the OpenTool source, the CLI and `fromOpenTool`; exported to users.
+ * Invariant: `validate` and `readDocument` never throw, and limits bound the cost of hostile documents
+ * (OTS-26).
+ */
+
+/** All findings about a document, given as text, UTF-8 bytes or a value; never throws. */
 export function validate(input: unknown, options: ReadOptions = {}): readonly DocumentFinding[] {
   return readDocument(input, options).findings
 }
 
-/** The document, with nulls left out and the defaults of the mode filled in; throws one error with all findings. */
+/**
+ * The document, with nulls removed and the defaults of the mode filled in; throws one error with all
+ * findings.
+ */
 export function load(input: string | Uint8Array | object, options: ReadOptions = {}): OpenToolDocument {
   const { document, findings } = readDocument(input, options)
   if (document === undefined) throw new OpenToolDocumentError(findings)
@@ -34,7 +44,7 @@ export function load(input: string | Uint8Array | object, options: ReadOptions =
 }
 
 export interface SerializeOptions {
-  /** Spaces a level. Default 0: all on one line. */
+  /** Spaces per level. Default 0: one line. */
   readonly indent?: number
 }
 
@@ -49,7 +59,7 @@ export interface ReadOptions {
   readonly limits?: Partial<DocumentLimits>
 }
 
-/** The document, unless a finding is an error; findings also for a document that was read. */
+/** The document, unless a finding is an error; findings are returned in both cases. */
 export interface ReadDocument {
   readonly document: OpenToolDocument | undefined
   readonly findings: readonly DocumentFinding[]
@@ -59,7 +69,7 @@ const DOCUMENT = ['opentool', 'info', 'server', 'functions', 'schemas']
 const INFO = ['title', 'description', 'version']
 const SERVER = ['url', 'description']
 
-/** Reads text, UTF-8 bytes or a value; never throws, whatever it is given. */
+/** Reads text, UTF-8 bytes or a value; never throws. */
 export function readDocument(input: unknown, options: ReadOptions = {}): ReadDocument {
   const findings = new FindingList(options.mode ?? 'strict')
   const limits = { ...DOCUMENT_LIMITS, ...options.limits }
@@ -67,7 +77,7 @@ export function readDocument(input: unknown, options: ReadOptions = {}): ReadDoc
     const document = readRoot(input, findings, limits)
     return { document: findings.hasErrors ? undefined : document, findings: findings.all() }
   } catch (error) {
-    // A value that is no JSON may throw from a getter or a proxy.
+    // A value that is not JSON may throw from a getter or a proxy.
     const detail = error instanceof Error ? error.message : 'unknown'
     findings.error('', 'OTS-01', `The value cannot be read: ${detail}.`)
     return { document: undefined, findings: findings.all() }
@@ -123,7 +133,7 @@ function readJson(input: unknown, findings: FindingList, limits: DocumentLimits)
   return undefined
 }
 
-/** Any string loads, because official samples still say 1.0.0 (OTS-02). */
+/** Any string loads, because official samples still use 1.0.0 (OTS-02). */
 function readFormatVersion(root: JsonObject, reading: Reading): string {
   const version = requiredText(root, 'opentool', '', 'OTS-02', reading)
   const [, major] = /^(\d+)\.\d+\.\d+$/.exec(version) ?? []
@@ -258,7 +268,7 @@ function describeCharacter(text: string, offset: number): string {
   return `an unexpected ${JSON.stringify(String.fromCodePoint(point))}`
 }
 
-/** What may come next at one place of a JSON text. */
+/** The tokens that may follow at one position of a JSON text. */
 type Expected = 'value' | 'value or ]' | 'name' | 'name or }' | 'colon' | 'comma or end'
 
 const SPACE = /[ \t\n\r]*/y
@@ -266,8 +276,8 @@ const SCALAR = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 
 /**
- * Offset of the first character that cannot stand where it stands, for a text that `JSON.parse` refused:
- * engines word their errors differently and often leave the position out.
+ * Offset of the first invalid character of a text that `JSON.parse` refused: engines word their errors
+ * differently and often omit the position.
  */
 export function findSyntaxError(text: string): number {
   const open: ('{' | '[')[] = []
@@ -296,7 +306,9 @@ function afterScalar(expected: Expected): Expected {
   return expected.startsWith('name') ? 'colon' : 'comma or end'
 }
 
-/** What follows a punctuation mark; `scalar` if the character must start one; `undefined` if it is wrong. */
+/**
+ * The state after a punctuation mark; `scalar` if the character must start one; `undefined` if it is invalid.
+ */
 function step(character: string, expected: Expected, open: ('{' | '[')[]): Expected | 'scalar' | undefined {
   switch (character) {
     case '{':
@@ -321,7 +333,7 @@ function step(character: string, expected: Expected, open: ('{' | '[')[]): Expec
   }
 }
 
-/** Offset behind the closing quote; negative, the offset of what cannot stand in a string. */
+/** Offset after the closing quote; if negative, the negated offset of an invalid character. */
 function endOfString(text: string, start: number): number {
   let at = start + 1
   while (at < text.length) {

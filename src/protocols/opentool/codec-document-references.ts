@@ -16,10 +16,17 @@ import {
 } from './codec-document.ts'
 import { referenceName } from './codec-document-schema.ts'
 
+/*
+ * References of an OpenTool document: checks cycles and cost, and inlines them.
+ * Used by the document reader, the client, the source and the converters.
+ * Invariant: checking takes time proportional to the document as written, however far its references would
+ * expand (OTS-22, OTS-26).
+ */
+
 /**
- * The same document without a `$ref`, `schemas` kept and written out as well. A reference
- * that closes a cycle becomes a free-form object with a note. Equal parts are shared, so treat the
- * result as read-only. Throws `OpenToolDocumentError` for what cannot be written out.
+ * The document with every `$ref` inlined, `schemas` included. A reference that closes a cycle becomes a
+ * free-form object with a note. Equal parts are shared, so treat the result as read-only. Throws
+ * `OpenToolDocumentError` for a document that cannot be inlined.
  */
 export function dereference(document: OpenToolDocument): OpenToolDocument {
   const findings = new FindingList('lenient')
@@ -27,7 +34,7 @@ export function dereference(document: OpenToolDocument): OpenToolDocument {
   if (findings.hasErrors) throw new OpenToolDocumentError(findings.all())
   const { schemas, functions, ...rest } = document
   const inliner = new Inliner(schemas ?? {})
-  // First, so that a cycle is cut in the same place wherever it is entered.
+  // Named schemas first, so that a cycle is cut in one place wherever it is entered.
   const inlined = schemas === undefined ? {} : { schemas: inliner.inlineNamed(schemas) }
   return { ...rest, functions: functions.map((each) => inliner.inlineFunction(each)), ...inlined }
 }
@@ -94,7 +101,7 @@ function cutSchema({ $ref }: OpenToolReference): OpenToolValueSchema {
   return { type: 'object', description, properties: {} }
 }
 
-/** Only a document that was not read by us can still have one. */
+/** Only a document that this reader did not read can still have one. */
 function danglingFinding({ $ref }: OpenToolReference): DocumentFinding {
   const message = `\`schemas\` has nothing for the reference ${JSON.stringify($ref)}.`
   return { path: '', rule: 'OTS-21', level: 'error', message }
@@ -109,17 +116,17 @@ function mapMembers<From, To>(
   return changed
 }
 
-/** What a schema costs with its references written out. */
+/** Size of a schema with its references inlined. */
 interface Cost {
-  /** About what it takes to write. */
+  /** Approximate length of its JSON text. */
   readonly characters: number
-  /** Levels of JSON, each reference counted as one. */
+  /** Levels of JSON; each reference counts as one. */
   readonly height: number
 }
 
 const NOTHING: Cost = { characters: 0, height: 0 }
 
-/** Every schema a document holds, with its place. */
+/** Every schema of a document, with its location. */
 function* schemasOf(document: OpenToolDocument): Iterable<readonly [string, OpenToolSchema]> {
   const { schemas = {}, functions } = document
   for (const [name, schema] of Object.entries(schemas)) yield [childPointer('/schemas', name), schema]
@@ -138,14 +145,14 @@ function* schemasOf(document: OpenToolDocument): Iterable<readonly [string, Open
   }
 }
 
-/** The schema a reference names; by own property only (OTS-21). */
+/** The schema that a reference names; own properties only (OTS-21). */
 export function targetOf(schemas: OpenToolSchemas, { $ref }: OpenToolReference): OpenToolSchema | undefined {
   const name = referenceName($ref)
   return name !== undefined && Object.hasOwn(schemas, name) ? schemas[name] : undefined
 }
 
 /**
- * Finds cycles and references that would unfold without measure, in time proportional to the document as
+ * Finds cycles and references that would expand beyond the limits, in time proportional to the document as
  * written (OTS-22, OTS-26).
  */
 export function checkReferences(document: OpenToolDocument, findings: FindingList): void {
@@ -166,7 +173,7 @@ export function checkReferences(document: OpenToolDocument, findings: FindingLis
 }
 
 class Survey {
-  /** What all references of the document add, each written once. */
+  /** Characters that all references of the document add. */
   #added = 0
   #written = 0
   tooDeep = false
@@ -184,7 +191,7 @@ class Survey {
     return this.#added > ADDED.characters + ADDED.times * this.#written
   }
 
-  /** Each schema is costed once: where it stands, or before, where a reference names it. */
+  /** Computes each schema's cost once: at its location, or earlier, where a reference names it. */
   cost(schema: OpenToolSchema, level: number): Cost {
     const known = this.#known.get(schema)
     if (known !== undefined && known !== 'open') return known
@@ -236,7 +243,7 @@ class Survey {
   }
 }
 
-/** Of a value without references. */
+/** Cost of a value without references. */
 function writtenCost(value: unknown): Cost {
   if (typeof value === 'string') return { characters: value.length + 2, height: 0 }
   if (typeof value !== 'object' || value === null) return { characters: 8, height: 0 }

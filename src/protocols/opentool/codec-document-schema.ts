@@ -26,11 +26,17 @@ import {
   requiredText,
 } from './codec-document.ts'
 
+/*
+ * Reads the functions, parameters, returns and schemas of an OpenTool document.
+ * Used by `codec-document-read.ts`; `referenceName` and `hasType` also by the converters.
+ * Invariant: every problem becomes a finding and reading continues, so that all of them are reported at once.
+ */
+
 const FUNCTION = ['name', 'description', 'parameters', 'return', 'stream']
 const PARAMETER = ['name', 'description', 'schema', 'required']
 const RETURN = ['name', 'description', 'schema']
 
-/** One member of `functions` (OTS-07…12). */
+/** Reads one member of `functions` (OTS-07…12). */
 export function readFunction(value: JsonValue, path: string, reading: Reading): OpenToolFunction {
   if (!isJsonObject(value)) {
     reading.findings.error(path, 'OTS-05', `A function is an object, and this is ${describeValue(value)}.`)
@@ -154,7 +160,10 @@ function readSchemaMember(value: JsonObject, path: string, rule: string, reading
   return { type: 'string' }
 }
 
-/** A field of one SDK and not of the specification: never fatal, so a broken one is left out (OTS-23). */
+/**
+ * `stream` is a field of one SDK and not of the specification: never fatal, so an invalid one is dropped
+ * (OTS-23).
+ */
 function readStream(
   value: JsonObject,
   path: string,
@@ -177,10 +186,10 @@ function readStream(
 
 const KNOWN = ['type', 'description', 'properties', 'items', 'enum', 'required', '$ref']
 
-/** Stands where a schema is wrong, so that the rest of the document is still read. */
+/** Replaces an invalid schema, so that the rest of the document is still read. */
 const UNREADABLE: OpenToolSchema = { type: 'string' }
 
-/** A schema and all schemas in it (OTS-13…17, OTS-20). */
+/** Reads a schema and its subschemas (OTS-13…17, OTS-20). */
 function readSchema(value: JsonValue, path: string, reading: Reading): OpenToolSchema {
   if (!isJsonObject(value)) {
     reading.findings.error(path, 'OTS-13', `A schema is an object, and this is ${describeValue(value)}.`)
@@ -201,7 +210,7 @@ function readSchema(value: JsonValue, path: string, reading: Reading): OpenToolS
   }
 }
 
-/** A map of names to schemas; any name is data, `__proto__` too (OTS-26). */
+/** Reads a map of names to schemas; any name is data, `__proto__` too (OTS-26). */
 export function readSchemas(value: JsonObject, path: string, reading: Reading): OpenToolSchemas {
   const schemas: Record<string, OpenToolSchema> = {}
   for (const [name, schema] of Object.entries(value)) {
@@ -221,7 +230,7 @@ function readType(schema: JsonObject, path: string, { findings }: Reading): Open
   return undefined
 }
 
-/** Keywords beside `$ref` that a reader could believe to be obeyed. */
+/** Keywords beside `$ref` that an author may expect to be enforced. */
 const CHECKING = ['type', 'properties', 'items', 'enum', 'required']
 
 function readReference(
@@ -254,7 +263,7 @@ function readReference(
 
 const REFERENCE = '#/schemas/'
 
-/** Exactly three segments, nothing decoded (OTS-20). */
+/** The name in `#/schemas/NAME`: exactly three segments, nothing decoded (OTS-20). */
 export function referenceName(reference: string): string | undefined {
   if (!reference.startsWith(REFERENCE) || reference.includes('/', REFERENCE.length)) return undefined
   return reference.slice(REFERENCE.length)

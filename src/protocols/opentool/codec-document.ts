@@ -1,9 +1,15 @@
 import { childPointer, describeValue, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
 
-/** What reading any part of a document needs. */
+/*
+ * The types of an OpenTool 1.1.0 document, its limits, and the findings that readers collect.
+ * Used by all modules of this folder, by the client and by the OpenTool source.
+ * Invariant: optional members of a read document are never null, and the number of findings is bounded.
+ */
+
+/** Shared state of reading one document. */
 export interface Reading {
   readonly findings: FindingList
-  /** Names a `$ref` may use: of this document only, and nothing of a prototype (OTS-21). */
+  /** Names that a `$ref` may use: of this document only, nothing of a prototype (OTS-21). */
   readonly schemaNames: ReadonlySet<string>
 }
 
@@ -12,7 +18,6 @@ export function memberOf(object: JsonObject, name: string): JsonValue | undefine
   return Object.hasOwn(object, name) ? (object[name] ?? undefined) : undefined
 }
 
-/** A string that must be there. */
 export function requiredText(
   object: JsonObject,
   name: string,
@@ -26,7 +31,7 @@ export function requiredText(
   return ''
 }
 
-/** `description`, as a part to spread; a string if it is there (OTS-18). */
+/** `description`, as an object to spread; must be a string if present (OTS-18). */
 export function descriptionOf(
   object: JsonObject,
   path: string,
@@ -43,7 +48,7 @@ export function descriptionOf(
   return {}
 }
 
-/** Members the specification does not know are ignored, and kept for the way back (OTS-23). */
+/** Unknown members are ignored, and kept for serialising (OTS-23). */
 export function extensionsOf(object: JsonObject, known: readonly string[]): OpenToolExtensions {
   let kept: Record<string, JsonValue> | undefined
   for (const name of Object.keys(object)) {
@@ -56,16 +61,16 @@ export function extensionsOf(object: JsonObject, known: readonly string[]): Open
 
 const NONE: OpenToolExtensions = Object.freeze({})
 
-/** One thing to say about a document. */
+/** One problem of a document. */
 export interface DocumentFinding {
   /** JSON Pointer into the document; empty for the whole of it. */
   readonly path: string
-  /** The requirement it breaks, by its number in docs/internals/specs/opentool.md. */
+  /** The violated requirement, by its number in docs/internals/specs/opentool.md. */
   readonly rule: string
   /** A document with errors is not loaded. */
   readonly level: 'error' | 'warning'
   readonly message: string
-  /** Where JSON stops being JSON; only for text that does not parse. */
+  /** Location of a syntax error; only for text that does not parse. */
   readonly position?: TextPosition
 }
 
@@ -79,15 +84,15 @@ export interface TextPosition {
 }
 
 /**
- * `strict` for documents we author or serve; `lenient` for documents of others, where some rules become
+ * `strict` for documents that we author or serve; `lenient` for documents of others, where some rules become
  * warnings with a stated default.
  */
 export type DocumentMode = 'strict' | 'lenient'
 
-/** A list of a million mistakes helps nobody and would cost more memory than the document (OTS-26). */
+/** A longer list would cost more memory than the document (OTS-26). */
 const MAX_FINDINGS = 100_000
 
-/** Collects findings; the rest of the check goes on, so that all of them are seen at once. */
+/** Collects findings without stopping, so that all of them are reported at once. */
 export class FindingList {
   readonly mode: DocumentMode
   readonly #found: DocumentFinding[] = []
@@ -132,7 +137,7 @@ export class FindingList {
 
 const MAX_SHOWN = 20
 
-/** Thrown by `load` and `dereference`: carries every finding, warnings too. */
+/** Thrown by `load` and `dereference`; carries every finding, warnings included. */
 export class OpenToolDocumentError extends Error {
   override readonly name = 'OpenToolDocumentError'
   readonly findings: readonly DocumentFinding[]
@@ -149,29 +154,29 @@ export class OpenToolDocumentError extends Error {
   }
 }
 
-/** What a document may cost to read; hostile ones fail before they cost more. */
+/** Bounds the cost of reading a document; hostile ones fail early. */
 export interface DocumentLimits {
   readonly characters: number
-  /** JSON values as written. */
+  /** Number of JSON values as written. */
   readonly values: number
 }
 
-/** Room for 100 000 functions with some ten parameters each. */
+/** Enough for 100 000 functions with about ten parameters each. */
 export const DOCUMENT_LIMITS: DocumentLimits = {
   characters: 64 * 1024 * 1024,
   values: 10_000_000,
 }
 
-/** Levels of a schema with its references written out; a document with them is still one that loads. */
+/** Levels of a schema with its references inlined; a document of this depth still loads. */
 export const MAX_SCHEMA_DEPTH = 240
 
-/** What references may add when they are written out: so much, and a few times what is written. */
+/** How much inlining references may add: this many characters, and a multiple of the written length. */
 export const ADDED = { characters: 16 * 1024 * 1024, times: 4 }
 
 /**
- * Where the endpoints of a document's server are, without a slash at the end. The specification leaves the
- * base path open: a URL without a path gets `/opentool`, any other is used as it is. `undefined` if
- * it is no absolute http or https URL.
+ * Base URL of a document's server, without a trailing slash. The specification leaves the base path open: a
+ * URL without a path gets `/opentool`, any other is used unchanged. `undefined` if it is not an absolute http
+ * or https URL.
  */
 export function serverBaseUrl({ url }: OpenToolServer): string | undefined {
   if (!URL.canParse(url)) return undefined
@@ -180,12 +185,15 @@ export function serverBaseUrl({ url }: OpenToolServer): string | undefined {
   return pathname === '/' ? `${origin}/opentool` : `${origin}${pathname.replace(/\/+$/, '')}`
 }
 
-/** Members the specification does not know; they travel through a round trip unchanged. */
+/** Members that the specification does not define; they survive a round trip unchanged. */
 export interface OpenToolExtensions {
   readonly [extension: `x-${string}`]: JsonValue
 }
 
-/** Member of a function that tells what our other protocols tell too: names, danger, needs. Others pass over it (OTS-23). */
+/**
+ * Member of a function with the facts that our other protocols list: names, safety tier, requirements. Other
+ * readers ignore it (OTS-23).
+ */
 export const FACTS_EXTENSION = 'x-collet'
 
 /** An OpenTool 1.1.0 document whose members are checked and whose optional members are never null. */
@@ -216,7 +224,7 @@ export interface OpenToolFunction extends OpenToolExtensions {
   readonly parameters: readonly OpenToolParameter[]
   /** Absent = no return value. */
   readonly return?: OpenToolReturn
-  /** Event name → what the event carries; a field of the Dart SDK. */
+  /** Event name → payload of the event; a field of the Dart SDK. */
   readonly stream?: Readonly<Record<string, OpenToolReturn>>
 }
 
@@ -237,7 +245,7 @@ export interface OpenToolReturn extends OpenToolExtensions {
 export type OpenToolSchemas = Readonly<Record<string, OpenToolSchema>>
 export type OpenToolSchema = OpenToolValueSchema | OpenToolReference
 
-/** Whatever stands beside `$ref` is ignored. */
+/** Members beside `$ref` are ignored. */
 export interface OpenToolReference {
   /** `#/schemas/NAME`. */
   readonly $ref: string
@@ -246,9 +254,9 @@ export interface OpenToolReference {
 export interface OpenToolValueSchema extends OpenToolExtensions {
   readonly type: OpenToolType
   readonly description?: string
-  /** Always there when `type` is `object`. */
+  /** Always present when `type` is `object`. */
   readonly properties?: OpenToolSchemas
-  /** Absent in an array only if the document was read leniently: any item. */
+  /** Absent in an array only if the document was read leniently; then any item is valid. */
   readonly items?: OpenToolSchema
   readonly enum?: readonly JsonValue[]
   readonly required?: readonly string[]
@@ -259,7 +267,7 @@ export type OpenToolType = (typeof OPENTOOL_TYPES)[number]
 /** OTS-13. */
 export const OPENTOOL_TYPES = ['boolean', 'integer', 'number', 'string', 'array', 'object'] as const
 
-/** Format version of the documents we write. */
+/** Format version of the documents that we write. */
 export const OPENTOOL_VERSION = '1.1.0'
 
 export function isOpenToolType(value: unknown): value is OpenToolType {
@@ -270,7 +278,7 @@ export function isReference(schema: OpenToolSchema): schema is OpenToolReference
   return '$ref' in schema
 }
 
-/** OTS-07. Without the `m` flag `$` is the very end, so a trailing newline does not slip past. */
+/** OTS-07. Without the `m` flag `$` matches only the very end, so a trailing newline is refused. */
 export function isFunctionName(name: string): boolean {
   return /^[A-Za-z0-9_-]{1,64}$/.test(name)
 }

@@ -28,6 +28,12 @@ import {
   type WireErrorData,
 } from './wire.ts'
 
+/*
+ * How OpenTool reports failures: HTTP refusals, and `error` inside HTTP 200 with its code and message.
+ * Used by the routes of this folder.
+ * Invariant: `OPENTOOL_CODES` is total, and messages contain no stack and no path.
+ */
+
 const METHODS: Readonly<Record<string, string>> = {
   [BASE_PATH]: 'GET',
   [VERSION_PATH]: 'GET',
@@ -41,12 +47,12 @@ const KEY_HEADERS = ['authorization', 'oxp-api-key', 'otc-api-key', 'x-api-key']
 
 type Asked = Omit<HttpRequest, 'body' | 'principal'>
 
-/** How routes without an envelope refuse, and everything below `/opentool` that is no route. */
+/** Refusals of routes without an envelope, and of unknown paths below `/opentool`. */
 export const refusePlainly: HttpRoute['refuse'] = (request, error, status) =>
   refuseBeforeRoute(request, error, status) ??
   errorReply(error.code === 'internal' ? 500 : status, error.message, codeHeader(error))
 
-/** How `/call` refuses what never became a call (OTS-41, OTS-42). */
+/** Refusals of `/call` before a call exists (OTS-41, OTS-42). */
 export const refuseCall: HttpRoute['refuse'] = (request, error, status) => {
   const early = refuseBeforeRoute(request, error, status)
   if (early !== undefined) return early
@@ -56,14 +62,14 @@ export const refuseCall: HttpRoute['refuse'] = (request, error, status) => {
       ? requestCode(request, status)
       : OPENTOOL_CODES[error.code]
   const body = encodeError(null, { code, message: error.message })
-  // Any other status would read as "server not running" in SDK clients (OTS-39).
+  // SDK clients would report any other status as "server not running" (OTS-39).
   return jsonReply(isHttpLevel && error.code === 'request_invalid' ? status : 200, body, {
     ...unreadCallHeaders(request.headers, error.code),
     ...retryHeader(error),
   })
 }
 
-/** `/streamCall` differs in one answer, which its clients know: 500 with text (OTS-50). */
+/** Differs from `/call` in one answer that its clients expect: 500 with text (OTS-50). */
 export const refuseStream: HttpRoute['refuse'] = (request, error, status) => {
   const isUnreadable = error.code === 'request_invalid' && status === 400 && isJsonType(request)
   if (!isUnreadable) return refuseCall(request, error, status)
@@ -76,7 +82,7 @@ function refuseBeforeRoute(request: Asked, error: ToolError, status: number): Ht
   return status === 403 || status === 404 ? errorReply(status, error.message) : undefined
 }
 
-/** OTS-48, in the words of the TypeScript SDK. */
+/** OTS-48, with the texts of the TypeScript SDK. */
 function refuseStranger({ headers }: Asked): HttpReply {
   const hasKey = KEY_HEADERS.some((name) => headers[name] !== undefined)
   return errorReply(401, hasKey ? 'Invalid API key' : 'Authorization header missing', {
@@ -84,7 +90,7 @@ function refuseStranger({ headers }: Asked): HttpReply {
   })
 }
 
-/** What the body reader refuses is unreadable; a wrong media type or size is a bad request. */
+/** A body that does not parse is unreadable; a wrong media type or size is a bad request. */
 function requestCode(request: Asked, status: number): number {
   const isUnreadable = status === 400 && isJsonType(request) && request.headers.host !== undefined
   return isUnreadable ? JSON_RPC_CODES.unreadable : JSON_RPC_CODES.badRequest
@@ -98,7 +104,7 @@ function codeHeader({ code }: ToolError): Readonly<Record<string, string>> {
   return { [ERROR_CODE_HEADER]: code }
 }
 
-/** When a call that did not run may be made again; SDK clients show the message, others may read this. */
+/** When a call that did not run may be retried. SDK clients show the message; others may read this header. */
 export function retryHeader(error: {
   readonly code: ErrorCode
   readonly retryAfterMs?: number | undefined
@@ -116,7 +122,7 @@ export function jsonReply(
   return { status, headers: { 'content-type': JSON_TYPE, ...headers }, body }
 }
 
-/** How everything outside an envelope is refused (OTS-46, OTS-48). */
+/** Body of every refusal outside of an envelope (OTS-46, OTS-48). */
 function errorReply(
   status: number,
   error: string,
@@ -125,7 +131,9 @@ function errorReply(
   return jsonReply(status, JSON.stringify({ error }), headers)
 }
 
-/** The part of a recorded `CallError` or a `ToolError` that this wire shows. Developer texts stay inside. */
+/**
+ * The part of a recorded `CallError` or a `ToolError` that this wire shows. Developer messages are not sent.
+ */
 interface ShownError {
   readonly code: ErrorCode
   readonly message: string
@@ -145,7 +153,7 @@ export function toWireError(
   call: { readonly method: string; readonly callId: string },
 ): WireError {
   return {
-    // A tool may set its own number; a refusal is ours to number.
+    // A tool may set its own number; refusals use the table.
     code: error.code === 'tool_failed' ? (error.errorNumber ?? 500) : OPENTOOL_CODES[error.code],
     message: messageOf(error, call.method),
     data: toData(error, call.callId),
@@ -161,11 +169,11 @@ function messageOf({ code, message, details = {} }: ShownError, method: string):
     case 'key_conflict':
       return 'This Idempotency-Key was already used for a different request. Use a new key for a new call.'
     default: {
-      // SDK clients show nothing but the message, so the address has to stand in it.
+      // SDK clients show only the message, so the URL has to be in it.
       const { authorization = [], approval } = details.missing ?? {}
       const urls = [...authorization, ...(approval === undefined ? [] : [approval])].map(({ url }) => url)
       if (urls.length === 0) return message
-      // That an approved call is made again is said already.
+      // The message already says to repeat an approved call.
       return `${message} Open ${urls.join(' and ')}${approval === undefined ? ' and then call again' : ''}.`
     }
   }

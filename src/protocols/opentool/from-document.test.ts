@@ -59,7 +59,7 @@ describe('tools from an OpenTool document', () => {
 
   it('need a handler for each function, and no other, and say all of it at once', () => {
     const open = () => fromOpenTool(DOCUMENT, { 'add-al': () => 1, ring: () => undefined })
-    expect(open).toThrow('no handler does it')
+    expect(open).toThrow('it has no handler')
     expect(open).toThrow('Did you mean "add-all"?')
   })
 

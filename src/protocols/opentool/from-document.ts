@@ -9,13 +9,21 @@ import type { OpenToolDocument, OpenToolFunction } from './codec-document.ts'
 import { load } from './codec-document-read.ts'
 import { dereference } from './codec-document-references.ts'
 
-/** Does what a function of a document describes. Gives back the value itself; it travels under the return name. */
+/*
+ * `fromOpenTool`: makes tools from an OpenTool document and a handler per function.
+ * Exported to users from `collet/protocols/opentool`.
+ * Invariant: every function has a handler and every handler a function; all problems are thrown at once.
+ */
+
+/**
+ * Implements one function of a document. Returns the bare value; the protocol sends it under the return name.
+ */
 export type OpenToolHandler = (
   input: JsonObject,
   context: ToolContext,
 ) => JsonValue | undefined | Promise<JsonValue | undefined>
 
-/** A handler with what a document cannot say about its function. */
+/** A handler with facts that a document cannot express. */
 export interface OpenToolHandlerDefinition {
   readonly run: OpenToolHandler
   readonly policy?: PolicyDefinition
@@ -25,17 +33,17 @@ export interface OpenToolHandlerDefinition {
 export type OpenToolHandlers = Readonly<Record<string, OpenToolHandler | OpenToolHandlerDefinition>>
 
 export interface FromOpenToolOptions {
-  /** First part of the tools' ids. Default: the document's title without spaces. */
+  /** First part of the tool ids. Default: the document's title without spaces. */
   readonly toolkit?: string
   /** Version of the tools. Default: the document's own if it is `x.y.z`, else 1.0.0. */
   readonly version?: string
-  /** For handlers that set none of their own. */
+  /** Default policy for handlers without one. */
   readonly policy?: PolicyDefinition
 }
 
 /**
- * The functions that an OpenTool document describes, as tools: `tools: [...fromOpenTool(document, { add: ({ a, b }) => … })]`.
- * The document is text, bytes or a value. Throws with every finding at once.
+ * Makes tools from the functions of an OpenTool document: `tools: [...fromOpenTool(document, { add: ({ a, b
+ * }) => … })]`. The document is text, bytes or a value. Throws with every finding at once.
  */
 export function fromOpenTool(
   document: string | Uint8Array | object,
@@ -67,14 +75,14 @@ function asDefinition(handler: OpenToolHandlers[string] | undefined): OpenToolHa
   return { run: handler ?? (() => undefined) }
 }
 
-/** Names are what a handler is found by, so only the handlers' own members count. */
+/** Handlers are found by name, so only own members count. */
 function missingHandlers({ functions }: OpenToolDocument, handlers: OpenToolHandlers): readonly Finding[] {
   return functions
     .filter(({ name }) => !Object.hasOwn(handlers, name))
     .map(({ name }) => ({
       toolId: name,
       where: 'handlers',
-      problem: 'The document describes this function, and no handler does it.',
+      problem: 'The document describes this function, but it has no handler.',
       fix: `Write ${JSON.stringify(name)}: (input, context) => … into the handlers.`,
     }))
 }
@@ -87,11 +95,11 @@ function strayHandlers({ functions }: OpenToolDocument, handlers: OpenToolHandle
       toolId: name,
       where: 'handlers',
       problem: 'The document has no such function.',
-      fix: `Take the handler out, or describe the function.${didYouMean(name, names)}`,
+      fix: `Remove the handler, or describe the function in the document.${didYouMean(name, names)}`,
     }))
 }
 
-/** Parameters need a description, which OpenTool leaves open; its name is the least that can be said. */
+/** Our parameters need a description, which OpenTool makes optional; the name is the fallback. */
 function inputOf(described: OpenToolFunction): JsonObject {
   const { input } = toJsonSchema(described)
   const properties: Record<string, JsonValue> = {}
@@ -101,7 +109,7 @@ function inputOf(described: OpenToolFunction): JsonObject {
   return { ...input, properties }
 }
 
-/** The title of an output schema is the name under which its value travels (OTS-38). */
+/** The title of an output schema is its return name (OTS-38). */
 function outputOf(described: OpenToolFunction): JsonObject | null {
   const value = valueSchemaOf(described)
   return value === null ? null : { ...value, title: described.return?.name ?? '' }

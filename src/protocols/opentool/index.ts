@@ -2,6 +2,13 @@ import { readFile } from 'node:fs/promises'
 import type { OpenToolDocument } from './codec-document.ts'
 import { load, type ReadOptions } from './codec-document-read.ts'
 
+/*
+ * Public entry of `collet/protocols/opentool`: reading, validating, converting and serving OpenTool
+ * documents.
+ * Applications import it; the server imports the modules of this folder directly.
+ * Every exported symbol is listed by name.
+ */
+
 export type { AnyFallback } from './codec-convert-from-json.ts'
 export {
   type ConvertedInput,

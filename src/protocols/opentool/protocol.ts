@@ -3,6 +3,12 @@ import type { Catalog } from '#kernel/tool/catalog'
 import type { Protocol, SectionSettings } from '#protocols/protocol'
 import { BASE_PATH } from './wire.ts'
 
+/*
+ * Registers OpenTool with the server: its config section, root path and headers.
+ * Imported by `protocols/list.ts`.
+ * The routes are imported only when the protocol is served.
+ */
+
 const TEXT = z.string().min(1)
 
 const SETTINGS = {

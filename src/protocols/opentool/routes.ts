@@ -7,7 +7,13 @@ import { OPENTOOL_VERSION } from './codec-document.ts'
 import { jsonReply, refusePlainly } from './errors.ts'
 import { BASE_PATH, CALL_PATH, LOAD_PATH, STOP_PATH, VERSION_PATH } from './wire.ts'
 
-/** The client-server protocol of OpenTool 1.1.0, and those extensions that are turned on. */
+/*
+ * The OpenTool 1.1.0 routes: version, index, document and stop; routes that run functions are in
+ * `call-routes.ts`.
+ * Loaded by `protocol.ts`.
+ * Invariant: extensions are served only if they are turned on.
+ */
+
 export function opentoolRoutes(gateway: Gateway, options: OpenToolOptions): readonly HttpRoute[] {
   const parts = { gateway, tables: new FunctionTables(), options }
   return [
@@ -20,7 +26,7 @@ export function opentoolRoutes(gateway: Gateway, options: OpenToolOptions): read
   ]
 }
 
-/** `GET /version` (OTS-32). It also stands for the whole of `/opentool`, unknown paths included (OTS-48). */
+/** `GET /version` (OTS-32). It also owns all of `/opentool`, unknown paths included (OTS-48). */
 function versionRoute(version: string): HttpRoute {
   const body = JSON.stringify({ version })
   return {
@@ -34,7 +40,7 @@ function versionRoute(version: string): HttpRoute {
   }
 }
 
-/** `GET /opentool`: where things are, for people and programs that start at the address `GET /` names. */
+/** `GET /opentool`: an index, for people and programs that start at the address that `GET /` names. */
 function indexRoute(): HttpRoute {
   const body = JSON.stringify({
     opentool: OPENTOOL_VERSION,
@@ -52,7 +58,7 @@ function indexRoute(): HttpRoute {
   }
 }
 
-/** The answer gets this much time to leave. */
+/** Delay before stopping, so that the answer can be sent. */
 const STOP_AFTER_MS = 200
 
 /** `POST /stop` (OTS-53): exists only where the operator turned it on and callers need a key. */
@@ -75,7 +81,7 @@ interface PreparedDocument {
   readonly etag: string
 }
 
-/** `GET /load`: the document of the caller's own tools (OTS-44, OTS-45). Made once per catalog. */
+/** `GET /load`: the document of the caller's own tools (OTS-44, OTS-45), built once per catalog. */
 function loadRoute(gateway: Gateway, { document }: Pick<OpenToolOptions, 'document'>): HttpRoute {
   const prepared = new WeakMap<Catalog, Promise<PreparedDocument>>()
   const find = (catalog: Catalog): Promise<PreparedDocument> => {
@@ -83,7 +89,7 @@ function loadRoute(gateway: Gateway, { document }: Pick<OpenToolOptions, 'docume
     if (known !== undefined) return known
     const made = prepare(catalog, document)
     prepared.set(catalog, made)
-    // The next request tries again.
+    // A failure is not cached: the next request tries again.
     made.catch(() => prepared.delete(catalog))
     return made
   }

@@ -1,6 +1,12 @@
 import type { WireChallenges, WireMissing } from '#protocols/call-wire'
 
-/** OTS-30: everything of this protocol lives below it. */
+/*
+ * Paths, the default port and error shapes of the OpenTool wire.
+ * Shared by the routes, the codecs and the CLI.
+ * Members keep their wire spelling here and nowhere else.
+ */
+
+/** OTS-30: all paths of this protocol are below it. */
 export const BASE_PATH = '/opentool'
 export const VERSION_PATH = `${BASE_PATH}/version`
 export const LOAD_PATH = `${BASE_PATH}/load`
@@ -13,7 +19,7 @@ export const DEFAULT_PORT = 9_627
 
 export const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** OTS-39. `data` is ours; clients of other makers show the message only. */
+/** OTS-39. `data` is our extension; clients of other makers show the message only. */
 export interface WireError {
   readonly code: number
   readonly message: string
@@ -21,16 +27,16 @@ export interface WireError {
 }
 
 export interface WireErrorData {
-  /** The stable code behind the number, as in docs/errors.md. */
+  /** The stable error code, as in docs/errors.md. */
   readonly code: string
   readonly call_id: string
   readonly missing_requirements?: WireMissing
-  /** What each challenge is about, by its id. */
+  /** Subject of each challenge, by its id. */
   readonly challenges?: WireChallenges
   readonly parameter_errors?: Readonly<Record<string, string>>
   readonly can_retry?: true
   readonly retry_after_ms?: number
   readonly additional_prompt_content?: string
-  /** A started write was cut short: look before repeating it (rule 10). */
+  /** A write was interrupted after it started: check its effect before repeating it (rule 10). */
   readonly effect?: 'unknown'
 }

@@ -10,7 +10,16 @@ import {
   type WireToolDescriptor,
 } from './wire.ts'
 
-/** `standard` is a bare array, `envelope` the same under `tools`, `compact` is always under `tools` (OWP/C1). */
+/*
+ * Encodes tools as openwop descriptors, standard and compact, and decodes the query of the catalog.
+ * Used by `routes.ts` of this folder.
+ * Invariant: a compact schema has none of the forbidden keywords (OWP-25) and accepts everything that the
+ * tool accepts.
+ */
+
+/**
+ * `standard` is a bare array, `envelope` puts it under `tools`, `compact` is always under `tools` (OWP/C1).
+ */
 type ListView = 'standard' | 'envelope' | 'compact'
 
 interface ListForm {
@@ -20,14 +29,14 @@ interface ListForm {
 }
 
 export interface DecodeOptions {
-  /** Whether `?view=compact` is offered; else it is any unknown parameter (OWP-26). */
+  /** True if `?view=compact` is served; otherwise it is ignored like any unknown parameter (OWP-26). */
   readonly compactView: boolean
 }
 
-/** Every form there is: views × sources, and no source. */
+/** Number of distinct forms: views × sources, and no source. */
 export const MAX_FORMS = 3 * (SOURCE_KINDS.length + 1)
 
-/** Unknown parameters and views are ignored (OWP/C11, OWP-19); a source nobody can have is refused. */
+/** Unknown parameters and views are ignored (OWP/C11, OWP-19); an unknown source is refused. */
 export function decodeListForm(query: URLSearchParams, options: DecodeOptions): ListForm {
   const source = decodeSource(query)
   if (isCompact(query, options)) return { view: 'compact', source }
@@ -65,10 +74,13 @@ export function encodeCompact(tool: Tool): string {
   return JSON.stringify(toCompactDescriptor(tool))
 }
 
-/** What RFC 0112 considers for a model-facing summary. */
+/** RFC 0112's limit for a model-facing summary. */
 const MAX_DESCRIPTION_LENGTH = 256
 
-/** The descriptor for a model's context: no tool is left out, only what cannot be said simply (OWP-25). */
+/**
+ * The descriptor for a model's context: every tool is present, but schema parts that cannot be simplified are
+ * dropped (OWP-25).
+ */
 export function toCompactDescriptor(tool: Tool): WireCompactToolDescriptor {
   const { title } = tool
   const inputSchema = compactSchema(tool.inputSchema)
@@ -82,7 +94,7 @@ export function toCompactDescriptor(tool: Tool): WireCompactToolDescriptor {
   }
 }
 
-/** Cut between words where there are any, never inside a character. */
+/** Cuts between words if possible, never inside a character. */
 function shorten(text: string): string {
   if (text.length <= MAX_DESCRIPTION_LENGTH) return text
   const head = text.slice(0, MAX_DESCRIPTION_LENGTH - 1)
@@ -91,7 +103,7 @@ function shorten(text: string): string {
   return `${kept.isWellFormed() ? kept : kept.slice(0, -1)}…`
 }
 
-/** What RFC 0112 forbids at any depth. */
+/** Keywords that RFC 0112 forbids at any depth. */
 export const FORBIDDEN = [
   '$ref',
   'oneOf',
@@ -102,7 +114,7 @@ export const FORBIDDEN = [
   'dependentSchemas',
 ] as const
 
-/** Gone, because they hold what is forbidden or count on it, or because a model has no use for them. */
+/** Dropped keywords: they hold or depend on forbidden ones, or a model has no use for them. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   ...FORBIDDEN,
   '$dynamicRef',
@@ -123,8 +135,8 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
 
 /**
  * An input schema without the forbidden keywords (OWP-25): alternatives and conjunctions are folded into one
- * plain schema, the rest is dropped. Whatever the tool accepts fits the result; the reverse need not hold.
- * `undefined` when nothing worth telling is left.
+ * plain schema, the rest is dropped. The result accepts every input that the tool accepts; the reverse need
+ * not hold. `undefined` when nothing useful is left.
  */
 export function compactSchema(schema: JsonObject): JsonObject | undefined {
   const reduced = reduce(schema)
@@ -153,7 +165,7 @@ function reduceOwn(schema: JsonObject): JsonObject {
   const isPatterned = Object.hasOwn(schema, 'patternProperties')
   return Object.fromEntries(
     Object.entries(schema)
-      // Without the patterns, `additionalProperties` would refuse what they allow.
+      // Without the patterns, `additionalProperties` would refuse members that they allow.
       .filter(([keyword]) => !LEFT_OUT.has(keyword) && !(isPatterned && keyword === 'additionalProperties'))
       .map(([keyword, value]) => [keyword, reduceKeyword(keyword, value)]),
   )
@@ -171,7 +183,10 @@ function listOf(value: JsonValue | undefined): readonly JsonValue[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Both functions take schemas without references and applicators other than those of objects and arrays. */
+/**
+ * Keywords of arrays. `intersectSchemas` and `uniteSchemas` take schemas without references and with no
+ * applicators but those of objects and arrays.
+ */
 
 const ARRAY_KEYWORDS = [
   'items',
@@ -183,7 +198,7 @@ const ARRAY_KEYWORDS = [
   'minContains',
 ] as const
 
-/** The keywords that say something about values of one type only. */
+/** The keywords that constrain values of one type only. */
 const KEYWORDS_OF = {
   null: [],
   boolean: [],
@@ -206,12 +221,12 @@ type Kind = (typeof KINDS)[number]
 
 const ANNOTATIONS = ['title', 'description', 'default'] as const
 
-/** A schema that everything fits which fits both. */
+/** A schema that accepts every value that both accept. */
 function intersectSchemas(left: JsonValue, right: JsonValue): JsonValue {
   if (!isJsonObject(left)) return left === false ? false : right
   if (!isJsonObject(right)) return right === false ? false : left
   const merged = new Map(Object.entries(left))
-  // These count from each other's ends, so they come from one side or the other.
+  // Array keywords depend on each other, so they are all taken from one side.
   const hasArrays = ARRAY_KEYWORDS.some((keyword) => merged.has(keyword))
   for (const [keyword, value] of Object.entries(right)) {
     const earlier = merged.get(keyword)
@@ -234,7 +249,7 @@ function intersectProperties(left: JsonObject, right: JsonObject): JsonObject {
   return Object.fromEntries(merged)
 }
 
-/** A schema that everything fits which fits one of them. */
+/** A schema that accepts every value that one of them accepts. */
 function uniteSchemas(schemas: readonly JsonValue[]): JsonValue {
   const possible = schemas.filter((schema) => schema !== false)
   const branches = possible.filter((schema) => isJsonObject(schema))
@@ -254,7 +269,7 @@ function uniteSchemas(schemas: readonly JsonValue[]): JsonValue {
   return { ...annotations, ...type, ...Object.fromEntries(said) }
 }
 
-/** What all branches that allow this kind of value agree on. */
+/** The constraints that all branches which allow this type agree on. */
 function uniteKind(kind: Kind, branches: readonly JsonObject[]): JsonObject {
   const concerned = branches
     .filter((branch) => typesOf(branch).some((name) => kindOf(name) === kind))
@@ -266,7 +281,7 @@ function uniteKind(kind: Kind, branches: readonly JsonObject[]): JsonObject {
 function uniteObjects(branches: readonly JsonObject[]): JsonObject {
   const names = new Set(branches.flatMap((branch) => Object.keys(propertiesOf(branch))))
   const properties = [...names].map((name) => {
-    // A branch that does not list the property says by `additionalProperties` what it may be.
+    // A branch that does not list the property constrains it by `additionalProperties`.
     const schemas = branches.map(
       (branch) => propertiesOf(branch)[name] ?? branch.additionalProperties ?? true,
     )
@@ -285,7 +300,7 @@ function uniteObjects(branches: readonly JsonObject[]): JsonObject {
   }
 }
 
-/** The finite list of values a schema allows, if it says so. */
+/** The finite list of values that a schema allows, if it has one. */
 function valuesOf(schema: JsonObject): readonly JsonValue[] | undefined {
   if (schema.const !== undefined) return [schema.const]
   if (Array.isArray(schema.enum)) return schema.enum
@@ -312,7 +327,10 @@ function single(names: readonly string[]): JsonValue {
   return names.length === 1 && only !== undefined ? only : names
 }
 
-/** Title and text of the only branch that has any: a text about one alternative does not describe them all. */
+/**
+ * Title and description of the only branch that has any: a text about one alternative does not describe the
+ * others.
+ */
 function annotationsOf(branches: readonly JsonObject[]): JsonObject {
   const [only, ...others] = distinct(
     branches.map((branch) => pick(branch, ANNOTATIONS)).filter((texts) => Object.keys(texts).length > 0),
@@ -329,8 +347,8 @@ function distinct<Value extends JsonValue>(values: readonly Value[]): readonly V
 }
 
 /**
- * A tool as this catalog describes it. Copies only named members, so that nothing an author added to
- * requirements can leak (OWP-24), and takes tier, replay and egress from our policy alone (OWP-33).
+ * A tool as this catalog describes it. Copies only named members, so that an author's extra members of
+ * requirements cannot leak (OWP-24), and takes tier, replay and egress from our policy alone (OWP-33).
  */
 export function toDescriptor(tool: Tool): WireToolDescriptor {
   const { title, outputSchema } = tool

@@ -3,12 +3,18 @@ import type { ApprovalView } from '#kernel/approval/decisions'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { CallLabel, InterruptRequested } from '#kernel/run/events'
 
-/** Deterministic, so the same attempt never prompts twice (OWP-65). */
+/*
+ * Encodes approvals as openwop interrupts and decodes resume bodies.
+ * Used by the run codec and the run routes.
+ * Invariant: the interrupt in a run's events has ids and hashes only; the input is shown to approvers alone.
+ */
+
+/** Deterministic, so that one attempt never prompts twice (OWP-65). */
 export function interruptKey(runId: string, record: string, attempt: number): string {
   return `${runId}:${record}:${attempt - 1}`
 }
 
-/** What approvers can do; arguments cannot be edited, because an approval is for exactly these (rule 21). */
+/** Actions of an approver. Arguments cannot be edited, because an approval is for exactly these (rule 21). */
 const ACTIONS = ['accept', 'reject'] as const
 
 type Asked = Pick<
@@ -16,7 +22,7 @@ type Asked = Pick<
   'record' | 'attempt' | 'approval' | 'requiredScope' | 'quorum' | 'tier' | 'timeoutMs'
 > & { readonly call: Pick<CallLabel, 'callId' | 'toolId' | 'argsHash'> }
 
-/** OWP §6.5: ids and an opaque hash of the input; what the input says is for approvers only. */
+/** OWP §6.5: ids and an opaque hash of the input; the input itself is for approvers only. */
 export function encodeInterrupt(asked: Asked, at: { readonly runId: string; readonly atMs: number }) {
   const { record, attempt, approval, call, requiredScope, quorum, tier, timeoutMs } = asked
   const { toolId, callId, argsHash } = call
@@ -41,7 +47,7 @@ export function encodeInterrupt(asked: Asked, at: { readonly runId: string; read
   }
 }
 
-/** The same for an approver, who sees what the call is about: all of its input but declared credentials. */
+/** The interrupt for an approver, with the whole input except declared credentials. */
 export function encodeInterruptFor(view: ApprovalView): JsonObject {
   const { id, record, attempt, runId, requiredScope, quorum, toolId, argsHash, safetyTier } = view
   const { input, hiddenValues, createdAtMs, expiresAtMs } = view
@@ -67,7 +73,7 @@ export function encodeInterruptFor(view: ApprovalView): JsonObject {
 
 const MAX_REASON_LENGTH = 1_000
 
-/** What a resume says, in each of the three vocabularies (OWP/C8). */
+/** Resume actions in each of the three vocabularies (OWP/C8). */
 const WORDS: Readonly<Record<string, Decision['action']>> = {
   accept: 'grant',
   granted: 'grant',
@@ -78,7 +84,10 @@ const WORDS: Readonly<Record<string, Decision['action']>> = {
   overridden: 'override',
 }
 
-/** A text says what is wrong (OWP/C7). Who decides and when is never taken from the body (OWP-72). */
+/**
+ * Returns a text if the body is invalid (OWP/C7). The approver and the time are never taken from the body
+ * (OWP-72).
+ */
 export function decodeResume(body: JsonValue | undefined): Decision | string {
   const resume = isJsonObject(body) ? body.resumeValue : undefined
   if (!isJsonObject(resume)) return 'The body must be { "resumeValue": { "action": "accept" } }.'
@@ -111,7 +120,7 @@ interface InterruptAnswer {
   readonly message: string
 }
 
-/** How each result looks on this wire (OWP-66 to OWP-68). */
+/** Status and error of each decision result (OWP-66 to OWP-68). */
 export const INTERRUPT_ANSWERS = {
   decided: { status: 200, error: '', message: '' },
   counted: { status: 200, error: '', message: '' },

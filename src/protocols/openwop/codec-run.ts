@@ -7,6 +7,12 @@ import type { RunPage } from '#kernel/run/runs'
 import { encodeInterrupt, interruptKey } from './codec-interrupt.ts'
 import type { WireRunEvent } from './wire.ts'
 
+/*
+ * Decodes session and event requests, and encodes a run's events for openwop.
+ * Used by `run-routes.ts`.
+ * Invariant: events contain ids, hashes and codes, never text of a caller or of a tool (OWP-43, OWP-52).
+ */
+
 const MAX_USER_ID_LENGTH = 1_024
 const MEMBERS = ['toolId', 'runId', 'userId'] as const
 
@@ -16,7 +22,7 @@ export function decodeSessionRequest(body: JsonValue | undefined): SessionReques
     throw invalid('The body must be an object such as { "toolId": "openwop:Notebook.Run" }.')
   const unknown = Object.keys(body).find((name) => !MEMBERS.some((known) => known === name))
   if (unknown !== undefined) {
-    throw invalid(`"${unknown}" is not known here. Known are: ${MEMBERS.join(', ')}.`)
+    throw invalid(`"${unknown}" is not a known member. Known members: ${MEMBERS.join(', ')}.`)
   }
   const toolId = readText(body, 'toolId')
   const runId = readText(body, 'runId')
@@ -30,7 +36,7 @@ export function decodeSessionRequest(body: JsonValue | undefined): SessionReques
   }
 }
 
-/** What no call could name as its user opens no session. */
+/** Refuses user ids that no call could name. */
 function checkUserId(userId: string): void {
   if (userId !== '' && userId.length <= MAX_USER_ID_LENGTH && !hasControlCharacter(userId)) return
   throw invalid(`"userId" must have 1 to ${MAX_USER_ID_LENGTH} characters, none of them a control character.`)
@@ -49,14 +55,14 @@ function invalid(message: string): ToolError {
 const WHOLE = /^-1$|^[0-9]{1,15}$/
 const MAX_WAIT_S = 60
 
-/** The last sequence a reader has: -1 for none. */
+/** The sequence of the last event that a reader has; -1 for none. */
 export function decodeLastSequence(name: string, text: string | undefined): number {
   if (text === undefined || text.trim() === '') return -1
   if (WHOLE.test(text.trim())) return Number(text)
   throw fault('request_invalid', `"${name}" must be the sequence of the last event you have, such as 3.`)
 }
 
-/** How long a poll may wait, in milliseconds; without a `timeout` it answers at once (OWP-98). */
+/** How long a poll may wait, in milliseconds; without `timeout` it answers at once (OWP-98). */
 export function decodeTimeout(text: string | null): number {
   if (text === null) return 0
   const seconds = /^[0-9]{1,2}$/.test(text) ? Number(text) : 0
@@ -64,7 +70,7 @@ export function decodeTimeout(text: string | null): number {
   throw fault('request_invalid', `"timeout" must be a whole number of seconds from 1 to ${MAX_WAIT_S}.`)
 }
 
-/** Calls here come from no agent this server knows (OWP-50). */
+/** Calls come from no agent that this server knows (OWP-50). */
 const AGENT_ID = 'core.system'
 
 const TYPES = {
@@ -85,7 +91,7 @@ const TYPES = {
   'connector.auth_expired': 'connector.auth_expired',
 } as const satisfies Record<RunEvent['type'], WireRunEvent['type']>
 
-/** The events of a page as they leave: ids and ends, nothing a caller or a tool said (OWP-43, OWP-52). */
+/** Encodes the events of a page: ids and outcomes, no text of a caller or of a tool (OWP-43, OWP-52). */
 export function encodeRunEvents(page: RunPage, runId: string): readonly WireRunEvent[] {
   return page.events.map((event) => ({
     eventId: `evt_${page.key}_${event.sequence}`,
@@ -124,7 +130,7 @@ function payloadOf(event: RunEvent, { principal }: RunPage, runId: string): Json
   }
 }
 
-/** OWP-70. */
+/** Payload of a decision (OWP-70). */
 function decisionOf({ approval, by, reason, granted, required }: ApprovalDecided): JsonObject {
   return {
     gateId: `gate_${approval}`,
@@ -134,7 +140,7 @@ function decisionOf({ approval, by, reason, granted, required }: ApprovalDecided
   }
 }
 
-/** OWP-71, OWP-72: without an approver nobody resolved it, and it counts as rejected. */
+/** OWP-71, OWP-72: an interrupt that no approver resolved counts as rejected. */
 function resolutionOf(event: InterruptResolved, runId: string, atMs: number): JsonObject {
   const { record, approval, action, by, reason } = event
   const at = new Date(atMs).toISOString()
@@ -178,23 +184,22 @@ function callOrSession(event: CallOrSession, principal: string): JsonObject {
   return { ...names, ...endOf(event), ...session }
 }
 
-/** OWP/C10: what a limit refused, by whatever name it has here. */
+/** Error codes that openwop reports as a limit (OWP/C10). */
 const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
 
-/** OWP-53 and OWP-54: how it ended, in a code and never in the tool's words. */
+/** OWP-53 and OWP-54: the outcome as a code, never as the tool's text. */
 function endOf({ code, durationMs }: ToolReturned): JsonObject {
   const took = durationMs === undefined ? {} : { durationMs }
   if (code === undefined) return { status: 'ok', ...took }
   return { status: statusOf(code), ...took, error: { code, message: `The call ended with ${code}.` } }
 }
 
-/** OWP-51, OWP-56, OWP-73. */
+/** Status by error code (OWP-51, OWP-56, OWP-73). */
 function statusOf(code: ErrorCode): 'error' | 'forbidden' | 'rate_limited' {
   if (LIMITED.has(code)) return 'rate_limited'
   return code === 'approval_rejected' || code === 'not_authorized' ? 'forbidden' : 'error'
 }
 
-/** What a run tells of consents. */
 type ConsentEvent = Extract<
   RunEvent,
   {
@@ -207,7 +212,7 @@ type ConsentEvent = Extract<
   }
 >
 
-/** An interrupt like any other, but one that only a person at the provider resolves (OWP-45, OWP §7.3). */
+/** Encoded as an interrupt, but one that only a user at the provider resolves (OWP-45, OWP §7.3). */
 function encodeConsent(event: ConsentEvent, runId: string): JsonObject {
   switch (event.type) {
     case 'connector.authorized':
@@ -229,12 +234,12 @@ function namesOf(
   { record, challenge }: { readonly record: string; readonly challenge: string },
   runId: string,
 ) {
-  // Deterministic, so the same challenge never prompts twice (OWP-65).
+  // Deterministic, so that one challenge never prompts twice (OWP-65).
   const key = `${runId}:${record}:${challenge}`
   return { interruptId: `int_${challenge}`, kind: 'approval', key } as const
 }
 
-/** Where to go is our own page: nothing of what the provider is asked with is here (OWP-78). */
+/** The URL is our own page, so no parameter of the authorization request is exposed (OWP-78). */
 function encodeQuestion(
   event: Extract<ConsentEvent, { readonly type: 'consent.requested' }>,
   runId: string,

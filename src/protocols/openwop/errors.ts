@@ -2,7 +2,13 @@ import { type ErrorCode, type LimitScope, mayRepeat, type ToolError } from '#ker
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import type { WireError } from './wire.ts'
 
-/** An answer that is of now, and the caller's alone. */
+/*
+ * The error envelope of openwop, and status and name of every error code.
+ * All routes of this folder refuse through it.
+ * Invariant: `OPENWOP_ANSWERS` is total, and no error body depends on what exists (OWP-97).
+ */
+
+/** Never cached: the body is current and private to the caller. */
 export function jsonReply(status: number, body: object): HttpReply {
   return {
     status,
@@ -18,8 +24,8 @@ export function noContent(): HttpReply {
 const DEFAULT_RETRY_AFTER_MS = 1_000
 
 /**
- * Everything that fails on this wire, thrown by a route or found before it: the flat envelope (OWP-95). It says
- * nothing that depends on what exists (OWP-97).
+ * Renders every failure of this wire as the flat envelope, whether a route threw it or it failed earlier
+ * (OWP-95). The text does not depend on what exists (OWP-97).
  */
 export const refuse: HttpRoute['refuse'] = ({ traceId }, error, suggested) => {
   const { status, error: name } = answerOf(error, suggested)
@@ -52,12 +58,12 @@ function answerOf(error: ToolError, suggested: number): { status: number; error:
   return name === undefined ? answer : { status: suggested, error: name }
 }
 
-/** At least one, so that `Retry-After` is never 0. */
+/** At least 1, so that `Retry-After` is never 0. */
 function toWholeMs(ms: number): number {
   return Number.isFinite(ms) ? Math.max(1, Math.ceil(ms)) : DEFAULT_RETRY_AFTER_MS
 }
 
-/** How one error code looks on this wire (OWP §6.6). */
+/** Status and name of one error code (OWP §6.6). */
 interface OpenwopAnswer {
   readonly status: 400 | 401 | 403 | 404 | 409 | 422 | 429 | 500 | 503
   readonly error: string
@@ -68,7 +74,7 @@ const NOT_FOUND: OpenwopAnswer = { status: 404, error: 'not_found' }
 const RATE_LIMITED: OpenwopAnswer = { status: 429, error: 'rate_limited' }
 const UNAVAILABLE: OpenwopAnswer = { status: 503, error: 'service_unavailable' }
 
-/** A tool began: never a status that invites a repetition (rule 11). */
+/** The tool started, so the status must not invite a retry (rule 11). */
 function failed(error: string): OpenwopAnswer {
   return { status: 422, error }
 }
@@ -106,7 +112,7 @@ export const OPENWOP_ANSWERS = {
   workflow_diverged: failed('workflow_diverged'),
 } satisfies Record<ErrorCode, OpenwopAnswer>
 
-/** What HTTP itself refuses, which the server decides by status alone. */
+/** HTTP-level failures that the server decides by status alone. */
 const HTTP_ERRORS: ReadonlyMap<number, string> = new Map([
   [403, 'forbidden'],
   [404, 'not_found'],
@@ -117,13 +123,13 @@ const HTTP_ERRORS: ReadonlyMap<number, string> = new Map([
 interface ShownError extends Pick<WireError, 'error' | 'message'> {
   /** Beside `Retry-After`, which carries whole seconds (OWP-96). */
   readonly retryAfterMs?: number | undefined
-  /** Which limit refused (OWP/C6). */
+  /** The limit that refused (OWP/C6). */
   readonly scope?: LimitScope | undefined
-  /** What a caller quotes to the operator, on 5xx only (OWP-95). */
+  /** An id that a caller can quote to the operator, on 5xx only (OWP-95). */
   readonly correlationId?: string | undefined
 }
 
-/** The flat envelope: no key but these three, everything else inside `details`. */
+/** The flat envelope has only these three keys; everything else is inside `details`. */
 function encodeError({ error, message, retryAfterMs, scope, correlationId }: ShownError): string {
   const details = {
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),

@@ -11,7 +11,13 @@ import type { Store } from '#store/ports/store'
 import { jsonReply, OPENWOP_ANSWERS, refuse } from './errors.ts'
 import { IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 
-/** Nothing was done, so the request may be repeated with the same key (OWP-92). */
+/*
+ * `Idempotency-Key` for openwop requests that change state: run once, answer every repetition alike (OWP-92).
+ * `routes.ts` wraps its routes with `guard`.
+ * Invariant: a key is recorded before its request runs, and a key used for another request is refused.
+ */
+
+/** Statuses after which nothing was done, so the request may be repeated with its key (OWP-92). */
 const NOT_KEPT: ReadonlySet<number> = new Set([400, 401, 403, 429])
 
 export interface KeyedRequestParts {
@@ -20,17 +26,17 @@ export interface KeyedRequestParts {
   readonly clock: Clock
 }
 
-/** `Idempotency-Key` on everything that changes something: asked twice, done once, answered twice (OWP-92). */
+/** Runs a keyed request once and replays its recorded answer (OWP-92). */
 export class KeyedRequests {
   readonly #parts: KeyedRequestParts
-  /** What this process is about to answer, by address. */
+  /** Requests in progress in this process, by address. */
   readonly #underWay = new Map<string, string>()
 
   constructor(parts: KeyedRequestParts) {
     this.#parts = parts
   }
 
-  /** The route with keys; those that only look ignore them. */
+  /** Adds keys to a route; GET routes ignore them. */
   guard(route: HttpRoute): HttpRoute {
     if (route.method === 'GET') return route
     return { ...route, handle: (request) => this.#handle(route, request) }
@@ -74,17 +80,20 @@ export class KeyedRequests {
     }
   }
 
-  /** What a dead process left unanswered is done anew: every route here finds what its predecessor did. */
+  /**
+   * Takes over a request that a dead process left unanswered. Repeating it is safe: every route here finds
+   * the result of its earlier run.
+   */
   async #begin(asked: NewRequest): Promise<BegunRequest> {
     const { store } = this.#parts
     try {
       const begun = await store.requests.begin(asked)
       if (begun.kind !== 'under_way') return begun
-      // One of our own that is not under way any more could not be ended.
+      // A request of this process that is no longer in progress failed to record its answer.
       const isLeft = begun.writer === store.writer || !(await store.isWriterAlive(begun.writer))
       return isLeft ? await store.requests.begin({ ...asked, insteadOf: begun.writer }) : begun
     } catch (error) {
-      // Whatever became of the note, the request itself was not begun.
+      // The request did not start, whether or not the key was recorded.
       if (storeFault(error) === undefined) throw error
       throw fault('not_ready', 'The server cannot note the key of the request. Repeat it shortly.', {
         cause: error,
@@ -115,7 +124,10 @@ export class KeyedRequests {
     return reply
   }
 
-  /** A token names its approver; one that is not ours has no keys to keep. */
+  /**
+   * The caller of a request; for an open route the approver of its token. Unknown tokens have no keys to
+   * store.
+   */
   async #callerOf(
     { access }: HttpRoute,
     { principal, params }: HttpRequest,
@@ -130,7 +142,7 @@ function isKept(status: number): boolean {
   return status < 500 && !NOT_KEPT.has(status)
 }
 
-/** The request itself is done: that its key could not be noted is no reason to say otherwise. */
+/** The request itself succeeded, so a failure to record its key does not change the answer. */
 async function ifWritten(write: () => unknown): Promise<void> {
   try {
     await write()

@@ -7,6 +7,12 @@ import { hasToolRates, type LimitSettings } from '#stages/limits/settings'
 import type { OpenwopCapabilities } from './routes.ts'
 import { API_ROOT, IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 
+/*
+ * Registers openwop with the server: its config section, root path, headers and advertised capabilities.
+ * Imported by `protocols/list.ts`.
+ * Invariant: the discovery document advertises only what the config turns on (OWP-05).
+ */
+
 const SETTINGS = {
   /** Serve and advertise the tool catalog, `/v1/tools`. Default true. */
   catalog: z.boolean().default(true),
@@ -21,7 +27,7 @@ const SETTINGS = {
   sessions: z.boolean().default(true),
 }
 
-/** The sections that the discovery document tells of. */
+/** The config sections that the discovery document describes. */
 type AdvertisedSettings = {
   readonly openwop: SectionSettings<typeof SETTINGS>
   readonly egress: { readonly maxResponseBytes: number; readonly timeoutMs: number }
@@ -43,7 +49,7 @@ export const openwop = {
   },
 } satisfies Protocol<AdvertisedSettings>
 
-/** What the discovery document says of this server: nothing that is not on (OWP-05). */
+/** Capabilities of the discovery document: only what is turned on (OWP-05). */
 function openwopCapabilities({
   openwop: { catalog, compactView, sessions },
   egress,
@@ -62,7 +68,7 @@ function openwopCapabilities({
   }
 }
 
-/** OWP-80, OWP-82: what `ctx.fetch` holds to. */
+/** OWP-80, OWP-82: the limits of `ctx.fetch`. */
 function httpClientFamily({ maxResponseBytes, timeoutMs }: AdvertisedSettings['egress']): JsonObject {
   return {
     supported: true,
@@ -73,12 +79,14 @@ function httpClientFamily({ maxResponseBytes, timeoutMs }: AdvertisedSettings['e
   }
 }
 
-/** Only where roles do something (OWP/C4). The document is open to everyone, so it names no role and no scope of the config. */
+/**
+ * Present only if the config has roles (OWP/C4). The document is public, so it names no role and no scope.
+ */
 function authorizationFamily({ roles = NO_ROLES }: AdvertisedSettings['auth']) {
   return roles.size === 0 ? {} : { authorization: { supported: true, failClosed: true } }
 }
 
-/** OWP-56 holds, and is said, only where tools have rates of their own (OWP-05). */
+/** Advertised only where tools have rate limits of their own (OWP-05, OWP-56). */
 function toolHooksFamily(limits: LimitSettings) {
   return hasToolRates(limits) ? { toolHooks: { supported: true, perToolRateLimit: true } } : {}
 }

@@ -42,7 +42,12 @@ import {
   type WireDiscovery,
 } from './wire.ts'
 
-/** The openwop side of the server: what `options.capabilities` turns on is served and advertised, nothing else. */
+/*
+ * The openwop routes: discovery, OpenAPI, schemas and the tool catalog; run routes are in `run-routes.ts`.
+ * Loaded by `protocol.ts`.
+ * Invariant: what `options.capabilities` turns on is served and advertised, nothing else (OWP-05).
+ */
+
 export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readonly HttpRoute[] {
   const settings = openwopSettings(options)
   const { toolCatalog, compactView, sessionLifecycle } = settings.capabilities
@@ -53,7 +58,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
     ...schemaRoutes(),
     ...runRoutes(gateway),
     ...interruptRoutes(gateway),
-    // Without them the paths are like any other unknown one below the root: 404, whatever the method (OWP-06).
+    // Without them these paths are unknown paths below the root: 404 for every method (OWP-06).
     ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),
     ...(toolCatalog ? catalogRoutes(gateway, { compactView }, options.onUnknownTool) : []),
   ]
@@ -63,7 +68,9 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
   return routes.map((route) => keyed.guard(route))
 }
 
-/** OpenAPI 3.1 of the routes that are really there (OWP-07); the file describes all that there can be. */
+/**
+ * OpenAPI 3.1 document of the routes that are served (OWP-07); `openapi.json` describes all possible ones.
+ */
 export function openwopOpenApi({ serverVersion, capabilities }: OpenwopSettings): OpenwopDocument {
   const { toolCatalog, compactView, sessionLifecycle } = capabilities
   const {
@@ -94,7 +101,7 @@ export function openwopOpenApi({ serverVersion, capabilities }: OpenwopSettings)
 
 type OpenwopDocument = Omit<typeof openApi, 'paths'> & { readonly paths: Readonly<Record<string, object>> }
 
-/** Without the view its parameter does not exist, and no answer has its shape (OWP-26). */
+/** Removes the view's parameter and its response shape (OWP-26). */
 function withoutCompactView(operation: CatalogOperation) {
   const { parameters, responses } = operation
   const { anyOf } = responses[200].content['application/json'].schema
@@ -123,7 +130,7 @@ function openApiRoute(settings: OpenwopSettings): HttpRoute {
   return openGet(OPENAPI_PATH, (request) => replyPrepared(request, prepared, PUBLIC_HEADERS))
 }
 
-/** `GET /v1`: where things are, for people and programs that start at the address `GET /` names. */
+/** `GET /v1`: an index, for people and programs that start at the address that `GET /` names. */
 function indexRoute(toolCatalog: boolean): HttpRoute {
   const index = new PreparedBytes(
     JSON.stringify({
@@ -137,7 +144,7 @@ function indexRoute(toolCatalog: boolean): HttpRoute {
   return openGet(API_ROOT, (request) => replyPrepared(request, index, PUBLIC_HEADERS))
 }
 
-/** Documents of this protocol, by the file names its own schemas have. */
+/** Schema documents, by their file names in the specification. */
 const SCHEMA_FILES = {
   'tool-descriptor.schema.json': 'ToolDescriptor',
   'compact-tool-descriptor.schema.json': 'CompactToolDescriptor',
@@ -149,7 +156,7 @@ const SCHEMA_FILES = {
   'error.schema.json': 'Error',
 } as const satisfies Record<string, keyof typeof openApi.components.schemas>
 
-/** Each as a JSON Schema that stands by itself, said once: in the OpenAPI document. */
+/** Builds each as a stand-alone JSON Schema from the OpenAPI document. */
 function schemaDocuments(): ReadonlyMap<string, string> {
   const { schemas } = openApi.components
   return new Map(
@@ -169,7 +176,7 @@ function schemaDocuments(): ReadonlyMap<string, string> {
   )
 }
 
-/** `GET /v1/schemas` names them, `GET /v1/schemas/{name}` gives one. */
+/** `GET /v1/schemas` lists them, `GET /v1/schemas/{name}` returns one. */
 function schemaRoutes(): readonly HttpRoute[] {
   const documents = new Map([...schemaDocuments()].map(([file, schema]) => [file, new PreparedBytes(schema)]))
   const names = [...documents.keys()].map((file) => `${SCHEMAS_PATH}/${file}`)
@@ -185,12 +192,14 @@ function schemaRoutes(): readonly HttpRoute[] {
   ]
 }
 
-/** Sees every tool that is not a tenant's own, so that the document can say which sources have one; tells nothing else. */
+/**
+ * Sees every tool that is not private to a tenant. Used only to list the sources in the discovery document.
+ */
 const EVERYTHING: Principal = { id: 'discovery', tenant: DEFAULT_TENANT, scopes: ['*'] }
 
 const PUBLIC_HEADERS = { vary: 'accept-encoding', 'cache-control': 'public, max-age=300' }
 
-/** `/.well-known/openwop`: public, and the same for everybody (OWP-01). */
+/** `/.well-known/openwop`: public, and equal for all callers (OWP-01). */
 function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): HttpRoute {
   const documents = new PreparedViews(1)
   return openGet(DISCOVERY_PATH, (request) => {
@@ -202,7 +211,7 @@ function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): HttpRoute 
   })
 }
 
-/** Says only what is really served (OWP-05): the sources are those of the tools there are. */
+/** Lists only the sources of tools that exist (OWP-05). */
 function discoveryDocument(
   catalog: Catalog,
   { serverVersion, capabilities }: OpenwopSettings,
@@ -210,7 +219,7 @@ function discoveryDocument(
   const { toolCatalog, compactView, sessionLifecycle, families } = capabilities
   return {
     protocolVersion: PROTOCOL_VERSION,
-    // No envelopes are exchanged here, so there is nothing to round or count (OWP-02).
+    // No envelopes are exchanged here, so there are none to version or count (OWP-02).
     supportedEnvelopes: [],
     schemaVersions: {},
     limits: { clarificationRounds: 0, schemaRounds: 0, envelopesPerTurn: 0 },
@@ -229,7 +238,7 @@ function discoveryDocument(
   }
 }
 
-/** OWP/C3: promised only where there is something to bracket. */
+/** OWP/C3: sessions are advertised only if a tool has them. */
 function hasState(catalog: Catalog): boolean {
   return catalog.latest().some(({ session }) => session !== undefined)
 }
@@ -239,7 +248,7 @@ function sourcesOf(catalog: Catalog) {
   return SOURCE_KINDS.filter(isSourceKind).filter((source) => present.has(source))
 }
 
-/** What is really served; the discovery document says this and nothing else (OWP-05). */
+/** Served capabilities; the discovery document lists these and no others (OWP-05). */
 export interface OpenwopCapabilities {
   /** `/v1/tools` and `/v1/tools/{toolId}`; off = 404 on both (OWP-06). Default on. */
   readonly toolCatalog?: boolean
@@ -255,12 +264,12 @@ interface OpenwopOptions {
   readonly serverVersion: string
   readonly capabilities?: OpenwopCapabilities
   readonly clock?: Clock
-  /** Where requests with an `Idempotency-Key` are noted; without it keys are ignored. */
+  /** Records requests with an `Idempotency-Key`; without it keys are ignored. */
   readonly store?: KeyedRequestParts['store']
   readonly onUnknownTool?: ProtocolServices['onUnknownTool']
 }
 
-/** The same with every default filled in. */
+/** `OpenwopOptions` with every default filled in. */
 interface OpenwopSettings {
   readonly serverVersion: string
   readonly capabilities: Required<OpenwopCapabilities>
@@ -289,13 +298,13 @@ function openGet(path: string, handle: HttpRoute['handle']): HttpRoute {
   return { method: 'GET', path, access: 'open', body: 'never', handle, refuse }
 }
 
-/** Ours to the caller alone, and asked about again each time: scopes may change. */
+/** Private to the caller and revalidated each time, because scopes may change. */
 const HEADERS = {
   vary: ['accept-encoding', 'authorization', ...API_KEY_HEADERS].join(', '),
   'cache-control': 'private, no-cache',
 }
 
-/** The read-only catalog (OWP-10…28): what this principal may call, described and never invoked. */
+/** The read-only catalog (OWP-10…28): the tools that this principal may call, described and never invoked. */
 function catalogRoutes(
   gateway: Gateway,
   options: DecodeOptions,
@@ -334,12 +343,12 @@ function catalogRoutes(
   return [guarded(TOOLS_PATH, list), guarded(TOOL_PATH, byId)]
 }
 
-/** By code unit of the id, so that an unchanged catalog reads the same (OWP-17). */
+/** Ordered by code unit of the id, so that an unchanged catalog has unchanged bytes (OWP-17). */
 function byCatalogId(left: Tool, right: Tool): number {
   return left.catalogId < right.catalogId ? -1 : 1
 }
 
-/** The same for an unknown and a withheld id: it names none (OWP-14, OWP-22). */
+/** One error for unknown and withheld ids; it names no id (OWP-14, OWP-22). */
 function noSuchTool(): ToolError {
   return fault('tool_not_found', 'There is no such tool, or you may not see it; GET /v1/tools lists yours.')
 }
@@ -348,7 +357,7 @@ function guarded(path: string, handle: HttpRoute['handle']): HttpRoute {
   return { method: 'GET', path, access: 'authenticated', body: 'never', handle, refuse }
 }
 
-/** Descriptors as they leave, one per tool that was asked for. */
+/** Encoded descriptors, one per requested tool. */
 class PreparedTools {
   readonly #byTool = new WeakMap<Tool, PreparedBytes>()
   readonly #encode: (tool: Tool) => string

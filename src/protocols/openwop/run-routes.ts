@@ -22,10 +22,17 @@ import {
   SESSIONS_PATH,
 } from './wire.ts'
 
-/** Looks at and answers interrupts of others' runs, for approvers of the same tenant (OWP-66 to OWP-72). */
+/*
+ * The openwop routes of runs, interrupts and sessions.
+ * Registered by `routes.ts`.
+ * Invariant: a run of another principal is indistinguishable from a missing one (OWP-49), and interrupts are
+ * shown only to approvers of the same tenant.
+ */
+
+/** Shows and resolves interrupts of any run of the tenant, for its approvers (OWP-66 to OWP-72). */
 export function interruptRoutes(gateway: Gateway): readonly HttpRoute[] {
   const run = { path: INTERRUPT_PATH, access: 'authenticated', forOperators: true, refuse } as const
-  // A token is the credential: its holder is the approver it was made for (OWP-67).
+  // The token is the credential: its holder is the approver it was issued for (OWP-67).
   const token = { path: INTERRUPT_TOKEN_PATH, access: 'open', refuse } as const
   return [
     { ...run, method: 'GET', body: 'never', handle: (request) => showInterrupt(request, gateway) },
@@ -41,7 +48,7 @@ function approverOf({ id, tenant, scopes }: Principal): Approver {
 
 async function showInterrupt(request: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const approver = approverOf(request.principal)
-  // Scopes first: without them nobody learns what is there.
+  // Checks scopes first, so that callers without them cannot probe for interrupts.
   const lacks = gateway.approvals.lacks(approver)
   if (lacks !== undefined) return refusal(lacks)
   const found = await gateway.approvals.findInRun(approver, approvalAddress(request))
@@ -72,10 +79,10 @@ async function resolveByToken({ params, body }: HttpRequest, gateway: Gateway): 
   if (view === undefined) return refusal({ kind: 'not_found' })
   const decision = decodeResume(body)
   if (typeof decision === 'string') return invalidResume(decision)
-  // Overriding takes a scope, and a link has none.
+  // An override needs a scope, and a link has none.
   if (decision.action === 'override') return refusal({ kind: 'link_only_shows' })
   const result = await gateway.approvals.decideByLink(view, decision)
-  // OWP-67: for a token used and cancelled are the same.
+  // OWP-67: a token cannot distinguish resolved from cancelled.
   return answer(result.kind === 'cancelled' ? { ...result, kind: 'resolved' } : result)
 }
 
@@ -102,7 +109,7 @@ function refusal(result: DecisionResult): HttpReply {
   return { ...reply, headers: { ...reply.headers, 'www-authenticate': 'Bearer' } }
 }
 
-/** OWP/C7: every interrupt of ours is a gate. */
+/** OWP/C7: every interrupt here is an approval gate. */
 function invalidResume(message: string): HttpReply {
   return jsonReply(400, {
     error: 'INVALID_RESUME_VALUE',
@@ -111,7 +118,10 @@ function invalidResume(message: string): HttpReply {
   })
 }
 
-/** State of a tool across calls, which then name it in `Collet-Session` (rule 30). */
+/**
+ * Opens and closes sessions, which keep a tool's state across calls; calls name theirs in `Collet-Session`
+ * (rule 30).
+ */
 export function sessionRoutes(gateway: Gateway): readonly HttpRoute[] {
   return [
     {
@@ -143,10 +153,12 @@ async function closeSession({ principal, params }: HttpRequest, gateway: Gateway
   throw sessionEnded()
 }
 
-/** A quiet stream says so this often (OWP-98: at least every 30 s). */
+/** Interval of keep-alive comments on an idle stream (OWP-98: at least every 30 s). */
 const KEEP_ALIVE_MS = 15_000
 
-/** A principal's own runs: follow one, look at it, or end it. Runs of others cannot be distinguished from none (OWP-49). */
+/**
+ * A principal's own runs: follow, show, end. Runs of others are indistinguishable from missing ones (OWP-49).
+ */
 export function runRoutes(gateway: Gateway): readonly HttpRoute[] {
   const route = (
     method: 'GET' | 'DELETE',
@@ -178,7 +190,7 @@ async function streamEvents(
   )
   const first = await gateway.readRun(principal, { runId, after, waitMs: 0 })
   if (first === undefined) throw noSuchRun()
-  // A stream of which only the head is asked for has no end to wait for.
+  // A HEAD request sends no events, so it does not count as a waiting reader.
   const leave = method === 'HEAD' ? () => undefined : gateway.enterWaiting(principal)
   return {
     status: 200,
@@ -195,8 +207,8 @@ interface Following {
 }
 
 /**
- * Events as they come, until the run is over or the reader leaves. A server that shuts down just ends the stream. Thousands of readers
- * wait in here, so what is held for one is little: no signal of its own besides that of the stream.
+ * Events as they occur, until the run ends or the reader disconnects. On shutdown the stream just ends.
+ * Thousands of readers may wait here, so each holds little memory: no signal besides that of the stream.
  */
 async function* frames(
   gateway: Gateway,
@@ -221,7 +233,7 @@ async function* frames(
   }
 }
 
-/** Every reader at the same place gets the same page: its text is made once. */
+/** Readers at one position share a page, so its text is encoded once. */
 const pageTexts = new WeakMap<RunPage, string>()
 
 function framesOf(page: RunPage, runId: string): string {
@@ -253,7 +265,7 @@ async function endRun({ principal, params }: HttpRequest, gateway: Gateway): Pro
   throw noSuchRun()
 }
 
-/** An id that cannot be one names no run. */
+/** Treats an invalid id as an unknown run. */
 function readRunId({ runId = '' }: HttpRequest['params']): string {
   try {
     return checkRunId(runId)

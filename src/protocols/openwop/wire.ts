@@ -1,6 +1,12 @@
 import type { JsonObject } from '#kernel/base/json'
 import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#kernel/tool/tool'
 
+/*
+ * Paths, headers and JSON shapes of the openwop wire.
+ * Shared by the codecs, the routes and the client package.
+ * The descriptor and error types are closed, as their schemas are: a new member needs a new schema.
+ */
+
 export const PROTOCOL_VERSION = '1.0'
 
 export const DISCOVERY_PATH = '/.well-known/openwop'
@@ -17,7 +23,7 @@ export const RUN_POLL_PATH = '/v1/runs/:runId/events/poll'
 export const INTERRUPT_PATH = '/v1/runs/:runId/interrupts/:nodeId'
 export const INTERRUPT_TOKEN_PATH = '/v1/interrupts/:token'
 export const SESSIONS_PATH = '/v1/sessions'
-/** On an answer that was given before (OWP-92). */
+/** Set on a replayed answer (OWP-92). */
 export const IDEMPOTENT_REPLAY_HEADER = 'openwop-Idempotent-Replay'
 export const SESSION_PATH = '/v1/sessions/:sessionId'
 

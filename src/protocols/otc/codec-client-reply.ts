@@ -1,7 +1,14 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { ServerWire } from './codec-client.ts'
 
-/** What a server's answer to a call says. */
+/*
+ * Reads the answers of OTC servers in every published dialect: values, refusals, tool errors, challenges.
+ * The client package and the OTC source use it.
+ * Invariant: every answer becomes one of the failure classes or a value; bodies that are not JSON are never
+ * shown.
+ */
+
+/** A server's answer to a call. */
 type CallReading =
   | {
       readonly kind: 'value'
@@ -65,7 +72,7 @@ function readMeta(reply: JsonObject): { readonly callId?: string; readonly durat
   }
 }
 
-/** Elsewhere such an object is an ordinary value, so it counts only in uts mode (OTC/C-27). */
+/** Outside of uts mode such an object is an ordinary value (OTC/C-27). */
 function utsChallenge(
   value: JsonValue | undefined,
   { dialect }: Pick<ServerWire, 'dialect'>,
@@ -73,7 +80,7 @@ function utsChallenge(
   return dialect === 'uts' && isJsonObject(value) && value.auth_required === true ? value : undefined
 }
 
-/** Why a call gave no value, in the words a caller acts on (OTC §3.2 item 4). */
+/** Why a call gave no value, by what a caller can do about it (OTC §3.2 item 4). */
 export const FAILURE_CLASSES = [
   /** The tool ran and failed. */
   'tool',
@@ -96,13 +103,13 @@ export const FAILURE_CLASSES = [
 ] as const
 export type FailureClass = (typeof FAILURE_CLASSES)[number]
 
-/** Where a person has to go before the call can run. */
+/** A URL that a person has to open before the call can run. */
 export interface RemoteChallenge {
   readonly id?: string
   /** Absolute `http` or `https` address to show to the user. */
   readonly url: string
   readonly checkUrl?: string
-  /** What it is about, where the server says so. */
+  /** Subject of the challenge, where the server names it. */
   readonly provider?: string
   readonly scopes?: readonly string[]
 }
@@ -114,7 +121,7 @@ export interface RemoteMissing {
   readonly userId?: true
 }
 
-/** A failure as a server states it, wire spelling removed. */
+/** A failure as a server states it, in our spelling. */
 export interface WireFailure {
   readonly class: FailureClass
   readonly message: string
@@ -128,13 +135,16 @@ export interface WireFailure {
   readonly durationMs?: number
 }
 
-/** What an answer's headers add. */
+/** Facts from an answer's headers. */
 interface RefusalHints {
-  /** `Collet-Error-Code`, which only our own server sends. */
+  /** `Collet-Error-Code`, which only this package's server sends. */
   readonly errorCode?: string | null
 }
 
-/** Reads an answer that is not 2xx. Never uses bodies that are not JSON: they may be anybody's page. */
+/**
+ * Reads an answer that is not 2xx. Bodies that are not JSON are never used: a proxy or another site may have
+ * written them.
+ */
 export function readRefusal(
   status: number,
   body: JsonValue | undefined,
@@ -169,10 +179,13 @@ function readMessage(body: JsonValue | undefined): string | undefined {
   return sentence(body.message) ?? sentence(body.detail) ?? sentence(body.error)
 }
 
-/** More than any tool needs, and few enough to poll. */
+/** Upper bound of challenges per answer, so that polling them stays cheap. */
 const MAX_CHALLENGES = 20
 
-/** Challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76, OTC/T-30). */
+/**
+ * Reads challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76,
+ * OTC/T-30).
+ */
 function readChallenges(value: JsonValue | undefined, about?: JsonValue): readonly RemoteChallenge[] {
   const entries = Array.isArray(value) ? value.slice(0, MAX_CHALLENGES) : [value]
   return entries.flatMap((entry) => {
@@ -192,7 +205,7 @@ function readChallenges(value: JsonValue | undefined, about?: JsonValue): readon
   })
 }
 
-/** The map beside the challenges that says what each is about. */
+/** Looks up the subject of a challenge in the map beside the challenges. */
 function subjectOf(
   id: JsonValue | undefined,
   about: JsonValue | undefined,
@@ -226,7 +239,7 @@ function classOfMissing(missing: RemoteMissing): FailureClass {
 function classOfStatus(status: number, { errorCode }: RefusalHints): FailureClass {
   if (status === 401) return 'unauthenticated'
   if (status === 422) return 'validation'
-  // The standard has no status for it, and without a place to approve there is no `missing_requirements` either.
+  // The standard has no status for it, and without an approval URL there is no `missing_requirements` either.
   if (status === 400 && errorCode === 'approval_required') return 'approval_required'
   return status >= 500 || status < 400 ? 'transport' : 'server'
 }
@@ -257,7 +270,7 @@ function readErrorMembers(members: JsonObject, message: string): Omit<WireFailur
   }
 }
 
-/** Values are untyped in the schema: whatever is no string becomes JSON text (OTC/C-30). */
+/** Values are untyped in the schema: values that are not strings become JSON text (OTC/C-30). */
 function stringMembers(value: JsonObject): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
@@ -267,7 +280,7 @@ function stringMembers(value: JsonObject): Readonly<Record<string, string>> {
   )
 }
 
-/** A string, or what FastAPI puts in its place: a list of strings or of `{msg}`. */
+/** A string, or FastAPI's replacement for it: a list of strings or of `{msg}`. */
 function sentence(value: JsonValue | undefined): string | undefined {
   if (typeof value === 'string') return value === '' ? undefined : value
   if (isJsonObject(value)) return sentence(value.message ?? value.msg)

@@ -2,9 +2,15 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import { readFacts, type ToolFacts } from '#kernel/tool/facts'
 import { ARCADE_SCHEMA_ID, FACTS_MEMBER, OTC_SCHEMA_ID, OXP_SCHEMA_ID, PROTOCOL_VERSION } from './wire.ts'
 
-/** A tool as a client sees it, whatever dialect its server speaks. */
+/*
+ * Client side of OTC: reads tool lists in every dialect, detects a server's dialect and builds call bodies.
+ * The client package and the OTC source use it.
+ * Invariant: requests contain only members of the closed request schema (OTC-57); reading is lenient.
+ */
+
+/** A tool as a client sees it, independent of its server's dialect. */
 export interface RemoteTool {
-  /** Opaque: send it back as it is. */
+  /** Opaque: send it back unchanged. */
   readonly id: string
   /** Function name for models. */
   readonly name: string
@@ -12,12 +18,12 @@ export interface RemoteTool {
   readonly version?: string
   /** JSON Schema of what a model may fill in; `{}` = no parameters. */
   readonly input: JsonObject
-  /** JSON Schema of the value, `none` for tools without output, `any` when nothing is promised. */
+  /** JSON Schema of the value; `none` for tools without output; `any` if the server declares nothing. */
   readonly output: JsonObject | 'none' | 'any'
   readonly requirements: RemoteRequirements
-  /** Its third name, how dangerous it is and what a call waits for, where the server tells; those of this package do. */
+  /** Catalog id, safety tier, approval and requirements; only servers of this package send them. */
   readonly facts?: ToolFacts
-  /** Parameters the application fills in, left out of `input`. */
+  /** Parameters that the application fills in; removed from `input`. */
   readonly nonInferrable?: readonly string[]
 }
 
@@ -29,7 +35,7 @@ export interface RemoteRequirements {
 
 export interface RemoteAuthorization {
   readonly id: string
-  /** OAuth 2 scopes, empty when none are named. */
+  /** OAuth 2 scopes; empty when none are named. */
   readonly scopes: readonly string[]
   /** The requirement as the server published it; unknown members are kept. */
   readonly definition: JsonObject
@@ -48,7 +54,7 @@ export function readToolList(body: JsonValue): readonly RemoteTool[] | undefined
   })
 }
 
-/** The words of this format for what every protocol of ours tells. */
+/** Renames the snake_case members of this wire. */
 function readWireFacts(facts: JsonValue | undefined): ToolFacts | undefined {
   if (!isJsonObject(facts)) return undefined
   const { catalog_id, safety_tier, replay_policy, cost_hint, latency_hint, ...same } = facts
@@ -144,7 +150,7 @@ function without(hidden: readonly string[], schema: JsonObject): JsonObject {
   }
 }
 
-/** Entries without an `id` cannot be answered and are passed over (OTC/C-29). */
+/** Entries without an `id` cannot be satisfied and are skipped (OTC/C-29). */
 function readRequirements(declared: JsonValue | undefined): RemoteRequirements {
   const members = isJsonObject(declared) ? declared : {}
   return {
@@ -179,7 +185,7 @@ function isArray(value: JsonValue | undefined): value is readonly JsonValue[] {
   return Array.isArray(value)
 }
 
-/** One call, ready to be written in any dialect. */
+/** A call, independent of the dialect. */
 interface WireCall {
   readonly toolId: string
   readonly callId: string
@@ -229,20 +235,20 @@ export type ClientDialect = (typeof CLIENT_DIALECTS)[number]
 
 export const VERSION_HEADER = 'OXP-Version'
 
-/** Every path a call has had, newest first (OTC/C-01). */
+/** Every call path that was ever published, newest first (OTC/C-01). */
 const CALL_PATHS = ['/tools/call', '/call', '/tools/execute', '/execute'] as const
 export type CallPath = (typeof CALL_PATHS)[number]
 
-/** How one server wants to be spoken to. */
+/** Dialect, schema id and paths to use with one server. */
 export interface ServerWire {
   readonly dialect: ClientDialect
-  /** `$schema` to repeat in requests; absent when the server showed none (OTC/C-16). */
+  /** `$schema` to repeat in requests; absent when the server sent none (OTC/C-16). */
   readonly schemaId?: string
-  /** Call paths in the order in which they are tried. */
+  /** Call paths in the order in which to try them. */
   readonly paths: readonly CallPath[]
 }
 
-/** What a server's answer to `GET /tools` says about its dialect (OTC/C-02, OTC §3.2). */
+/** Detects a server's dialect from its answer to `GET /tools` (OTC/C-02, OTC §3.2). */
 export function detectWire(list: JsonValue, versionHeader: string | null): ServerWire {
   if (!isJsonObject(list)) return { dialect: 'uts', paths: CALL_PATHS }
   const schemaId = list.$schema
@@ -269,7 +275,10 @@ export function pinnedWire(dialect: ClientDialect): ServerWire {
   return PINNED[dialect]
 }
 
-/** Headers that carry the protocol version where the body does not (OTC-20); `1.0` is what every sample shows (OTC-22). */
+/**
+ * Headers that carry the protocol version where the body does not (OTC-20); every sample shows `1.0`
+ * (OTC-22).
+ */
 export function versionHeaders(dialect: ClientDialect | undefined): Readonly<Record<string, string>> {
   return dialect === 'oxp-header' ? { [VERSION_HEADER]: PROTOCOL_VERSION } : {}
 }
@@ -286,7 +295,7 @@ const KEY_HEADER_OF = {
   uts: 'OXP-API-Key',
 } satisfies Record<ClientDialect, ApiKeyHeader>
 
-/** The header an API key travels in (OTC/C-25). */
+/** The header of the API key in each dialect (OTC/C-25). */
 export function apiKeyHeaderOf(dialect: ClientDialect | undefined): ApiKeyHeader {
   return dialect === undefined ? 'OXP-API-Key' : KEY_HEADER_OF[dialect]
 }

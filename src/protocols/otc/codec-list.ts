@@ -13,6 +13,13 @@ import {
   type WireToolFacts,
 } from './wire.ts'
 
+/*
+ * Decodes requests for the tool list and encodes the list in each published shape.
+ * Used by `routes.ts` of this folder.
+ * Invariant: tool definitions contain only the members of the closed schema (OTC-41); our facts are in a
+ * separate member of the list.
+ */
+
 /** The published shapes of a list (OTC §3.1): `header` has no `$schema`, `uts` is a bare array (OTC/C-08). */
 export type ListShape = 'header' | 'tools' | 'arcade' | 'both' | 'items' | 'uts'
 
@@ -27,7 +34,10 @@ const SHAPES = { arcade: 'arcade', otc: 'tools', oxp: 'both' } as const satisfie
   ListShape
 >
 
-/** Which list a request asks for. A browser cannot send a GET body, so `?schema=` or `?$schema=` says the same (OTC/C-31). */
+/**
+ * Reads which list shape a request asks for. A browser cannot send a GET body, so `?schema=` or `?$schema=`
+ * are accepted too (OTC/C-31).
+ */
 export function decodeListRequest(
   request: Pick<HttpRequest, 'headers' | 'body' | 'query'>,
   defaultSchema = DEFAULT_SCHEMA_ID,
@@ -39,7 +49,7 @@ export function decodeListRequest(
   return { shape: SHAPES[schemaFamily(schemaId) ?? 'otc'], schemaId }
 }
 
-/** The `$schema` a list request names, as far as it can be read; for refusals. */
+/** The `$schema` of a list request, if it can be read; for refusals. */
 export function namedSchema({ body, query }: Pick<HttpRequest, 'body' | 'query'>): JsonValue | undefined {
   return (isJsonObject(body) ? body.$schema : undefined) ?? schemaInQuery(query)
 }
@@ -70,7 +80,7 @@ interface ListContent {
   readonly tools: readonly Tool[]
   /** Toolkit descriptions by name (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
-  /** `undefined` unless these tools are a page that another one follows. */
+  /** `undefined` unless these tools are a page with a successor. */
   readonly nextCursor?: string | undefined
 }
 
@@ -97,8 +107,8 @@ function encodeArray(tools: readonly Tool[], toWire: (tool: Tool) => object): st
 }
 
 /**
- * Danger and names of each tool, by its id, beside the definitions: those are closed (OTC-41), the list is not (OTC/C-32).
- * Once, also where a list has every definition twice.
+ * Facts of each tool by its id, in a member beside the definitions: definitions are closed (OTC-41), the list
+ * is not (OTC/C-32). Written once, even where a list holds every definition twice.
  */
 function encodeFacts(tools: readonly Tool[]): string {
   if (tools.length === 0) return ''
@@ -118,7 +128,7 @@ function toWireFacts(tool: Tool): WireToolFacts {
   }
 }
 
-/** All six members always, though some texts make two of them optional (OTC/C-13). */
+/** Always writes all six members, though some texts make two of them optional (OTC/C-13). */
 function toItem(tool: Tool) {
   return {
     id: tool.id,
@@ -131,11 +141,14 @@ function toItem(tool: Tool) {
   }
 }
 
-/** Every parameter has a description here (OTC-32): where an imported tool has none, its title or its name stands in. */
+/**
+ * Every parameter must have a description (OTC-32); an imported parameter without one gets its title or its
+ * name.
+ */
 function describedInput({ inputSchema, authored }: Tool): JsonObject {
   const { properties, ...others } = inputSchema
   if (!isJsonObject(properties)) return inputSchema
-  // An author who wrote no `properties` finds the definition as it was written.
+  // If the author wrote no `properties`, the listed definition has none either.
   const isAdded = authored !== undefined && authored.input.properties === undefined
   if (isAdded && Object.keys(properties).length === 0) return others
   if (Object.values(properties).every(isDescribed)) return inputSchema
@@ -148,18 +161,18 @@ function describedInput({ inputSchema, authored }: Tool): JsonObject {
   return { ...inputSchema, properties: Object.fromEntries(described) }
 }
 
-/** `false`, which allows no value, stays as it is. */
+/** The schema `false` allows no value and stays unchanged. */
 function isDescribed(parameter: JsonValue): boolean {
   if (!isJsonObject(parameter)) return parameter !== true
   return typeof parameter.description === 'string' && parameter.description.trim() !== ''
 }
 
-/** In `tools[]` the schema stands under `parameters`, in `items[]` it stands by itself (OTC/C-09). */
+/** In `tools[]` the schema is under `parameters`; in `items[]` it is bare (OTC/C-09). */
 function toWrappedItem(tool: Tool) {
   return { ...toItem(tool), input_schema: { parameters: describedInput(tool) } }
 }
 
-/** What the RFC's list sample has besides (OTC/C-11). */
+/** Adds the members of the RFC's list sample (OTC/C-11). */
 function toArcadeItem(tool: Tool, { toolkits }: ListContent) {
   const { toolkit: name, version } = tool.parts
   const { required } = tool.inputSchema
@@ -184,8 +197,9 @@ function outputDescription(description: JsonValue | undefined): string {
 }
 
 /**
- * Listed as the author wrote them, unknown members too (OTC-41); absent when there are none (OTC-37). A yes that somebody
- * has to give is one more: a definition without requirements runs when it is called (OTC-49).
+ * Lists requirements as the author wrote them, unknown members included (OTC-41); absent when there are none
+ * (OTC-37). A required approval is listed too, because clients assume that a tool without requirements runs
+ * when called (OTC-49).
  */
 function toWireRequirements(tool: Tool): { requirements?: object } {
   const { userId, ...others } = tool.requirements ?? {}

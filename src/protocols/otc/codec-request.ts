@@ -18,6 +18,13 @@ import {
   schemaFamily,
 } from './wire.ts'
 
+/*
+ * Decodes a call request of any OTC dialect into one `CallRequest`.
+ * Used by `routes.ts`; the response codec reuses parts of it for refusals.
+ * Invariant: version, envelope and members are checked in this order (OTC/T-12), and no message repeats a
+ * credential.
+ */
+
 export interface DecodedCall {
   readonly dialect: Dialect
   /** `$schema` of the answer; `undefined` in the `oxp-header` dialect, which has none. */
@@ -28,7 +35,7 @@ export interface DecodedCall {
 }
 
 interface DecodeOptions {
-  /** Refuses members no published shape has (OTC/T-23). */
+  /** Refuses members that no published shape has (OTC/T-23). */
   readonly strict: boolean
   /** `$schema` of answers to requests that name no version (OTC/C-16). */
   readonly defaultSchema: string
@@ -36,7 +43,10 @@ interface DecodeOptions {
 
 type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId' | 'traceparent' | 'adoptTrace'>
 
-/** One HTTP request as one call, or a fault. Checks version, envelope and members, in this order (OTC/T-12). */
+/**
+ * Decodes one HTTP request into a call; throws a fault. Checks version, envelope and members, in this order
+ * (OTC/T-12).
+ */
 export function decodeCall(path: CallPath, request: CallExchange, options: DecodeOptions): DecodedCall {
   const body = withoutNulls(bodyObject(request.body))
   const { schemaId, family } = decodeVersion(
@@ -75,7 +85,10 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
   }
 }
 
-/** A bare body has no `$schema` only where the version is in the header; the RFC's shape is labelled as the RFC's (OTC/C-16). */
+/**
+ * Only answers to bare bodies with the version in the header have no `$schema`; the RFC's shape gets the
+ * RFC's id (OTC/C-16).
+ */
 function answeredSchema(
   dialect: Dialect,
   { family, schemaId, isNamed }: DecodedVersion & { readonly isNamed: boolean },
@@ -84,7 +97,9 @@ function answeredSchema(
   return dialect === 'rfc-call' && family === undefined ? ARCADE_SCHEMA_ID : schemaId
 }
 
-/** `call_id` and `execution_id` are one id (OTC/C-04); the header is another name for it (rule 4). */
+/**
+ * `call_id` and `execution_id` are one id (OTC/C-04); the Idempotency-Key header may carry it too (rule 4).
+ */
 export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): string | undefined {
   const inBody = oneOf(readString(call, 'call_id'), readString(call, 'execution_id'))
   const key = oneOf(inBody, readKeyHeader(headers))
@@ -129,14 +144,17 @@ function isPlainName(text: JsonValue | undefined): text is string {
   return typeof text === 'string' && /^\w+$/.test(text)
 }
 
-/** Samples and schemas say `input`, field lists say `inputs` (OTC/C-05). Any JSON: core judges it (OTC/T-13). */
+/**
+ * Samples and schemas say `input`, field lists say `inputs` (OTC/C-05). Any JSON is accepted here; the
+ * gateway validates it (OTC/T-13).
+ */
 function readInput({ input, inputs }: JsonObject): JsonValue | undefined {
   if (input === undefined) return inputs
   if (inputs === undefined || canonicalJson(input) === canonicalJson(inputs)) return input
   throw fault('request_invalid', '"input" and "inputs" are the same member and differ; send "input" only.')
 }
 
-/** The March draft groups calls by `run_id`, which is what a trace does. */
+/** The March draft groups calls by `run_id`, which corresponds to a trace id. */
 function readTraceId(dialect: Dialect, call: JsonObject): string | undefined {
   const traceId = readString(call, 'trace_id') || undefined
   return traceId ?? (dialect === 'proto' ? readString(call, 'run_id') : undefined)
@@ -208,7 +226,7 @@ const MEMBERS = {
   uts: new Set(['$schema', ...CALL, 'execution_id', 'user_id']),
 } satisfies Record<Dialect, ReadonlySet<string>>
 
-/** The published request schemas are closed while their prose is open: strict mode follows the schemas. */
+/** The published request schemas are closed while their prose is open; strict mode follows the schemas. */
 function refuseUnknownMembers(dialect: Dialect, body: JsonObject, call: JsonObject): void {
   if (body !== call) refuseOthers(WRAPPER, body)
   refuseOthers(MEMBERS[dialect], call)
@@ -227,7 +245,7 @@ const LATEST_SUFFIX = '@latest'
 const MAX_REMEMBERED = 4_096
 const MAX_REMEMBERED_LENGTH = 160
 
-/** Ids repeat from call to call, so each is taken apart once; bounded in number and in length. */
+/** Ids repeat from call to call, so each is parsed once; bounded in number and in length. */
 const remembered = new Map<string, ToolRef>()
 
 /** A tool by its id (OTC-43) or another of its names (docs/names.md); `@latest` exists only in the execute drafts (OTC/C-15). */
@@ -258,13 +276,13 @@ function quote(text: string): string {
   return JSON.stringify(text.length <= 80 ? text : `${text.slice(0, 80).toWellFormed()}…`)
 }
 
-/** Which published shape a call request has, and the object that holds its members. */
+/** The detected dialect of a request, and the object that holds its members. */
 interface Envelope {
   readonly dialect: Dialect
   readonly call: JsonObject
 }
 
-/** The table of ledger §3.1, first match wins. */
+/** Implements the table of ledger §3.1; the first match wins. */
 function decodeEnvelope(path: CallPath, body: JsonObject, family: SchemaFamily | undefined): Envelope {
   if (isExecutePath(path) && isJsonObject(body.tool)) return { dialect: 'proto', call: body }
   const { request } = body
@@ -286,7 +304,7 @@ function wrappedDialect(path: CallPath, family: SchemaFamily | undefined): Diale
   return family === 'otc' || family === 'arcade' ? 'otc-1.0' : 'oxp-1.0'
 }
 
-/** The two paths of the March drafts: `execution_id`, `output` and `@latest` live here only. */
+/** The two paths of the March drafts; only they have `execution_id`, `output` and `@latest`. */
 function isExecutePath(path: CallPath): boolean {
   return path === '/execute' || path === '/tools/execute'
 }
@@ -301,12 +319,12 @@ function noCall(path: CallPath) {
   return fault('request_invalid', `The body needs a "request" object, or ${alternative}.`)
 }
 
-/** What a request supplies beyond its input. */
+/** The credentials and the user of a request. */
 interface DecodedContext {
   readonly tokens: ReadonlyMap<string, Secret>
   readonly secrets: ReadonlyMap<string, Secret>
   readonly userId: string | undefined
-  /** What the caller says about that user. */
+  /** The caller's claims about that user. */
   readonly userInfo: JsonValue | undefined
   /** A token that names no provider: it belongs to the single one the tool requires (OTC/C-26). */
   readonly loneToken: Secret | undefined
@@ -320,7 +338,7 @@ const NO_CONTEXT: DecodedContext = {
   loneToken: undefined,
 }
 
-/** Reads `context`; unknown members are left alone (OTC-56). */
+/** Reads `context`; unknown members are ignored (OTC-56). */
 export function decodeContext(context: JsonValue | undefined): DecodedContext {
   if (context === undefined || context === null) return NO_CONTEXT
   if (!isJsonObject(context)) throw invalid('"context" must be an object; leave it out when there is none.')
@@ -332,14 +350,14 @@ export function decodeContext(context: JsonValue | undefined): DecodedContext {
   return {
     tokens: loneToken === undefined ? readTokens(authorization) : NO_SECRETS,
     secrets: readSecrets(secrets),
-    // An empty text names no user, so a tool that needs one says so (OTC-79).
+    // An empty text names no user, so a tool that needs one reports it missing (OTC-79).
     userId: userId === '' ? undefined : userId,
     userInfo: readUserInfo(userInfo),
     loneToken,
   }
 }
 
-/** null is absent, as generated clients write it (OTC/T-24). */
+/** Treats null as absent, as generated clients write it (OTC/T-24). */
 export function withoutNulls(members: JsonObject): JsonObject {
   for (const name in members) {
     if (members[name] === null) return Object.fromEntries(Object.entries(members).filter(isPresent))
@@ -351,7 +369,7 @@ function isPresent([, value]: readonly [string, JsonValue | undefined]): boolean
   return value !== null
 }
 
-/** It goes to the tool as it is, so nobody may send a book. */
+/** Passed to the tool verbatim, so its size is limited. */
 const MAX_USER_INFO_LENGTH = 16_384
 
 function readUserInfo(userInfo: JsonValue | undefined): JsonValue | undefined {
@@ -374,7 +392,7 @@ function readLoneToken(authorization: JsonValue | undefined): Secret | undefined
 function readTokens(authorization: JsonValue | undefined): ReadonlyMap<string, Secret> {
   if (authorization === undefined) return NO_SECRETS
   const tokens = readItems(isJsonObject(authorization) ? [authorization] : authorization, AUTHORIZATION)
-  // An empty token is no token: the caller gets the challenge (OTC-73).
+  // An empty token counts as missing, so that the caller gets the challenge (OTC-73).
   return new Map(
     [...tokens].filter(([, token]) => token !== '').map(([id, token]) => [id, new Secret(token)]),
   )

@@ -27,7 +27,14 @@ import {
   type WireToolError,
 } from './wire.ts'
 
-/** How one error code looks on this wire. */
+/*
+ * Encodes OTC answers: results in each dialect, refusals, and the headers and status of every error code.
+ * Used by the routes and pages of this folder.
+ * Invariant: `OTC_ANSWERS` is total, and a call that started is always answered with 200, so that clients do
+ * not repeat it (OTC-11).
+ */
+
+/** Status and retry headers of one error code. */
 interface OtcAnswer {
   readonly status: 200 | 400 | 401 | 404 | 422
   /** Nothing ran and waiting helps: `Retry-After` and `x-should-retry` are sent (OTC/C-24). */
@@ -39,7 +46,7 @@ const LATER: OtcAnswer = { status: 400, retry: true }
 /** The tool ran or may have run: always 200 with `success: false` (OTC-11, OTC-83). */
 const FAILED: OtcAnswer = { status: 200, retry: false }
 
-/** Every code has an answer; the standard knows 400 before the call, 422 for input and 200 after (OTC-63). */
+/** The standard defines 400 before the call, 422 for input and 200 after (OTC-63). */
 export const OTC_ANSWERS = {
   unauthenticated: { status: 401, retry: false },
   request_invalid: REFUSED,
@@ -77,20 +84,20 @@ interface ResultForm {
   readonly dialect: Dialect
   /** `undefined` where the answer has no `$schema`. */
   readonly schemaId: string | undefined
-  /** When the call ended; only the March draft publishes it. */
+  /** When the call ended; only the March draft contains it. */
   readonly finishedAtMs: number
 }
 
-/** One result in pieces of JSON text: the value was serialised once and is never parsed again. */
+/** One result as pieces of JSON text: the value was serialised once and is never parsed again. */
 interface ResultText {
   readonly schema: string | undefined
   readonly id: string
-  /** `"duration":…,`, or nothing where nobody knows it (OTC-89). */
+  /** `"duration":…,`, or empty where the duration is unknown (OTC-89). */
   readonly duration: string
   readonly success: string
   /** `"value":…` or `"error":…`, never both (OTC-92). */
   readonly ending: string
-  /** `,"output":{…}`, or nothing for a result the March drafts cannot express (OTC/C-19). */
+  /** `,"output":{…}`, or empty for a result that the March drafts cannot express (OTC/C-19). */
   readonly output: string
   readonly finishedAtMs: number
 }
@@ -128,7 +135,7 @@ export function encodeResult(form: ResultForm, reply: CallReply, options: Encode
   })
 }
 
-/** A CallToolResponse by itself, as `result` carries it. */
+/** A bare CallToolResponse, as `result` carries it. */
 export function encodePlainResult(callId: string, outcome: Outcome, options: EncodeOptions): string {
   const form: ResultForm = { dialect: 'oxp-header', schemaId: undefined, finishedAtMs: 0 }
   return encodeResult(form, { callId, outcome, replayed: true }, options)
@@ -162,7 +169,7 @@ export interface EncodeOptions {
   readonly hideDeveloperMessages: boolean
 }
 
-/** Body of a refusal, the same members in every dialect (OTC §3.1). */
+/** Body of a refusal; its members are equal in every dialect (OTC §3.1). */
 export function encodeRefusal(form: AnswerForm, error: ShownError, options: EncodeOptions): string {
   const { issues, missing } = error.details ?? {}
   const parameterErrors = issues === undefined ? undefined : toParameterErrors(issues)
@@ -180,7 +187,7 @@ export function encodeRefusal(form: AnswerForm, error: ShownError, options: Enco
   return JSON.stringify(body)
 }
 
-/** In the terms of the request: ids for `$schema`, or values of the header. */
+/** Supported versions in the form the request used: `$schema` ids, or header values. */
 function supportedVersions({ schemaId }: AnswerForm): readonly string[] {
   return schemaId === undefined ? [PROTOCOL_VERSION] : Object.values(SERVED_SCHEMA_IDS)
 }
@@ -210,7 +217,7 @@ function developerMessage(error: ShownError, options: EncodeOptions): { develope
 
 const DEFAULT_RETRY_AFTER_MS = 1_000
 
-/** Statuses of HTTP itself, which the server decides and this protocol keeps (OTC/T-26). */
+/** HTTP-level statuses that the server decides and this protocol keeps (OTC/T-26). */
 const HTTP_STATUSES: ReadonlySet<number> = new Set([403, 404, 405, 413, 421, 431])
 
 export function jsonReply(status: number, body: string, headers: Record<string, string> = {}): HttpReply {
@@ -221,7 +228,7 @@ export function jsonReply(status: number, body: string, headers: Record<string, 
   }
 }
 
-/** A refusal in the standard's shape. `suggested` is the status the server would give. */
+/** A refusal in the standard's shape. `suggested` is the status that the server would use. */
 export function refusalReply(
   form: AnswerForm,
   error: ShownError,
@@ -245,33 +252,32 @@ export function refusalReply(
   )
 }
 
-/** How every route of this protocol renders what failed before it was asked. */
+/** Renders failures that happen before a route's handler runs. */
 export function refuseWith(options: EncodeOptions & Answering): HttpRoute['refuse'] {
   return (request, error, status) =>
     refusalReply(unreadForm(request.headers, options), error, { ...options, suggested: status })
 }
 
-/** Generated SDKs obey both headers; sending again is safe because nothing ran (OTC/C-24). */
+/** Generated SDKs obey both headers; a retry is safe because nothing ran (OTC/C-24). */
 function retryHeaders(retryAfterMs: number | undefined): Record<string, string> {
   const seconds = Math.max(1, Math.ceil(toWholeMs(retryAfterMs ?? DEFAULT_RETRY_AFTER_MS) / 1_000))
   return { 'retry-after': String(seconds), 'x-should-retry': 'true' }
 }
 
-/** What an answer repeats of its request. */
+/** Facts of the request that its answer repeats. */
 interface AnswerForm {
   /** `undefined` in the header dialect, which has no `$schema` (OTC/C-18). */
   readonly schemaId: string | undefined
-  /** `undefined` as long as no call id is known (rule 6). */
+  /** `undefined` while no call id is known (rule 6). */
   readonly callId: string | undefined
 }
 
-/** What the operator chose about answers. */
 interface Answering {
   /** `$schema` where the request names no version (OTC/C-16). */
   readonly defaultSchema?: string
 }
 
-/** The form of an answer to a request whose body was not read: only the header can tell the dialect. */
+/** Form of an answer to a request whose body was not read: only the header can show the dialect. */
 export function unreadForm(
   headers: HttpRequest['headers'],
   { defaultSchema = DEFAULT_SCHEMA_ID }: Answering,
@@ -280,12 +286,15 @@ export function unreadForm(
   return { schemaId, callId: undefined }
 }
 
-/** The same for a call, which always has an id: the header's, or a new one (rule 6, OTC-45). */
+/**
+ * Form of an answer to a call whose body was not read. It always has an id: the header's, or a new one (rule
+ * 6, OTC-45).
+ */
 export function unreadCallForm(headers: HttpRequest['headers'], answering: Answering): AnswerForm {
   return { ...unreadForm(headers, answering), callId: knownCallId({}, headers) ?? newCallId() }
 }
 
-/** The form of a refusal to a body that could not be decoded: whatever of it can be understood. */
+/** Form of a refusal to a body that could not be decoded; uses every part of it that is readable. */
 export function refusedForm(
   path: CallPath,
   request: Pick<HttpRequest, 'headers' | 'body'>,

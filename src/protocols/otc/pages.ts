@@ -10,7 +10,12 @@ import { jsonReply, refusalReply, unreadForm } from './codec-response.ts'
 import { type OtcSettings, openGet } from './settings.ts'
 import { OXP_VERSION_HEADER, PROTOCOL_VERSION, type WireChallengeStatus } from './wire.ts'
 
-/** `url` and `check_url` of a challenge. Open: the id cannot be guessed, so its holder may ask how it stands. */
+/*
+ * The `url` and `check_url` of challenges, and the `check_url` of approvals.
+ * Registered by `routes.ts`; the approval page of `collet mcp` uses the status route too.
+ * These routes need no credential: the id cannot be guessed, so its holder may read the status.
+ */
+
 export function challengeRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   return [
     openGet('/challenges/:id', settings, async (request) => {
@@ -32,12 +37,12 @@ export function challengeRoutes(gateway: Gateway, settings: OtcSettings): readon
   ]
 }
 
-/** The body the standard defines for `check_url`, and nothing else (OTC-78). */
+/** The body that the standard defines for `check_url`, with no other member (OTC-78). */
 function statusReply(status: WireChallengeStatus): HttpReply {
   return jsonReply(200, JSON.stringify({ status }), { 'cache-control': 'no-store' })
 }
 
-/** A challenge nobody met in time has failed, so that polling ends. */
+/** A challenge that was not completed in time counts as failed, so that polling ends. */
 function statusOf(challenge: ChallengeRecord, settings: OtcSettings): WireChallengeStatus {
   const isExpired = challenge.status === 'pending' && challenge.expiresAtMs <= settings.clock.nowMs()
   return isExpired ? 'failed' : challenge.status
@@ -57,7 +62,7 @@ const STATUS_TEXT = {
   failed: 'This request has ended without an authorization. Ask your agent to call the tool again.',
 } satisfies Record<WireChallengeStatus, string>
 
-/** What a person sees behind a challenge's `url` when that person cannot be sent to the provider (OTC/T-16). */
+/** The page behind a challenge's `url` when its user cannot be sent to the provider (OTC/T-16). */
 function challengePage(
   { provider, tool, scopes, principal }: ChallengeRecord,
   status: WireChallengeStatus,
@@ -92,8 +97,8 @@ ${obstacle === 'no_provider' ? html`<pre>${providerLines(provider).join('\n')}</
 }
 
 /**
- * `check_url` of a call that waits for an approval. Open: the id cannot be guessed, so its holder may ask how it stands.
- * The page behind its `url` is the server's own, whatever the protocol.
+ * `check_url` of a call that waits for an approval. The page behind its `url` is served by the server itself,
+ * for every protocol.
  */
 export function approvalStatusRoute(gateway: Pick<Gateway, 'approvals'>, settings: OtcSettings): HttpRoute {
   return openGet('/approvals/:id/status', settings, async ({ params, headers }) => {
@@ -107,7 +112,7 @@ export function approvalStatusRoute(gateway: Pick<Gateway, 'approvals'>, setting
   })
 }
 
-/** In the words that the standard has for `check_url` (OTC-78). */
+/** Approval states in the vocabulary of `check_url` (OTC-78). */
 const STATUSES = {
   pending: 'pending',
   granted: 'completed',

@@ -2,6 +2,12 @@ import { z } from 'zod'
 import type { Protocol, SectionSettings } from '#protocols/protocol'
 import { ARCADE_SCHEMA_ID, OTC_SCHEMA_ID, OXP_SCHEMA_ID, OXP_VERSION_HEADER } from './wire.ts'
 
+/*
+ * Registers OTC with the server: its config section, root path and headers.
+ * Imported by `protocols/list.ts`.
+ * The routes are imported only when the protocol is served.
+ */
+
 const SETTINGS = {
   /** Refuse request members that no published shape has. Default false. */
   strictRequests: z.boolean().default(false),

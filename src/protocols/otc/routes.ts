@@ -39,9 +39,16 @@ import { approvalStatusRoute, challengeRoutes } from './pages.ts'
 import { type OtcOptions, type OtcSettings, openGet, otcSettings } from './settings.ts'
 import { CALL_PATHS, type CallPath, OXP_VERSION_HEADER, PROTOCOL_VERSION } from './wire.ts'
 
+/*
+ * The HTTP routes of Open Tool Calling 1.0, Open eXecution Protocol 1.0, their drafts and
+ * universal-tool-server.
+ * Loaded by `protocol.ts`.
+ * Invariant: every path that runs a tool uses one handler, and every response validates against
+ * `openapi.json`.
+ */
+
 export type { OtcOptions } from './settings.ts'
 
-/** Everything OTC 1.0, OXP 1.0, their drafts and universal-tool-server clients ask of a server. */
 export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpRoute[] {
   const settings = otcSettings(options)
   const document = JSON.stringify(otcOpenApi(settings.serverVersion))
@@ -56,18 +63,18 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
   ]
 }
 
-/** OpenAPI 3.1 of every route of this protocol; our own responses validate against it. */
+/** OpenAPI 3.1 document of every route of this protocol; our responses validate against it. */
 export function otcOpenApi(version: string): typeof openApi {
   return { ...openApi, info: { ...openApi.info, version } }
 }
 
-/** Everything that can change the bytes for one URL: encoding, dialect and who asks. */
+/** Headers that can change the bytes of one URL: encoding, dialect and credential. */
 const VARY = ['accept-encoding', OXP_VERSION_HEADER, 'authorization', ...API_KEY_HEADERS].join(', ')
 
-/** Callers choose the spelling of `$schema`. */
+/** Bounds prepared lists, because callers choose the spelling of `$schema`. */
 const MAX_VARIANTS = 8
 
-/** GET `/tools` in the form the request asks for (OTC §3.1), and its bare-array twin under the uts mount. */
+/** GET `/tools` in the form the request asks for (OTC §3.1), and as a bare array under `/uts`. */
 function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   const lists = new PreparedViews(MAX_VARIANTS)
   const route = (path: string, formOf: (request: HttpRequest) => ListForm): HttpRoute => ({
@@ -131,14 +138,14 @@ function utsForm(request: HttpRequest): ListForm {
 
 const NO_STORE = { 'cache-control': 'no-store' }
 
-/** Health is open to everybody (OTC-04); uts spells its status in capitals and adds `/info`. */
+/** Health needs no credential (OTC-04); uts writes its status in capitals and adds `/info`. */
 function healthRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   return [
     {
       ...openGet('/health', settings, ({ headers }) =>
         healthReply(gateway, { schemaId: unreadForm(headers, settings).schemaId, healthy: 'ok' }),
       ),
-      // Paths that no protocol has are answered as the standard answers (OTC-17).
+      // Paths without a route get the standard's error body (OTC-17).
       owns: '',
     },
     openGet('/uts/health', settings, () => healthReply(gateway, { schemaId: undefined, healthy: 'OK' })),
@@ -153,7 +160,7 @@ interface HealthForm {
   readonly healthy: 'ok' | 'OK'
 }
 
-/** 200 while calls are taken, else 503 with the reason for whatever monitors it (OTC-02, OTC-03). */
+/** 200 while calls are accepted, else 503 with the reason for monitoring (OTC-02, OTC-03). */
 function healthReply(gateway: Gateway, { schemaId, healthy }: HealthForm) {
   const schema = schemaId === undefined ? {} : { $schema: schemaId }
   const reason = gateway.unavailableReason()
@@ -162,7 +169,7 @@ function healthReply(gateway: Gateway, { schemaId, healthy }: HealthForm) {
   return jsonReply(503, JSON.stringify(body), { ...NO_STORE, 'retry-after': '1' })
 }
 
-/** A principal's own calls: list them, look at one, or ask that it stops (rule 10). */
+/** A principal's own calls: list, show, cancel (rule 10). */
 function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   const route = (
     method: 'GET' | 'DELETE',
@@ -214,7 +221,7 @@ function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRout
     }),
     route('DELETE', async (request, callId) => {
       const view = await gateway.cancelCall(request.principal, callId)
-      // 202: the stop was asked for, and the first committed final state wins.
+      // 202: cancellation was requested, and the first committed final state wins.
       return view === undefined
         ? undefined
         : viewReply(view.state === 'running' ? 202 : 200, request, view, settings)
@@ -240,17 +247,17 @@ function encodeView(schemaId: string | undefined, view: CallView, options: Encod
   return `${shown.slice(0, -1)},"result":${encodePlainResult(view.callId, view.outcome, options)}}`
 }
 
-const USUAL_LIMIT = 50
-const MAX_LISTED = 200
+const DEFAULT_LIMIT = 50
+const MAX_LIMIT = 200
 
 function readLimit(text: string | null): number {
-  if (text === null) return USUAL_LIMIT
+  if (text === null) return DEFAULT_LIMIT
   const limit = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0
-  if (limit >= 1 && limit <= MAX_LISTED) return limit
-  throw fault('request_invalid', `"limit" is a whole number from 1 to ${MAX_LISTED}.`)
+  if (limit >= 1 && limit <= MAX_LIMIT) return limit
+  throw fault('request_invalid', `"limit" is a whole number from 1 to ${MAX_LIMIT}.`)
 }
 
-/** What is known of a call without its outcome. */
+/** Members of a call without its outcome. */
 function membersOf(view: CallView): object {
   return {
     call_id: view.callId,
@@ -269,7 +276,7 @@ function membersOf(view: CallView): object {
   }
 }
 
-/** The one operation behind every path that runs a tool (OTC/C-01). */
+/** One handler for every path that runs a tool (OTC/C-01). */
 function callRoute(path: CallPath, gateway: Gateway, settings: OtcSettings): HttpRoute {
   return {
     method: 'POST',
@@ -324,7 +331,7 @@ async function handleCall(
   }
 }
 
-/** Gives a token without a provider to the only provider the tool requires (OTC/C-26). */
+/** Assigns a token without a provider to the only provider that the tool requires (OTC/C-26). */
 function bindLoneToken(
   { call, loneToken }: DecodedCall,
   principal: Principal,
@@ -343,7 +350,7 @@ function bindLoneToken(
   return loneToken.reveal() === '' ? call : { ...call, tokens: new Map([[first.id, loneToken]]) }
 }
 
-/** The recorded end, so that a replay tells the same (OTC/T-25). */
+/** The recorded end time, so that a replay returns the same (OTC/T-25). */
 async function endOf(
   reply: CallReply,
   principal: Principal,

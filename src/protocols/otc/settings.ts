@@ -4,7 +4,12 @@ import type { Consents } from '#protocols/protocol'
 import { refuseWith } from './codec-response.ts'
 import { DEFAULT_SCHEMA_ID } from './wire.ts'
 
-/** What an operator may choose about this protocol. */
+/*
+ * Options of the OTC protocol with their defaults, and the helper for routes without a credential.
+ * Used by the routes and pages of this folder.
+ * Every other module of the folder reads `OtcSettings`, in which nothing is undefined by omission.
+ */
+
 export interface OtcOptions {
   /** Shown at `/uts/info` and in the OpenAPI document. */
   readonly serverVersion: string
@@ -20,7 +25,7 @@ export interface OtcOptions {
   readonly consents?: Consents | undefined
 }
 
-/** The same with every default filled in. */
+/** `OtcOptions` with every default filled in. */
 export interface OtcSettings {
   readonly serverVersion: string
   readonly hideDeveloperMessages: boolean

@@ -1,6 +1,12 @@
 import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#kernel/tool/tool'
 import type { WireChallenges, WireMissing } from '#protocols/call-wire'
 
+/*
+ * Constants and types of the OTC wire: paths, headers, schema ids, dialects and error bodies.
+ * Shared by the server codecs, the client codecs and the client package, so it imports no server code.
+ * Members keep their wire spelling here and nowhere else.
+ */
+
 export {
   CALL_ID_HEADER,
   callIdToHeader,
@@ -8,7 +14,7 @@ export {
   IDEMPOTENCY_KEY_HEADER,
 } from '#protocols/call-wire'
 
-/** The one protocol version this code speaks; a newer minor is unsupported too (OTC/T-08). */
+/** The only protocol version of this code; a newer minor is unsupported too (OTC/T-08). */
 export const PROTOCOL_VERSION = '1.0'
 
 export const OTC_SCHEMA_ID = 'otc://1.0'
@@ -19,7 +25,7 @@ export const ARCADE_SCHEMA_ID =
 /** `$schema` of every answer whose request named no version (OTC/C-16). */
 export const DEFAULT_SCHEMA_ID = OTC_SCHEMA_ID
 
-/** Header names in lower case, as requests are read and replies are written. */
+/** In lower case, as requests are read and replies are written. */
 export const OXP_VERSION_HEADER = 'oxp-version'
 
 /** The published shapes of one operation, oldest first (OTC §1). */
@@ -29,7 +35,7 @@ export type Dialect = 'proto' | 'execute' | 'rfc-call' | 'otc-1.0' | 'oxp-1.0' |
 export const CALL_PATHS = ['/tools/call', '/call', '/tools/execute', '/execute', '/uts/tools/call'] as const
 export type CallPath = (typeof CALL_PATHS)[number]
 
-/** Who published the shape a `$schema` id names. */
+/** Publisher of the shape that a `$schema` id names. */
 export type SchemaFamily = 'arcade' | 'otc' | 'oxp'
 
 const GITHUB_ID =
@@ -50,14 +56,14 @@ export function schemaFamily(schemaId: string): SchemaFamily | undefined {
   return repository === undefined ? undefined : GITHUB_FAMILIES[repository]
 }
 
-/** The served `$schema` id of each family, for answers to requests that ask for a version of it that is not served. */
+/** The served `$schema` id of each family, for requests that ask for an unserved version of it. */
 export const SERVED_SCHEMA_IDS = {
   otc: OTC_SCHEMA_ID,
   oxp: OXP_SCHEMA_ID,
   arcade: ARCADE_SCHEMA_ID,
 } as const satisfies Record<SchemaFamily, string>
 
-/** The family a `$schema` id belongs to, whatever its version; `undefined` for ids of no family. */
+/** The family of a `$schema` id of any version; `undefined` for ids of no family. */
 export function claimedFamily(schemaId: string): SchemaFamily | undefined {
   if (schemaId.startsWith('otc:')) return 'otc'
   if (schemaId.startsWith('urn:oxp:')) return 'oxp'
@@ -67,15 +73,21 @@ export function claimedFamily(schemaId: string): SchemaFamily | undefined {
     : undefined
 }
 
-/** `1.0` is the only sample of a header that must be a semantic version, so both spellings count (OTC-22). */
+/**
+ * `1.0` is the only sample of a header that must be a semantic version, so both spellings are accepted
+ * (OTC-22).
+ */
 export function isSupportedVersion(version: string): boolean {
   return version === PROTOCOL_VERSION || version === '1.0.0'
 }
 
-/** Member of every list that is an object: what is known of each tool beyond its definition, by id. */
+/** Member of a list object with facts beyond the definitions, by tool id. */
 export const FACTS_MEMBER = 'tool_facts'
 
-/** Ours. Absent: a tool of the host's own code, non-deterministic, no approval, no scopes, no credential. */
+/**
+ * Our extension. Defaults of absent members: host code, non-deterministic, no approval, no scopes, no
+ * credential.
+ */
 export interface WireToolFacts {
   readonly catalog_id: string
   readonly safety_tier: SafetyTier
@@ -106,7 +118,7 @@ export interface WireErrorBody {
   readonly parameter_errors?: Readonly<Record<string, string>>
   readonly missing_requirements?: WireMissing
   readonly challenges?: WireChallenges
-  /** Only where the requested version is not served: the versions that are, as `$schema` ids or values of `OXP-Version`. */
+  /** Only for `version_unsupported`: the served versions, as `$schema` ids or values of `OXP-Version`. */
   readonly supported?: readonly string[]
   /** Only while a call waits for approval (rule 6). */
   readonly call_id?: string
