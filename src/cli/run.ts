@@ -60,7 +60,6 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
     backup: () => import('#cli/commands/store'),
     migrate: () => import('#cli/commands/store'),
     store: () => import('#cli/commands/store'),
-    'master-key': () => import('#cli/commands/store'),
   },
   Advanced: {
     mcp: () => import('#cli/commands/serve'),
@@ -72,9 +71,6 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
 }
 
 const MODULES: ReadonlyMap<string, LoadModule> = new Map(Object.values(GROUPS).flatMap(Object.entries))
-
-/** First words of commands under their earlier names, which still work. */
-const RENAMED: ReadonlyMap<string, string> = new Map([['key', 'master-key']])
 
 /** `collet serve`, `npx collet --help` and the like in a text. */
 const COMMAND_IN_TEXT = new RegExp(
@@ -117,8 +113,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCo
 function currentWords(argv: readonly string[]): readonly string[] {
   const [first = '', ...rest] = argv
   if (first === '--version' || first === '-v') return ['version', ...rest]
-  const renamed = RENAMED.get(first)
-  return renamed === undefined ? argv : [renamed, ...rest]
+  return argv
 }
 
 /** Every command, in the order of the help. */

@@ -6,7 +6,7 @@ import { ConfigError } from './load.ts'
 export interface Environment {
   /** `COLLET_KEY`, or what is in the file that `COLLET_KEY_FILE` names, as written; `decodeMasterKey` reads it. */
   readonly masterKey: Secret | undefined
-  /** `COLLET_KEY_OLD`, or `COLLET_KEY_OLD_FILE`: the key before, while `collet master-key rotate` changes it. */
+  /** `COLLET_KEY_OLD`, or `COLLET_KEY_OLD_FILE`: the key before, while `collet store rekey` changes it. */
   readonly oldMasterKey: Secret | undefined
   /** `COLLET_CONFIG`: the config file when no `--config` is given. */
   readonly configFile: string | undefined

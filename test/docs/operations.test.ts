@@ -77,7 +77,7 @@ const NEEDS_TOOLS = /^(pg_dump|createdb) /
 const RELOAD = 'collet reload --store "$DATABASE_URL"\n'
 const ALSO_BELOW = ['collet backup before-the-move.db\n', 'collet journal verify\n', RELOAD]
 /** Steps of a list; a whole change of the key is in test/cli/key.test.ts. */
-const IN_LISTS = ['collet keys generate\n', 'collet master-key rotate\n']
+const IN_LISTS = ['collet keys generate\n', 'collet store rekey\n']
 
 it('every command of the page is run, or needs the tools of PostgreSQL', () => {
   const below = blocksOf(SECTION)

@@ -214,7 +214,7 @@ const vaultRotate = defineCommand<'store' | 'config'>({
   name: 'vault rotate',
   summary: 'Gives the vault of every tenant a new data key, and encrypts everything again.',
   details: [
-    'It works while a server uses the store. The data keys stay under COLLET_KEY; collet master-key rotate changes that one, and does this too.',
+    'It works while a server uses the store. The data keys stay under COLLET_KEY; collet store rekey changes that one, and does this too.',
     'Consents in progress in a browser have to be started again.',
   ],
   positionals: [],

@@ -1,7 +1,16 @@
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { operatorName } from '#cli/admin-client'
-import { type Command, CommandFailure, defineCommand, EXIT, UsageError } from '#cli/command'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  CommandFailure,
+  defineCommand,
+  EXIT,
+  type ExitCode,
+  UsageError,
+} from '#cli/command'
 import { STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { decodeMasterKey } from '#config/environment'
 import { keyFileIn, locateStore } from '#config/to-settings'
@@ -130,58 +139,60 @@ const storeCopy = defineCommand<never>({
   },
 })
 
-/** How long servers may take to follow before the command gives up; they look every second. */
-const PATIENCE_MS = 30_000
+/** Servers look for a new key every second; the command gives up when one has not followed after this time. */
+const MAX_WAIT_MS = 30_000
 
-const keyRotate = defineCommand<'store' | 'config'>({
-  name: 'master-key rotate',
-  summary: 'Changes COLLET_KEY: seals everything anew, while servers run.',
+const storeRekey = defineCommand<'status' | 'store' | 'config'>({
+  name: 'store rekey',
+  summary: 'Changes COLLET_KEY: encrypts everything again under the new key, while servers run.',
   details: [
     'First give every server, and this command, the new key as COLLET_KEY and the current one as COLLET_KEY_OLD, and restart the servers one after another.',
-    '(With a key file: put the new key on a line before the current one.) When this command is done, take the old key away and restart them once more.',
-    'It may be interrupted at any moment; run it again and it goes on. Links to approvals that were sent before stop working, and consents in progress start again.',
+    '(With a key file: put the new key on a line before the current one.) When this command is done, remove the old key and restart them once more.',
+    'It may be interrupted at any time; run it again to continue. Approval links that were sent before stop working, and consents in progress must start again.',
   ],
   positionals: [],
-  options: STORE_OPTIONS,
-  examples: ['COLLET_KEY=$NEW COLLET_KEY_OLD=$CURRENT collet master-key rotate'],
+  options: {
+    status: { help: 'Only show which key the store is under, and how far a change has come.' },
+    ...STORE_OPTIONS,
+  },
+  examples: ['COLLET_KEY=$NEW COLLET_KEY_OLD=$CURRENT collet store rekey', 'collet store rekey --status --json'],
   async run(args, context) {
-    const { output, json, clock } = context
-    const shown = new Set<string>()
-    const tell = (progress: KeyProgress): void => {
-      const text = progressText(progress)
-      if (!shown.has(text)) output.note(text)
-      shown.add(text)
-    }
-    const end = await withStore(args, context, async (store) => {
-      const { step, hasOldKey } = await store.keyChange.status()
-      if (step === 'none' && !hasOldKey) throw new CommandFailure(EXIT.usage, NOTHING_TO_CHANGE_TO)
-      const nowMs = () => clock.nowMs()
-      return store.keyChange.rotate({ by: operatorName(context), nowMs, tell, patienceMs: PATIENCE_MS })
-    })
-    const text = endText(end)
-    if (end.kind === 'lacking' || end.kind === 'waiting') throw new CommandFailure(EXIT.toolFailed, text)
-    if (json) output.json(end)
-    else output.data(text)
-    return EXIT.ok
+    return args.flag('status') ? await showKeyStatus(args, context) : await rekey(args, context)
   },
 })
 
-const keyStatus = defineCommand<'store' | 'config'>({
-  name: 'master-key status',
-  summary: 'Says which key the store is under, and how far a change of it is.',
-  positionals: [],
-  options: STORE_OPTIONS,
-  examples: ['collet master-key status', 'collet master-key status --json'],
-  async run(args, context) {
-    const { output, json } = context
-    const status = await withStore(args, context, (store) => store.keyChange.status())
-    const found = describeKeyStatus(status)
-    if (json) output.json(status)
-    else output.data(found?.message ?? `Everything is under COLLET_KEY (generation ${status.generation}).`)
-    if (found !== undefined) output.note(found.advice)
-    return EXIT.ok
-  },
-})
+type RekeyArguments = Arguments<'status' | 'store' | 'config'>
+
+async function rekey(args: RekeyArguments, context: CommandContext): Promise<ExitCode> {
+  const { output, json, clock } = context
+  const shown = new Set<string>()
+  const tell = (progress: KeyProgress): void => {
+    const text = progressText(progress)
+    if (!shown.has(text)) output.note(text)
+    shown.add(text)
+  }
+  const end = await withStore(args, context, async (store) => {
+    const { step, hasOldKey } = await store.keyChange.status()
+    if (step === 'none' && !hasOldKey) throw new CommandFailure(EXIT.usage, NOTHING_TO_CHANGE_TO)
+    const nowMs = () => clock.nowMs()
+    return store.keyChange.rotate({ by: operatorName(context), nowMs, tell, patienceMs: MAX_WAIT_MS })
+  })
+  const text = endText(end)
+  if (end.kind === 'lacking' || end.kind === 'waiting') throw new CommandFailure(EXIT.toolFailed, text)
+  if (json) output.json(end)
+  else output.data(text)
+  return EXIT.ok
+}
+
+async function showKeyStatus(args: RekeyArguments, context: CommandContext): Promise<ExitCode> {
+  const { output, json } = context
+  const status = await withStore(args, context, (store) => store.keyChange.status())
+  const found = describeKeyStatus(status)
+  if (json) output.json(status)
+  else output.data(found?.message ?? `Everything is under COLLET_KEY (generation ${status.generation}).`)
+  if (found !== undefined) output.note(found.advice)
+  return EXIT.ok
+}
 
 /** What an operator should know about the key of a store; what keeps it from being opened is said elsewhere. */
 export async function findKeyChange(
@@ -213,13 +224,13 @@ function describeKeyStatus({ step, hasOldKey, due, writers }: KeyStatus): Findin
   if (step === 'not begun') {
     return {
       message: `The store is still under COLLET_KEY_OLD${waiting('Running without the new key')}`,
-      advice: 'When every server has both keys, run: collet master-key rotate',
+      advice: 'When every server has both keys, run: collet store rekey',
     }
   }
   if (step !== 'none') {
     return {
       message: `The change of the key is under way: ${due === 1 ? '1 row is' : `${due} rows are`} still under the one before${waiting('Not yet using the new key')}`,
-      advice: 'Let it go on: collet master-key rotate',
+      advice: 'Let it go on: collet store rekey',
     }
   }
   if (!hasOldKey) return undefined
@@ -259,4 +270,4 @@ function writersText(writers: readonly LaggingWriter[]): string {
   return each.join(', ')
 }
 
-export const COMMANDS: readonly Command[] = [backup, migrate, storeCopy, keyRotate, keyStatus]
+export const COMMANDS: readonly Command[] = [backup, migrate, storeCopy, storeRekey]

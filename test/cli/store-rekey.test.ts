@@ -41,28 +41,25 @@ async function fill(masterKey: string | undefined): Promise<void> {
   await store.close()
 }
 
-describe('collet master-key rotate', () => {
-  it('also goes by its earlier name, which the help no longer shows', async () => {
-    await fill(CURRENT)
-    expect((await run({ COLLET_KEY: CURRENT }, 'key', 'status')).stdout).toContain('generation 1')
+describe('collet store rekey', () => {
+  it('has no other name', async () => {
     const io = new FakeIo({})
-    await io.run('--help')
-    expect(io.stdout).toMatch(/^ {2}master-key rotate /m)
-    expect(io.stdout).not.toMatch(/^ {2}key /m)
+    expect(await io.run('key', 'rotate')).toBe(2)
+    expect(await io.run('master-key', 'rotate')).toBe(2)
   })
 
   it('says what is needed, changes the key, and says what to do next', async () => {
     await fill(CURRENT)
-    const lacking = await run({ COLLET_KEY: CURRENT }, 'master-key', 'rotate')
+    const lacking = await run({ COLLET_KEY: CURRENT }, 'store', 'rekey')
     expect(lacking).toMatchObject({ code: 2, stderr: expect.stringContaining('COLLET_KEY_OLD') })
     const both = { COLLET_KEY: NEXT, COLLET_KEY_OLD: CURRENT }
-    expect((await run(both, 'master-key', 'status')).stdout).toContain('still under COLLET_KEY_OLD')
-    const done = await run(both, 'master-key', 'rotate')
+    expect((await run(both, 'store', 'rekey', '--status')).stdout).toContain('still under COLLET_KEY_OLD')
+    const done = await run(both, 'store', 'rekey')
     expect(done).toMatchObject({ code: 0, stdout: expect.stringContaining('Remove COLLET_KEY_OLD') })
     expect(done.stderr).toMatch(/Sealed anew: \d+ of \d+ \(data keys\)/)
-    expect((await run(both, 'master-key', 'rotate')).stdout).toContain('under COLLET_KEY already')
-    expect((await run({ COLLET_KEY: NEXT }, 'master-key', 'status')).stdout).toContain('generation 2')
-    expect(await run({ COLLET_KEY: CURRENT }, 'master-key', 'status')).toMatchObject({ code: 3 })
+    expect((await run(both, 'store', 'rekey')).stdout).toContain('under COLLET_KEY already')
+    expect((await run({ COLLET_KEY: NEXT }, 'store', 'rekey', '--status')).stdout).toContain('generation 2')
+    expect(await run({ COLLET_KEY: CURRENT }, 'store', 'rekey', '--status')).toMatchObject({ code: 3 })
   })
 
   it.each(['sqlite', 'postgres'])(
@@ -75,9 +72,9 @@ describe('collet master-key rotate', () => {
         await runThrough(server, sampleCall())
         const both = { COLLET_KEY: NEXT, COLLET_KEY_OLD: CURRENT }
         const place = `${hostname()}:4100 pid ${process.pid} (running since 2`
-        const status = await run(both, 'master-key', 'status', '--store', url)
+        const status = await run(both, 'store', 'rekey', '--status', '--store', url)
         expect(status.stdout).toContain(`Running without the new key: ${place}`)
-        const rotated = await run(both, 'master-key', 'rotate', '--store', url)
+        const rotated = await run(both, 'store', 'rekey', '--store', url)
         expect(rotated).toMatchObject({ code: 1, stderr: expect.stringContaining(place) })
         expect(rotated.stderr).not.toContain(server.writer)
       } finally {
@@ -91,8 +88,8 @@ describe('collet master-key rotate', () => {
     const file = join(folder, 'key')
     const current = readFileSync(file, 'utf8').trim()
     writeFileSync(file, `${NEXT}\n${current}\n`)
-    expect(await run({}, 'master-key', 'rotate')).toMatchObject({ code: 0 })
+    expect(await run({}, 'store', 'rekey')).toMatchObject({ code: 0 })
     writeFileSync(file, `${NEXT}\n`)
-    expect((await run({}, 'master-key', 'status')).stdout).toContain('generation 2')
+    expect((await run({}, 'store', 'rekey', '--status')).stdout).toContain('generation 2')
   })
 })
