@@ -193,11 +193,11 @@ async function listRejected(
   const { rejected } = await clientOf(args, context).request<{
     readonly rejected: readonly RenderedRejection[]
   }>({ method: 'GET', path: `/admin/calls/rejected?${query}` }, 'rejected')
-  const rows = rejected.map(({ no: _no, last_at: lastAt, ...row }) => ({ lastAt, ...row }))
+  const rows = rejected.map(({ no: _no, ...row }) => row)
   if (json) output.json(rows)
   else if (rows.length === 0) output.note('No request was rejected.')
   else {
-    const cells = rows.map(({ lastAt, requests, code, tool, tenant, principal, message }) => [
+    const cells = rows.map(({ last_at: lastAt, requests, code, tool, tenant, principal, message }) => [
       ...[lastAt, String(requests), code, tool ?? '-', tenant, principal, cleanText(message)],
     ])
     for (const line of renderTable(REJECTED_HEADINGS, cells)) output.data(line)
@@ -221,11 +221,11 @@ export function clientOf(args: Arguments<AdminOption>, context: CommandContext):
 function rowOf(call: RenderedCall) {
   return {
     record: call.record,
-    callId: call.call_id,
-    runId: call.run_id,
-    traceId: call.trace_id,
+    call_id: call.call_id,
+    run_id: call.run_id,
+    trace_id: call.trace_id,
     protocol: call.protocol,
-    userId: call.user_id,
+    user_id: call.user_id,
     tenant: call.tenant,
     principal: call.principal,
     by: call.by,
@@ -233,17 +233,20 @@ function rowOf(call: RenderedCall) {
     tier: call.safety_tier,
     state: call.state,
     attempt: call.attempt,
-    createdAt: call.created_at,
-    finishedAt: call.finished_at,
-    tookMs: call.took_ms,
-    ranMs: call.ran_ms,
-    errorCode: call.error_code,
+    created_at: call.created_at,
+    finished_at: call.finished_at,
+    took_ms: call.took_ms,
+    ran_ms: call.ran_ms,
+    error_code: call.error_code,
   }
 }
 
 function cellsOf(row: ReturnType<typeof rowOf>): readonly string[] {
-  const { record, state, tool, tenant, principal, createdAt, ranMs, errorCode, callId } = row
-  return [record, state, tool, tenant, principal, createdAt, durationText(ranMs), errorCode ?? '', callId]
+  const { record, state, tool, tenant, principal } = row
+  return [
+    ...[record, state, tool, tenant, principal, row.created_at, durationText(row.ran_ms)],
+    ...[row.error_code ?? '', row.call_id],
+  ]
 }
 
 export function durationText(ms: number | null): string {
@@ -292,11 +295,11 @@ function changeRow(change: RenderedChange) {
     tier: change.safety_tier,
     state: change.state,
     attempt: change.attempt,
-    createdAt: change.created_at,
-    finishedAt: change.finished_at,
-    tookMs: change.took_ms,
-    ranMs: change.ran_ms,
-    errorCode: change.error_code,
+    created_at: change.created_at,
+    finished_at: change.finished_at,
+    took_ms: change.took_ms,
+    ran_ms: change.ran_ms,
+    error_code: change.error_code,
     events: change.events,
   }
 }

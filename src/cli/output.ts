@@ -46,6 +46,30 @@ export interface TextStream {
   readonly columns?: number | undefined
 }
 
+/**
+ * `Value` where no declared member name has an upper-case letter, so that all commands spell names as `key_id`. Names
+ * that are data (`Record<string, …>`) are free.
+ */
+type SnakeCase<Value> = Value extends { toJSON(): infer Json }
+  ? { toJSON(): SnakeCase<Json> }
+  : Value extends readonly (infer Item)[]
+    ? readonly SnakeCase<Item>[]
+    : Value extends object
+      ? {
+          [Name in keyof Value]: Name extends Lowercase<string & Name>
+            ? SnakeCase<Value[Name]>
+            : string extends Name
+              ? Value[Name]
+              : never
+        }
+      : Value
+
+/** Respells the names of an object's own members: `durationMs` becomes `duration_ms`. */
+export function snakeNames(record: object): Readonly<Record<string, unknown>> {
+  const respell = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [respell(name), value]))
+}
+
 interface OutputOptions {
   readonly stdout: TextStream
   readonly stderr: TextStream
@@ -101,8 +125,8 @@ export class Output {
     this.data(this.#phrase(line))
   }
 
-  /** Data for machines: one line. */
-  json(value: unknown): void {
+  /** Prints one line of JSON. The names of its members are spelled as the admin API spells them. */
+  json<Value>(value: Value & SnakeCase<Value>): void {
     this.data(cleanJson(value))
   }
 

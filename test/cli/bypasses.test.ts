@@ -94,7 +94,7 @@ describe('entries of a client that go around Collet', () => {
     expect(stderr).toContain('Not imported, so it goes around Collet: notes')
     expect(JSON.parse(stdout)).toMatchObject({
       name: 'collet',
-      isChanged: true,
+      changed: true,
       around: [{ name: 'notes', source: null }],
       removed: [
         { name: 'files', source: 'Files' },

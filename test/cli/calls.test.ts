@@ -75,7 +75,7 @@ describe('looking at calls in a real store', () => {
     expect(since.stdout).not.toContain('abc-old')
     expect((await run('calls', '--until', '1d')).stdout).toContain('abc-old')
     expect(JSON.parse((await run('calls', '--tool', 'Crm_Find', '--json')).stdout)).toMatchObject([
-      { record: 'abd-new', tenant: 'team1', tookMs: 1_500 },
+      { record: 'abd-new', tenant: 'team1', took_ms: 1_500 },
     ])
     expect((await run('calls', '--tenant', 'team1', '--slow', '2000')).stderr).toContain(
       'There are no such calls',
@@ -88,7 +88,7 @@ describe('looking at calls in a real store', () => {
     expect(stdout).toMatch(/^team1 +Crm\.Find@1\.0\.0 +1 +0 +0 +1\.5 +1 +1500 +1500$/m)
     expect(JSON.parse((await run('usage', '--json')).stdout)).toMatchObject([
       { names: { tenant: 'default' }, calls: 1 },
-      { names: { tenant: 'team1' }, calls: 1, errors: 0, seconds: 1.5, p50Ms: 1_500 },
+      { names: { tenant: 'team1' }, calls: 1, errors: 0, seconds: 1.5, p50_ms: 1_500 },
     ])
     expect((await run('usage', '--since', '1h', '--tenant', 'default')).stderr).toContain(
       'no calls in this time',

@@ -72,7 +72,7 @@ describe('collet call', () => {
     const environment = readEnvironment({ COLLET_URL: 'http://env:2', COLLET_API_KEY: 'from-env' })
     const io = new FakeIo(clientOf({}, seen), { stdin: chunks('{"a"', ':2}'), environment })
     expect(await io.run('call', 'T.A', '-', '--json')).toBe(0)
-    expect(JSON.parse(io.stdout)).toEqual({ ok: true, value: { sum: 3 }, callId: 'made-here' })
+    expect(JSON.parse(io.stdout)).toEqual({ ok: true, value: { sum: 3 }, call_id: 'made-here' })
     expect(seen).toMatchObject({ url: 'http://env:2', apiKey: 'from-env', input: { a: 2 } })
   })
 

@@ -160,7 +160,7 @@ describe('collet connect', () => {
       '--url',
       'https://tools.example.com',
     ])
-    expect(JSON.parse(stdout)).toMatchObject({ isChanged: true, around: [] })
+    expect(JSON.parse(stdout)).toMatchObject({ changed: true, around: [] })
   })
 
   it('leaves alone what it does not understand, and says what to do instead', async () => {

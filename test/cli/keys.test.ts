@@ -187,14 +187,14 @@ describe('collet keys on a store', () => {
   it('rule 3: rotates, revokes one key, ends a principal, and never gives its name again', async () => {
     const first = await json('keys', 'create', 'ann', '--tenant', 'acme', '--role', 'viewer')
     const second = await json('keys', 'rotate', 'ann', '--tenant', 'acme', '--old-ends', '24h')
-    expect(second).toMatchObject({ tenant: 'acme', principal: 'ann', expiresAt: null })
+    expect(second).toMatchObject({ tenant: 'acme', principal: 'ann', expires_at: null })
     const rows = await json('keys', 'list')
     expect(rows).toMatchObject([
-      { key_id: second.keyId, roles: ['viewer'], expires_at: null },
-      { key_id: first.keyId, expires_at: expect.any(String) },
+      { key_id: second.key_id, roles: ['viewer'], expires_at: null },
+      { key_id: first.key_id, expires_at: expect.any(String) },
     ])
-    expect((await run('keys', 'revoke', first.keyId)).stdout).toBe(`${first.keyId} is revoked.\n`)
-    const again = await run('keys', 'revoke', first.keyId)
+    expect((await run('keys', 'revoke', first.key_id)).stdout).toBe(`${first.key_id} is revoked.\n`)
+    const again = await run('keys', 'revoke', first.key_id)
     expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('already been revoked')])
     expect((await run('keys', 'revoke', '--principal', 'ann', '--tenant', 'acme')).code).toBe(0)
     for (const word of ['create', 'rotate']) {
@@ -213,7 +213,7 @@ describe('collet keys on a store', () => {
     const names = ['Mail.Send', 'Mail.Send@1.0.0', 'Mail_Send', 'openwop:Mail.Send']
     const made = await json('keys', 'create', 'agent', ...names.flatMap((name) => ['--tool', name]))
     expect(await json('keys', 'list')).toMatchObject([
-      { key_id: made.keyId, principal: 'agent', tools: names },
+      { key_id: made.key_id, principal: 'agent', tools: names },
     ])
   })
 
@@ -309,7 +309,7 @@ describe('collet keys through a server', () => {
       (await fetch(`${server.url}/tools`, { headers: { 'x-api-key': made.key } })).status
     await expect.poll(status, { timeout: 1_500 }).toBe(200)
     await expect.poll(async () => (await fetch(`${server.url}/tools`)).status, { timeout: 1_500 }).toBe(401)
-    await run('keys', 'revoke', made.keyId)
+    await run('keys', 'revoke', made.key_id)
     await expect.poll(status, { timeout: 1_500 }).toBe(401)
   })
 })

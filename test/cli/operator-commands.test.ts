@@ -94,7 +94,9 @@ describe("operators' commands", () => {
     it('gives machines one JSON array', async () => {
       const io = new FakeIo(withStore({ list: () => ({ calls: [RECORD] }) }))
       await io.run('calls', '--json', storeFlag())
-      expect(JSON.parse(io.stdout)).toMatchObject([{ record: '-rec1', state: 'ambiguous', finishedAt: null }])
+      expect(JSON.parse(io.stdout)).toMatchObject([
+        { record: '-rec1', state: 'ambiguous', finished_at: null },
+      ])
     })
 
     it('refuses an unknown state, a memory store and a missing database', async () => {
@@ -306,7 +308,7 @@ describe("operators' commands", () => {
       const pages = [[{ ...group('a', 0), events: [{ type: 'call.succeeded' as const, ...common }] }], []]
       const io = new FakeIo(withStore({ readJournal: () => pages.shift() ?? [], findByRecord: () => RECORD }))
       expect(await io.run('journal', '--json', storeFlag())).toBe(0)
-      expect(JSON.parse(io.stdout)).toMatchObject({ type: 'call.succeeded', traceId: 't' })
+      expect(JSON.parse(io.stdout)).toMatchObject({ type: 'call.succeeded', trace_id: 't' })
     })
 
     it('follows until it is stopped', async () => {

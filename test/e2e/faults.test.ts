@@ -218,8 +218,8 @@ describe('a server that is killed while calls run', { timeout: LIMIT_MS }, () =>
   async function ambiguousRecords(): Promise<ReadonlyMap<string, string>> {
     const listed = await project.collet(['calls', '--state', 'ambiguous', '--json'])
     expect(listed.code).toBe(0)
-    const records: { record: string; callId: string }[] = JSON.parse(listed.stdout)
-    return new Map(records.map(({ record, callId }) => [callId, record]))
+    const records: { record: string; call_id: string }[] = JSON.parse(listed.stdout)
+    return new Map(records.map(({ record, call_id }) => [call_id, record]))
   }
 
   it('rule 8: a read and an idempotent write run again, a write does not', async () => {

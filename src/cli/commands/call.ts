@@ -10,7 +10,7 @@ import {
 } from '#cli/command'
 import { readAll } from '#cli/input'
 import type { CliIo } from '#cli/io'
-import type { Output } from '#cli/output'
+import { type Output, snakeNames } from '#cli/output'
 import {
   callerKey,
   connectionAdvice,
@@ -167,10 +167,10 @@ const call = defineCommand<keyof typeof SERVER_OPTIONS | 'call-id' | 'secret' | 
       })
       .then((client) => output.during(`Calling ${tool}`, tryCall(client, tool, input, options)), asFailure)
     if (tried.ok) {
-      if (json) output.json({ ok: true, value: tried.value, callId: tried.callId, runId: tried.runId })
+      if (json) output.json({ ok: true, value: tried.value, call_id: tried.callId, run_id: tried.runId })
       else output.data(cleanJson(tried.value, 2))
     } else if (json) {
-      output.json({ ok: false, error: tried.error })
+      output.json({ ok: false, error: failureJson(tried.error) })
     } else {
       reportFailure(tried.error, server, output)
       const reason = tried.isUnknownTool ? await hiddenReason(tool, server, args, context) : undefined
@@ -182,6 +182,20 @@ const call = defineCommand<keyof typeof SERVER_OPTIONS | 'call-id' | 'secret' | 
     return tried.isUnknownTool ? EXIT.usage : exitOfFailure(tried.error)
   },
 })
+
+function failureJson(failure: CallFailure): Readonly<Record<string, unknown>> {
+  const { missing, challenges } = failure
+  const spell = (waiting: typeof challenges) => waiting.map(snakeNames)
+  return {
+    ...snakeNames(failure.toJSON()),
+    challenges: spell(challenges),
+    missing: missing && {
+      ...snakeNames(missing),
+      ...(missing.authorization && { authorization: spell(missing.authorization) }),
+      ...(missing.approval && { approval: spell(missing.approval) }),
+    },
+  }
+}
 
 interface Failed {
   readonly ok: false

@@ -9,7 +9,7 @@ import {
 } from '#cli/command'
 import { resolveId } from '#cli/id-prefix'
 import { calls, clientOf, durationText, type ListedCalls } from '#cli/list-calls'
-import { renderTable } from '#cli/output'
+import { renderTable, snakeNames } from '#cli/output'
 import { callerKey, findServer, requestJson, SERVER_OPTIONS } from '#cli/server-address'
 import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
@@ -42,11 +42,22 @@ const callsShow = defineCommand<AdminOption>({
       { method: 'GET', path, isJournaled: true },
       'call',
     )
-    if (context.json) context.output.json(call)
+    if (context.json) context.output.json(detailsJson(call))
     else for (const line of linesOf(call)) context.output.data(line)
     return EXIT.ok
   },
 })
+
+/** Respells what the server takes from events as they are recorded. */
+function detailsJson({ timeline, steps, journal, ...call }: RenderedDetails) {
+  const spellEntry = ({ facts, ...entry }: TimelineEntry) => ({ ...entry, facts: snakeNames(facts) })
+  return {
+    ...call,
+    timeline: timeline.map(spellEntry),
+    steps: steps.map((step) => ({ ...step, timeline: step.timeline.map(spellEntry) })),
+    journal: journal.map(({ events, ...group }) => ({ ...group, events: events.map(snakeNames) })),
+  }
+}
 
 const MAX_MATCHES = 20
 
@@ -209,7 +220,7 @@ const callsSettle = defineCommand<SettleOption>({
     const record = await recordMeant(args, client)
     const path = `/admin/calls/${encodeURIComponent(record)}/settle`
     await client.request<{ readonly settled_as: string }>({ method: 'POST', path, body }, 'settled_as')
-    if (context.json) context.output.json({ record, settledAs: body.as })
+    if (context.json) context.output.json({ record, settled_as: body.as })
     else context.output.data(`${record} is settled as ${body.as}.`)
     return EXIT.ok
   },

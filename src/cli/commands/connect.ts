@@ -263,7 +263,7 @@ function showInspector({ url, isKeyed }: Target, { output, json }: CommandContex
 interface Written {
   readonly file: string
   readonly name: string
-  readonly isChanged: boolean
+  readonly changed: boolean
   /** The file as it was; `null` where nothing was changed or there was none. */
   readonly backup: string | null
 }
@@ -283,7 +283,7 @@ async function write(snippet: Snippet, isSure: boolean, context: CommandContext)
   }
   if (after === before) {
     if (!json) output.note(`${file} has it already. ${client.after}`)
-    return { file, name, isChanged: false, backup: null }
+    return { file, name, changed: false, backup: null }
   }
   const question = `Write "${name}" into ${file}?`
   if (!isSure && !(await confirm(context, question, { default: 'yes' })))
@@ -294,7 +294,7 @@ async function write(snippet: Snippet, isSure: boolean, context: CommandContext)
     output.done(`"${name}" is in ${file}${backup === null ? '' : `; as it was: ${backup}`}. ${client.after}`)
     noteKey(snippet, output)
   }
-  return { file, name, isChanged: true, backup }
+  return { file, name, changed: true, backup }
 }
 
 function shownBypass({ file, name, source, clear }: Bypass): JsonObject {

@@ -8,7 +8,7 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
-import { renderTable } from '#cli/output'
+import { renderTable, snakeNames } from '#cli/output'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { cleanText } from '#kernel/base/json'
 import type { JournalEvent, JournalGroup, JournalHead } from '#kernel/journal/events'
@@ -39,12 +39,16 @@ const journalVerify = defineCommand<'head' | 'explain' | 'store' | 'config'>({
     const kept = args.texts('head').flatMap(readHeads)
     const access = await storeAccess(args, context)
     const result = await output.during('Checking the journal', services.verifyJournal(access, kept))
-    if (json) output.json(result)
+    if (json) output.json(verificationJson(result))
     else
       for (const line of describeVerification(result, { explains: args.flag('explain') })) output.data(line)
     return result.ok ? EXIT.ok : EXIT.toolFailed
   },
 })
+
+function verificationJson({ badRows, firstBad, cannotSee, ...result }: JournalVerification) {
+  return { ...result, bad_rows: badRows, first_bad: firstBad, cannot_see: cannotSee }
+}
 
 /** One head, or the whole output of `journal heads`. */
 function readHeads(text: string): JournalHead[] {
@@ -151,7 +155,7 @@ async function printGroup(
 ): Promise<void> {
   for (const event of events) {
     const shown = isOfCall(event) ? { ...event, ...(await traceOf(store, event.record)) } : event
-    if (json) output.json({ writer, group, ...shown })
+    if (json) output.json({ writer, group, ...snakeNames(shown) })
     else output.data(journalLine(shown))
   }
 }
@@ -174,7 +178,7 @@ function pause(): Promise<void> {
 
 /** An event as one line: time, type, then its members as `name=value`. */
 function journalLine({ at, type, ...members }: JournalEvent): string {
-  const facts = Object.entries(members).map(([name, value]) => `${name}=${factText(value)}`)
+  const facts = Object.entries(snakeNames(members)).map(([name, value]) => `${name}=${factText(value)}`)
   return [new Date(at).toISOString(), type, ...facts].join(' ')
 }
 

@@ -137,9 +137,9 @@ async function issueKeys(
       output.warn(cleanText(`${file}, ${nameOf(index)}: ${issued.message}`))
       return
     }
-    const { tenant, principal, key_id: keyId, key, expires_at: expiresAt, warnings } = issued
+    const { tenant, principal, key, warnings } = issued
     for (const warning of warnings) output.warn(cleanText(`${principal}: ${warning}`))
-    if (json) output.json({ tenant, principal, keyId, key, expiresAt, warnings })
+    if (json) output.json(issued)
     else output.data([tenant, principal, key].join('\t'))
   }
   try {
@@ -238,7 +238,7 @@ async function issueKey(
   const { output, json } = context
   for (const warning of warnings) output.warn(cleanText(warning))
   if (json) {
-    output.json({ tenant, principal, keyId, key, expiresAt, warnings })
+    output.json(issued)
     return
   }
   const end = expiresAt === null ? 'does not expire' : `expires ${expiresAt}`
@@ -337,7 +337,7 @@ const keysRevoke = defineCommand<RevokeOption>({
       const keyId = await keyMeant(typed ?? '', client)
       const path = `/admin/keys/${encodeURIComponent(keyId)}`
       await client.request<{ readonly revoked: true }>({ method: 'DELETE', path }, 'revoked')
-      if (context.json) context.output.json({ keyId, revoked: true })
+      if (context.json) context.output.json({ key_id: keyId, revoked: true })
       else context.output.data(`${keyId} is revoked.`)
     } else {
       const path = `/admin/principals/${encodeURIComponent(name)}?${new URLSearchParams({ tenant })}`

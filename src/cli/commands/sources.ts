@@ -326,7 +326,7 @@ const sourcesRemove = defineCommand<AdminOption>({
 })
 
 /** Oddities are what a server tolerates; they are for its logs. */
-function shown({ oddities: _tolerated, ...source }: RenderedSource): object {
+function shown({ oddities: _tolerated, ...source }: RenderedSource) {
   return source
 }
 

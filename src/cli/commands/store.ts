@@ -155,7 +155,10 @@ const storeRekey = defineCommand<'status' | 'store' | 'config'>({
     status: { help: 'Only show which key the store is under, and how far a change has come.' },
     ...STORE_OPTIONS,
   },
-  examples: ['COLLET_KEY=$NEW COLLET_KEY_OLD=$CURRENT collet store rekey', 'collet store rekey --status --json'],
+  examples: [
+    'COLLET_KEY=$NEW COLLET_KEY_OLD=$CURRENT collet store rekey',
+    'collet store rekey --status --json',
+  ],
   async run(args, context) {
     return args.flag('status') ? await showKeyStatus(args, context) : await rekey(args, context)
   },
@@ -188,10 +191,15 @@ async function showKeyStatus(args: RekeyArguments, context: CommandContext): Pro
   const { output, json } = context
   const status = await withStore(args, context, (store) => store.keyChange.status())
   const found = describeKeyStatus(status)
-  if (json) output.json(status)
+  if (json) output.json(statusJson(status))
   else output.data(found?.message ?? `Everything is under COLLET_KEY (generation ${status.generation}).`)
   if (found !== undefined) output.note(found.advice)
   return EXIT.ok
+}
+
+function statusJson({ generation, hasOldKey, step, due, writers }: KeyStatus) {
+  const waiting = writers.map(({ writer, place, startedMs }) => ({ writer, place, started_ms: startedMs }))
+  return { generation, has_old_key: hasOldKey, step, due, writers: waiting }
 }
 
 /** What an operator should know about the key of a store; what keeps it from being opened is said elsewhere. */

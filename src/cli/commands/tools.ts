@@ -143,7 +143,7 @@ function readFilters(args: Arguments<keyof ToolFilters>, { tools: all }: ToolLis
   }
 }
 
-function forMachines({ tool, condition }: FoundTool, listing: ToolListing): object {
+function forMachines({ tool, condition }: FoundTool, listing: ToolListing) {
   return {
     ...tool,
     id: `${tool.id}@${tool.version}`,

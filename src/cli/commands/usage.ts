@@ -99,8 +99,8 @@ function sumOf(rows: readonly RenderedUsage[], by: readonly Group[]) {
     rejected: sum('rejected'),
     seconds: Math.round(sum('seconds') * 10) / 10,
     cost: Math.round(sum('cost') * 1_000) / 1_000,
-    p50Ms: quantile(durations, 0.5),
-    p95Ms: quantile(durations, 0.95),
+    p50_ms: quantile(durations, 0.5),
+    p95_ms: quantile(durations, 0.95),
   }
 }
 
@@ -118,8 +118,8 @@ function headingsOf(by: readonly Group[]): readonly string[] {
 }
 
 function cellsOf(row: ReturnType<typeof sumOf>, by: readonly Group[]): readonly string[] {
-  const { names, calls, errors, rejected, seconds, cost, p50Ms, p95Ms } = row
-  const numbers = [calls, errors, rejected, seconds, cost, p50Ms, p95Ms].map((each) =>
+  const { names, calls, errors, rejected, seconds, cost, p50_ms: p50, p95_ms: p95 } = row
+  const numbers = [calls, errors, rejected, seconds, cost, p50, p95].map((each) =>
     each === null ? '-' : String(each),
   )
   return [...by.map((group) => names[group] || '-'), ...numbers]

@@ -59,7 +59,7 @@ export async function endKnown(
       throw new UsageError('Nothing was updated. Use --yes to do it without being asked.')
     await shelf.renew(key, options)
   }
-  if (json) output.json({ key, isKnown: true, changed })
+  if (json) output.json({ key, known: true, changed })
   else if (changed.length > 0) output.done(`${renewedText(known)} For another account, choose another --key.`)
   else
     output.note(

@@ -31,7 +31,8 @@ export function announce(
   const curl = example(callUrl, { ...settings, isKeyed: ready.isKeyed })
   if (json) {
     const store = shownStoreUrl(settings.store)
-    output.json({ url, console: consoleUrl, store, tools, versions, sources, startTokenFile, curl, workers })
+    const facts = { url, console: consoleUrl, store, tools, versions, sources, curl, workers }
+    output.json({ ...facts, start_token_file: startTokenFile })
   } else {
     output.data(openLine(ready, settings, context))
     output.data(
