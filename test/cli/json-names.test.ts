@@ -49,6 +49,7 @@ const config = (hookUrl: string) => `export default {
   tools: [${tool('Crm.Find', "{ safetyTier: 'read' }", '() => 1')},
     ${tool('Crm.Send', "{ safetyTier: 'write', approval: 'always' }", '() => 1')},
     ${tool('Crm.Break', "{ safetyTier: 'write' }", "() => { throw new Error('Broken.') }")}],
+  log: { level: 'silent' },
   toolsets: { crm: { include: ['Crm.*'] } },
   budgets: [{ for: 'tenant', window: '1h', calls: 100 }],
   webhooks: [{ url: '${hookUrl}', secret: 'a-secret-of-32-bytes-or-more-0123', events: ['approval.requested'] }],
