@@ -28,7 +28,14 @@ import {
 } from './server-address.ts'
 import { chosenStore, STORE_OPTIONS, withStore } from './store-access.ts'
 
-/** The options of every command that uses the routes for operators: which store, or which server and as whom. */
+/**
+ * The client of the admin API that operator commands share. It sends a request to a running server, or runs the same
+ * routes in this process on an opened store, so a command is written once for both. Every command with `adminOptions`
+ * uses it. Invariant: the start token goes only to a server on this machine, and a refusal on the store is audited as
+ * on a server.
+ */
+
+/** Options of every command on the admin API: the store, or a server with a credential. */
 export type AdminOption = keyof ReturnType<typeof adminOptions>
 
 export function adminOptions(scope: string) {
@@ -42,24 +49,22 @@ export function adminOptions(scope: string) {
   } as const satisfies OptionSpecs
 }
 
-/** An opened store, as the routes for operators need it. */
 interface OpenedStore {
   readonly store: Store
   readonly access: OperatorAccess
-  /** Has a refusal written to the audit log of the store. */
+  /** Writes a refusal to the audit log of the store. */
   noteDenial(who: { readonly id: string; readonly tenant: string }, facts: DenialFacts): void
 }
 
 interface AdminClientOptions {
-  /** The routes on an opened store; absent for what only a running server can do. */
+  /** Routes on an opened store; absent for requests that only a running server can answer. */
   onStore?(opened: OpenedStore): readonly ServerRoute[] | Promise<readonly ServerRoute[]>
-  /** Whether a server is asked. Default: one was named, or who to be there. */
+  /** Whether to ask a server. Default: `--url` or `--key` was given. */
   readonly asksServer?: boolean
-  /** It is for the person at this machine: no key will do. */
+  /** Only the start token is accepted, because the command is for the person at this machine. */
   readonly onlyStartToken?: true
 }
 
-/** The routes for operators: those of a server, or the same ones in this process on the store itself. */
 export class AdminClient {
   readonly #args: Arguments<AdminOption>
   readonly #context: CommandContext
@@ -72,7 +77,7 @@ export class AdminClient {
     this.#options = options
   }
 
-  /** The answer to one request, known by the member that every answer of its kind has. */
+  /** Sends one request. `member` is a member that every valid answer has. */
   async request<Answer extends object>(
     request: AdminRequest,
     member: keyof Answer & string,
@@ -86,7 +91,7 @@ export class AdminClient {
     )
   }
 
-  /** Many requests of one kind, on a store that is opened once. What is refused of them keeps the others from nothing. */
+  /** Sends many requests on a store that is opened once. A refused request does not stop the others. */
   async requestEach<Answer extends object>(
     requests: readonly AdminRequest[],
     member: keyof Answer & string,
@@ -105,7 +110,7 @@ export class AdminClient {
     await this.#onStore(onStore, (routes) => askAll((request) => callInProcess(routes, request)))
   }
 
-  /** The events of a stream, as a server sends them, until `ended` is aborted or there are no more. */
+  /** Passes each event of a server's stream to `onEvent`, until `ended` is aborted or the stream ends. */
   async follow(path: string, ended: AbortSignal, onEvent: (event: StreamEvent) => void): Promise<void> {
     const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
     const request: AdminRequest = { method: 'GET', path }
@@ -123,7 +128,7 @@ export class AdminClient {
     })
   }
 
-  /** A user who can open the store with its key may do everything in it, under their name on this machine. */
+  /** A user who can open the store with its key may do everything in it, under their user name on this machine. */
   async #askStore(
     request: AdminRequest,
     onStore: NonNullable<AdminClientOptions['onStore']>,
@@ -161,7 +166,7 @@ export class AdminClient {
     }
   }
 
-  /** What changes something says on stderr as whom it was done. */
+  /** Prints on stderr under which identity a change was made. */
   async #askServer(request: AdminRequest): Promise<JsonObject> {
     const { path, method, body } = request
     const { services } = this.#context
@@ -186,7 +191,7 @@ export class AdminClient {
     )
   }
 
-  /** Once, also where one command changes several things. */
+  /** Prints the identity once, even if one command makes several changes. */
   #noteActing(who: string): void {
     if (this.#acting === who) return
     this.#acting = who
@@ -202,7 +207,7 @@ function readAnswer<Answer extends object>(answer: JsonValue, member: keyof Answ
   )
 }
 
-/** What a route or a server refuses; whatever else goes wrong ends the command. */
+/** Returns the refusal of a route or a server; any other error ends the command. */
 async function orRefusal<T>(work: () => Promise<T>): Promise<T | CommandFailure> {
   try {
     return await work()
@@ -213,12 +218,12 @@ async function orRefusal<T>(work: () => Promise<T>): Promise<T | CommandFailure>
   }
 }
 
-/** Whether somebody may later read who did it. */
+/** Whether the request changes something that is recorded with the operator's name. */
 function changes({ method, isQuestion, isJournaled }: AdminRequest): boolean {
   return isJournaled === true || (method !== 'GET' && isQuestion !== true)
 }
 
-/** The name under which changes made on the store itself are journaled. */
+/** The name under which changes on the store itself are journaled. */
 export function operatorName({ userName }: CommandContext): string {
   return `cli:${userName}`
 }
@@ -227,20 +232,20 @@ export function isServerNamed(args: Arguments<'url' | 'key'>): boolean {
   return args.text('url') !== undefined || args.text('key') !== undefined
 }
 
-/** Our own answers are not checked member by member: a missing member shows a server of another version. */
+/** Checks one member only: an answer without it comes from a server of another version. */
 function hasMember<Answer extends object>(answer: unknown, member: string): answer is Answer {
   return typeof answer === 'object' && answer !== null && Object.hasOwn(answer, member)
 }
 
 interface OperatorCredential {
   readonly credential: string
-  /** Where it was found, in words. */
+  /** The option, variable or file it came from, for messages. */
   readonly from: string
 }
 
 /**
- * What lets an operator in (rule 29). A credential that was given wins: `--key`, then `COLLET_API_KEY`; only without
- * either it is the start token of the server on this machine, which is sent nowhere else.
+ * The operator's credential (rule 29). `--key` comes first, then `COLLET_API_KEY`; without either it is the start
+ * token of the server on this machine, which is sent nowhere else.
  */
 async function operatorCredential(
   server: ServerAddress,
@@ -262,7 +267,7 @@ async function operatorCredential(
   )
 }
 
-/** Without a start token there is probably no server, and that is what to say then. */
+/** Without a start token there is probably no server, so the message says that. */
 async function checkAnswers(server: ServerAddress, { services }: CommandContext): Promise<void> {
   try {
     const signal = AbortSignal.timeout(MAX_LOOK_MS)
@@ -274,7 +279,7 @@ async function checkAnswers(server: ServerAddress, { services }: CommandContext)
 
 const MAX_LOOK_MS = 2_000
 
-/** The start token of the server at an address, if it keeps one in the data folder of this store or config. */
+/** The start token of the server at an address, if the data folder of this store or config has one. */
 export async function readStartToken(
   url: string,
   args: Arguments<'store' | 'config'>,
@@ -290,7 +295,7 @@ export async function readStartToken(
     return token.trim() || undefined
   } catch (error) {
     const isAbsent = isAbsentFile(error)
-    // There is no config here. One with mistakes is another matter: they are what keeps the token from being found.
+    // There is no config here. A config with errors is reported, because they keep the token from being found.
     const isElsewhere = error instanceof ConfigError && error.problems.every(({ file }) => file === undefined)
     const isUnnamed = args.text('store') === undefined && args.text('config') === undefined
     if (isAbsent || (isElsewhere && isUnnamed)) return undefined

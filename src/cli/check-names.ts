@@ -13,11 +13,17 @@ import { functionNameOf } from '#sources/kit/project'
 import type { PinnedSource } from '#store/ports/import-store'
 import type { Store } from '#store/ports/store'
 
+/**
+ * The part of `collet doctor` that checks names: tools, scopes and callers that the config mentions but that do not
+ * exist. It reads the config and the pins in the store; it asks no upstream. It also defines `Check`, the line that
+ * every check of the doctor returns.
+ */
+
 interface CheckedNames {
   readonly config: ParsedConfig
-  /** Tools written as code. */
+  /** Tools defined in code. */
   readonly tools: readonly Tool[]
-  /** Whether there is a store to read. */
+  /** Whether the store exists. */
   readonly isThere: boolean
   readonly clock: Clock
   openStore(): Promise<Store>
@@ -25,11 +31,10 @@ interface CheckedNames {
 
 interface NameChecks {
   readonly checks: readonly Check[]
-  /** Sources whose tools no server serves, because a rule for one of them matches none. */
+  /** Sources that no server serves, because a rule for one of their tools matches no tool. */
   readonly withheld: ReadonlySet<string>
 }
 
-/** What a config says about tools, scopes and callers that are not there, as far as config and pins tell: no upstream is asked. */
 export async function checkNames(checked: CheckedNames): Promise<NameChecks> {
   const withheld = new Set<string>()
   if (!checked.isThere) return { withheld, checks: await checkIdle(checked, undefined) }
@@ -88,7 +93,7 @@ async function checkSource(
   const { pins } = await store.pins.read(key)
   const tools = servedTools(key, options, pins)
   const native = new Set(pins.flatMap(({ nativeName }) => operatorNames(nativeName)))
-  // Catalog ids depend on what kind of source it is, which only a server works out.
+  // Catalog ids depend on the kind of the source, which only a server determines.
   const overrides = overridesOf(key, options, {
     approvals: toApprovalRules(approvals),
     tools: own,
@@ -128,13 +133,13 @@ function servedTools(key: string, options: ParsedConfig['sources'][string], pins
   })
 }
 
-/** One thing the doctor looked at. */
+/** One finding of the doctor. */
 export interface Check {
   readonly level: 'ok' | 'warn' | 'fail'
   /** `node`, `config`, `store` … */
   readonly subject: string
   readonly message: string
-  /** What to do; absent when all is well. */
+  /** The next step; absent if nothing is wrong. */
   readonly advice?: string
 }
 

@@ -3,31 +3,36 @@ import { listWebhooks, type RenderedWebhooks } from '#server/webhooks/routes'
 import type { Store } from '#store/ports/store'
 import { type Check, ok, warn } from './check-names.ts'
 
-/** What a store holds that decides how a server behaves, or that waits for somebody. */
+/**
+ * The part of `collet doctor` that reads the store: whether it has API keys, which sources it holds, and what waits
+ * for an operator (pins, approvals, ambiguous calls, webhook messages). A store that cannot be read gives no findings
+ * here; the doctor's own store check reports it.
+ */
+
 interface StoreContents {
-  /** Whether there has been a key in it: from then on every caller needs one. */
+  /** Whether the store ever had a key: since then every caller needs a credential. */
   readonly hasKeys: boolean
-  /** Tools of sources that are served as they were last accepted, by source. */
+  /** Number of served tools as last accepted, by source. */
   readonly imported: ReadonlyMap<string, number>
   readonly checks: readonly Check[]
 }
 
 const NOTHING: StoreContents = { hasKeys: false, imported: new Map(), checks: [] }
-/** Enough to say that there are some; the commands that list them have the rest. */
+/** Counting stops here; the commands that list the items show the rest. */
 const MAX_COUNTED = 1_000
 
 interface Looked {
-  /** Whether there is a store to read. */
+  /** Whether the store exists. */
   readonly isThere: boolean
   openStore(): Promise<Store>
   readonly nowMs: number
-  /** Those of the config, where they are looked after. */
+  /** Webhooks of the config. */
   readonly webhooks?: readonly Webhook[]
-  /** Sources that are not served, which another check reports. */
+  /** Sources that are not served, which `checkNames` reports. */
   readonly withheld?: ReadonlySet<string>
 }
 
-/** Looks into the store: keys, sources, and what waits for an operator. One that cannot be read is told of elsewhere. */
+/** Reads keys, sources and everything that waits for an operator. */
 export async function lookIntoStore(looked: Looked): Promise<StoreContents> {
   const { isThere, openStore, nowMs, webhooks, withheld } = looked
   if (!isThere) return NOTHING
@@ -112,14 +117,14 @@ async function checkWaitingCalls(store: Store): Promise<readonly Check[]> {
       : [
           warn(
             'calls',
-            `Of ${countOf(calls.length, 'call')} nobody knows whether ${calls.length === 1 ? 'it' : 'they'} took effect`,
+            `Of ${countOf(calls.length, 'call')} it is unknown whether ${calls.length === 1 ? 'it' : 'they'} took effect`,
             settle,
           ),
         ]),
   ]
 }
 
-/** Messages that do not come through, and those that nobody is there for. */
+/** Failing deliveries, and messages for webhooks that the config no longer has. */
 function checkWebhooks({ webhooks, unclaimed }: RenderedWebhooks): readonly Check[] {
   const found = webhooks.flatMap((webhook) => {
     const { name, waiting, given_up: givenUp, last_failure: failure } = webhook

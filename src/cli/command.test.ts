@@ -27,7 +27,7 @@ describe('parseArguments', () => {
     const args = parse('--port', '80', 'T', '--watch', '-', '--config=a b.ts')
     expect(args.positionals).toEqual(['T', '-'])
     expect(args.text('config')).toBe('a b.ts')
-    expect(args.integer('port', { least: 0, most: 99 })).toBe(80)
+    expect(args.integer('port', { min: 0, max: 99 })).toBe(80)
     expect(args.flag('watch')).toBe(true)
     expect(args.flag('head')).toBe(false)
   })
@@ -65,7 +65,7 @@ describe('parseArguments', () => {
 
   it('checks numbers and choices when they are read', () => {
     for (const text of ['x', '1.5', '70000', '-1', '1e3', ' 1']) {
-      expect(() => parse('T', `--port=${text}`).integer('port', { least: 0, most: 65_535 }), text).toThrow(
+      expect(() => parse('T', `--port=${text}`).integer('port', { min: 0, max: 65_535 }), text).toThrow(
         '--port expects a whole number from 0 to 65535',
       )
     }

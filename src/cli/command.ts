@@ -3,7 +3,13 @@ import { didYouMean } from '#kernel/base/nearest-name'
 import type { CliIo } from './io.ts'
 import type { Output } from './output.ts'
 
-/** An end that was foreseen: what to say, and the exit code. */
+/**
+ * What a command is: its name, help, arguments, options and exit codes, and the parser of its command line. Every
+ * module in `commands` defines its commands with `defineCommand`, and `run.ts` runs them. Invariant: a command reads
+ * only options that it declares, and each value is checked when it is read.
+ */
+
+/** An expected failure: its message is printed without a stack, and its exit code is returned. */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure'
   readonly exit: ExitCode
@@ -20,7 +26,7 @@ interface ParsedArguments {
   readonly json: boolean
 }
 
-/** Checks what follows a command's name against what the command takes. */
+/** Parses the words after a command's name against its arguments and options. */
 export function parseArguments(command: Command, argv: readonly string[]): ParsedArguments {
   const specs = new Map<string, OptionSpec>(Object.entries({ ...command.options, ...COMMON_OPTIONS }))
   const { tokens } = parseArgs({
@@ -44,7 +50,7 @@ export function parseArguments(command: Command, argv: readonly string[]): Parse
   return { args: new Arguments(positionals, values, flags, dashes), help, json: flags.has('json') }
 }
 
-/** Writes out the values of options that may do without one: `--from --yes` is `--from=all --yes`. */
+/** Writes out the value of an option that may be given without one: `--from --yes` is `--from=all --yes`. */
 function withValues(argv: readonly string[], specs: ReadonlyMap<string, OptionSpec>): readonly string[] {
   const dashes = argv.indexOf('--')
   return argv.map((word, index) => {
@@ -86,13 +92,10 @@ function readOption(
   values.set(name, [...given, showDash(value)])
 }
 
-/** No argument of a process can contain it. */
+/** No argument of a process can contain this character. */
 const MARK = '\0'
 
-/**
- * Records and other ids may begin with a dash, and we have no groups of short options: `-x` is an option, `-xyz` is
- * a word.
- */
+/** Ids may begin with a dash, and there are no groups of short options: `-x` is an option, `-xyz` is a word. */
 function hideDash(argument: string): string {
   return /^-[^-]./.test(argument) ? MARK + argument : argument
 }
@@ -124,93 +127,90 @@ function checkPositionals(
   }
   const surplus = given[positionals.length]
   if (surplus === undefined || positionals.at(-1)?.many === true) return
-  const meant = surplus.startsWith('-') ? suggestOption(surplus.slice(1), options) : ''
-  throw new UsageError(`collet ${name} does not take "${surplus}".${meant}`)
+  const suggestion = surplus.startsWith('-') ? suggestOption(surplus.slice(1), options) : ''
+  throw new UsageError(`collet ${name} does not take "${surplus}".${suggestion}`)
 }
 
 interface PositionalSpec {
-  /** Shown in help: `TOOL`. */
+  /** As the help shows it: `TOOL`. */
   readonly name: string
   readonly optional?: true
-  /** Takes all words that follow; only the last one may. */
+  /** Takes all words that follow; only allowed for the last argument. */
   readonly many?: true
   readonly help: string
 }
 
 export interface CommandContext extends CliIo {
   readonly output: Output
-  /** `--json`: data for machines. */
+  /** `--json` was given. */
   readonly json: boolean
 }
 
-/** One thing the CLI can do: what it is called, what it takes, what it does. */
 export interface Command<Name extends string = string> {
   /** One or more words: `calls settle`. */
   readonly name: string
   /** One line, for the list of commands. */
   readonly summary: string
-  /** More, for the command's own help. */
+  /** Further lines for the command's own help. */
   readonly details?: readonly string[]
   readonly positionals: readonly PositionalSpec[]
   readonly options: OptionSpecs<Name>
   readonly examples: readonly string[]
-  /** The guidelines of another project say how this command reads its arguments and what its help looks like. */
-  readonly guest?: GuestCommand
+  /** For a command whose arguments and help follow the guidelines of another project. */
+  readonly rawArgs?: RawCommand
   run(args: Arguments<Name>, context: CommandContext): Promise<ExitCode>
 }
 
-/** A command that takes its words as they come. */
-interface GuestCommand {
+/** Gets its arguments unparsed. */
+interface RawCommand {
   readonly help: string
   run(argv: readonly string[], context: CommandContext): Promise<ExitCode>
 }
 
-/** Gives the command back; it is there so that `run` can only read options that are declared. */
+/** Returns the command unchanged; the type parameter makes `run` read declared options only. */
 export function defineCommand<const Name extends string>(command: Command<Name>): Command<Name> {
   return command
 }
 
-/** Options that every command has. */
 export const COMMON_OPTIONS = {
   json: { help: 'Print JSON, for machines.' },
   help: { short: 'h', help: 'Show this help.' },
 } as const satisfies OptionSpecs
 
-/** What a command's exit says; scripts rely on it. */
+/** Exit codes, which scripts rely on. */
 export const EXIT = {
   ok: 0,
-  /** The tool ran and failed, or a check that was asked for did not hold. */
+  /** The tool ran and failed, or a requested check failed. */
   toolFailed: 1,
   /** The command line, the configuration or the input is wrong. */
   usage: 2,
-  /** The server, the store or the way to it. */
+  /** The server or the store failed, or could not be reached. */
   server: 3,
-  /** A command line that breaks the OpenTool guidelines, which have a code of their own for it (OTS-75). */
+  /** A usage error under the OpenTool guidelines, which define their own code (OTS-75). */
   opentoolUsage: 64,
 } as const
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
-/** One `--option` of a command. */
 export interface OptionSpec {
-  /** Shown in help as `--port N`; absent = a flag without a value. */
+  /** Shown in the help as `--port N`; absent for a flag. */
   readonly value?: string
   readonly short?: string
-  /** The command does not work without it; the command itself says so in its own words. */
+  /** The command requires it, and reports its absence with its own message. */
   readonly required?: true
   /** May be given several times. */
   readonly many?: true
-  /** The value of an option that is given without one. */
+  /** The value if the option is given without one. */
   readonly otherwise?: string
   readonly help: string
 }
 
 export type OptionSpecs<Name extends string = string> = Readonly<Record<Name, OptionSpec>>
 
-/** A command's parsed arguments; reading one checks it. */
+/** Parsed arguments of a command; each method checks the value it returns. */
 export class Arguments<Name extends string = string> {
   readonly positionals: readonly string[]
-  /** The words after `--`, which are among the positionals too; absent without it. */
+  /** The words after `--`, which are also positionals; absent without `--`. */
   readonly afterDashes: readonly string[] | undefined
   readonly #values: ReadonlyMap<string, readonly string[]>
   readonly #flags: ReadonlySet<string>
@@ -219,7 +219,7 @@ export class Arguments<Name extends string = string> {
     positionals: readonly string[],
     values: ReadonlyMap<string, readonly string[]>,
     flags: ReadonlySet<string>,
-    /** How many positionals stand before `--`. */
+    /** Number of positionals before `--`. */
     dashes?: number,
   ) {
     this.positionals = positionals
@@ -240,17 +240,15 @@ export class Arguments<Name extends string = string> {
     return this.#values.get(name) ?? []
   }
 
-  integer(name: Name, range: { readonly least: number; readonly most: number }): number | undefined {
+  integer(name: Name, range: { readonly min: number; readonly max: number }): number | undefined {
     const text = this.text(name)
     if (text === undefined) return undefined
     const number = /^-?\d{1,15}$/.test(text) ? Number(text) : Number.NaN
-    if (number >= range.least && number <= range.most) return number
-    throw new UsageError(
-      `--${name} expects a whole number from ${range.least} to ${range.most}, got "${text}".`,
-    )
+    if (number >= range.min && number <= range.max) return number
+    throw new UsageError(`--${name} expects a whole number from ${range.min} to ${range.max}, got "${text}".`)
   }
 
-  /** A time: `2026-01-31`, `2026-01-31T10:00:00Z`, or how long ago, `90s`, `30m`, `12h`, `7d`. */
+  /** A time (`2026-01-31`, `2026-01-31T10:00:00Z`) or an age (`90s`, `30m`, `12h`, `7d`). */
   moment(name: Name, nowMs: number): Date | undefined {
     const text = this.text(name)
     if (text === undefined) return undefined
@@ -278,12 +276,12 @@ const UNIT_MS: ReadonlyMap<string, number> = new Map([
   ['d', 86_400_000],
 ])
 
-/** Only what is written as ISO 8601 says: `Date` alone would guess at more. */
+/** Accepts ISO 8601 only; `Date` alone accepts more. */
 function timeOf(text: string): number {
   return /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:?\d{2})?)?$/.test(text) ? Date.parse(text) : Number.NaN
 }
 
-/** A command line that cannot be understood. Ends with exit code 2 and a pointer to `--help`. */
+/** An invalid command line. Ends with exit code 2 and a pointer to `--help`. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }

@@ -2,49 +2,53 @@ import { cleanText } from '#kernel/base/json'
 import { CommandFailure, EXIT } from './command.ts'
 import { renderTable } from './output.ts'
 
-/** One thing that an id may mean. */
+/**
+ * Resolves the beginning of an id, so that operators need not type whole ids. Commands on calls, approvals, keys,
+ * pins and sources use it. Invariant: a prefix that matches several ids is refused with a list, because acting on the
+ * wrong one may be irreversible.
+ */
+
 interface Named {
   readonly id: string
-  /** What tells it from others, beside its id. */
+  /** Columns that distinguish it in a list. */
   readonly about: readonly string[]
 }
 
-interface Meant {
+interface IdKind {
   /** `call`, `approval` … */
   readonly noun: string
-  /** What lists the ids: `collet calls`. */
+  /** The command that lists the ids: `collet calls`. */
   readonly listedBy: string
 }
 
 const MAX_SHOWN = 10
 
-/** No id of ours is shorter: whoever typed as much typed all of it, and nobody needs to be asked. */
+/** No id is shorter, so a text of this length is a whole id and needs no look-up. */
 const MIN_WHOLE = 22
 
-/** The id that somebody means who typed it, or the beginning of it. */
+/** Resolves an id from its beginning. */
 export async function resolveId(
   typed: string,
   known: () => Promise<readonly Named[]>,
-  meant: Meant,
+  kind: IdKind,
 ): Promise<string> {
-  return typed.length >= MIN_WHOLE ? typed : idMeantBy(typed, await known(), meant)
-}
-
-/** The same for names that people give. One that begins nothing is handed on: whoever looks for it says what was meant. */
-export async function resolveName(
-  typed: string,
-  known: () => Promise<readonly string[]>,
-  meant: Meant,
-): Promise<string> {
-  const names = (await known()).map((id) => ({ id, about: [] }))
-  return names.some(({ id }) => id.startsWith(typed)) ? idMeantBy(typed, names, meant) : typed
+  return typed.length >= MIN_WHOLE ? typed : resolvePrefix(typed, await known(), kind)
 }
 
 /**
- * The one id that begins like this, so that nobody has to type all of it. Several are listed, and none of them is chosen:
- * what is done to the wrong one may not be undone.
+ * Resolves a name from its beginning. A text that begins no name is returned unchanged; the request then fails with
+ * suggestions.
  */
-function idMeantBy(typed: string, known: readonly Named[], { noun, listedBy }: Meant): string {
+export async function resolveName(
+  typed: string,
+  known: () => Promise<readonly string[]>,
+  kind: IdKind,
+): Promise<string> {
+  const names = (await known()).map((id) => ({ id, about: [] }))
+  return names.some(({ id }) => id.startsWith(typed)) ? resolvePrefix(typed, names, kind) : typed
+}
+
+function resolvePrefix(typed: string, known: readonly Named[], { noun, listedBy }: IdKind): string {
   const matches = known.filter(({ id }) => id.startsWith(typed))
   const exact = matches.find(({ id }) => id === typed)
   const [only, ...others] = exact === undefined ? matches : [exact]

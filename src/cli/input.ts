@@ -2,6 +2,12 @@ import { readStart } from '#kernel/base/bytes'
 import { type CommandContext, UsageError } from './command.ts'
 import type { CliIo } from './io.ts'
 
+/**
+ * Input from the person or the pipe: spans of time in options, questions on a terminal, secrets that are typed
+ * hidden, and stdin as text. Commands use it instead of `process.stdin`. Invariant: without a terminal no question is
+ * asked, and the answer counts as no.
+ */
+
 const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 const MAX_SPAN_MS = 10 * 366 * UNITS_MS.d
 
@@ -19,7 +25,7 @@ function spanMs(text: string): number | undefined {
   return span <= MAX_SPAN_MS ? span : undefined
 }
 
-/** When something ends: a span from now, or a moment with its zone. */
+/** An end time: a span from now, or a time with its zone. */
 export function readEnd(option: string, text: string, nowMs: number): string {
   const isMoment = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/.test(text)
   const atMs = isMoment ? Date.parse(text) : nowMs + (spanMs(text) ?? Number.NaN)
@@ -30,8 +36,8 @@ export function readEnd(option: string, text: string, nowMs: number): string {
 }
 
 /**
- * Asks on a terminal. Only "yes" is a yes; with `default: 'yes'` an empty line is one too. Without a terminal, or when the input
- * ends, the answer is no.
+ * Asks on a terminal. Only "yes" is a yes; with `default: 'yes'` an empty line is one too. Without a terminal, or if
+ * the input ends, the answer is no.
  */
 export async function confirm(
   context: CommandContext,
@@ -55,7 +61,7 @@ export async function askLine(
 
 type Stdin = CommandContext['stdin']
 
-/** What is read from, by stdin: to leave a loop over it would close it, and there may be another question. */
+/** One iterator per stdin: leaving a loop over stdin would close it, and there may be another question. */
 const READERS = new WeakMap<Stdin, AsyncIterator<string | Uint8Array>>()
 
 async function nextChunk(stdin: Stdin): Promise<string | Uint8Array | undefined> {
@@ -69,7 +75,7 @@ const BACKSPACES = new Set(['\u007f', '\b'])
 const INTERRUPT = '\u0003'
 const ENDS = new Set(['\r', '\n', '\u0004'])
 
-/** A value from stdin, without its last line end; typed on a terminal it is asked for and not shown. */
+/** Reads a value from stdin without its final line break; on a terminal it asks, and does not echo the value. */
 export async function readHidden({ stdin, output }: CommandContext, what: string): Promise<string> {
   const value =
     stdin.isTTY === true
@@ -102,7 +108,6 @@ async function readTyped(stdin: Stdin, ask: () => void): Promise<string> {
 
 const MAX_INPUT_BYTES = 64 * 1024 * 1024
 
-/** All of stdin as text. */
 export async function readAll(stdin: CliIo['stdin']): Promise<string> {
   const { bytes, isWhole } = await readStart(stdin, MAX_INPUT_BYTES)
   if (!isWhole) throw new UsageError('The input on stdin is too large.')

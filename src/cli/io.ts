@@ -12,17 +12,22 @@ import type { Store } from '#store/ports/store'
 import type { copyStore, migrateStore } from '#store/stores'
 import type { TextStream } from './output.ts'
 
-/** How an operator's command reaches a store. */
+/**
+ * Everything a command may touch outside of itself: streams, environment, clock, signals, processes, and the services
+ * of this package. `main.ts` passes the real ones, tests pass fakes. Invariant: services are imported on first use,
+ * so that `collet --help` stays fast.
+ */
+
+/** How a command opens a store. */
 export interface StoreAccess {
   /** With an absolute path. */
   readonly url: string
   readonly dataFolder: string
   readonly masterKey: Uint8Array | undefined
-  /** The key before, while it is being changed. */
+  /** The previous key, while `collet store rekey` changes it. */
   readonly oldMasterKey?: Uint8Array | undefined
 }
 
-/** The rooms behind the commands. They are loaded when first used, so that `collet --help` is quick. */
 export interface Services {
   startServer(
     settings: Settings,
@@ -50,17 +55,17 @@ export interface Services {
       | 'close'
     >
   >
-  /** Serves MCP on a pair of streams, without a listener. */
+  /** Serves MCP on a pair of streams, without listening on a port. */
   startStdio(settings: Settings, options: StdioStart): Promise<StdioServing>
-  /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
+  /** Opens a store for operators: it never recovers calls and never creates a key (rule 17). */
   openStore(access: StoreAccess): Promise<Store>
-  /** Makes a store that is not there yet, with its key file, as the first start of a server would. */
+  /** Creates a store that does not exist yet, with its key file, as the first start of a server does. */
   createStore(access: StoreAccess): Promise<void>
-  /** Rejects when a server could not read or write this store; writes nothing, not even to the journal. */
+  /** Rejects if a server could not read or write this store; writes nothing, not even to the journal. */
   checkWritable(access: StoreAccess): Promise<void>
-  /** Brings the tables of a store up to date, or (`look`) says what would be done. */
+  /** Migrates the tables of a store, or (`look`) returns what would be done. */
   migrate(access: StoreAccess, mode: 'migrate' | 'look'): ReturnType<typeof migrateStore>
-  /** Copies a whole store into an empty database, or goes on with it. */
+  /** Copies a whole store into an empty database, or continues an interrupted copy. */
   copyStore: typeof copyStore
   /** Copies the database to a new file; the store may be in use. */
   backUp(access: StoreAccess, file: string): Promise<void>
@@ -74,105 +79,111 @@ export interface Services {
       readonly fetch?: typeof fetch
     },
   ): Promise<Pick<ColletClient, 'list' | 'get' | 'tryCall'>>
-  /** How to build the package of a checkout; `undefined` where its build is current. */
+  /** Returns a function that builds the checkout; `undefined` if its build is current. */
   packageBuild(root: string): Promise<(() => Promise<void>) | undefined>
   readonly fetch: typeof fetch
-  /** The same for a server whose certificate is known: that one is taken and no other, whatever name is in it. */
+  /**
+   * `fetch` for a server whose certificate is known: only that certificate is accepted, whatever name it contains.
+   */
   fetchKnown(certificate: string): typeof fetch
 }
 
-/** A server running in a process of its own, for `serve --watch`. */
+/** A server in a child process, for `serve --watch`. */
 export interface ServerProcess {
-  /** Exit code; rejects never. */
+  /** Exit code; never rejects. */
   readonly ended: Promise<number>
-  /** Asks for a graceful end. */
+  /** Asks for a graceful stop. */
   stop(): void
-  /** Ends it at once. */
   kill(): void
 }
 
 /**
- * Who asks a command to stop: a supervisor, by SIGTERM, which may have a load balancer that must notice first; or a person, by Ctrl-C
- * or by closing the terminal.
+ * Who asks a command to stop. A supervisor sends SIGTERM and may need time for its load balancer; a person presses
+ * Ctrl-C or closes the terminal.
  */
 export type StopRequester = 'supervisor' | 'person'
 
-/** What a worker says once it serves. */
+/** What a worker reports once it serves. */
 export interface WorkerReady
   extends Pick<RunningServer, 'url' | 'startTokenFile' | 'consoleUrl' | 'signInUrl' | 'isKeyed' | 'warnings'>,
     ServedCounts {}
 
-/** What a worker begins with. */
 export interface WorkerBegin {
-  /** From 1. */
+  /** Counted from 1. */
   readonly index: number
   readonly startToken: Secret
-  /** Where the others listen; absent for the first. */
+  /** The port of the other workers; absent for the first. */
   readonly port?: number | undefined
 }
 
-/** One of several processes that are one server, for `serve --workers`. */
+/** One of several processes that form one server, for `serve --workers`. */
 export interface WorkerProcess extends ServerProcess {
-  /** `undefined` when it ends before it serves. */
+  /** `undefined` if the process ends before it serves. */
   readonly ready: Promise<WorkerReady | undefined>
   stop(by?: StopRequester): void
-  /** Asks it to read its configuration again. */
+  /** Asks it to read its config again. */
   reload(): void
 }
 
-/** What such a process has of the one that started it. */
+/** A worker's connection to the process that started it. */
 export interface WorkerSide extends WorkerShare {
-  /** From 1. */
+  /** Counted from 1. */
   readonly index: number
-  /** Where the others listen; absent for the first. */
+  /** The port of the other workers; absent for the first. */
   readonly port: number | undefined
-  /** When it is asked to stop, or whoever started it is gone. */
+  /** Resolves on a request to stop, and when the parent process has ended. */
   readonly stopped: Promise<StopRequester>
   tellReady(ready: WorkerReady): void
 }
 
-/** Everything a command may touch outside itself, handed in so that tests can replace it. */
 export interface CliIo {
   readonly stdin: AsyncIterable<string | Uint8Array> & {
     readonly isTTY?: boolean | undefined
-    /** Of a terminal: what is typed comes key by key and is not shown. */
+    /** On a terminal: input arrives key by key and is not echoed. */
     setRawMode?(on: boolean): unknown
   }
   readonly stdout: TextStream
   readonly stderr: TextStream
-  /** From now on nothing else reaches stdout: what tools print goes to stderr. */
+  /** Reserves stdout for the command; what tools print then goes to stderr. */
   takeStdout(): TextStream
   readonly environment: Environment
   readonly workingFolder: string
-  /** The words by which another program starts this one from anywhere, before its arguments. */
+  /** The words with which another program starts this one from any folder. */
   readonly program: readonly string[]
   /** What a person types here to run it: `./collet`, `npx collet`. */
   readonly command: string
-  /** Who is at the terminal, for the journal. */
+  /** The user at the terminal, for the journal. */
   readonly userName: string
   readonly clock: Clock
   readonly services: Services
-  /** Calls back at each request to stop; gives the way to stop listening. */
+  /** Calls back at each request to stop; returns a function that ends the subscription. */
   onStop(listener: (by: StopRequester) => void): () => void
-  /** Calls back when the config is to be read again (SIGHUP of a server that has no terminal); gives the way to stop listening. */
+  /**
+   * Calls back when the config is to be read again (SIGHUP without a terminal); returns a function that ends the
+   * subscription.
+   */
   onReload(listener: () => void): () => void
-  /** Calls back for each rejected promise nobody handles, which then does not end the process; gives the way out. */
+  /**
+   * Calls back for each unhandled rejection, which then does not end the process; returns a function that ends the
+   * subscription.
+   */
   onStrayRejection(listener: (reason: unknown) => void): () => void
-  /** Calls back for each exception nobody catches, which then does not end the process; gives the way out. */
+  /**
+   * Calls back for each uncaught exception, which then does not end the process; returns a function that ends the
+   * subscription.
+   */
   onUncaughtException(listener: (error: unknown) => void): () => void
-  /** Ends the process now. */
   exit(code: number): void
-  /** Opens an address in the person's browser, where that is possible. */
+  /** Opens an address in the user's browser, if there is one. */
   openBrowser(url: string): void
   /** Starts `collet` again in a child process with these arguments. */
   startProcess(args: readonly string[]): ServerProcess
-  /** Starts `collet` once more with the same arguments, on the same port. */
+  /** Starts `collet` again with the current arguments, on the same port. */
   startWorker(begin: WorkerBegin): WorkerProcess
-  /** Present in a process that was started so. */
+  /** Set in a worker process only. */
   readonly worker?: WorkerSide | undefined
 }
 
-/** The rooms of this package. */
 export const REAL_SERVICES: Services = {
   async startServer(settings, options) {
     const { startServer } = await import('#server/start-server')

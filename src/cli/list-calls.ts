@@ -24,10 +24,16 @@ import {
 import { renderTable } from './output.ts'
 import { hasStore, isStoreAlone, lacksConfig, loadProjectConfig, withStore } from './store-access.ts'
 
+/**
+ * `collet calls`: lists calls with filters, follows them live, and lists rejected requests. `commands/calls.ts`
+ * registers it beside the other commands on calls. Invariant: ids are never cut in a table, because operators copy
+ * them.
+ */
+
 const MAX_CALLS = 1_000
 const DEFAULT_LIMIT = 100
 
-const MILLISECONDS = { least: 0, most: Number.MAX_SAFE_INTEGER } as const
+const MILLISECONDS = { min: 0, max: Number.MAX_SAFE_INTEGER } as const
 
 const HEADINGS = [
   ...['RECORD', 'STATE', 'TOOL', 'TENANT', 'PRINCIPAL', 'CREATED', 'RUN TIME', 'ERROR', 'CALL ID'],
@@ -81,14 +87,14 @@ export const calls = defineCommand<ListOption>({
   async run(args, context) {
     const { output, json } = context
     if (args.flag('follow')) return await followCalls(args, context)
-    const limit = args.integer('limit', { least: 1, most: MAX_CALLS }) ?? DEFAULT_LIMIT
+    const limit = args.integer('limit', { min: 1, max: MAX_CALLS }) ?? DEFAULT_LIMIT
     const filter = await readFilter(args, context)
     if (filter.state === REJECTED) return await listRejected(filter, limit, args, context)
     const found = await output.during('Looking at calls', findCalls(filter, limit, args, context))
     const rows = found.map(rowOf)
     if (json) output.json(rows)
     else if (rows.length === 0) output.note('There are no such calls.')
-    // Never cut: an id that is not whole is worth nothing, and the terminal wraps long lines by itself.
+    // Ids are never cut; the terminal wraps long lines.
     else for (const line of renderTable(HEADINGS, rows.map(cellsOf))) output.data(line)
     return EXIT.ok
   },
@@ -104,7 +110,7 @@ async function readFilter(
     throw new UsageError('--since must be before --until.')
   const asked = {
     state: readStates(args.text('state')),
-    tool: await toolMeant(args, context),
+    tool: await resolveToolName(args, context),
     principal: args.text('principal'),
     tenant: args.text('tenant'),
     since: since?.toISOString(),
@@ -117,13 +123,19 @@ async function readFilter(
   )
 }
 
-/** Calls are kept by `Toolkit.Name`. A server knows what else its tools are called; without one, the config and the pins do. */
-async function toolMeant(args: Arguments<ListOption>, context: CommandContext): Promise<string | undefined> {
+/**
+ * Resolves another name of a tool to `Toolkit.Name`, under which calls are recorded. A server knows all names of its
+ * tools; without one, the config and the pins do.
+ */
+async function resolveToolName(
+  args: Arguments<ListOption>,
+  context: CommandContext,
+): Promise<string | undefined> {
   const text = args.text('tool')
   if (text === undefined || isServerNamed(args) || isStoreAlone(args) || lacksConfig(args, context))
     return text
   const loaded = await loadProjectConfig(args.text('config'), context)
-  // One that cannot be loaded is no reason to show no calls.
+  // Tools that cannot be loaded must not keep calls from being listed.
   const { tools: own } = await loadTools(loaded)
   const find = (store?: Store) => findKnownTools(loaded.config, own, store)
   const { tools, sources } = (await hasStore(args, context))
@@ -138,7 +150,7 @@ async function toolMeant(args: Arguments<ListOption>, context: CommandContext): 
   return text
 }
 
-/** Refused here, as every other word that is none of the choices. */
+/** Refuses unknown states here, like every other invalid choice. */
 function readStates(asked: string | undefined): string | undefined {
   const stranger = asked?.split(',').find((word) => !STATE_WORDS.has(word))
   if (stranger === undefined) return asked
@@ -152,7 +164,7 @@ export interface ListedCalls {
   readonly next?: number | null
 }
 
-/** Page by page: each looks at so many calls only, whether they match or not. */
+/** Reads page after page: a page is bounded by the calls examined, not by the matches. */
 async function findCalls(
   filter: Readonly<Record<string, string>>,
   limit: number,
@@ -173,7 +185,7 @@ async function findCalls(
       'calls',
     )
     found.push(...page.calls)
-    // A server that gives no place to go on, or the same again, has no more.
+    // A missing or repeated position means that there are no more pages.
     before = page.next == null || (before !== null && page.next >= before) ? null : page.next
   } while (before !== null && found.length < limit)
   return found
@@ -181,7 +193,7 @@ async function findCalls(
 
 const REJECTED_HEADINGS = ['LAST AT', 'REQUESTS', 'CODE', 'TOOL', 'TENANT', 'PRINCIPAL', 'MESSAGE'] as const
 
-/** Rejected requests have no record, so they are listed by minute, caller, tool and code. */
+/** Rejected requests have no record, so they are grouped by minute, caller, tool and code. */
 async function listRejected(
   { state: _rejected, ...filter }: Readonly<Record<string, string>>,
   limit: number,
@@ -205,7 +217,6 @@ async function listRejected(
   return EXIT.ok
 }
 
-/** The routes about calls. */
 export function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   const { clock } = context
   return new AdminClient(args, context, {
@@ -217,7 +228,7 @@ export function clientOf(args: Arguments<AdminOption>, context: CommandContext):
   })
 }
 
-/** A call as `--json` shows it: what happened, without input and output. */
+/** A call in `--json`: without input and output. */
 function rowOf(call: RenderedCall) {
   return {
     record: call.record,
@@ -254,7 +265,7 @@ export function durationText(ms: number | null): string {
   return ms < 10_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`
 }
 
-/** Until Ctrl-C, or until there is no more, which is a failure with its reason. */
+/** Runs until Ctrl-C. A stream that the server ends is a failure with its reason. */
 async function followCalls(args: Arguments<ListOption>, context: CommandContext): Promise<typeof EXIT.ok> {
   if (args.text('limit') !== undefined)
     throw new UsageError('--limit is for the list; --follow goes on until Ctrl-C.')
@@ -285,7 +296,7 @@ function readEnd(data: string): string {
   return typeof message === 'string' ? cleanText(message) : 'The server ended the stream.'
 }
 
-/** A change as `--json` shows it, one a line. */
+/** A change of a call in `--json --follow`, one per line. */
 function changeRow(change: RenderedChange) {
   return {
     record: change.record,

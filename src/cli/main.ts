@@ -9,9 +9,15 @@ import type { TextStream } from './output.ts'
 import { runCli } from './run.ts'
 import { createWorkers, joinWorkers } from './workers.ts'
 
-/** What still runs this long after a command ended is left behind. */
+/**
+ * The process entry point of the CLI: connects the real terminal, signals, child processes and services with
+ * `runCli`. `bin/collet.js` starts it. Invariant: only this module and `workers.ts` use the streams and
+ * signals of `process`.
+ */
+
+/** The process exits this long after its command, even if something still runs. */
 const LAST_MOMENT_MS = 2_000
-/** Who reads the config again on SIGHUP; while there is nobody the signal stops the process. */
+/** Listeners that reload the config on SIGHUP; without one the signal stops the process. */
 const reloaders = new Set<() => void>()
 
 const worker = await joinWorkers()
@@ -39,8 +45,8 @@ const io: CliIo = {
   onReload,
 }
 
-// The reader of a pipe may leave early (`collet journal | head`): that is no failure. A terminal that was closed takes
-// no more text, and what has to be ended is ended without it.
+// The reader of a pipe may stop early (`collet journal | head`), which is no failure. A closed terminal (EIO) accepts
+// no more text; the command still finishes.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error) => {
     const code = 'code' in error ? error.code : undefined
@@ -50,11 +56,11 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 
 process.exitCode = await runCli(process.argv.slice(2), io)
-// A question that was answered leaves it open.
+// An answered question leaves stdin open.
 if (process.stdin.isTTY) process.stdin.unref()
 setTimeout(() => process.exit(), LAST_MOMENT_MS).unref()
 
-/** `console.log` in a tool must not end up between messages (MCP-97). */
+/** Keeps `console.log` of a tool out of the MCP messages (MCP-97). */
 function takeStdout(): TextStream {
   const write = process.stdout.write.bind(process.stdout)
   process.stdout.write = process.stderr.write.bind(process.stderr)
@@ -87,7 +93,7 @@ function onStop(listener: (by: StopRequester) => void): () => void {
   }
 }
 
-/** On a terminal the same signal means that it was closed, and stops the server. */
+/** On a terminal, SIGHUP means that the terminal was closed, so it stops the server. */
 function onReload(listener: () => void): () => void {
   if (process.stdin.isTTY) return () => undefined
   reloaders.add(listener)
@@ -98,7 +104,7 @@ function onReload(listener: () => void): () => void {
   }
 }
 
-/** Ctrl-C on the terminal, and its end, reach workers too; whoever started them tells each once. */
+/** Ctrl-C and a closed terminal signal workers directly too; they wait for the request of their parent. */
 function onStopOf({ stopped }: WorkerSide): CliIo['onStop'] {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
   return (listener) => {
@@ -118,7 +124,7 @@ function onUncaughtException(listener: (error: unknown) => void): () => void {
   return () => process.off('uncaughtException', listener)
 }
 
-/** In a process group of its own: Ctrl-C on the terminal reaches the parent only, which passes it on once. */
+/** In its own process group: Ctrl-C reaches the parent only, which passes it on once. */
 function startProcess(args: readonly string[]): ServerProcess {
   const [file = '', ...own] = ownProgram()
   const child = spawn(file, [...own, ...args], {
@@ -136,7 +142,7 @@ const OPENERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
   win32: ['rundll32', 'url.dll,FileProtocolHandler'],
 }
 
-/** A machine without a browser, or without a program that knows one, is no failure: the address is printed too. */
+/** A missing browser is no failure: the address is also printed. */
 function openBrowser(url: string): void {
   const [file = '', ...args] = OPENERS[process.platform] ?? ['xdg-open']
   const child = spawn(file, [...args, url], { stdio: 'ignore', detached: true })

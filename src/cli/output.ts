@@ -1,10 +1,16 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
 import { cleanJson, cleanText } from '#kernel/base/json'
 
+/**
+ * Everything the CLI prints. Data goes to stdout, everything else to stderr; colours, spinners and progress bars
+ * appear only on a terminal. Invariant: text that is not ours has its control characters escaped, and JSON spells its
+ * member names as the admin API does.
+ */
+
 const GAP = '  '
 const MIN_LAST_WIDTH = 20
 
-/** Rows as aligned columns. Only the last column is cut, and only when a width is given. */
+/** Aligned columns. Only the last column is cut, and only if a width is given. */
 export function renderTable(
   headings: readonly string[],
   rows: readonly (readonly string[])[],
@@ -13,12 +19,12 @@ export function renderTable(
   const cells = [headings, ...rows.map((row) => row.map(cleanText))]
   const widths = headings.map((_, column) => Math.max(...cells.map((row) => lengthOf(row[column] ?? ''))))
   const used = widths.slice(0, -1).reduce((sum, each) => sum + each + GAP.length, 0)
-  const room = width === undefined ? Number.POSITIVE_INFINITY : Math.max(MIN_LAST_WIDTH, width - used)
+  const available = width === undefined ? Number.POSITIVE_INFINITY : Math.max(MIN_LAST_WIDTH, width - used)
   return cells.map((row) =>
     row
       .map((cell, column) =>
         column === row.length - 1
-          ? cut(cell, room)
+          ? cut(cell, available)
           : cell.padEnd(cell.length + (widths[column] ?? 0) - lengthOf(cell)),
       )
       .join(GAP)
@@ -26,20 +32,18 @@ export function renderTable(
   )
 }
 
-function cut(text: string, room: number): string {
-  return text.length <= room ? text : `${text.slice(0, Math.max(0, room - 1))}…`
+function cut(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`
 }
 
 function lengthOf(text: string): number {
   return stripVTControlCharacters(text).length
 }
 
-/** `1 tool`, `2 tools`. */
 export function counted(count: number, what: string): string {
   return count === 1 ? `1 ${what}` : `${count} ${what}s`
 }
 
-/** The part of a stream that output needs. */
 export interface TextStream {
   write(text: string): unknown
   readonly isTTY?: boolean | undefined
@@ -75,7 +79,7 @@ interface OutputOptions {
   readonly stderr: TextStream
   /** `NO_COLOR`. */
   readonly noColor: boolean
-  /** Changes each line that is for a person. */
+  /** Rewrites each line for people, so that commands in it can be pasted. */
   readonly phrase: (line: string) => string
 }
 
@@ -88,7 +92,7 @@ const CLEAR_LINE = '\r\u001b[K'
 interface Progress {
   /** `share` is between 0 and 1. */
   show(share: number, text: string): void
-  /** The bar goes. */
+  /** Removes the bar. */
   end(): void
 }
 
@@ -99,13 +103,12 @@ function barOf(share: number): string {
   return `${'█'.repeat(full)}${'░'.repeat(BAR_WIDTH - full)}`
 }
 
-/** What the CLI says: data on stdout, everything else on stderr, colours and motion only on a terminal. */
 export class Output {
   readonly #stdout: TextStream
   readonly #stderr: TextStream
   readonly #noColor: boolean
   readonly #phrase: (line: string) => string
-  /** A line that will be gone stands on the terminal. */
+  /** A temporary line (spinner or bar) is on the terminal. */
   #isBusy = false
 
   constructor({ stdout, stderr, noColor, phrase }: OutputOptions) {
@@ -115,12 +118,11 @@ export class Output {
     this.#phrase = phrase
   }
 
-  /** A line of data. */
   data(line: string): void {
     this.#stdout.write(`${line}\n`)
   }
 
-  /** A line of data that people read: commands in it are written as they are typed here. */
+  /** A line of data for people: commands in it are written as they are typed here. */
   sentence(line: string): void {
     this.data(this.#phrase(line))
   }
@@ -134,7 +136,6 @@ export class Output {
     this.#stderr.write(`${this.#isBusy ? CLEAR_LINE : ''}${this.#phrase(line)}\n`)
   }
 
-  /** Something went well. */
   done(line: string): void {
     this.note(`${this.#paint(this.#stderr, 'green', '✓')} ${line}`)
   }
@@ -152,17 +153,16 @@ export class Output {
     return this.#paint(this.#stdout, style, text)
   }
 
-  /** Whether a person reads the data, and nothing keeps it. */
   get isTerminal(): boolean {
     return this.#stdout.isTTY === true
   }
 
-  /** Width to fit data into; `undefined` when it goes to a pipe or file, where nothing is cut. */
+  /** Width available for data; `undefined` for a pipe or file, where nothing is cut. */
   get width(): number | undefined {
     return this.#stdout.isTTY === true ? this.#stdout.columns : undefined
   }
 
-  /** Shows that `work` is under way and since how many seconds, on a terminal; the line is gone when it ends. */
+  /** Shows a spinner with the elapsed seconds while `work` runs, on a terminal only. */
   async during<T>(text: string, work: Promise<T>): Promise<T> {
     if (this.#stderr.isTTY !== true) return await work
     let frame = 0
@@ -183,7 +183,7 @@ export class Output {
     }
   }
 
-  /** How far long work has come: a bar on a terminal, elsewhere a line for each tenth. */
+  /** Progress of long work: a bar on a terminal, elsewhere a line for each tenth. */
   progress(): Progress {
     const stream = this.#stderr
     const isTerminal = stream.isTTY === true

@@ -2,15 +2,20 @@ import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What the build is made of. */
+/**
+ * Builds the package of a checkout if its build is missing or older than its sources. `collet init` uses it, because
+ * the project that it makes imports the build. An installed package is never built.
+ */
+
+/** Inputs of the build. */
 const SOURCES = ['src', 'scripts/build.mjs', 'tsconfig.build.json', 'package.json']
 
-/** Whether this folder has the sources of the package, not only its build. */
+/** Whether this folder contains the sources of the package, not only its build. */
 export function isCheckout(root: string): boolean {
   return existsSync(join(root, 'src', 'index.ts'))
 }
 
-/** How to build the package of a checkout; `undefined` where its build is newer than its sources. */
+/** Returns a function that builds the checkout; `undefined` if the build is newer than its sources. */
 export function findPackageBuild(root: string): (() => Promise<void>) | undefined {
   // The build writes this file last.
   const builtMs = statSync(join(root, 'dist/config.schema.json'), { throwIfNoEntry: false })?.mtimeMs ?? 0
@@ -26,7 +31,9 @@ function isOlder(path: string, ms: number): boolean {
   return readdirSync(path).every((name) => isOlder(join(path, name), ms))
 }
 
-/** Replaces `dist` at the end only, and keeps a console that is there: a server of this checkout may be serving it now. */
+/**
+ * Replaces `dist` only at the end and keeps an existing console, because a server of this checkout may be serving it.
+ */
 async function build(root: string): Promise<void> {
   const [target, made] = [join(root, 'dist'), join(root, `dist/.build-${process.pid}`)]
   try {

@@ -18,11 +18,17 @@ import type { CliIo } from './io.ts'
 import { Output, renderTable } from './output.ts'
 import { problemText } from './store-access.ts'
 
+/**
+ * Runs one command line: finds the command, parses its arguments, runs it, and turns errors into messages and exit
+ * codes. It also renders the help. `main.ts` calls `runCli`; docs/cli.md is generated from the help. Invariant:
+ * `runCli` never throws.
+ */
+
 type LoadModule = () => Promise<{ readonly COMMANDS: readonly Command[] }>
 
 /**
- * The module of each command, by the first word of its name, in the groups and the order of the help. A module is loaded
- * when its word is typed, so a command does not wait for the code of the others.
+ * The module of each command by the first word of its name, in the groups and the order of the help. A module is
+ * imported when its word is typed, so no command waits for the code of the others.
  */
 const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
   Start: {
@@ -72,18 +78,18 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
 
 const MODULES: ReadonlyMap<string, LoadModule> = new Map(Object.values(GROUPS).flatMap(Object.entries))
 
-/** `collet serve`, `npx collet --help` and the like in a text. */
+/** Matches `collet serve`, `npx collet --help` and similar in a text. */
 const COMMAND_IN_TEXT = new RegExp(
   `(?<![\\w./-])(?:npx )?collet (?=(?:--help|COMMAND|${[...MODULES.keys()].join('|')})(?![\\w-]))`,
   'g',
 )
 
-/** The same text with each command as the person types it where they are. */
+/** Rewrites each command in a text as the user types it here. */
 function asTyped(text: string, { command }: Pick<CliIo, 'command'>): string {
   return text.replaceAll(COMMAND_IN_TEXT, () => `${command} `)
 }
 
-/** Runs one command line, without the program's own name; never throws. */
+/** Runs one command line, without the name of the program. */
 export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCode> {
   const { stdout, stderr, environment } = io
   const output = new Output({
@@ -98,7 +104,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCo
   const stray = strayWord(command, rest, family)
   if (stray !== undefined) return refuse(stray, output)
   try {
-    if (command.guest !== undefined) return await command.guest.run(rest, { ...io, output, json: false })
+    if (command.rawArgs !== undefined) return await command.rawArgs.run(rest, { ...io, output, json: false })
     const { args, help, json } = parseArguments(command, rest)
     if (help) {
       output.data(asTyped(renderCommandHelp(command), io))
@@ -116,7 +122,6 @@ function currentWords(argv: readonly string[]): readonly string[] {
   return argv
 }
 
-/** Every command, in the order of the help. */
 export async function loadCommands(): Promise<readonly Command[]> {
   return (await Promise.all([...MODULES.keys()].map(loadFamily))).flat()
 }
@@ -127,14 +132,14 @@ async function loadFamily(word: string | undefined): Promise<readonly Command[]>
   return load === undefined ? [] : (await load()).COMMANDS.filter(({ name }) => name.split(' ')[0] === word)
 }
 
-/** The command with the longest name that the words begin with: `calls settle` before `calls`. */
+/** The command with the longest matching name: `calls settle` before `calls`. */
 function findCommand(family: readonly Command[], words: readonly string[]): Command | undefined {
   return family
     .filter(({ name }) => name.split(' ').every((word, index) => words[index] === word))
     .sort((left, right) => right.name.length - left.name.length)[0]
 }
 
-/** What there is to say about words that are no command: help, or what was probably meant. */
+/** Handles words that are no command: prints help, or suggests the nearest command. */
 async function overview(
   [first, ...rest]: readonly string[],
   family: readonly Command[],
@@ -164,15 +169,15 @@ function refuse(message: string, output: Output): ExitCode {
   return EXIT.usage
 }
 
-/** `calls setle …`: a word after a command that has subcommands and takes no words itself. */
+/** Detects a mistyped subcommand (`calls setle …`) of a command that takes no arguments itself. */
 function strayWord(
-  { name, positionals, guest }: Command,
+  { name, positionals, rawArgs }: Command,
   [word]: readonly string[],
   family: readonly Command[],
 ): string | undefined {
   const others = family.map((each) => each.name).filter((each) => each.startsWith(`${name} `))
   const isStray = word !== undefined && !word.startsWith('-') && positionals.length === 0
-  if (!isStray || others.length === 0 || guest !== undefined) return undefined
+  if (!isStray || others.length === 0 || rawArgs !== undefined) return undefined
   const typed = `${name} ${word}`
   return `Unknown command "${cleanText(typed)}".${didYouMean(typed, others) || ` Commands: ${others.join(', ')}.`}`
 }
@@ -193,7 +198,7 @@ async function unknownCommand(
 
 const NOT_ALLOWED = 'Change its owner or permissions for the user who runs this, or choose another path'
 
-/** What to do about an error of the file system. */
+/** Next steps for errors of the file system. */
 const ADVICE: ReadonlyMap<unknown, string> = new Map([
   ['EACCES', NOT_ALLOWED],
   ['EPERM', NOT_ALLOWED],
@@ -241,7 +246,7 @@ function report(error: unknown, command: Command, io: CliIo, output: Output): Ex
   return EXIT.server
 }
 
-/** Where another path may be given; only commands with a store have that option. */
+/** Suggests `--store`, for commands that have that option. */
 function storeHint({ options }: Command, advice: string): string {
   return 'store' in options && advice.endsWith('another path') ? ` (--store ${KEPT_STORE_FORMS})` : ''
 }
@@ -256,7 +261,7 @@ const EXIT_CODES =
 
 /** The text of `collet COMMAND --help`. */
 export function renderCommandHelp(command: Command): string {
-  if (command.guest !== undefined) return command.guest.help
+  if (command.rawArgs !== undefined) return command.rawArgs.help
   const options = Object.entries({ ...command.options, ...COMMON_OPTIONS })
   const sections = [
     `Usage: ${usageOf(command)}`,

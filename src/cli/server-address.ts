@@ -20,10 +20,15 @@ import {
 import type { Services } from './io.ts'
 import { CONFIG_OPTION, isStoreAlone, lacksConfig, loadProjectConfig } from './store-access.ts'
 
-/** Where a server of a config that says nothing listens. */
+/**
+ * Finds the server that a command talks to, and sends requests to it. All client and operator commands use it.
+ * Invariant: there is one rule for the address (`--url`, `COLLET_URL`, the config, a running server's start token,
+ * the default), and no redirect is followed, so a credential reaches only that server.
+ */
+
 export const DEFAULT_URL = 'http://127.0.0.1:4100'
 
-/** The options of client commands: which server, and as whom. */
+/** Options of client commands: the server and the credential. */
 export const SERVER_OPTIONS = {
   url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address of the config.' },
   config: CONFIG_OPTION,
@@ -33,25 +38,29 @@ export const SERVER_OPTIONS = {
   },
 } as const satisfies OptionSpecs
 
-/** Which server a command talks to, and why that one. */
 export interface ServerAddress {
   /** Without a trailing slash. */
   readonly url: string
-  /** What named it, for whoever gets no answer: `--url`, `the address in collet.config.ts` … */
+  /**
+   * The option, variable or file that named the address, for messages: `--url`, `the address in collet.config.ts` …
+   */
   readonly from: string
-  /** The one it shows, where the config says so: on this machine nobody asks for it by the name that is in it. */
+  /**
+   * The server's certificate if the config names it. Commands on this machine use an address that the certificate
+   * does not contain.
+   */
   readonly certificate?: string
 }
 
 /**
- * The one rule for every command: `--url`, else `COLLET_URL`, else the address of the config, else the default. A server
- * that was started on another port than its config says is found by the start token that it keeps in the data folder.
+ * Finds the server: `--url`, else `COLLET_URL`, else the address in the config, else the default. A server on another
+ * port than its config says is found by its start token in the data folder.
  */
 export async function findServer(
   given: Arguments<'url' | 'config'>,
   context: CommandContext,
 ): Promise<ServerAddress> {
-  // Not every command takes a store; one that does not was given none.
+  // A command without `--store` has no such argument.
   const args: Arguments<'url' | 'config' | 'store'> = given
   const named = namedServer(args, context)
   if (named !== undefined && !isOwnHttps(named.url)) return named
@@ -69,7 +78,7 @@ export async function findServer(
   }
 }
 
-/** As whom a command calls that needs no credential where the server needs none. */
+/** The caller's key, if any; a server without credentials needs none. */
 export function callerKey(args: Arguments<'key'>, { environment }: CommandContext): string | undefined {
   return args.text('key') ?? environment.apiKey?.reveal()
 }
@@ -91,7 +100,7 @@ function namedServer(args: Arguments<'url'>, { environment }: CommandContext): S
   return { url: url.href.replace(/\/+$/, ''), from }
 }
 
-/** A server that listens everywhere listens here too. */
+/** A server on all addresses also listens here. */
 const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::1'])
 
 async function configuredServer(
@@ -112,7 +121,7 @@ async function configuredServer(
   return { url: `${origin}:${port}`, from: `the address in ${relative(workingFolder, file)}` }
 }
 
-/** Whether anybody answers: a server that was killed leaves its file behind. */
+/** Whether a server answers: a killed server leaves its start token behind. */
 export async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch'>): Promise<boolean> {
   try {
     await (await ask(`${url}/health`, { signal: AbortSignal.timeout(MAX_LOOK_MS) })).body?.cancel()
@@ -125,7 +134,7 @@ export async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch
 
 const MAX_LOOK_MS = 1_000
 
-/** The address of the server that has the port of these settings, if it uses their data folder too. */
+/** The address of the server on the configured port, if it also uses this data folder. */
 export async function sameServer(
   { dataFolder, server: { host, port, tls } }: Pick<Settings, 'dataFolder' | 'server'>,
   services: Pick<Services, 'fetch' | 'fetchKnown'>,
@@ -135,7 +144,7 @@ export async function sameServer(
   return (await takesTokenOf(dataFolder, { url, from: '', ...known }, services)) ? url : undefined
 }
 
-/** Whether the server at this address takes the start token in this data folder: a file alone may be of a server that was killed. */
+/** Whether the server accepts the start token in this data folder; the file alone may belong to a killed server. */
 export async function takesTokenOf(
   dataFolder: string,
   server: ServerAddress,
@@ -155,7 +164,6 @@ export async function takesTokenOf(
   }
 }
 
-/** The server that uses this data folder, if there is exactly one. */
 async function runningIn(dataFolder: string): Promise<ServerAddress | undefined> {
   const [port, ...more] = await runningPorts(dataFolder)
   return port === undefined || more.length > 0 ? undefined : runningAt('http://127.0.0.1', port)
@@ -165,7 +173,7 @@ function runningAt(origin: string, port: number): ServerAddress {
   return { url: `${origin}:${port}`, from: `where start-token-${port} in the data folder says a server runs` }
 }
 
-/** Each server keeps its start token in a file that is named by its port. */
+/** Ports of servers with a start token in this data folder. */
 async function runningPorts(dataFolder: string): Promise<readonly number[]> {
   const names = await readdir(dataFolder).catch((): string[] => [])
   return names.flatMap((name) => {
@@ -198,7 +206,10 @@ function isOwnHttps(text: string): boolean {
   return protocol === 'https:' && isLoopback(hostname)
 }
 
-/** How long the CLI waits for an answer to one of its own requests: a little longer than a server waits for its config, so that it hears the reason. */
+/**
+ * Timeout of the CLI's own requests: longer than a server takes to read its config, so that the server's reason
+ * arrives.
+ */
 const PATIENCE_MS = READ_LIMIT_MS + 5_000
 
 interface JsonRequest {
@@ -207,11 +218,11 @@ interface JsonRequest {
   readonly path: string
   readonly credential: string | undefined
   readonly body?: JsonObject
-  /** Hears as whom the server let us in, whatever it then answers. */
+  /** Called with the identity under which the server accepted the request. */
   readonly onActing?: (principal: string) => void
 }
 
-/** Sends one request of our own and gives its JSON object; refusals become failures with the server's words. */
+/** Sends one request and returns its JSON object; refusals become failures with the server's message. */
 export async function requestJson(
   request: JsonRequest,
   services: Pick<Services, 'fetch' | 'fetchKnown'>,
@@ -222,7 +233,7 @@ export async function requestJson(
   throw refusalOf(response, answer, request.server)
 }
 
-/** The same for an answer that comes event by event, until `ended` is aborted or nothing has come for too long. */
+/** Sends one request and yields the events of its answer, until `ended` is aborted or no event arrives in time. */
 export async function* requestEvents(
   request: JsonRequest,
   services: Pick<Services, 'fetch' | 'fetchKnown'>,
@@ -244,7 +255,7 @@ export async function* requestEvents(
   }
 }
 
-/** Characters of one event: some thousand calls. */
+/** Characters of one event; enough for some thousand calls. */
 export const MAX_EVENT_LENGTH = 16 * 1_024 * 1_024
 
 async function send(
@@ -259,7 +270,7 @@ async function send(
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    // A redirect would carry the credential somewhere else.
+    // A redirect would send the credential somewhere else.
     redirect: 'manual',
     signal,
   }).catch((cause: unknown) => {
@@ -282,7 +293,7 @@ function refusalOf(
   )
 }
 
-/** How a server is asked: one whose certificate is known is taken by that, and no other. */
+/** `fetch` for a server: if its certificate is known, only that certificate is accepted. */
 export function fetchFrom(
   { certificate }: ServerAddress,
   services: Pick<Services, 'fetch' | 'fetchKnown'>,
@@ -290,12 +301,12 @@ export function fetchFrom(
   return certificate === undefined ? services.fetch : services.fetchKnown(certificate)
 }
 
-/** What every command says that gets no answer: who was asked, why that one, and what to do. */
+/** The message for a server that does not answer: the address, where it comes from, and the next step. */
 export function unreachable(server: ServerAddress, cause: unknown): string {
-  return `No answer from ${server.url} (${server.from}). ${connectionAdvice(cause) ?? NOBODY_THERE}`
+  return `No answer from ${server.url} (${server.from}). ${connectionAdvice(cause) ?? NO_SERVER_THERE}`
 }
 
-export const NOBODY_THERE =
+export const NO_SERVER_THERE =
   'Is the server running? "collet serve" starts the one of this folder. A command talks to --url, else to COLLET_URL, else to the address of the config.'
 
 const UNKNOWN_AUTHORITY =
@@ -319,14 +330,14 @@ const CONNECTION_ADVICE: ReadonlyMap<unknown, string> = new Map([
   ],
 ])
 
-/** What to do about a connection that failed, as far as its reason tells. */
+/** The next step for a failed connection, if its cause suggests one. */
 export function connectionAdvice(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined
   const found = 'code' in error ? CONNECTION_ADVICE.get(error.code) : undefined
   return found ?? connectionAdvice(error.cause)
 }
 
-/** What was asked for is wrong (2), or the server does not let us or cannot (3). */
+/** 2 if the request is wrong, 3 if the server refuses or fails. */
 function exitOf(status: number): ExitCode {
   return status === 400 || status === 404 || status === 422 ? EXIT.usage : EXIT.server
 }

@@ -20,12 +20,18 @@ import { KEPT_STORE_FORMS, shownStoreUrl } from '#store/stores'
 import type { Arguments, CommandContext, OptionSpecs } from './command.ts'
 import type { StoreAccess } from './io.ts'
 
+/**
+ * How commands find and open the store and the config: `--store`, `--config`, or the working folder. Commands that
+ * work without a server use it. Invariant: a command never creates a database by accident (only `ensureStore` does),
+ * and every store it opens is closed.
+ */
+
 export const CONFIG_OPTION = {
   value: 'F',
   help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
 } as const
 
-/** The options that choose a store; commands with these need no running server. */
+/** Options that choose a store. */
 export const STORE_OPTIONS = {
   store: { value: 'URL', help: `${KEPT_STORE_FORMS}. Default: the store of the config.` },
   config: CONFIG_OPTION,
@@ -41,7 +47,7 @@ export async function chosenStore(
   return locateStore(config.store, folder, 'store')
 }
 
-/** Where the store is and how to read it; refuses what a command of its own process cannot see. */
+/** The location of the store and how to open it; refuses a store in memory, which only its server can see. */
 export async function storeAccess(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
@@ -52,15 +58,15 @@ export async function storeAccess(
       'The store is in memory, where only the running server can see it. Ask the server with --url.',
     )
   }
-  // Opening would make an empty database, and an empty answer would look like a true one.
+  // Opening would create an empty database, whose empty answer would look true.
   if (file !== undefined && !existsSync(file))
     throw problem(`There is no database at ${file}. Name the right one with --store or --config.`)
   return { url: store, dataFolder, ...decodeMasterKeys(context.environment) }
 }
 
 /**
- * For a command that may be the first one in a folder: makes the database that is not there yet, and a config where there
- * is neither. Gives what was made, relative to where the user is.
+ * For a command that may be the first in a folder: creates the database, and a config if there is neither. Returns
+ * the created files, relative to the working folder.
  */
 export async function ensureStore(
   args: Arguments<'store' | 'config'>,
@@ -85,7 +91,7 @@ export async function ensureStore(
   return [...made, shorter(relative(workingFolder, file), file)]
 }
 
-/** Whether there is a store to look into; `ensureStore` would make one. */
+/** Whether the store exists. */
 export async function hasStore(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
@@ -95,7 +101,7 @@ export async function hasStore(
   return file === undefined || existsSync(file)
 }
 
-/** Nobody names a store or a config, and there is none where the user is. */
+/** Whether no store and no config is named, and the working folder has no config. */
 export function lacksConfig(
   args: Arguments<'store' | 'config'>,
   { workingFolder, environment }: CommandContext,
@@ -104,12 +110,12 @@ export function lacksConfig(
   return named === undefined && !hasConfig(workingFolder)
 }
 
-/** JSON needs no package beside it. */
+/** A JSON config needs no package beside it. */
 const NEW_CONFIG = 'collet.config.json'
-/** Editors complete and check what is written into it, where the package is installed beside it. */
+/** Lets editors complete and check the file if the package is installed beside it. */
 const EMPTY_CONFIG = `${JSON.stringify({ $schema: './node_modules/collet/dist/config.schema.json' }, undefined, 2)}\n`
 
-/** Opens the chosen store for one piece of work, and closes it whatever happens. */
+/** Opens the chosen store for one piece of work, and always closes it. */
 export async function withStore<T>(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
@@ -123,7 +129,7 @@ export async function withStore<T>(
   }
 }
 
-/** Whether a store was named without a config, so that nothing is known of tools, providers and sources. */
+/** Whether `--store` was given without `--config`, so that tools, providers and sources are unknown. */
 export function isStoreAlone(args: Arguments<'store' | 'config'>): boolean {
   return args.text('store') !== undefined && args.text('config') === undefined
 }
@@ -137,7 +143,7 @@ interface Project {
   readonly tools: readonly Tool[]
 }
 
-/** The config that `--config`, `COLLET_CONFIG` or the working folder names. */
+/** The config named by `--config` or `COLLET_CONFIG`, else the one in the working folder. */
 export async function loadProjectConfig(
   named: string | undefined,
   { workingFolder, environment }: CommandContext,
@@ -147,7 +153,7 @@ export async function loadProjectConfig(
   return await loadConfig(file, { load, variables: environment.variables() })
 }
 
-/** Config and tools. Warnings are shown; one error or more is thrown, together with the warnings. */
+/** Loads config and tools. Warnings are printed; errors are thrown together with the warnings. */
 export async function loadProject(
   named: string | undefined,
   context: CommandContext,
@@ -160,7 +166,7 @@ export async function loadProject(
   return { loaded, tools }
 }
 
-/** A problem in one line, with its file relative to where the user is. */
+/** A problem in one line, its file relative to the working folder. */
 export function problemText({ file, where, message }: ConfigProblem, workingFolder: string): string {
   const place = file === undefined ? undefined : shorter(relative(workingFolder, file), file)
   return [place, where, message]

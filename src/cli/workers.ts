@@ -4,7 +4,13 @@ import type { ShownMetrics } from '#server/telemetry/metrics'
 import { EXIT } from './command.ts'
 import type { StopRequester, WorkerBegin, WorkerProcess, WorkerReady, WorkerSide } from './io.ts'
 
-/** What the process that keeps the workers says to one. */
+/**
+ * Worker processes of `serve --workers`: the parent's side (`createWorkers`) and the child's side (`joinWorkers`),
+ * which exchange messages over Node's cluster channel. `main.ts` connects both with the CLI. Invariant: all workers
+ * share one port, and metrics of any worker include all of them.
+ */
+
+/** Messages from the parent to a worker. */
 type ToWorker =
   | {
       readonly kind: 'begin'
@@ -21,19 +27,19 @@ type FromWorker =
   | { readonly kind: 'gather'; readonly id: number }
   | { readonly kind: 'measured'; readonly id: number; readonly text: string }
 
-/** Metrics of a worker. */
+/** Metrics of one worker. */
 type WorkerText = readonly [index: number, text: string]
 
 /** A worker that does not answer in time is left out of the metrics. */
 const MEASURE_MS = 2_000
 
-/** The workers of this process. They share a port; metrics that one is asked for are those of all. */
+/** Starts workers; they share one port, and each can ask for the metrics of all. */
 export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
   const living = new Map<number, Worker>()
   let asked = 0
   const measured = new Map<number, (from: number, text: string) => void>()
 
-  /** Asks every worker for its metrics. */
+  /** Collects the metrics of every worker. */
   const gather = async (): Promise<readonly WorkerText[]> => {
     asked += 1
     const id = asked
@@ -84,12 +90,12 @@ export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
   }
 }
 
-/** One that is just ending hears nothing any more. */
+/** A worker that is ending receives no more messages. */
 function tell(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.send(message, () => undefined)
 }
 
-/** The other end: what a process that is a worker has of the one that started it; `undefined` in any other. */
+/** The worker's side; `undefined` in a process that is no worker. */
 export async function joinWorkers(): Promise<WorkerSide | undefined> {
   if (!cluster.isWorker) return undefined
   const begin = Promise.withResolvers<ToWorker & { readonly kind: 'begin' }>()
@@ -141,8 +147,8 @@ function say(message: FromWorker): void {
 }
 
 /**
- * The metrics of all workers as one text: each sample with the number of its worker, each family once. They are not added up,
- * for not all of them can be.
+ * Joins the metrics of all workers: each sample is labelled with its worker, each family appears once. Values are not
+ * added up, because not all of them can be.
  */
 export function joinMetrics(texts: readonly WorkerText[]): string {
   const families = new Map<string, { readonly head: string[]; readonly samples: string[] }>()

@@ -97,7 +97,7 @@ describe('looking at calls in a real store', () => {
   })
 
   it('tells what is left of budgets by the config that is there', async () => {
-    expect((await run('budgets')).stderr).toContain('Nobody has spent from a budget yet')
+    expect((await run('budgets')).stderr).toContain('No budget has been used yet')
     const lengthMs = 86_400_000
     const startMs = Math.floor(Date.now() / lengthMs) * lengthMs
     const window = { tenant: 'team1', principal: undefined, lengthMs, startMs }

@@ -200,7 +200,7 @@ describe('collet doctor', () => {
     expect(said).not.toContain('No credential is configured')
     expect(said).toContain('✓ keys   1 good key in the store')
     expect(said).toContain('✓ source files (no tools read yet), as last seen')
-    expect(said).toContain('! calls  Of 1 call nobody knows whether it took effect')
+    expect(said).toContain('! calls  Of 1 call it is unknown whether it took effect')
     expect(said).toContain('collet calls settle records what happened')
   })
 

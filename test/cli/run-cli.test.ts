@@ -20,7 +20,7 @@ describe('collet', () => {
     expect(io.stdout).toContain('Usage: collet COMMAND')
   })
 
-  const own = COMMANDS.filter(({ guest }) => guest === undefined)
+  const own = COMMANDS.filter(({ rawArgs }) => rawArgs === undefined)
   it.each(own.map(({ name }) => name))('explains %s with an example', async (name) => {
     const io = new FakeIo()
     expect(await io.run(...name.split(' '), '--help')).toBe(0)

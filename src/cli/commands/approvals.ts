@@ -17,6 +17,12 @@ import { cleanJson, cleanText, type JsonObject } from '#kernel/base/json'
 import { APPROVAL_STATES } from '#kernel/ports/approval-store'
 import { createApprovalRoutes, type RenderedApproval, type RenderedLink } from '#server/admin/approvals'
 
+/**
+ * `collet approvals list|show|approve|reject|link` and `collet sign-in`. They decide parked calls on the store or
+ * through a server. Invariant: a credential that was given decides under its own name; the store itself is used only
+ * without one, or if it is named.
+ */
+
 const URL_OPTION = {
   url: { value: 'U', help: 'Ask this server instead of the store; --key and COLLET_API_KEY imply it.' },
 } as const
@@ -45,7 +51,7 @@ const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
   async run(args, context) {
     const { output, json } = context
     const state = args.oneOf('state', ['all', ...APPROVAL_STATES]) ?? 'pending'
-    const limit = args.integer('limit', { least: 1, most: MAX }) ?? DEFAULT_LIMIT
+    const limit = args.integer('limit', { min: 1, max: MAX }) ?? DEFAULT_LIMIT
     const query = new URLSearchParams({ limit: String(limit), ...(state === 'all' ? {} : { state }) })
     const { approvals } = await clientOf(args, context).request<ListedApprovals>(
       { method: 'GET', path: `/admin/approvals?${query}` },
@@ -60,7 +66,7 @@ const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
 
 function cellsOf(row: RenderedApproval): readonly string[] {
   const granted = row.decisions.filter(({ action }) => action !== 'reject').length
-  // A question whose tool is another one by now can only be rejected.
+  // A parked call whose tool has changed since can only be rejected.
   const state = row.stale ? 'stale' : row.state
   return [row.id, state, row.tool, row.principal, `${granted}/${row.quorum}`, row.expires_at]
 }
@@ -85,7 +91,6 @@ const approvalsShow = defineCommand<AdminOption>({
 const STALE =
   'the definition of the tool has changed since the approval was requested; it can only be rejected'
 
-/** Everything about one, line by line, for a person who decides. */
 function linesOf(row: RenderedApproval): readonly string[] {
   const lines: readonly (readonly [string, string])[] = [
     ['approval', row.id],
@@ -119,7 +124,7 @@ function linesOf(row: RenderedApproval): readonly string[] {
   ]
 }
 
-/** The mark stands before the id: callers choose ids, and how long they are. */
+/** The mark stands before the id, because callers choose the id and its length. */
 function userLines({
   user_id: id,
   user_proven: isProven,
@@ -127,7 +132,7 @@ function userLines({
   return id === null ? [] : [['for user', isProven ? id : `(claimed, not proven) ${id}`]]
 }
 
-/** Approving what cannot be seen needs an option of its own. */
+/** Approving hidden values requires its own option. */
 function hiddenNote({ hidden_values: hidden, hides_something: hides }: RenderedApproval): string {
   if (!hides) return ''
   const what = hidden === 0 ? 'not all of it is kept' : `${hidden} of its values hidden as credentials`
@@ -198,8 +203,8 @@ const approvalsLink = defineCommand<'for' | AdminOption>({
   name: 'approvals link',
   summary: 'Creates a link, for chat or mail, with which one approver can decide once.',
   details: [
-    'It opens a page; only a button there decides. With oauth.signIn in the config, whoever opens it has to sign in as NAME.',
-    'Without it anyone who has the link decides as NAME, so send it to nobody else; calls that need several approvers, and commands, are then only shown.',
+    'It opens a page; only a button there decides. With oauth.signIn in the config, the person who opens it must sign in as NAME.',
+    'Without it anyone who has the link decides as NAME, so send it only to that person; calls that need several approvers, and commands, are then only shown.',
   ],
   positionals: [ID],
   options: {
@@ -210,9 +215,9 @@ const approvalsLink = defineCommand<'for' | AdminOption>({
   async run(args, context) {
     const approver = args.text('for')
     if (approver === undefined) throw new UsageError('Say who the link is for: --for NAME.')
-    // Only a server knows the address that its links begin with.
+    // Only a server knows the base address of its links.
     const client = new AdminClient(args, context)
-    const path = `/admin/approvals/${encodeURIComponent(await approvalMeant(args, client))}/link`
+    const path = `/admin/approvals/${encodeURIComponent(await resolveApprovalId(args, client))}/link`
     const { token: _inUrl, ...link } = await client.request<RenderedLink>(
       { method: 'POST', path, body: { approver } },
       'url',
@@ -252,7 +257,6 @@ const signIn = defineCommand<'store' | 'config' | 'url'>({
   },
 })
 
-/** One approval as it stands after the request. */
 async function requestApproval(
   {
     verb,
@@ -262,7 +266,7 @@ async function requestApproval(
   context: CommandContext,
 ): Promise<RenderedApproval> {
   const client = clientOf(args, context)
-  const path = `/admin/approvals/${encodeURIComponent(await approvalMeant(args, client))}${verb}`
+  const path = `/admin/approvals/${encodeURIComponent(await resolveApprovalId(args, client))}${verb}`
   const { approval } = await client.request<{ readonly approval: RenderedApproval }>(
     { ...request, path },
     'approval',
@@ -270,8 +274,7 @@ async function requestApproval(
   return approval
 }
 
-/** The approval that the first word means. */
-async function approvalMeant(args: Arguments<AdminOption>, client: AdminClient): Promise<string> {
+async function resolveApprovalId(args: Arguments<AdminOption>, client: AdminClient): Promise<string> {
   const [typed = ''] = args.positionals
   const known = async () => {
     const { approvals } = await client.request<ListedApprovals>(
@@ -288,8 +291,8 @@ interface ListedApprovals {
 }
 
 /**
- * A credential that was given is used: who decides matters more here than where. The store itself knows no callers, so
- * it is asked only without one, or where it is named.
+ * A given credential decides which identity approves, so it selects the server. The store knows no callers, so it is
+ * used only without a credential, or if it is named.
  */
 function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   const { clock, environment } = context
@@ -307,7 +310,7 @@ function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminC
   })
 }
 
-/** The tools of the config here; a store that was named alone says nothing of tools, nor does a config with faults. */
+/** The tools of the config; a store without a config, or a config with errors, gives none. */
 async function toolsHere(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
@@ -318,7 +321,7 @@ async function toolsHere(
   return (id) => byId.get(id)
 }
 
-/** The catalog id is for openwop; `tool` is the name that commands take. */
+/** Leaves out the catalog id, which is for openwop; commands take `tool`. */
 function shown({ tool_id: _catalogId, ...approval }: RenderedApproval): object {
   return approval
 }

@@ -16,7 +16,7 @@ import {
   connectionAdvice,
   fetchFrom,
   findServer,
-  NOBODY_THERE,
+  NO_SERVER_THERE,
   SERVER_OPTIONS,
   type ServerAddress,
 } from '#cli/server-address'
@@ -31,7 +31,12 @@ import {
 } from '#client/index'
 import { cleanJson, cleanText, isJsonObject, type JsonObject, parseJson } from '#kernel/base/json'
 
-/** What a tool may need beyond its input. */
+/**
+ * `collet call`: calls one tool on a running server and prints its value. Failures become exit codes by their class.
+ * Invariant: values of `--secret` and `--token` never appear in a message.
+ */
+
+/** Options for what a tool needs beyond its input. */
 const REQUIREMENT_OPTIONS = {
   secret: {
     value: 'ID=VALUE',
@@ -48,7 +53,7 @@ const REQUIREMENT_OPTIONS = {
 
 const FROM_STDIN = '-'
 
-/** Reads `--secret` and `--token`. Problems name the option and never repeat what was written: it may be the secret. */
+/** Reads `--secret` and `--token`. Messages name the option and never repeat its text, which may be the secret. */
 async function readRequirements(
   args: Arguments<'secret' | 'token'>,
   stdin: CliIo['stdin'],
@@ -103,14 +108,14 @@ const ADVICE = {
     'Open the address, then repeat the call with the same --call-id; or supply a token with --token ID=VALUE.',
   approval_required:
     'Open the address and decide there, or use collet approvals approve. Then repeat the call with the same --call-id.',
-  transport: NOBODY_THERE,
+  transport: NO_SERVER_THERE,
 } as const satisfies Record<FailureClass, string | undefined>
 
 function exitOfFailure(failure: CallFailure): ExitCode {
   return EXIT_OF[failure.class]
 }
 
-/** A failed request in words: what happened, what is wrong, what to do. For a person at a terminal. */
+/** Prints a failed call for a person: what happened, what is wrong, and the next step. */
 function reportFailure(failure: CallFailure, server: ServerAddress, output: Output): ExitCode {
   output.error(cleanText(failure.message))
   for (const [parameter, problem] of Object.entries(failure.parameterErrors)) {
@@ -200,7 +205,7 @@ function failureJson(failure: CallFailure): Readonly<Record<string, unknown>> {
 interface Failed {
   readonly ok: false
   readonly error: CallFailure
-  /** The name is wrong, not the server: a mistake in what was typed. */
+  /** The tool's name is wrong, which is a usage error and not a failure of the server. */
   readonly isUnknownTool: boolean
 }
 
@@ -215,7 +220,7 @@ async function tryCall(
   return { ...tried, isUnknownTool: await isUnknownTool(tool, tried.error, client) }
 }
 
-/** On the wire all refusals look alike (OTC-63); servers that give no code are asked for their list. */
+/** On the wire all refusals look alike (OTC-63), so servers that send no code are asked for their list. */
 async function isUnknownTool(
   tool: string,
   { class: kind, code }: CallFailure,

@@ -19,6 +19,12 @@ import type { Settlement } from '#kernel/ports/store'
 import type { RenderedCall, RenderedDetails, TimelineEntry } from '#server/admin/call-view'
 import { createCallRoutes } from '#server/admin/calls'
 
+/**
+ * `collet calls show|settle|cancel`; `list-calls.ts` has the list. They read and settle recorded calls on the store
+ * or through a server. Invariant: only an ambiguous call can be settled, and a value that does not fit the tool's
+ * output schema needs `--force`.
+ */
+
 const RECORD = {
   name: 'RECORD',
   help: 'The call, as collet calls shows it, or the beginning of that.',
@@ -28,7 +34,7 @@ const callsShow = defineCommand<AdminOption>({
   name: 'calls show',
   summary: 'Shows one call: who, when, each step on its way, its input and its outcome.',
   details: [
-    'Input and outcome need the scope calls:read, and that somebody looked at them is journaled. Without it the rest is shown.',
+    'Input and outcome need the scope calls:read, and looking at them is journaled. Without it the rest is shown.',
     'Credentials are never part of an input. Results that are older than calls.retentionHours are gone.',
   ],
   positionals: [RECORD],
@@ -36,7 +42,7 @@ const callsShow = defineCommand<AdminOption>({
   examples: ['collet calls show 4f1c', 'collet calls show 4f1c --json'],
   async run(args, context) {
     const client = clientOf(args, context)
-    const record = await recordMeant(args, client)
+    const record = await resolveRecord(args, client)
     const path = `/admin/calls/${encodeURIComponent(record)}`
     const { call } = await client.request<{ readonly call: RenderedDetails }>(
       { method: 'GET', path, isJournaled: true },
@@ -48,7 +54,7 @@ const callsShow = defineCommand<AdminOption>({
   },
 })
 
-/** Respells what the server takes from events as they are recorded. */
+/** Respells members that come from recorded events. */
 function detailsJson({ timeline, steps, journal, ...call }: RenderedDetails) {
   const spellEntry = ({ facts, ...entry }: TimelineEntry) => ({ ...entry, facts: snakeNames(facts) })
   return {
@@ -61,8 +67,7 @@ function detailsJson({ timeline, steps, journal, ...call }: RenderedDetails) {
 
 const MAX_MATCHES = 20
 
-/** The record that the first word means. */
-async function recordMeant(args: Arguments<AdminOption>, client: AdminClient): Promise<string> {
+async function resolveRecord(args: Arguments<AdminOption>, client: AdminClient): Promise<string> {
   const [typed = ''] = args.positionals
   const known = async () => {
     const query = new URLSearchParams({ record: typed, limit: String(MAX_MATCHES) })
@@ -78,7 +83,6 @@ async function recordMeant(args: Arguments<AdminOption>, client: AdminClient): P
   return await resolveId(typed, known, { noun: 'call', listedBy: 'collet calls' })
 }
 
-/** Everything about one call, line by line. */
 function linesOf(call: RenderedDetails): readonly string[] {
   const facts: readonly (readonly [string, string | null])[] = [
     ['record', call.record],
@@ -110,17 +114,17 @@ function linesOf(call: RenderedDetails): readonly string[] {
   ]
 }
 
-/** The time until a person settled it says nothing about the tool. */
+/** The time until an operator settled the call says nothing about the tool. */
 function tookText({ took_ms: ms, journal }: RenderedDetails): string | null {
   if (ms === null) return null
   const isSettled = journal.some(({ events }) => events.some(({ type }) => type === 'call.settled'))
   return isSettled ? `${durationText(ms)} until it was settled; its run time is unknown` : durationText(ms)
 }
 
-/** What the run of a call does not record: the journal does. */
+/** Events that the journal records and the run of a call does not. */
 const JOURNAL_ONLY: ReadonlySet<string> = new Set(['call.settled', 'call.late', 'call.cancel_requested'])
 
-/** The events of the run, with those that only the journal has, in order of time. */
+/** The events of the run and those that only the journal has, ordered by time. */
 function historyOf({ timeline, journal }: RenderedDetails): readonly TimelineEntry[] {
   const journaled = journal.flatMap(({ events }) =>
     events.flatMap(({ type, at, ...facts }) =>
@@ -139,10 +143,10 @@ function withoutSubject(facts: object): TimelineEntry['facts'] {
 }
 
 function eventLine({ at, event, facts }: TimelineEntry): string {
-  const told = Object.entries(facts).map(([name, value]) =>
+  const members = Object.entries(facts).map(([name, value]) =>
     cleanText(`${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`),
   )
-  return `  ${[at, event, ...told].join(' ')}`
+  return `  ${[at, event, ...members].join(' ')}`
 }
 
 function stepLines(steps: readonly RenderedCall[]): readonly string[] {
@@ -217,7 +221,7 @@ const callsSettle = defineCommand<SettleOption>({
           access,
         ),
     })
-    const record = await recordMeant(args, client)
+    const record = await resolveRecord(args, client)
     const path = `/admin/calls/${encodeURIComponent(record)}/settle`
     await client.request<{ readonly settled_as: string }>({ method: 'POST', path, body }, 'settled_as')
     if (context.json) context.output.json({ record, settled_as: body.as })
@@ -263,7 +267,7 @@ async function refuseUnfit(
   )
 }
 
-/** What is wrong with a value that a tool is said to have given; nothing when no config here knows the tool. */
+/** Problems of a value under the tool's output schema; none if no config here knows the tool. */
 async function checkOutput(
   { tool, value }: SettledValue,
   args: Arguments<'config'>,

@@ -32,6 +32,11 @@ import {
 } from '#server/import/clients'
 import { isLoopback, isPrivateHost } from '#server/safety'
 
+/**
+ * `collet connect`: prints the entry that an MCP client needs to reach this server, or writes it into the client's
+ * file. Invariant: a file is replaced whole, after a copy was made, and a file in an unknown format is left alone.
+ */
+
 type ConnectOption =
   | 'write'
   | 'yes'
@@ -100,7 +105,7 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
     if (!args.flag('write')) return show(snippet, name, context)
     const written = await write(snippet, args.flag('yes'), context)
     const files = [{ path: written.file, scope: 'user' as const }]
-    // The entry that was just written leads to Collet, wherever that is.
+    // The entry that was just written leads to Collet itself.
     const isOwn = (each: Bypass): boolean =>
       each.name === called && (each.file === written.file || each.file === file)
     const bypasses = await lookForBypasses({ clients: [name], files }, args, context)
@@ -123,13 +128,13 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
   },
 })
 
-/** What is connected to. */
+/** The server that the entry leads to. */
 interface Target {
-  /** With the path of the toolset. */
+  /** Includes the path of the toolset. */
   readonly url: string
   readonly isNamedUrl: boolean
   readonly toolset: string | undefined
-  /** The config that `collet mcp` serves; absent where there is none. */
+  /** The config for `collet mcp`; absent if there is none. */
   readonly config: string | undefined
   readonly isKeyed: boolean
   readonly name: string
@@ -162,7 +167,7 @@ async function checkToolset(
   throw new UsageError(`There is no toolset "${toolset}" in the config.${didYouMean(toolset, names)}`)
 }
 
-/** A server on this machine without any credential lets everybody on it in; every other one wants a key. */
+/** A server on this machine without credentials accepts every local user; any other server requires a key. */
 async function needsKey(url: URL, args: Arguments<ConnectOption>, context: CommandContext): Promise<boolean> {
   if (!isLoopback(url.hostname)) return true
   if (lacksConfig(args, context)) return false
@@ -177,7 +182,7 @@ async function needsKey(url: URL, args: Arguments<ConnectOption>, context: Comma
 interface EntryOptions {
   readonly file: string
   readonly target: Target
-  /** What the server is called there. */
+  /** Name of the server in the client's file. */
   readonly called: string
   readonly isStdio: boolean
 }
@@ -195,7 +200,7 @@ function entryFor(
     throw new UsageError(
       'There is no config here that "collet mcp" could serve. Run collet import or collet init first.',
     )
-  // A file of the project may be shared, so it has no path of this machine in it where npx finds the package.
+  // A project file may be shared, so it contains no path of this machine if npx can find the package.
   const isOfProject = client.projectFiles.some((name) => file === join(workingFolder, name))
   const [command = '', ...words] = isOfProject && own === 'npx collet' ? ['npx', 'collet'] : program
   const config = isOfProject ? relative(workingFolder, target.config) : target.config
@@ -204,7 +209,7 @@ function entryFor(
   return programEntry(client, { command, args }, { name: called, isKeyed })
 }
 
-/** What to do with an address for a client whose file only names programs. */
+/** Advice for an address and a client whose file can only name programs. */
 function connectorAdvice({ title, connectors }: McpClient, url: string): string {
   const why = `The file of ${title} names programs, not addresses.`
   if (connectors === undefined) return `${why} Leave --url out: ${title} then starts Collet itself.`
@@ -264,14 +269,14 @@ interface Written {
   readonly file: string
   readonly name: string
   readonly changed: boolean
-  /** The file as it was; `null` where nothing was changed or there was none. */
+  /** Path of the copy; `null` if nothing changed or the file is new. */
   readonly backup: string | null
 }
 
 async function write(snippet: Snippet, isSure: boolean, context: CommandContext): Promise<Written> {
   const { output, json } = context
   const { client, name, entry } = snippet
-  // Files of settings are often links into a folder that is kept elsewhere.
+  // Settings files are often symbolic links into another folder.
   const file = existsSync(snippet.file) ? await realpath(snippet.file) : snippet.file
   const before = existsSync(file) ? await readFile(file, 'utf8') : undefined
   const after = withEntry(before ?? '', file, { path: [client.member, name], entry })

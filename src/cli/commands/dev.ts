@@ -22,8 +22,13 @@ import { checkExposure } from '#server/safety'
 import { DEFAULT_STORE, STORE_FORMS } from '#store/stores'
 import { OPEN_OPTION, serveUntilStopped } from './serve.ts'
 
+/**
+ * `collet dev`: serves the tools of a project while their author edits them, and restarts after each save. Invariant:
+ * it listens on loopback only, because callers get the errors that tools throw.
+ */
+
 const MAX_PORT = 65_535
-/** Nobody else may hear what tools throw. */
+/** Loopback only: errors of tools are sent to callers. */
 const HOST = '127.0.0.1'
 
 type DevOption = 'config' | 'port' | 'store' | 'open' | 'once' | 'check' | 'again'
@@ -32,7 +37,7 @@ const dev = defineCommand<DevOption>({
   name: 'dev',
   summary: 'Serves your tools while you write them: a line for each call, a restart at each save.',
   details: [
-    'Listens on 127.0.0.1 only. Callers hear what a tool threw, and where.',
+    'Listens on 127.0.0.1 only. Callers get the error that a tool threw, with its place.',
     'Secrets that tools declare are taken from .env beside the config, for your own calls; they are not stored.',
     'A file that cannot be loaded is named with what is wrong; the tools stay as they were until it can.',
   ],
@@ -67,7 +72,7 @@ const dev = defineCommand<DevOption>({
   },
 })
 
-/** The same for a child process. */
+/** The options to repeat in the child process. */
 function givenOptions(args: Arguments<DevOption>): string[] {
   return (['config', 'port', 'store'] as const).flatMap((name) => {
     const value = args.text(name)
@@ -116,7 +121,9 @@ async function serveOnce(args: Arguments<DevOption>, context: CommandContext): P
 
 const MAX_SECRETS = 50
 
-/** What `.env` beside the config says of secrets that tools declare. It is lent to the author's calls and never stored. */
+/**
+ * Reads the declared secrets from `.env` beside the config. They are used for the author's calls and never stored.
+ */
 async function readSecrets({ folder, tools }: Settings): Promise<ReadonlyMap<string, Secret>> {
   const text = await readFile(join(folder, '.env'), 'utf8').catch(() => '')
   const declared = new Set(
@@ -135,7 +142,7 @@ async function readSettings(
 ): Promise<Settings> {
   const { environment, workingFolder } = context
   const { loaded, tools } = await loadProject(args.text('config'), context, load)
-  const port = args.integer('port', { least: 0, most: MAX_PORT })
+  const port = args.integer('port', { min: 0, max: MAX_PORT })
   const store = args.text('store')
   const flags = {
     host: HOST,
@@ -145,7 +152,7 @@ async function readSettings(
   return toSettings({ loaded, tools, flags, environment, workingFolder })
 }
 
-/** The tools of the start before, kept in the data folder: each start is a process of its own. */
+/** The tools of the previous start, kept in the data folder because each start is a separate process. */
 class LastStart {
   readonly #file: string
   readonly #tools: readonly Pick<Tool, 'id' | 'definitionHash'>[]
@@ -155,7 +162,7 @@ class LastStart {
     this.#tools = tools
   }
 
-  /** `Mail.Send@1.0.0 changed`, and the like. */
+  /** `Mail.Send@1.0.0 changed` and similar. */
   async changes(): Promise<readonly string[]> {
     const before = await this.#read()
     const now = new Map(this.#tools.map(({ id, definitionHash }) => [id, definitionHash]))
@@ -170,7 +177,7 @@ class LastStart {
 
   async remember(): Promise<void> {
     const tools = Object.fromEntries(this.#tools.map(({ id, definitionHash }) => [id, definitionHash]))
-    // Without it the next start only has less to say.
+    // If this fails, the next start lists no changes.
     await writeFile(this.#file, JSON.stringify(tools)).catch(() => undefined)
   }
 

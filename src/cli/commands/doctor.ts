@@ -41,6 +41,12 @@ import {
 } from '#server/safety'
 import { describeStore, examineStore, findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
 
+/**
+ * `collet doctor` and `collet version`. The doctor checks what a server needs, from Node to the clock, and prints
+ * each finding with its next step; `check-names.ts` and `check-store.ts` contain further checks. Invariant: it
+ * changes nothing, and exit code 2 means that something must be fixed.
+ */
+
 const PACKAGE_FILE = new URL('../../../package.json', import.meta.url)
 
 const version = defineCommand<never>({
@@ -76,10 +82,7 @@ const doctor = defineCommand<'config' | 'store'>({
   examples: ['collet doctor', 'collet doctor --json'],
   async run(args, context) {
     const { output, json } = context
-    const checks = await output.during(
-      'Looking around',
-      examine(args.text('config'), args.text('store'), context),
-    )
+    const checks = await output.during('Checking', examine(args.text('config'), args.text('store'), context))
     if (json) output.json(checks)
     else for (const check of checks) show(check, output)
     return checks.some(({ level }) => level === 'fail') ? EXIT.usage : EXIT.ok
@@ -107,7 +110,7 @@ async function examine(
     const looked = { isThere: isThere(location), openStore }
     const names = await checkNames({ ...looked, config: loaded.config, tools, clock: context.clock })
     const stored = await lookIntoStore({ ...looked, nowMs, webhooks, withheld: names.withheld })
-    // A key in the store closes the server as one in the config does.
+    // A key in the store makes credentials required, like a key in the config.
     const auth = { ...loaded.config.auth, ...(stored.hasKeys ? { required: true } : {}) }
     return [
       ...machine,
@@ -176,7 +179,7 @@ function show({ level, subject, message, advice }: Check, output: Output): void 
 
 const TMPFS = 0x01021994
 const RAMFS = 0x858458f6
-/** No disk answers faster; what does has not written anything. */
+/** No disk syncs faster; a shorter time means that nothing was written. */
 const IMPOSSIBLE_FSYNC_MS = 0.01
 const SYNCS = 8
 
@@ -186,7 +189,7 @@ async function checkStored(location: StoreLocation, context: CommandContext): Pr
   return [await checkStore(location, checkWritable), checkDurability(location)]
 }
 
-/** The database: whole, readable with our key, and writable. */
+/** Checks that the database is undamaged, readable with this key, and writable. */
 async function checkStore(location: StoreLocation, checkWritable: () => Promise<void>): Promise<Check> {
   const { file } = location
   if (file === undefined) {
@@ -209,7 +212,7 @@ async function checkStore(location: StoreLocation, checkWritable: () => Promise<
   }
 }
 
-/** A database elsewhere: what its server says of itself, and whether our key opens it and all of it is there. */
+/** Checks a database server: its settings, whether the key opens the store, and whether the journal is intact. */
 async function checkDatabase(location: StoreLocation, context: CommandContext): Promise<readonly Check[]> {
   const seen = await examineStore(location.store, () => context.clock.nowMs())
   if (seen.some(({ subject, level }) => level === 'fail' && subject !== 'fsync')) return seen
@@ -236,7 +239,7 @@ function checkFolder(folder: string, file: string): Check {
   }
 }
 
-/** Whether what is written reaches a disk before it is acknowledged; as far as can be seen from here. */
+/** Whether writes reach a disk before they are acknowledged, as far as this process can measure. */
 function checkDurability({ kind, dataFolder }: StoreLocation): Check {
   if (kind === 'memory') return ok('fsync', 'Not needed: the memory store writes nothing')
   const folder = nearestFolder(dataFolder)
@@ -255,7 +258,7 @@ function checkDurability({ kind, dataFolder }: StoreLocation): Check {
   }
 }
 
-/** Median of a few small writes, each synced. */
+/** Median time of a few small synced writes. */
 function fsyncMs(folder: string): number {
   const path = join(folder, `.collet-doctor-${process.pid}`)
   const file = openSync(path, 'wx', 0o600)
@@ -281,7 +284,7 @@ function isThere({ kind, file }: StoreLocation): boolean {
   return kind === 'server' || (file !== undefined && existsSync(file))
 }
 
-/** Whether the server could listen now. A port in use is only a warning: it may be our own server. */
+/** Whether the server could listen now. A port in use is a warning only, because it may be this server. */
 async function checkPort(host: string, port: number): Promise<Check> {
   const address = `${host}:${port}`
   const code = await tryToListen(host, port)
@@ -319,7 +322,7 @@ export function checkNode(version: string): Check {
   return fail('node', `Node ${version} is too old`, `Install Node ${MIN_NODE} or newer.`)
 }
 
-/** A clock that is wrong ends tokens early and keeps results too long or too short. */
+/** A wrong clock ends tokens early and shortens or extends the retention of results. */
 export function checkClock(clock: Clock, newestFile?: string): Check {
   const nowMs = clock.nowMs()
   const year = new Date(nowMs).getUTCFullYear()
@@ -349,7 +352,7 @@ export function checkClock(clock: Clock, newestFile?: string): Check {
 
 const OTHERS = 0o077
 
-/** The key everything stored is sealed with (rule 14): `COLLET_KEY`, or the key file beside the database. */
+/** Checks the key that encrypts the store (rule 14): `COLLET_KEY`, or the key file beside the database. */
 function checkKey(location: StoreLocation, masterKey: Secret | undefined): Check {
   if (location.kind === 'memory') return ok('key', 'Not needed: the memory store does not encrypt')
   if (masterKey !== undefined) return checkVariable(masterKey)
@@ -404,7 +407,7 @@ function checkContents(file: string): Check {
 const REFUSED =
   'collet serve refuses to start like this. Make a key with collet keys create, or set auth.apiKeys or auth.jwt.'
 
-/** What `serve` would refuse or warn about: who could call the tools, and how strong the credentials are (rule 28). */
+/** What `serve` would refuse or warn about: who can call the tools, and how strong the credentials are (rule 28). */
 function checkAccess(exposure: Exposure): readonly Check[] {
   try {
     const warnings = checkExposure(exposure, false)
@@ -422,7 +425,6 @@ function describeExposure({ auth, server }: Exposure): string {
     : `No credentials: everyone on this machine may call (${server.host})`
 }
 
-/** Text of whatever was thrown. */
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -15,7 +15,7 @@ import { importFrom } from '#cli/import/from'
 import { ALL_CLIENTS, FROM_NAMES, isServerList } from '#cli/import/listed'
 import { choosePlace, endKnown, refuseConfigured } from '#cli/import/place'
 import { missingProgram, previewSource, warningsOf, withAdvice } from '#cli/import/preview'
-import { SourceShelf } from '#cli/import/shelf'
+import { SourceRegistry } from '#cli/import/registry'
 import { confirm, readHidden } from '#cli/input'
 import { counted } from '#cli/output'
 import { STORE_OPTIONS } from '#cli/store-access'
@@ -24,6 +24,12 @@ import { type Detection, isSourceKey, suggestKey } from '#server/import/detect'
 import { type FoundSource, IMPORT_TYPES, type ImportType } from '#server/import/probe'
 import { isLoopback } from '#server/safety'
 import type { Discovery } from '#sources/kit/source'
+
+/**
+ * `collet import`: adds a source of tools from an address, a file, a program, or the files of MCP clients
+ * (`import/from.ts`). It detects the kind of the source, reads its tools, shows them and stores the source.
+ * Invariant: no program is started and nothing is stored without consent (`--yes`, or an answer on a terminal).
+ */
 
 type ImportOption =
   | 'from'
@@ -42,8 +48,8 @@ type ImportOption =
   | keyof typeof STORE_OPTIONS
 
 const MAX_SHOWN = 20
-/** For finding out what something is; what it then takes to start has its own time. */
-const PATIENCE_MS = 120_000
+/** Timeout of the detection; the start of the source has its own. */
+const DETECTION_TIMEOUT_MS = 120_000
 
 const importSource = defineCommand<ImportOption>({
   name: 'import',
@@ -119,7 +125,7 @@ const importSource = defineCommand<ImportOption>({
   async run(args, context) {
     const from = args.text('from') ?? listedIn(args, context)
     const choices = new ImportChoices(args)
-    const shelf = new SourceShelf(
+    const registry = new SourceRegistry(
       {
         url: args.text('url'),
         credential: args.text('credential'),
@@ -136,14 +142,22 @@ const importSource = defineCommand<ImportOption>({
         refuseWithFrom(args)
         const isNamed = args.text('from') !== undefined
         const wishes = { withProject: args.flag('project'), only: args.texts('server') }
-        const work = { from, choices, shelf, given, signal: ending.signal, isSure: args.flag('yes'), isNamed }
+        const work = {
+          from,
+          choices,
+          registry,
+          given,
+          signal: ending.signal,
+          isSure: args.flag('yes'),
+          isNamed,
+        }
         return await importFrom({ ...work, ...wishes }, context)
       }
       const target = readTarget(args, context)
       const { createImportFetch } = await import('#server/import/probe')
       const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
       try {
-        const work = { args, choices, shelf, given, send, signal: ending.signal }
+        const work = { args, choices, registry, given, send, signal: ending.signal }
         return await importTarget(target, work, context)
       } finally {
         await send.close()
@@ -154,7 +168,7 @@ const importSource = defineCommand<ImportOption>({
   },
 })
 
-/** A file that lists servers means what `--from` would say. */
+/** A file that lists servers is treated as `--from FILE`. */
 function listedIn(args: Arguments<ImportOption>, { workingFolder }: CommandContext): string | undefined {
   const [file = '', ...others] = args.positionals
   const path = resolve(workingFolder, file)
@@ -194,14 +208,14 @@ function readVariables(
 interface Import {
   readonly args: Arguments<ImportOption>
   readonly choices: ImportChoices
-  readonly shelf: SourceShelf
+  readonly registry: SourceRegistry
   readonly given: Readonly<Record<string, string>>
   readonly send: typeof fetch
   readonly signal: AbortSignal
 }
 
 async function importTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<ExitCode> {
-  const { args, shelf, choices } = work
+  const { args, registry, choices } = work
   const { output } = context
   await checkKey(work)
   const found = withVariables(await findTarget(target, work, context), work.given)
@@ -229,10 +243,10 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   if (!args.flag('yes') && !(await confirm(context, `Add it as "${key}"?`))) {
     throw new UsageError('Nothing was added. Use --yes to add it without being asked.')
   }
-  await shelf.add({ key, options, replace: args.flag('replace') })
+  await registry.add({ key, options, replace: args.flag('replace') })
   if (context.json) output.json({ key, ...factsOf(found, seen, wanted), trust })
   else {
-    const running = await shelf.runningServer()
+    const running = await registry.runningServer()
     output.done(
       `${key} is added. ${running === undefined ? '"collet serve" serves it' : `The server on ${running} serves it now`}; "collet connect CLIENT" shows how your MCP client gets there.`,
     )
@@ -244,7 +258,7 @@ async function findTarget(target: ImportTarget, work: Import, context: CommandCo
   const { args, send } = work
   const apiKey = await readApiKey(target, args, context)
   const only = args.oneOf('type', IMPORT_TYPES)
-  const signal = AbortSignal.any([work.signal, AbortSignal.timeout(PATIENCE_MS)])
+  const signal = AbortSignal.any([work.signal, AbortSignal.timeout(DETECTION_TIMEOUT_MS)])
   const { found, seen, isAway } = await findSource(target, { send, signal, apiKey, only }, context)
   if (isAway === true)
     throw new CommandFailure(
@@ -262,12 +276,12 @@ function withVariables(found: FoundSource, given: Readonly<Record<string, string
   return { ...found, options: { ...found.options, env: { ...given } } }
 }
 
-/** Before anything is started for it. */
-async function checkKey({ args, shelf }: Import): Promise<void> {
+/** Checks `--key` before anything is started. */
+async function checkKey({ args, registry }: Import): Promise<void> {
   const key = args.text('key')
   if (key === undefined) return
   if (!isSourceKey(key)) throw new UsageError(`--key expects 1 to 64 letters, digits and "_"; got "${key}".`)
-  if (!args.flag('print')) await refuseConfigured(key, shelf)
+  if (!args.flag('print')) await refuseConfigured(key, registry)
 }
 
 async function readApiKey(
@@ -306,7 +320,7 @@ async function lookInside(
 ): Promise<Discovery> {
   const { output } = context
   if (target.kind === 'command')
-    output.note(`Starting ${cleanText(target.words.join(' '))} (up to ${choices.patienceSeconds} s)`)
+    output.note(`Starting ${cleanText(target.words.join(' '))} (up to ${choices.startSeconds} s)`)
   const onLine = (line: string): void => output.note(`  | ${line}`)
   const looking = previewSource(
     suggestKey(found),
@@ -345,7 +359,6 @@ function show(
 
 const MAX_LINE_LENGTH = 100
 
-/** Cut between two words. */
 function shortened(line: string): string {
   if (line.length <= MAX_LINE_LENGTH) return line
   const cut = line.slice(0, MAX_LINE_LENGTH)
@@ -357,7 +370,7 @@ function printSnippet(key: string, options: JsonObject, { output, json }: Comman
   else output.data(`"sources": ${JSON.stringify({ [key]: options }, undefined, 2)}`)
 }
 
-/** What goes on paper has gaps where secrets are. */
+/** Replaces secrets by placeholders. */
 function withoutSecrets(options: JsonObject): JsonObject {
   const { apiKey, headers, env, ...rest } = options
   const gaps = (values: JsonObject): JsonObject =>
@@ -379,7 +392,7 @@ function factsOf({ type, what }: FoundSource, discovery: Discovery, options: Jso
   }
 }
 
-/** What the words of `collet import` name. */
+/** What the arguments of `collet import` name. */
 type ImportTarget =
   | { readonly kind: 'url'; readonly url: string }
   | { readonly kind: 'file'; readonly file: string }
@@ -417,7 +430,7 @@ interface FindOptions {
   readonly only: ImportType | undefined
 }
 
-/** Finds out what a target is, saying what it does on the way. */
+/** Detects what a target is, printing each step. */
 async function findSource(
   target: ImportTarget,
   { send, signal, apiKey, only }: FindOptions,

@@ -7,6 +7,11 @@ import { isCheckout } from '#cli/package-build'
 import { isRecord } from '#kernel/base/json'
 import { VERSION } from '#server/version'
 
+/**
+ * `collet init`: writes a project with a config, one tool and its test. The project depends on the copy of Collet
+ * that runs the command. Invariant: an existing file is never overwritten, and nothing is downloaded.
+ */
+
 const init = defineCommand<never>({
   name: 'init',
   summary: 'Makes a project with one tool and its test.',
@@ -53,7 +58,7 @@ const init = defineCommand<never>({
   },
 })
 
-/** Programs of the project import the build of the checkout. `false` when it cannot be built. */
+/** The project imports the build of the checkout. `false` if it cannot be built. */
 async function buildCheckout({ output, services, clock }: CommandContext): Promise<boolean> {
   const build = isCheckout(ROOT) ? await services.packageBuild(ROOT) : undefined
   if (build === undefined) return true
@@ -76,7 +81,7 @@ async function hasNothing(folder: string): Promise<boolean> {
   return entries.length === 0
 }
 
-/** `false` when there is such a file. */
+/** `false` if the file exists. */
 async function writeNew(file: string, text: string): Promise<boolean> {
   await mkdir(dirname(file), { recursive: true })
   try {
@@ -119,7 +124,7 @@ function quoted(path: string): string {
   return /\s/.test(path) ? `"${path}"` : path
 }
 
-/** The folder of this package, seen from the sources and from the build. */
+/** The root folder of this package, from the sources and from the build. */
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url)).replace(/[/\\]$/, '')
 const OWN_NAME = 'collet'
 
@@ -127,13 +132,13 @@ function packagesOf(collet: string): Readonly<Record<string, string>> {
   return { [OWN_NAME]: collet, zod: '^4.2.0' }
 }
 
-/** What a project writes to depend on the copy of Collet that makes it. */
+/** The dependency on the copy of Collet that makes the project. */
 function packageSource(folder: string): string {
   const file = isCheckout(ROOT) ? ROOT : installedFile()
   return file === undefined ? `^${VERSION}` : `file:${relative(folder, file).replaceAll('\\', '/')}`
 }
 
-/** The packed file that npm installed this package from; `undefined` where it came from a registry. */
+/** The packed file that npm installed this package from; `undefined` if it came from a registry. */
 function installedFile(): string | undefined {
   const modules = dirname(ROOT)
   const lock = join(modules, '.package-lock.json')
@@ -159,7 +164,7 @@ function filesFor(folder: string, collet: string): Readonly<Record<string, strin
         types: 'tsc',
       },
       dependencies: packagesOf(collet),
-      // npm scripts then run on Node 24, whichever Node the machine has.
+      // npm scripts then run on Node 24, whichever version the machine has.
       devDependencies: { '@types/node': '^24.0.0', node: '^24.0.0', typescript: '^7.0.0' },
       allowScripts: { node: true },
     }),
@@ -176,7 +181,7 @@ function filesFor(folder: string, collet: string): Readonly<Record<string, strin
   }
 }
 
-/** Files that are the same in every project: in the package as they are, so that they are checked as all code is. */
+/** Files that are identical in every project. They lie in the package, so that they are checked like all code. */
 const TEMPLATES = ['README.md', 'collet.config.ts', 'tools/count-words.ts', 'tools/count-words.test.ts']
 
 function readTemplate(name: string): string {
@@ -187,7 +192,7 @@ function json(value: object): string {
   return `${JSON.stringify(value, undefined, 2)}\n`
 }
 
-/** npm takes small letters, digits and a few signs. */
+/** npm allows lower-case letters, digits and a few signs. */
 function packageName(folder: string): string {
   const name = basename(folder)
     .toLowerCase()

@@ -17,6 +17,12 @@ import { createAuditRoutes, type RenderedDenial } from '#server/telemetry/audit'
 import type { KeyOwner } from '#store/ports/key-store'
 import type { Store } from '#store/ports/store'
 
+/**
+ * `collet journal`, `journal verify`, `journal heads` and `collet audit`. They print and verify the journal in the
+ * store, and list refused requests. Invariant: the journal is read by one position per writer chain, so late commits
+ * are never missed (rule 16).
+ */
+
 const journalVerify = defineCommand<'head' | 'explain' | 'store' | 'config'>({
   name: 'journal verify',
   summary: 'Checks, without a server, that no recorded event, approval, key or pin was tampered with.',
@@ -124,7 +130,7 @@ const journal = defineCommand<'follow' | 'store' | 'config'>({
 })
 
 async function print(store: Store, follow: boolean, context: CommandContext): Promise<void> {
-  /** One position per writer chain: a time or a number over all of them would lose late commits (rule 16). */
+  /** One position per writer chain: a time or a single number would miss late commits (rule 16). */
   const positions = new Map<string, JournalHead>()
   const stop = Promise.withResolvers<void>()
   let stopped = false
@@ -166,7 +172,7 @@ function isOfCall(event: JournalEvent): event is CallEvent {
   return event.type.startsWith('call.')
 }
 
-/** Callers choose their trace ids, so the journal itself has none: it is read from what is sealed beside it (rule 15). */
+/** Callers choose their trace ids, so the journal has none: they are read from the sealed call (rule 15). */
 async function traceOf(store: Store, record: string): Promise<{ readonly traceId?: string }> {
   const traceId = (await store.findByRecord(record))?.traceId ?? ''
   return traceId === '' ? {} : { traceId }
@@ -187,7 +193,7 @@ function factText(value: unknown): string {
   return /[\s"=]/.test(text) && typeof value === 'string' ? cleanText(JSON.stringify(text)) : cleanText(text)
 }
 
-/** `writer:group:link`, to be kept elsewhere and given back to `journal verify --head`. */
+/** `writer:group:link`, to be kept elsewhere and passed to `journal verify --head`. */
 function headText({ writer, group, link }: JournalHead): string {
   return `${writer}:${group}:${link}`
 }
@@ -209,7 +215,7 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
     'Shows who was refused what: wrong credentials, calls of tools that are not theirs, approvals and administration.',
   details: [
     'Reads the store directly, even while a server uses it; with --url it asks the server.',
-    'The log holds no names: a caller is prn_…. Those with a key, and those who called lately, are shown by name to whoever may manage keys. --principal finds every caller by its name.',
+    'The log holds no names: a caller is prn_…. Those with a key, and those who called lately, are shown by name to callers who may manage keys. --principal finds every caller by its name.',
     'Requests without a good credential are listed as of the caller "unknown", with the kind of credential only.',
     'What one caller is refused again within the same minute is counted, and is one more line.',
   ],
@@ -226,7 +232,7 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
   examples: ['collet audit --since 7d', 'collet audit --principal key:alice --json'],
   async run(args, context) {
     const { output, json, clock } = context
-    const limit = args.integer('limit', { least: 1, most: MAX_SHOWN }) ?? DEFAULT_LIMIT
+    const limit = args.integer('limit', { min: 1, max: MAX_SHOWN }) ?? DEFAULT_LIMIT
     const [principal, since] = [args.text('principal'), args.moment('since', clock.nowMs())]
     const filter = {
       ...(principal === undefined ? {} : { principal }),
@@ -248,7 +254,7 @@ interface AuditPage {
   readonly next: number
 }
 
-/** The log is read from its beginning, page by page; what is older than the newest is let go. */
+/** Reads the log from its beginning, page by page, and keeps the newest entries. */
 async function readNewest(
   filter: Readonly<Record<string, string>>,
   limit: number,
@@ -259,7 +265,7 @@ async function readNewest(
     const query = new URLSearchParams({ ...filter, after: String(after), limit: String(DENIALS_AT_ONCE) })
     const page = await client.request<AuditPage>({ method: 'GET', path: `/admin/audit?${query}` }, 'events')
     newest = [...newest, ...page.events].slice(-limit)
-    // Where it goes on is where it was: there is no more.
+    // The position did not advance: there are no more pages.
     if (page.next <= after) return newest
     after = page.next
   }
@@ -279,7 +285,7 @@ function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminC
   })
 }
 
-/** Whose keys the config has; with a store alone nothing is known of it. */
+/** Owners of the keys in the config; unknown with a store alone. */
 async function configuredOwners(
   args: Arguments<AdminOption>,
   context: CommandContext,

@@ -34,6 +34,11 @@ import { findKnownTools, scopesOf } from '#server/known-tools'
 import { needsCredential } from '#server/safety'
 import type { Store } from '#store/ports/store'
 
+/**
+ * `collet keys create|rotate|list|revoke|generate`: API keys in the store, on this machine or through a server.
+ * Invariant: a key is printed exactly once, alone on stdout, and is never stored in plain text.
+ */
+
 const KEY_OPTIONS = adminOptions('admin:keys')
 
 type CreateOption =
@@ -98,12 +103,12 @@ const keysCreate = defineCommand<CreateOption>({
     }
     const entries = file === undefined ? undefined : await readEntries(file, context)
     const body = { ...terms, principal: principal ?? '' }
-    // Before anything is made: a name that is refused leaves nothing behind.
+    // Checked first, so that a refused name creates nothing.
     const problem = entries === undefined ? newKeyProblem(body, context.clock.nowMs()) : undefined
     if (problem !== undefined) throw new UsageError(problem)
     if (!isServerNamed(args)) {
       if (lacksConfig(args, context) && !args.flag('init')) throw new UsageError(NO_SERVER_HERE)
-      // Often the first command of all: a server should have its keys before it listens.
+      // Often the first command in a folder: a server should have its keys before it listens.
       const made = await ensureStore(args, context)
       if (made.length > 0) context.output.note(`Made ${made.join(' and ')}.`)
     }
@@ -117,7 +122,10 @@ const keysCreate = defineCommand<CreateOption>({
 const NO_SERVER_HERE =
   'There is no server here: this folder has no config, so no server would know the key. Run this in the folder of your config, name it with --config or --store, or ask a running server with --url. --init makes a config and a database here.'
 
-/** A key for each entry of a file. Each is printed as soon as it is made: no key can be shown a second time. */
+/**
+ * Creates a key for each entry of a file. Each is printed as soon as it is created, because no key can be shown
+ * again.
+ */
 async function issueKeys(
   { file, entries }: { readonly file: string; readonly entries: readonly JsonObject[] },
   terms: JsonObject,
@@ -145,7 +153,7 @@ async function issueKeys(
   try {
     await clientOf(args, context).requestEach<RenderedNewKey>(requests, 'key', take)
   } catch (error) {
-    output.warn(cleanText(`${file}: stopped at ${nameOf(asked)}. ${wayOn(asked - refused)}`))
+    output.warn(cleanText(`${file}: stopped at ${nameOf(asked)}. ${resumeHint(asked - refused)}`))
     throw error
   }
   const made = counted(entries.length - refused, 'key')
@@ -153,11 +161,11 @@ async function issueKeys(
   return refused === 0 ? EXIT.ok : EXIT.usage
 }
 
-/** What was made stays, and a name is never used again: the same file can be sent a second time. */
-function wayOn(made: number): string {
+/** Created keys stay and names are never reused, so the same file can be sent again. */
+function resumeHint(made: number): string {
   const shown =
     made === 0 ? 'No key was made.' : `${counted(made, 'key')} made before, shown above and only this once.`
-  return `${shown} Mend what is said below and run the same command again: entries that are there already are refused, the others are made. One that is refused and has no key above gets another with "collet keys rotate".`
+  return `${shown} Fix the problem below and run the same command again: existing entries are refused, the others are created. An entry that is refused and has no key above gets another key with "collet keys rotate".`
 }
 
 function unreadable(file: string): (cause: unknown) => never {
@@ -166,7 +174,7 @@ function unreadable(file: string): (cause: unknown) => never {
   }
 }
 
-/** What is wrong with a member is for the route to say, which knows them all. */
+/** Only checks that it is a list; the route checks the members. */
 async function readEntries(file: string, { workingFolder }: CommandContext): Promise<readonly JsonObject[]> {
   const text = await readFile(resolve(workingFolder, file), 'utf8').catch(unreadable(file))
   const [entries, problem] = parsedList(text)
@@ -214,7 +222,7 @@ const keysRotate = defineCommand<RotateOption>({
   },
 })
 
-/** What the two commands that give a key say about it. */
+/** Options shared by the two commands that create a key. */
 function termsOf(args: Arguments<'tenant' | 'label' | 'expires'>, { clock }: CommandContext): JsonObject {
   const tenant = args.text('tenant')
   const label = args.text('label')
@@ -226,7 +234,7 @@ function termsOf(args: Arguments<'tenant' | 'label' | 'expires'>, { clock }: Com
   }
 }
 
-/** Prints the key alone on stdout, so that it can be caught, and what it is on stderr. */
+/** Prints the key alone on stdout, so that it can be captured, and its description on stderr. */
 async function issueKey(
   path: string,
   body: JsonObject,
@@ -295,7 +303,6 @@ function cellsOf(row: RenderedKey, nowMs: number): readonly string[] {
   ]
 }
 
-/** What it is limited to. */
 function boundsOf({ tools, toolsets }: RenderedKey): string {
   if (tools === null) return ''
   const named = tools.length > 3 ? [`${tools.length} tools`] : tools
@@ -334,7 +341,7 @@ const keysRevoke = defineCommand<RevokeOption>({
     const tenant = args.text('tenant') ?? DEFAULT_TENANT
     const client = clientOf(args, context)
     if (name === undefined) {
-      const keyId = await keyMeant(typed ?? '', client)
+      const keyId = await resolveKeyId(typed ?? '', client)
       const path = `/admin/keys/${encodeURIComponent(keyId)}`
       await client.request<{ readonly revoked: true }>({ method: 'DELETE', path }, 'revoked')
       if (context.json) context.output.json({ key_id: keyId, revoked: true })
@@ -349,7 +356,7 @@ const keysRevoke = defineCommand<RevokeOption>({
   },
 })
 
-async function keyMeant(typed: string, client: AdminClient): Promise<string> {
+async function resolveKeyId(typed: string, client: AdminClient): Promise<string> {
   const known = async () => {
     const { keys } = await client.request<{ readonly keys: readonly RenderedKey[] }>(
       { method: 'GET', path: '/admin/keys' },
@@ -363,7 +370,7 @@ async function keyMeant(typed: string, client: AdminClient): Promise<string> {
   return await resolveId(typed, known, { noun: 'key', listedBy: 'collet keys list' })
 }
 
-/** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
+/** Works on the store of this machine, even while a server uses it; the server sees the change within a second. */
 function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   return new AdminClient(args, context, {
     onStore: async ({ store, access }) => {
@@ -373,7 +380,7 @@ function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminC
   })
 }
 
-/** What a key can be given and who has one already, as the config says. With a store alone nothing is known of it. */
+/** What a key may be granted and which principals exist, according to the config; unknown with a store alone. */
 async function namesFor(
   args: Arguments<AdminOption>,
   context: CommandContext,
@@ -382,7 +389,7 @@ async function namesFor(
   if (isStoreAlone(args)) return { known: undefined, isConfigured: undefined, isOpen: undefined }
   const loaded = await loadProjectConfig(args.text('config'), context)
   const { toolsets, auth, approvals } = loaded.config
-  // A tool that cannot be loaded is no reason to make no keys.
+  // A tool that cannot be loaded must not keep keys from being created.
   const { tools: own, problems } = await loadTools(loaded)
   const isWhole = problems.every(({ severity }) => severity !== 'error')
   const { tools, sources, unread } = await findKnownTools(loaded.config, own, store)
@@ -410,7 +417,7 @@ const keysGenerate = defineCommand<never>({
   options: {},
   examples: ['collet keys generate', 'export COLLET_KEY="$(collet keys generate)"'],
   async run(_, { output, json }) {
-    // OTC-103. Base64 and not its URL form: a key that begins with "-" would read as an option.
+    // OTC-103. Standard Base64, not base64url: a key that begins with "-" would be read as an option.
     const key = randomBytes(KEY_BYTES).toString('base64')
     if (json) output.json({ key })
     else output.data(key)

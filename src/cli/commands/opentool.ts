@@ -22,8 +22,14 @@ import { VERSION } from '#server/version'
 import { STORE_FORMS } from '#store/stores'
 import { serveUntilStopped } from './serve.ts'
 
+/**
+ * `collet opentool` (start), `opentool validate` and `opentool export`. The first follows the OpenTool command-line
+ * guidelines, so it parses its own arguments and has its own help and exit codes (OTS-70 to OTS-76). Invariant: keys
+ * from the command line act as one principal that may only call tools.
+ */
+
 const INDENT = 2
-/** What a careful reader of the document should know; the rest only says more than OpenTool can. */
+/** Conversion losses that a reader of the document should know. */
 const WORTH_A_LINE: ReadonlySet<string> = new Set(['approximated', 'unrepresentable'])
 
 const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'description' | 'url' | 'strict'>({
@@ -72,7 +78,6 @@ const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'descripti
   },
 })
 
-/** What `collet opentool start` was asked for. */
 interface StartRequest {
   readonly kind: 'start'
   readonly version: string | undefined
@@ -100,7 +105,7 @@ const OPTIONS = {
   stream: { type: 'boolean' },
   allowStop: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
-  // How the OpenTool daemon launches servers, without the word `start` (OTS-56).
+  // The OpenTool daemon launches servers without the word `start` (OTS-56).
   opentoolServerTag: { type: 'string' },
   opentoolServerHost: { type: 'string' },
   opentoolServerPort: { type: 'string' },
@@ -110,7 +115,7 @@ const OPTIONS = {
 const MAX_PORT = 65_535
 const HEADER_SAFE = /^[\x21-\x7e]+$/
 
-/** Reads what follows `collet opentool`; without a word for what to do, it starts (OTS-70 to OTS-72). */
+/** Parses the words after `collet opentool`; without a command it starts (OTS-70 to OTS-72). */
 function readOpenToolRequest(argv: readonly string[]): OpenToolRequest {
   const [first] = argv
   const isCommand = first !== undefined && !first.startsWith('-')
@@ -122,7 +127,7 @@ function readOpenToolRequest(argv: readonly string[]): OpenToolRequest {
     kind: 'start',
     version: values.version ?? values.opentoolServerTag,
     port: readPort(values.toolPort ?? values.opentoolServerPort),
-    // The daemon's Dart servers split keys at commas; ours are taken as they are (OTS-70).
+    // The daemon's Dart servers split keys at commas; keys from `--apiKeys` are taken unchanged (OTS-70).
     keys: readKeys([...(values.apiKeys ?? []), ...splitKeys(values.opentoolServerApiKeys ?? [])]),
     host: values.host ?? values.opentoolServerHost,
     config: values.config,
@@ -136,7 +141,7 @@ function splitKeys(texts: readonly string[]): readonly string[] {
   return texts.flatMap((text) => text.split(','))
 }
 
-/** Empty keys count as none (OTS-47); one key given twice is one. The text of a bad key is not repeated. */
+/** Empty keys are ignored (OTS-47), duplicates count once. Messages never repeat the text of an invalid key. */
 function readKeys(texts: readonly string[]): readonly string[] {
   const keys = [...new Set(texts.map((text) => text.trim()).filter((text) => text !== ''))]
   if (keys.every((key) => HEADER_SAFE.test(key))) return keys
@@ -154,16 +159,16 @@ function parse(argv: readonly string[]) {
   try {
     return parseArgs({ args: [...argv], options: OPTIONS, strict: true, allowPositionals: false })
   } catch (error) {
-    // Node names the option, and says how to write a value that begins with a dash.
+    // Node's message names the option and explains values that begin with a dash.
     throw new UsageError(error instanceof Error ? error.message : 'The arguments cannot be read.')
   }
 }
 
-/** Display name and command of the guidelines (OTS-73). */
+/** Display name and command under the guidelines (OTS-73). */
 const NAME = 'COLLET'
 const COMMAND = 'collet opentool'
 
-/** The help that the guidelines lay down, line by line (OTS-71). */
+/** The help text that the guidelines prescribe (OTS-71). */
 const START_HELP = `${NAME} OpenTool Server CLI (${VERSION}) - OpenTool Server implement by ${NAME}.
 
 Usage: ${COMMAND} <command> [options]
@@ -190,7 +195,7 @@ Global options:
 
 -h, --help    Show help information`
 
-/** `collet opentool …` as the guidelines have it, exit codes included (OTS-70 to OTS-76). */
+/** `collet opentool …` under the guidelines, exit codes included (OTS-70 to OTS-76). */
 async function runOpenToolCommand(argv: readonly string[], context: CommandContext): Promise<ExitCode> {
   const { output, environment } = context
   let request: OpenToolRequest
@@ -243,8 +248,8 @@ function overrule(configured: Settings['opentool'], { version, streaming }: Star
 }
 
 /**
- * Keys of the command line say nothing about who holds them: all act as one principal, `key:opentool`, which may call
- * every tool of the config and do nothing else.
+ * The holders of command-line keys are unknown: all act as one principal, `key:opentool`, which may call every tool
+ * of the config and do nothing else.
  */
 function withKeys(settings: Settings, keys: readonly string[]): Settings {
   const known = new Set(settings.auth.apiKeys.map(({ key }) => key.reveal()))
@@ -261,7 +266,7 @@ const opentoolStart = defineCommand<never>({
   positionals: [],
   options: {},
   examples: [],
-  guest: { help: START_HELP, run: runOpenToolCommand },
+  rawArgs: { help: START_HELP, run: runOpenToolCommand },
   run: (_, context) => runOpenToolCommand([], context),
 })
 

@@ -14,6 +14,11 @@ import { SILENT_LOGGER } from '#kernel/base/logger'
 import { createPinRoutes, type RenderedPin, type RenderedPinDiff } from '#server/admin/pins'
 import { Pins } from '#sources/kit/pins'
 
+/**
+ * `collet pins list|diff|accept|reject`: decisions about changed definitions of imported tools (rule 32). They work
+ * on the store or through a server. Invariant: `--hash` accepts only the definition that the operator looked at.
+ */
+
 const PIN_OPTIONS = adminOptions('admin:pins')
 const TOOL = { name: 'TOOL', help: 'As collet pins list shows it, or the beginning of that.' } as const
 const HASH = {
@@ -86,7 +91,7 @@ const pinsDiff = defineCommand<AdminOption>({
   examples: ['collet pins diff github.issues_create'],
   async run(args, context) {
     const client = clientOf(args, context)
-    const path = `/admin/pins/${encodeURIComponent(await pinMeant(args, client))}`
+    const path = `/admin/pins/${encodeURIComponent(await resolvePinnedTool(args, client))}`
     const diff = await client.request<RenderedPinDiff>({ method: 'GET', path }, 'differences')
     if (context.json) context.output.json(diff)
     else printDiff(diff, context)
@@ -188,7 +193,7 @@ const pinsReject = defineCommand<'hash' | AdminOption>({
   },
 })
 
-/** Accepts or rejects the waiting change of a tool; the tool as it is after that. */
+/** Accepts or rejects the waiting change; returns the tool after the decision. */
 async function decidePin(
   verb: 'accept' | 'reject',
   args: Arguments<AdminOption | 'hash'>,
@@ -197,12 +202,11 @@ async function decidePin(
   const hash = args.text('hash')
   const body = hash === undefined ? {} : { hash }
   const client = clientOf(args, context)
-  const path = `/admin/pins/${encodeURIComponent(await pinMeant(args, client))}/${verb}`
+  const path = `/admin/pins/${encodeURIComponent(await resolvePinnedTool(args, client))}/${verb}`
   return await client.request<RenderedPinDiff>({ method: 'POST', path, body }, 'differences')
 }
 
-/** The tool that the first word means. */
-async function pinMeant(
+async function resolvePinnedTool(
   { positionals: [typed = ''] }: Arguments<AdminOption>,
   client: AdminClient,
 ): Promise<string> {
@@ -216,7 +220,7 @@ async function pinMeant(
   return await resolveName(typed, known, { noun: 'tool', listedBy: 'collet pins list --all' })
 }
 
-/** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
+/** Works on the store of this machine, even while a server uses it; the server sees the change within a second. */
 function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   return new AdminClient(args, context, {
     onStore: ({ store, access }) =>

@@ -8,6 +8,12 @@ import { createReloadRoutesOnStore, type RenderedReload } from '#server/admin/re
 import { type ConfigSource, isRefusal } from '#server/reload'
 import type { RunningServer } from '#server/start-server'
 
+/**
+ * `collet reload`: asks one server, or all servers of a store, to read their config again. It also exports
+ * `configSource`, with which `serve` reads it. Invariant: a config with errors is refused with its problems, and the
+ * old one stays in force.
+ */
+
 const reload = defineCommand<AdminOption>({
   name: 'reload',
   summary: 'Makes servers read their config again, without a restart.',
@@ -36,13 +42,12 @@ const reload = defineCommand<AdminOption>({
     if (json) output.json(reloaded)
     else if (applied === null)
       output.note('The servers on this store were asked; their logs say what came of it.')
-    else tellReloaded({ applied, needRestart, refused }, output)
+    else printReloaded({ applied, needRestart, refused }, output)
     return refused.length > 0 ? EXIT.toolFailed : EXIT.ok
   },
 })
 
-/** What a server says of a config that it has read again. */
-function tellReloaded(
+function printReloaded(
   { applied, needRestart, refused }: Awaited<ReturnType<RunningServer['readAgain']>>,
   output: Output,
 ): void {
@@ -53,7 +58,7 @@ function tellReloaded(
   for (const problem of refused) output.warn(`Refused, and the one before stays: ${problem}`)
 }
 
-/** How a server that was started here reads its config again. One that is wrong is refused with its reasons, and the old one stays. */
+/** Reads the config again for a running server. */
 export function configSource(
   read: () => Promise<Settings>,
   { output, workingFolder }: CommandContext,
@@ -62,7 +67,7 @@ export function configSource(
     read,
     onRead(outcome) {
       if (!(outcome instanceof Error)) {
-        tellReloaded(outcome, output)
+        printReloaded(outcome, output)
         return
       }
       const problems =

@@ -20,6 +20,11 @@ import { createSecretsRoutes, type RenderedCredential } from '#server/admin/secr
 import { openCallerIn } from '#server/safety'
 import type { Store } from '#store/ports/store'
 
+/**
+ * `collet secrets set|list|connect|rm` and `collet vault rotate`: credentials in the vault, on this machine or
+ * through a server. Invariant: values are read from stdin and never printed.
+ */
+
 const SECRETS_OPTIONS = adminOptions('admin:secrets')
 
 type SetOption = 'principal' | 'user' | 'token' | 'scope' | 'tenant' | AdminOption
@@ -161,7 +166,7 @@ const secretsConnect = defineCommand<AdminOption | 'principal' | 'scope' | 'tena
   name: 'secrets connect',
   summary: 'Prints a link where a person grants a caller access at an OAuth provider.',
   details: [
-    'Nobody has to call a tool first: the token goes into the vault for every tool that needs it. The link works for ten minutes.',
+    'No tool has to be called first: the token goes into the vault for every tool that needs it. The link works for ten minutes.',
     'The running server makes it, because the way back from the provider ends there.',
   ],
   positionals: [{ name: 'PROVIDER', help: 'As oauth.providers of the config names it.' }],
@@ -197,7 +202,7 @@ const secretsConnect = defineCommand<AdminOption | 'principal' | 'scope' | 'tena
   },
 })
 
-/** The providers of the config, at which tokens can be revoked. */
+/** The OAuth providers of the config, where tokens can be revoked. */
 async function brokerOf(args: Arguments<AdminOption>, context: CommandContext): Promise<TokenBroker> {
   if (isServerNamed(args) || isStoreAlone(args)) return NO_BROKER
   const { config, file } = await loadProjectConfig(args.text('config'), context)
@@ -247,7 +252,7 @@ function clientOf(
   })
 }
 
-/** Without a config it is not known whether callers need a credential. */
+/** Without a config it is unknown whether callers need a credential. */
 async function openCallerFor(
   args: Arguments<AdminOption>,
   context: CommandContext,

@@ -29,6 +29,12 @@ import type { SourceView } from '#sources/kit/sources'
 import { DEFAULT_STORE, parseStoreUrl, STORE_FORMS, shownStoreUrl } from '#store/stores'
 import { configSource } from './reload.ts'
 
+/**
+ * `collet serve` and `collet mcp`, and the serving loop that `collet dev` and `collet opentool` share. It starts the
+ * server, prints its address, reloads on request and stops in order. Invariant: the first request to stop waits for
+ * running calls, the second ends the process.
+ */
+
 const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   name: 'mcp',
   summary: 'Serves the tools of a config to one MCP client, on stdin and stdout.',
@@ -53,7 +59,7 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   ],
   async run(args, context) {
     const { environment, workingFolder, services, stdin, output } = context
-    // Before any file of the project is loaded: what those print is no message either.
+    // Before any file of the project is loaded: its output must not reach stdout either.
     const stdout = context.takeStdout()
     const { loaded, tools } = await loadProject(args.text('config'), context)
     const store = args.text('store')
@@ -155,7 +161,7 @@ const serve = defineCommand<ServeOption>({
     const settings = await read()
     const allowAnonymous = args.flag('allow-anonymous')
     const readAgain = () => read(importAgain())
-    const workers = args.integer('workers', { least: 1, most: MAX_WORKERS }) ?? 1
+    const workers = args.integer('workers', { min: 1, max: MAX_WORKERS }) ?? 1
     const { worker } = context
     if (worker !== undefined)
       return await serveAsWorker(settings, { allowAnonymous, readAgain, worker }, context)
@@ -166,7 +172,7 @@ const serve = defineCommand<ServeOption>({
 
 function readFlags(args: Arguments<ServeOption>): SettingsFlags {
   const host = args.text('host')
-  const port = args.integer('port', { least: 0, most: MAX_PORT })
+  const port = args.integer('port', { min: 0, max: MAX_PORT })
   const store = args.text('store')
   return {
     ...(host === undefined ? {} : { host }),
@@ -176,7 +182,7 @@ function readFlags(args: Arguments<ServeOption>): SettingsFlags {
   }
 }
 
-/** The same command line for the child process. */
+/** The command line for the child process, without `--watch`. */
 function withoutWatch(args: Arguments<ServeOption>): string[] {
   const values = (['config', 'host', 'port', 'store', 'workers'] as const).flatMap((name) => {
     const value = args.text(name)
@@ -186,7 +192,7 @@ function withoutWatch(args: Arguments<ServeOption>): string[] {
   return ['serve', ...values, ...flags.map((name) => `--${name}`)]
 }
 
-/** The first of several processes: it keeps the others, and serves nothing itself. */
+/** The parent of several workers: it keeps them running and serves nothing itself. */
 async function serveWithWorkers(
   settings: Settings,
   { count, opens }: { readonly count: number; readonly opens: boolean },
@@ -235,7 +241,7 @@ function checkWorkers({ store, server }: Settings): void {
   }
 }
 
-/** One of several processes: what it has to say goes to the one that keeps it. */
+/** One of several workers: its messages go to the parent. */
 async function serveAsWorker(
   settings: Settings,
   {
@@ -249,7 +255,7 @@ async function serveAsWorker(
   return await serveUntilStopped(asWorker(settings, worker), options, context)
 }
 
-/** The ports of a worker are not those of the file: it shares the first one's, and its listener for other replicas is its own. */
+/** A worker shares the port of the first one, and has its own listener for other replicas. */
 function asWorker(settings: Settings, { port, index }: WorkerSide): Settings {
   const { internal } = settings.server
   const own =
@@ -261,28 +267,28 @@ function asWorker(settings: Settings, { port, index }: WorkerSide): Settings {
 
 interface ServeOptions {
   readonly allowAnonymous: boolean
-  /** The settings as the config says now. */
+  /** Reads the settings of the config again. */
   readonly readAgain?: () => Promise<Settings>
   /** Lets callers with a key stop the server over OpenTool (OTS-53). */
   readonly allowStop?: boolean
-  /** It is one of several processes, and speaks to the one that keeps them. */
+  /** Set in a worker process. */
   readonly worker?: WorkerSide
-  /** A call to try. Default: one over OTC. */
+  /** Makes the example call. Default: one over OTC. */
   readonly example?: typeof exampleCurl
-  /** Open the console in a browser once it serves. */
+  /** Opens the console in a browser once the server listens. */
   readonly opens?: boolean
-  /** The author of the tools is at the terminal. */
+  /** Set by `collet dev`: the author of the tools is at the terminal. */
   readonly developing?: {
     /** Paths are shown relative to it. */
     readonly folder: string
     /** From `.env`, for the author's own calls. */
     readonly secrets: ReadonlyMap<string, Secret>
-    /** Called once it serves; `true` = all has been said that there is to say. */
+    /** Called once the server listens; `true` if the banner is not needed. */
     onReady(url: string): Promise<boolean>
   }
 }
 
-/** Starts the server, says where it is, and stays until it is asked to stop. */
+/** Starts the server, prints its address, and waits for a request to stop. */
 export async function serveUntilStopped(
   settings: Settings,
   options: ServeOptions,
@@ -291,11 +297,11 @@ export async function serveUntilStopped(
   const { output, services } = context
   const { allowAnonymous, example } = options
   const stop = listenForStop(context)
-  // A tool that loses sight of a promise must not take everybody else's calls down with it.
+  // An unhandled rejection in one tool must not end the calls of the others.
   const endRejections = context.onStrayRejection((reason) => {
     output.warn(`A tool left a failed promise behind${placeText(reason)}: ${traceOf(reason)}`)
   })
-  // After an exception out of nowhere nothing in this process can be trusted for long: end it, but in order.
+  // After an uncaught exception the process cannot be trusted: stop it, but in order.
   let isBroken = false
   const endExceptions = context.onUncaughtException((error) => {
     output.error(
@@ -322,7 +328,7 @@ export async function serveUntilStopped(
     const { url, startTokenFile, consoleUrl, signInUrl, isKeyed, warnings } = server
     const facts = { url, startTokenFile, consoleUrl, signInUrl, isKeyed, warnings }
     const ready: WorkerReady = { ...facts, ...server.counts() }
-    // Whatever comes of it is said by then.
+    // The outcome is logged before this promise settles.
     if (readAgain !== undefined)
       endReload = context.onReload(() => void server.readAgain().catch(() => undefined))
     if (worker !== undefined) worker.tellReady(ready)
@@ -367,7 +373,7 @@ const LISTEN_CODES: ReadonlySet<unknown> = new Set([
   'EAI_AGAIN',
 ])
 
-/** The server says in words why it cannot listen, and keeps the system's error as the cause. */
+/** The server explains why it cannot listen; the system's error is the cause. */
 function isListenFailure(error: unknown): error is Error {
   if (!(error instanceof Error) || !(error.cause instanceof Error)) return false
   return 'code' in error.cause && LISTEN_CODES.has(error.cause.code)
@@ -390,7 +396,7 @@ function stoppingText(by: StopRequester, { server: { drainMs = 0 } }: Settings):
 
 interface StopWatch {
   readonly requested: Promise<StopRequester>
-  /** Ends the wait from inside. */
+  /** Requests the stop from inside. */
   request(): void
   end(): void
 }
@@ -399,7 +405,7 @@ function addressToOpen({ url, consoleUrl, signInUrl }: WorkerReady): string {
   return signInUrl ?? consoleUrl ?? url
 }
 
-/** One line for a source that was still starting when the banner was printed, or was added later. */
+/** One line for a source that started after the banner, or was added later. */
 function reportSource(view: SourceView | undefined, output: CommandContext['output']): void {
   if (view === undefined) return
   const { key, tools, readAtMs, reason } = view
@@ -410,7 +416,7 @@ function reportSource(view: SourceView | undefined, output: CommandContext['outp
     )
 }
 
-/** The first request ends the wait, the second one ends the process. */
+/** The first request resolves the wait, the second ends the process. */
 function listenForStop({ onStop, exit }: CommandContext): StopWatch {
   const { promise, resolve } = Promise.withResolvers<StopRequester>()
   let asked = false

@@ -8,14 +8,19 @@ import {
   UsageError,
 } from '#cli/command'
 import { resolveName } from '#cli/id-prefix'
-import { SourceShelf } from '#cli/import/shelf'
+import { SourceRegistry } from '#cli/import/registry'
 import { counted, renderTable } from '#cli/output'
 import { cleanText, type JsonObject } from '#kernel/base/json'
 import { POLICY_FIELDS } from '#kernel/tool/tool'
 import type { RenderedSource } from '#server/admin/sources'
 import type { CheckedSource } from '#server/import/check-source'
 
-/** Sources live in a running server: only that knows how they are. */
+/**
+ * `collet sources`, `sources refresh|check|set|remove`: the sources of a running server. Invariant: a key may be
+ * abbreviated, but an ambiguous abbreviation is refused.
+ */
+
+/** The state of a source is known only to the running server. */
 const SOURCE_OPTIONS = {
   ...adminOptions('admin:sources'),
   url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address of the config.' },
@@ -94,7 +99,7 @@ const sourcesRefresh = defineCommand<AdminOption>({
   examples: ['collet sources refresh GitHub'],
   async run(args, context) {
     const client = new AdminClient(args, context)
-    const key = await sourceMeant(args, client)
+    const key = await resolveSourceKey(args, client)
     const path = `/admin/sources/${encodeURIComponent(key)}/refresh`
     const { source } = await client.request<{ readonly source: RenderedSource }>(
       { method: 'POST', path, body: {} },
@@ -123,7 +128,7 @@ const sourcesCheck = defineCommand<AdminOption>({
   examples: ['collet sources check GitHub'],
   async run(args, context) {
     const client = new AdminClient(args, context)
-    const key = await sourceMeant(args, client)
+    const key = await resolveSourceKey(args, client)
     const path = `/admin/sources/${encodeURIComponent(key)}/check`
     const looking = client.request<CheckedSource>(
       { method: 'POST', path, body: {}, isQuestion: true },
@@ -146,14 +151,13 @@ function stepCells({ step, state, says, took_ms: took }: CheckedSource['steps'][
   return [step, state.replace('_', ' '), took === null ? '' : `${took} ms`, cleanText(says)]
 }
 
-const MEANT = { noun: 'source', listedBy: 'collet sources' } as const
+const ID_KIND = { noun: 'source', listedBy: 'collet sources' } as const
 
-/** The source that the first word means. */
-async function sourceMeant(
+async function resolveSourceKey(
   { positionals: [typed = ''] }: Arguments<AdminOption>,
   client: AdminClient,
 ): Promise<string> {
-  return await resolveName(typed, async () => (await listed(client)).map(({ key }) => key), MEANT)
+  return await resolveName(typed, async () => (await listed(client)).map(({ key }) => key), ID_KIND)
 }
 
 type SetOption =
@@ -216,7 +220,7 @@ const sourcesSet = defineCommand<SetOption>({
       throw new UsageError(
         'Say what to change: --trust, --include, --exclude, --approval, --tier, --call-timeout or --timeout.',
       )
-    const shelf = new SourceShelf(
+    const registry = new SourceRegistry(
       {
         url: args.text('url'),
         credential: args.text('key'),
@@ -225,8 +229,8 @@ const sourcesSet = defineCommand<SetOption>({
       },
       context,
     )
-    const key = await resolveName(typed, async () => (await shelf.find([])).taken, MEANT)
-    const warnings = await shelf.change(key, changes)
+    const key = await resolveName(typed, async () => (await registry.find([])).taken, ID_KIND)
+    const warnings = await registry.change(key, changes)
     if (context.json) context.output.json({ key, warnings })
     else {
       for (const warning of warnings) context.output.warn(cleanText(warning))
@@ -239,12 +243,12 @@ const sourcesSet = defineCommand<SetOption>({
 const MAX_SECONDS = 600
 const EVERYTHING = '*'
 
-/** The changes as the options of a source spell them; `null` takes one away. */
+/** The changes in the spelling of a source's options; `null` removes one. */
 function readChanges(args: Arguments<SetOption>): JsonObject {
   const trust = args.oneOf('trust', ['nothing', 'annotations'])
   const include = args.texts('include')
   const exclude = args.texts('exclude')
-  const seconds = args.integer('timeout', { least: 1, most: MAX_SECONDS })
+  const seconds = args.integer('timeout', { min: 1, max: MAX_SECONDS })
   const said = [
     ...args.texts('approval').map((text) => readTerm('approval', text, ['never', 'conditional', 'always'])),
     ...args.texts('tier').map((text) => readTerm('tier', text, ['pure', 'read', 'write'])),
@@ -273,12 +277,12 @@ const DEFAULT = 'default'
 const FIELDS = { approval: 'approval', tier: 'safetyTier' } as const
 
 interface Term {
-  /** `undefined`: for all of them. */
+  /** `undefined` for all tools. */
   readonly tool: string | undefined
   readonly term: JsonObject
 }
 
-/** `always` is for all tools, `write_file=always` for one. */
+/** `always` applies to all tools, `write_file=always` to one. */
 function readTerm(option: keyof typeof FIELDS, text: string, choices: readonly string[]): Term {
   const { tool, value } = splitTerm(text)
   if ((value !== DEFAULT && !choices.includes(value)) || tool === '')
@@ -316,7 +320,7 @@ const sourcesRemove = defineCommand<AdminOption>({
   examples: ['collet sources remove GitHub'],
   async run(args, context) {
     const client = new AdminClient(args, context)
-    const key = await sourceMeant(args, client)
+    const key = await resolveSourceKey(args, client)
     const path = `/admin/sources/${encodeURIComponent(key)}`
     await client.request<{ readonly removed: true }>({ method: 'DELETE', path }, 'removed')
     if (context.json) context.output.json({ key, removed: true })
@@ -325,7 +329,7 @@ const sourcesRemove = defineCommand<AdminOption>({
   },
 })
 
-/** Oddities are what a server tolerates; they are for its logs. */
+/** `oddities` are tolerated deviations; they are for the server's log. */
 function shown({ oddities: _tolerated, ...source }: RenderedSource) {
   return source
 }

@@ -19,6 +19,12 @@ import type { KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#store
 import type { Store } from '#store/ports/store'
 import { describeStore, KEPT_STORE_FORMS } from '#store/stores'
 
+/**
+ * `collet backup`, `collet migrate`, `collet store copy` and `collet store rekey`: maintenance of the store itself,
+ * without a server. Invariant: nothing is overwritten, and an interrupted copy or change of the key continues when it
+ * is run again.
+ */
+
 const backup = defineCommand<'store' | 'config'>({
   name: 'backup',
   summary: 'Copies the database to a new file, even while a server uses it.',
@@ -169,7 +175,7 @@ type RekeyArguments = Arguments<'status' | 'store' | 'config'>
 async function rekey(args: RekeyArguments, context: CommandContext): Promise<ExitCode> {
   const { output, json, clock } = context
   const shown = new Set<string>()
-  const tell = (progress: KeyProgress): void => {
+  const report = (progress: KeyProgress): void => {
     const text = progressText(progress)
     if (!shown.has(text)) output.note(text)
     shown.add(text)
@@ -178,7 +184,7 @@ async function rekey(args: RekeyArguments, context: CommandContext): Promise<Exi
     const { step, hasOldKey } = await store.keyChange.status()
     if (step === 'none' && !hasOldKey) throw new CommandFailure(EXIT.usage, NOTHING_TO_CHANGE_TO)
     const nowMs = () => clock.nowMs()
-    return store.keyChange.rotate({ by: operatorName(context), nowMs, tell, patienceMs: MAX_WAIT_MS })
+    return store.keyChange.rotate({ by: operatorName(context), nowMs, tell: report, patienceMs: MAX_WAIT_MS })
   })
   const text = endText(end)
   if (end.kind === 'lacking' || end.kind === 'waiting') throw new CommandFailure(EXIT.toolFailed, text)
@@ -202,7 +208,9 @@ function statusJson({ generation, hasOldKey, step, due, writers }: KeyStatus) {
   return { generation, has_old_key: hasOldKey, step, due, writers: waiting }
 }
 
-/** What an operator should know about the key of a store; what keeps it from being opened is said elsewhere. */
+/**
+ * Findings about the key of a store, for `collet doctor`. A store that cannot be opened is reported by another check.
+ */
 export async function findKeyChange(
   isThere: boolean,
   openStore: () => Promise<Store>,
@@ -226,7 +234,7 @@ interface Finding {
   readonly advice: string
 }
 
-/** What is unusual about the key, and what to do; `undefined` when nothing is. */
+/** Describes an unusual state of the key with the next step; `undefined` if there is none. */
 function describeKeyStatus({ step, hasOldKey, due, writers }: KeyStatus): Finding | undefined {
   const waiting = (label: string) => (writers.length === 0 ? '' : `. ${label}: ${writersText(writers)}`)
   if (step === 'not begun') {

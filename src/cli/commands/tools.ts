@@ -34,6 +34,12 @@ import {
 import { findKnownTools } from '#server/known-tools'
 import type { Store } from '#store/ports/store'
 
+/**
+ * `collet tools`, `tools show` and `toolsets`: lists and searches the tools of a running server, or of the config and
+ * the store. The search is the one of the console (`SearchableTools`). Invariant: a filter that names nothing is an
+ * error with a suggestion, not an empty list.
+ */
+
 const HEADINGS = [
   'TOOL',
   'NAME',
@@ -45,7 +51,7 @@ const HEADINGS = [
   'CONDITION',
   'DESCRIPTION',
 ]
-/** What a narrow terminal has no room for, first the other names; each only where the one before was not enough. */
+/** Columns to drop on a narrow terminal, in this order, until the table fits. */
 const GOES = [[], ['NAME', 'CATALOG ID'], ['SOURCE'], ['NEEDS'], ['APPROVAL']] as const
 const OTHER_NAMES: ReadonlySet<string> = new Set(['NAME', 'CATALOG ID'])
 const STAYS: ReadonlySet<string> = new Set(['TOOL', 'TIER', 'DESCRIPTION'])
@@ -116,14 +122,14 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
   },
 })
 
-/** Sources are opened by a server alone: what they offer goes by the rules of pins, from the first look on. */
+/** Only a server opens sources, so their tools are unknown before its first start. */
 function notListed(sources: readonly string[]): string {
   const named = listed(sources)
   const one = sources.length === 1
   return `Not listed: the tools of ${one ? 'the source' : 'the sources'} ${named}, of which none is known yet. A server reads ${one ? 'it' : 'them'}: run "collet serve", and "collet sources" then says how ${one ? 'it is' : 'they are'}.`
 }
 
-/** What names nothing is a slip, and said so. */
+/** A filter that names nothing is reported as a mistake. */
 function readFilters(args: Arguments<keyof ToolFilters>, { tools: all }: ToolListing): ToolFilters {
   const choices = { ...FILTERS, source: [...new Set(all.map(({ source }) => source))] }
   const read = (name: keyof ToolFilters): readonly string[] => {
@@ -201,7 +207,7 @@ function renderTools(rows: readonly (readonly string[])[], width: number | undef
       rows.map((row) => row.filter((_, column) => isKept(column, HEADINGS[column] ?? ''))),
       width,
     )
-  // A pipe or a file gets the same columns each time, without the other names of a tool: --json has everything.
+  // A pipe or a file always gets the same columns, without the other names of a tool; `--json` has everything.
   if (width === undefined)
     return table(
       (column, heading) => !OTHER_NAMES.has(heading) && (heading !== 'CONDITION' || !isEmpty(column)),
@@ -216,7 +222,7 @@ function renderTools(rows: readonly (readonly string[])[], width: number | undef
   return shown
 }
 
-/** Servers of another make give descriptions of several lines. */
+/** Servers of other makers may send descriptions of several lines. */
 function firstLine(description: string): string {
   const [line = ''] = description.split('\n', 1)
   return cleanText(line.trim())
@@ -253,7 +259,7 @@ const toolsets = defineCommand<AdminOption>({
     'Lists the toolsets of the config: how many tools each has, where it is served, and who is limited to it.',
   details: [
     'Without --url it looks at the config and the store: tools of sources count as they were last accepted.',
-    'KEYS and ROLES are limited to the toolset; everybody else may use it as far as their scopes go. --json lists the tools too.',
+    'KEYS and ROLES are limited to the toolset; all other callers may use it as far as their scopes allow. --json lists the tools too.',
   ],
   positionals: [],
   options: adminOptions('admin:keys'),
@@ -327,7 +333,7 @@ function toolsetCells({ name, description, tools, path, keys, roles }: RenderedT
   return [name, String(tools.length), path, listed(keys), listed(roles), cleanText(description ?? '')]
 }
 
-/** Thirty teams are too many for a cell. */
+/** Limits how many names a cell shows. */
 function listed(names: readonly string[]): string {
   const more = names.length - MAX_NAMED
   return [...names.slice(0, MAX_NAMED), ...(more > 0 ? [`and ${more} more`] : [])].join(', ')

@@ -12,6 +12,11 @@ import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { createUsageRoutes, quantile, type RenderedBudget, type RenderedUsage } from '#server/admin/usage'
 
+/**
+ * `collet usage` and `collet budgets`: who used what, and what is left of each budget. Invariant: costs and limits
+ * come from the config, so a store without a config shows neither.
+ */
+
 const GROUPS = ['tenant', 'principal', 'tool'] as const
 type Group = (typeof GROUPS)[number]
 
@@ -129,7 +134,7 @@ const budgets = defineCommand<'tenant' | AdminOption>({
   name: 'budgets',
   summary: 'Shows what is left of each budget, and when it starts anew.',
   details: [
-    'Listed are the budgets that somebody has spent from in their present window. USED counts what servers have fetched for calls to come, too: a little more than was spent.',
+    'Lists the budgets that have been used in their current window. USED includes what servers have reserved for future calls, so it is slightly more than was spent.',
     'With --store alone no configuration is known, and so no limits.',
   ],
   positionals: [],
@@ -146,7 +151,7 @@ const budgets = defineCommand<'tenant' | AdminOption>({
     )
     if (json) output.json(found)
     else if (found.length === 0)
-      output.note('Nobody has spent from a budget yet. Budgets are written under `budgets` in the config.')
+      output.note('No budget has been used yet. Budgets are defined under `budgets` in the config.')
     else
       for (const line of renderTable(
         ['TENANT', 'PRINCIPAL', 'WINDOW', 'UNIT', 'LIMIT', 'USED', 'LEFT', 'RESETS AT'],
@@ -170,7 +175,7 @@ function windowText(seconds: number): string {
   return seconds % 3_600 === 0 ? `${seconds / 3_600}h` : `${seconds / 60}m`
 }
 
-/** Costs and limits are those of the config here; a store that was named alone has none. */
+/** Costs and limits come from the config; a store that is named alone has none. */
 async function clientOf(args: Arguments<AdminOption>, context: CommandContext): Promise<AdminClient> {
   return new AdminClient(args, context, {
     async onStore({ store, access }) {

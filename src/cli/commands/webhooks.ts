@@ -21,6 +21,11 @@ import {
 } from '#server/webhooks/routes'
 import { type Tried, tryWebhook } from '#server/webhooks/samples'
 
+/**
+ * `collet webhooks` and `collet webhooks test`: webhooks of the config, their deliveries, and test messages.
+ * Invariant: of an address only the host is printed, because the rest may be a secret.
+ */
+
 const SCOPE = 'admin:webhooks'
 const HEADINGS = [
   'WEBHOOK',

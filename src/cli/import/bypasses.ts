@@ -16,8 +16,9 @@ import { CLIENT_NAMES, type ClientFile, clientPlace } from '#server/import/clien
 import type { Store } from '#store/ports/store'
 
 /**
- * Entries of MCP clients that go around Collet: `connect` names them and removes them on request, `doctor` warns of them. Also how a
- * client's file is copied and replaced.
+ * Entries of MCP clients that reach a server directly although Collet serves it, and so bypass approvals. `connect`
+ * lists them and removes them on request, `doctor` warns of them. The module also copies and replaces the files of
+ * clients. Invariant: a file is replaced atomically, after a copy was made.
  */
 
 interface Looking {
@@ -25,7 +26,7 @@ interface Looking {
   readonly files?: readonly ClientFile[]
 }
 
-/** The entries of these clients that go around the Collet of this folder. */
+/** The entries of these clients that bypass the Collet of this folder. */
 export async function lookForBypasses(
   { clients, files = [] }: Looking,
   args: Arguments<'store' | 'config'>,
@@ -60,7 +61,7 @@ interface DoctorStore {
   openStore(): Promise<Store>
 }
 
-/** `doctor`: entries of clients on this machine that reach servers of ours directly. */
+/** For `doctor`: entries of clients on this machine that reach imported servers directly. */
 export async function checkBypasses(
   { config, isThere, openStore }: DoctorStore,
   { workingFolder, environment }: CommandContext,
@@ -81,7 +82,7 @@ export async function checkBypasses(
   )
 }
 
-/** A store that cannot be read is a finding of its own. */
+/** A store that cannot be read is reported by another check. */
 async function storedSources(openStore: DoctorStore['openStore']) {
   try {
     const store = await openStore()
@@ -103,13 +104,13 @@ interface Closing {
   readonly client: string
   /** `--only`: remove without asking. */
   readonly isOnly: boolean
-  /** Nothing may be asked. */
+  /** No question may be asked. */
   readonly isSure: boolean
-  /** Files that were copied already, as they were. */
+  /** Copies made so far, by file. */
   readonly copied: ReadonlyMap<string, string>
 }
 
-/** Says which entries go around Collet, and removes those that Collet serves where a person wants that. Gives what was removed. */
+/** Lists the entries that bypass Collet, and removes those that the user chooses. Returns the removed entries. */
 export async function closeBypasses(
   bypasses: readonly Bypass[],
   { client, isOnly, isSure, copied }: Closing,
@@ -159,7 +160,7 @@ async function removeFrom(
   return entries
 }
 
-/** Copies a file beside itself; gives where. */
+/** Copies a file beside itself; returns the path of the copy. */
 export async function backUp(file: string, { clock }: CommandContext): Promise<string> {
   const stamp = new Date(clock.nowMs()).toISOString().replace(/[-:]|\.\d+/g, '')
   const backup = `${file}.${stamp}.backup`
@@ -167,7 +168,7 @@ export async function backUp(file: string, { clock }: CommandContext): Promise<s
   return backup
 }
 
-/** Replaces a file whole or not at all, with the permissions it had. */
+/** Replaces a file atomically and keeps its permissions. */
 export async function replaceFile(file: string, text: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true })
   const mode = existsSync(file) ? (await stat(file)).mode & 0o777 : 0o600

@@ -4,12 +4,17 @@ import { counted } from '#cli/output'
 import type { JsonObject } from '#kernel/base/json'
 import type { OfferedTool } from '#sources/kit/source'
 
+/**
+ * The choices of `collet import`: which tools, which trust, which timeouts. They apply to every source that one
+ * command adds. Invariant: an option that the type of a source does not know is refused, and trust in annotations is
+ * never assumed.
+ */
+
 const TRUST = ['nothing', 'annotations'] as const
 const METHODS = ['get', 'head', 'options', 'put', 'post', 'patch', 'delete'] as const
 const READING_METHODS = ['get', 'head'] as const
 const MAX_SECONDS = 600
 
-/** The options of `collet import` that say what is wanted of a source. */
 export const CHOICE_OPTIONS = {
   include: {
     value: 'NAME',
@@ -35,10 +40,9 @@ export const CHOICE_OPTIONS = {
 export type ChoiceOption = keyof typeof CHOICE_OPTIONS
 type Trust = (typeof TRUST)[number]
 
-/** At the first start a launcher may have to download the program. */
+/** On the first start a launcher may have to download the program. */
 const FIRST_START_MS = 60_000
 
-/** What an operator wants of the sources that one command adds. */
 export class ImportChoices {
   readonly #include: readonly string[]
   readonly #tags: readonly string[]
@@ -53,16 +57,16 @@ export class ImportChoices {
     this.#methods = args.texts('method').map(readMethod)
     this.#isReadOnly = args.flag('read-only')
     this.#trust = args.oneOf('trust', TRUST)
-    const seconds = args.integer('timeout', { least: 1, most: MAX_SECONDS })
+    const seconds = args.integer('timeout', { min: 1, max: MAX_SECONDS })
     this.#timeoutMs = seconds === undefined ? undefined : seconds * 1000
   }
 
-  /** Most time that a start may take, in seconds. */
-  get patienceSeconds(): number {
+  /** Maximum time of a start, in seconds. */
+  get startSeconds(): number {
     return (this.#timeoutMs ?? FIRST_START_MS) / 1000
   }
 
-  /** The options of a source with what is wanted of it; refuses what its type does not know. */
+  /** Adds the choices to the options of a source; refuses those that its type does not know. */
   apply(options: JsonObject): JsonObject {
     const { type } = options
     const refuse = (option: ChoiceOption, of: string): never => {
@@ -84,18 +88,18 @@ export class ImportChoices {
     }
   }
 
-  /** The same for a first look: with patience, and with what an MCP server says of its tools. */
+  /** Adds the choices for the preview: with a long timeout, and with the annotations of an MCP server. */
   forPreview(options: JsonObject): JsonObject {
     if (options.type !== 'mcp') return options
     return { ...timeouts(FIRST_START_MS), ...options, trust: 'annotations' }
   }
 
-  /** With `--read-only`: the tools that say they only read. */
+  /** With `--read-only`: the tools that declare themselves read-only. */
   narrow(tools: readonly OfferedTool[], options: JsonObject): readonly OfferedTool[] {
     return this.#isReadOnly && options.type === 'mcp' ? tools.filter(isReadOnly) : tools
   }
 
-  /** What is stored: of a narrowed source exactly the tools that were seen. */
+  /** The options to store; a narrowed source lists exactly the tools that were seen. */
   stored(options: JsonObject, tools: readonly OfferedTool[], trust: Trust): JsonObject {
     const isNarrowed = this.#isReadOnly && options.type === 'mcp'
     return {
@@ -105,7 +109,7 @@ export class ImportChoices {
     }
   }
 
-  /** Whether to trust the annotations of the tools: as `--trust` says, else as the person at the terminal answers, else not. */
+  /** Whether to trust annotations: `--trust`, else the answer on a terminal, else no. */
   async decideTrust(tools: readonly OfferedTool[], context: CommandContext): Promise<Trust> {
     if (this.#trust !== undefined) return this.#trust
     const promises = promisesOf(tools)
@@ -117,7 +121,7 @@ export class ImportChoices {
   }
 }
 
-/** Listing comes after the start, and has its own time. */
+/** Listing follows the start and has its own timeout. */
 function timeouts(timeoutMs: number): JsonObject {
   return { connectTimeoutMs: timeoutMs, discoverTimeoutMs: Math.max(60_000, timeoutMs) }
 }
@@ -132,7 +136,7 @@ function isReadOnly({ hints }: OfferedTool): boolean {
   return hints?.readOnly === true
 }
 
-/** How many tools carry annotations that can be trusted, for a question; `undefined` when none does. */
+/** Describes how many tools have annotations, for the question; `undefined` if none has. */
 function promisesOf(tools: readonly OfferedTool[]): string | undefined {
   const readOnly = tools.filter(isReadOnly).length
   const idempotent = tools.filter(({ hints }) => hints?.idempotent === true && !hints.readOnly).length

@@ -12,41 +12,48 @@ import type { Discovery } from '#sources/kit/source'
 import type { ImportChoices } from './choices.ts'
 import { ALL_CLIENTS, type Candidate, chooseServers, readLists, siftServers } from './listed.ts'
 import { missingProgram, previewSource, warningsOf, withAdvice } from './preview.ts'
-import { freeKey, type KnownSource, renewedText, type SourceShelf } from './shelf.ts'
+import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './registry.ts'
+
+/**
+ * `collet import --from`: imports all MCP servers that the files of a client list. `commands/import.ts` calls it;
+ * `listed.ts` reads the files and asks which servers to start. Invariant: a server is started only after the user
+ * chose it, and one that is imported already only gets its new credentials.
+ */
 
 interface FromWork {
   /** A client, all clients, or a file. */
   readonly from: string
   readonly choices: ImportChoices
-  readonly shelf: SourceShelf
+  readonly registry: SourceRegistry
   /** Values for placeholders. */
   readonly given: Readonly<Record<string, string>>
   readonly signal: AbortSignal
   /** `--yes`: start and add everything that is listed. */
   readonly isSure: boolean
-  /** The user said `--from`, and so that this is a list of servers to start. */
+  /** `--from` was given, so the file is known to list servers. */
   readonly isNamed: boolean
   readonly withProject: boolean
   readonly only: readonly string[]
 }
 
 /**
- * Imports the MCP servers that a client lists: reads the files, asks which servers to start, fills in their placeholders, starts
- * them, and adds those that answer. One that fails does not stop the others; the end says what to do about it.
+ * Imports the MCP servers that a client lists: reads the files, asks which servers to start, fills in their
+ * placeholders, starts them, and adds those that answer. A server that fails does not stop the others; the summary
+ * gives its next step.
  */
 export async function importFrom(work: FromWork, context: CommandContext): Promise<ExitCode> {
-  const { choices, shelf, isSure } = work
+  const { choices, registry, isSure } = work
   const { servers, asked } = readLists(work.from, context)
   const { candidates, skipped, failed } = siftServers(servers, {
     ...work,
-    isOwnAddress: await shelf.ownAddress(),
+    isOwnAddress: await registry.ownAddress(),
   })
   const chosen = await chooseServers(candidates, { isSure, hasDefault: work.isNamed }, context)
   const { fresh, known, failed: unusable } = await sortServers(chosen, asked, work, context)
   const looked = await lookAtAll(fresh, work, context)
   const seen = looked.filter((row): row is Seen => 'discovery' in row)
   const broken = [...failed, ...unusable, ...looked.filter((row): row is Failed => 'why' in row)]
-  const taken = new Set((await shelf.find([])).taken)
+  const taken = new Set((await registry.find([])).taken)
   const rows = seen.flatMap((row) => (row.renews === undefined ? [{ ...row, key: keyFor(row, taken) }] : []))
   const renewed = seen.flatMap(({ renews, ...row }) => (renews === undefined ? [] : [{ ...row, ...renews }]))
   for (const row of rows) showSeen(row, context)
@@ -61,11 +68,11 @@ export async function importFrom(work: FromWork, context: CommandContext): Promi
   if (question !== '' && !isSure && !(await confirm(context, question, { default: 'yes' })))
     throw new UsageError('Nothing was added. Use --yes to add them without being asked.')
   for (const { key, options, discovery } of rows)
-    await shelf.add({ key, options: choices.stored(options, discovery.tools, trust), replace: false })
-  for (const { key, options } of renewed) await shelf.renew(key, options)
+    await registry.add({ key, options: choices.stored(options, discovery.tools, trust), replace: false })
+  for (const { key, options } of renewed) await registry.renew(key, options)
   const added = rows.map(({ name, key, discovery }) => ({ name, key, tools: discovery.tools.length }))
   const updated = renewed.map(({ name, key, changed }) => ({ name, key, changed }))
-  const running = added.length === 0 || context.json ? undefined : await shelf.runningServer()
+  const running = added.length === 0 || context.json ? undefined : await registry.runningServer()
   summarize({ added, updated, known, skipped, failed: broken }, { ...work, running }, context)
   if (!context.json)
     noteBypasses(chosen, new Set([...added, ...updated, ...known].map(({ name }) => name)), context)
@@ -75,7 +82,7 @@ export async function importFrom(work: FromWork, context: CommandContext): Promi
 interface Fresh {
   readonly name: string
   readonly options: JsonObject
-  /** It is imported already, with older credentials. */
+  /** Set if it is imported already, with older credentials. */
   readonly renews?: KnownSource
 }
 interface Known {
@@ -93,14 +100,16 @@ interface Sorted {
   readonly failed: readonly Failed[]
 }
 
-/** Fills in what was chosen; says which of it is new, which is imported already, and which lacks something. */
+/**
+ * Fills in the placeholders of the chosen servers; separates new servers, known ones, and those that lack a value.
+ */
 async function sortServers(
   chosen: readonly Candidate[],
   asked: ReadonlyMap<string, string>,
   work: FromWork,
   context: CommandContext,
 ): Promise<Sorted> {
-  const { choices, shelf } = work
+  const { choices, registry } = work
   const values = await placeholderValues(chosen, asked, work, context)
   const readings = chosen.map(({ server }) => ({
     name: server.name,
@@ -111,9 +120,9 @@ async function sortServers(
       reading.kind === 'usable' ? [{ name, options: choices.apply(reading.options) }] : [],
     ),
   )
-  const { found } = await shelf.find(usable.map(({ options }) => options))
+  const { found } = await registry.find(usable.map(({ options }) => options))
   const exact = found.map((sources) => sources.find(({ changed }) => changed.length === 0)?.key)
-  // An entry with other credentials is another account where its fellow has the old ones; else they were renewed.
+  // Other credentials mean another account if another entry has the stored ones; otherwise they were renewed.
   const older = found.map((sources) => sources.filter(({ key }) => !exact.includes(key)))
   return {
     fresh: usable.flatMap((server, index) => {
@@ -141,13 +150,15 @@ function oneOf(keys: readonly string[]): string {
   return `it is ${keys.join(' or ')} with other credentials. Import it alone, and say which with --key: collet import --key ${keys[0]} -- PROGRAM.`
 }
 
-/** A server that is listed twice under two names is one. */
+/** A server listed under two names is imported once. */
 function distinct(servers: readonly Fresh[]): readonly Fresh[] {
   const byUpstream = Map.groupBy(servers, ({ options }) => canonicalJson(options))
   return [...byUpstream.values()].flatMap(([first]) => first ?? [])
 }
 
-/** `--env` first, then the environment; what a client would ask for is asked for here too, on a terminal. */
+/**
+ * Values come from `--env`, then from the environment; values that a client would ask for are asked on a terminal.
+ */
 async function placeholderValues(
   chosen: readonly Candidate[],
   asked: ReadonlyMap<string, string>,
@@ -175,7 +186,7 @@ interface Seen extends Fresh {
 const AT_ONCE = 4
 const MAX_LINES = 20
 
-/** Starts them side by side, and tells of each as it answers. */
+/** Starts the servers in parallel, and reports each one that answers. */
 async function lookAtAll(
   fresh: readonly Fresh[],
   work: FromWork,
@@ -184,7 +195,7 @@ async function lookAtAll(
   if (fresh.length === 0) return []
   const { output } = context
   const names = cleanText(fresh.map(({ name }) => name).join(', '))
-  output.note(`Starting ${names} (up to ${work.choices.patienceSeconds} s each)`)
+  output.note(`Starting ${names} (up to ${work.choices.startSeconds} s each)`)
   const rows = new Map<Fresh, Seen | Failed>()
   const waiting = [...fresh]
   const take = async (): Promise<void> => {
@@ -246,7 +257,7 @@ function isOldTransport({ url }: JsonObject): boolean {
   return typeof url === 'string' && /\/sse\/?$/.test(URL.parse(url)?.pathname ?? '')
 }
 
-/** The name that its owner chose, as a key; a taken one gets a number. */
+/** The key of a source: the name that the user chose, with a number if it is taken. */
 function keyFor({ name, discovery }: Seen, taken: Set<string>): string {
   const key = freeKey(keyFromName(name) ?? keyFrom(discovery.name ?? '') ?? 'Imported', taken)
   taken.add(key)
@@ -259,7 +270,7 @@ function showSeen({ name, key, discovery, options }: Seen & Known, { output }: C
   for (const warning of warningsOf(discovery, options)) output.warn(`${key}: ${cleanText(warning)}`)
 }
 
-/** The client still reaches these servers directly, until its own entries are gone. */
+/** Reminds the user that the client still reaches these servers directly. */
 function noteBypasses(
   chosen: readonly Candidate[],
   imported: ReadonlySet<string>,

@@ -9,19 +9,18 @@ import { describeServer, type ServerPlan } from '#server/import/client-servers'
 import { CLIENT_NAMES, clientFiles, clientPlace, MCP_CLIENTS, mcpClient } from '#server/import/clients'
 
 /**
- * What `collet import --from` found in files, and which of it a person wants started. Until `chooseServers` returns, nothing was
- * started, no request was sent and no placeholder was filled in.
+ * Reads the files that `collet import --from` names, and asks which of their servers to start. Invariant: until
+ * `chooseServers` returns, no program was started, no request was sent and no placeholder was filled in.
  */
 
 /** `--from` without a value. */
 export const ALL_CLIENTS = 'all'
-/** What `--from` takes. */
 export const FROM_NAMES = [...CLIENT_NAMES, ALL_CLIENTS].join(', ')
 
 interface ListedServer extends WrittenServer {
-  /** `named`: in the file that the user named. */
+  /** `named` for the file that the user named. */
   readonly scope: 'user' | 'project' | 'named'
-  /** The client whose file it is; absent for a file that the user named. */
+  /** The client that owns the file; absent for a file that the user named. */
   readonly client?: string
   readonly decided: Decided | undefined
 }
@@ -32,7 +31,6 @@ interface Lists {
   readonly asked: ReadonlyMap<string, string>
 }
 
-/** Whether a file lists MCP servers. */
 export function isServerList(file: string, folder: string): boolean {
   const text = readSettingsFile(file)
   return text !== undefined && readServerList(text, file, folder) !== undefined
@@ -73,7 +71,7 @@ export function readLists(from: string, { workingFolder, environment, output }: 
   throw new UsageError(`There is nothing to import: ${where}.${meant} --from takes ${FROM_NAMES}, or a file.`)
 }
 
-/** A server that can be imported, and what that would start. */
+/** A server that can be imported, with the program or address behind it. */
 export interface Candidate {
   readonly server: ListedServer
   readonly plan: ServerPlan
@@ -91,14 +89,14 @@ interface Sifted {
 }
 
 interface Wishes {
-  /** `--project`: files of the project count too. */
+  /** `--project`: include files of the project. */
   readonly withProject: boolean
   /** `--server`: only these. */
   readonly only: readonly string[]
   isOwnAddress(url: string): boolean
 }
 
-/** Which servers can be imported, and why the others are left out. */
+/** Separates servers that can be imported from those left out, with the reason. */
 export function siftServers(
   servers: readonly ListedServer[],
   { withProject, only, isOwnAddress }: Wishes,
@@ -128,11 +126,11 @@ export function siftServers(
 interface Choosing {
   /** `--yes`: everything that is listed. */
   readonly isSure: boolean
-  /** Whether an empty answer means the listed servers; not for a file that merely looks like a list. */
+  /** Whether an empty answer selects the listed servers; not for a file that only looks like a list. */
   readonly hasDefault: boolean
 }
 
-/** Shows what would be started, and asks which of it a person wants. */
+/** Shows what would be started, and asks which servers to start. */
 export async function chooseServers(
   candidates: readonly Candidate[],
   { isSure, hasDefault }: Choosing,
@@ -167,7 +165,9 @@ function chosenBy(answer: string, candidates: readonly Candidate[]): readonly Ca
   return candidates.filter((each) => chosen.has(each))
 }
 
-/** A number is a place in the list, never a name: a file may name its server like the place of another one. */
+/**
+ * A number is a position in the list and never a name: a file may name its server like the position of another one.
+ */
 function candidateBy(word: string, candidates: readonly Candidate[]): Candidate {
   const isNumber = /^[0-9]+$/.test(word)
   const same = isNumber ? [] : candidates.filter(({ server }) => server.name === word)
@@ -208,7 +208,7 @@ function detailsOf(
     decided === undefined
       ? ''
       : `, ${decided.decision === 'approved' ? '' : 'not '}approved in ${titleOf(decided.client)}`
-  // In the user's own file a value may be a secret under any name; a repository keeps none that its readers may not see.
+  // In the user's own file any value may be a secret; a repository contains none that its readers may not see.
   const written = sets.map(({ name, value }) =>
     isProject && value !== undefined ? `${name}=${value}` : name,
   )

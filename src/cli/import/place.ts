@@ -1,32 +1,37 @@
 import { type Arguments, type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
 import { confirm } from '#cli/input'
 import type { JsonObject } from '#kernel/base/json'
-import { freeKey, type KnownSource, renewedText, type SourceShelf } from './shelf.ts'
+import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './registry.ts'
+
+/**
+ * Decides under which key an import is stored: as a new source, or as the source that already has this upstream.
+ * `commands/import.ts` uses it. Invariant: credentials of an existing source change only with consent, and a key of
+ * the config is never used.
+ */
 
 interface Placing {
   readonly args: Arguments<'key' | 'print' | 'replace' | 'yes'>
-  readonly shelf: SourceShelf
+  readonly registry: SourceRegistry
 }
 
-/** Where an import goes. */
 type Place =
   | { readonly kind: 'new'; readonly key: string }
-  /** This upstream is there already, with these credentials or with older ones. */
+  /** A source with this upstream exists, with the same credentials or with older ones. */
   | { readonly kind: 'same' | 'renewed'; readonly known: KnownSource }
 
-/** Where it goes: `--key` says that it is the source of that name, or another account at the same upstream. */
+/** Chooses the key. `--key` names the source to update, or a second account at the same upstream. */
 export async function choosePlace(
   suggested: string,
   options: JsonObject,
-  { args, shelf }: Placing,
+  { args, registry }: Placing,
   { output }: CommandContext,
 ): Promise<Place> {
   const given = args.text('key')
   const wanted = given ?? suggested
   if (args.flag('print')) return { kind: 'new', key: wanted }
-  if (given === undefined) await refuseConfigured(wanted, shelf)
+  if (given === undefined) await refuseConfigured(wanted, registry)
   if (args.flag('replace')) return { kind: 'new', key: wanted }
-  const { found, taken } = await shelf.find([options])
+  const { found, taken } = await registry.find([options])
   const [all = []] = found
   const known = given === undefined ? all : all.filter(({ key }) => key === given)
   const [one = known[0]] = known.filter(({ changed }) => changed.length === 0)
@@ -44,11 +49,11 @@ export async function choosePlace(
   return { kind: 'new', key }
 }
 
-/** Nothing is added: it is known, and gets its new credentials if it has any; all else of it stays. */
+/** Ends an import of a known source: it gets its new credentials if it has any, and nothing else changes. */
 export async function endKnown(
   known: KnownSource,
   options: JsonObject,
-  { args, shelf }: Placing,
+  { args, registry }: Placing,
   context: CommandContext,
 ): Promise<ExitCode> {
   const { output, json } = context
@@ -57,7 +62,7 @@ export async function endKnown(
     const question = `"${key}" is imported already. Update ${changed.join(', ')}?`
     if (!args.flag('yes') && !(await confirm(context, question)))
       throw new UsageError('Nothing was updated. Use --yes to do it without being asked.')
-    await shelf.renew(key, options)
+    await registry.renew(key, options)
   }
   if (json) output.json({ key, known: true, changed })
   else if (changed.length > 0) output.done(`${renewedText(known)} For another account, choose another --key.`)
@@ -68,9 +73,9 @@ export async function endKnown(
   return EXIT.ok
 }
 
-/** What is imported under a key of the config would never be used. */
-export async function refuseConfigured(key: string, shelf: SourceShelf): Promise<void> {
-  if (!(await shelf.configuredKeys()).has(key)) return
+/** Refuses a key of the config, which takes precedence over imported sources. */
+export async function refuseConfigured(key: string, registry: SourceRegistry): Promise<void> {
+  if (!(await registry.configuredKeys()).has(key)) return
   throw new UsageError(
     `"${key}" is a source in the config, which takes precedence: what you import under this key would never be used. Choose another --key.`,
   )

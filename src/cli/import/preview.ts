@@ -4,25 +4,29 @@ import { idleOverrides } from '#sources/kit/overrides'
 import type { Discovery, OfferedTool, UpstreamLack } from '#sources/kit/source'
 import { suspicionsOf } from '#sources/kit/suspicions'
 
+/**
+ * Looks at a source before it is added: opens it as a server would, reads its tools and closes it. `collet import`
+ * shows the result. Invariant: the source is always closed, and nothing is stored.
+ */
+
 interface Failure {
   readonly kind: 'failed'
   readonly why: string
-  /** Its options are wrong. */
+  /** Its options are invalid. */
   readonly isUsage: boolean
   readonly lacks: UpstreamLack | undefined
 }
 
-/** What is seen of a source before it is added. */
+/** The result of looking at a source. */
 type Preview = { readonly kind: 'seen'; readonly discovery: Discovery; readonly tookMs: number } | Failure
 
 interface PreviewOptions {
   readonly send: typeof fetch
   readonly signal: AbortSignal
-  /** Hears every line that the program writes to stderr. */
+  /** Receives every line that the program writes to stderr. */
   onLine(line: string): void
 }
 
-/** Opens a source as a server would, reads its tools and closes it. */
 export async function previewSource(
   key: string,
   options: JsonObject,
@@ -52,21 +56,21 @@ const ADVICE: Readonly<Record<UpstreamLack, string>> = {
   credential: 'Write a token that may list tools into its headers.',
 }
 
-/** What to do about a program that is not on this machine. */
+/** The next step for a program that is not installed. */
 export function missingProgram(command: string): string {
   return `There is no program ${cleanText(command)}. Install it, or write its whole path.`
 }
 
-/** Why a server does not answer, and what to do about it as far as that is known. */
+/** Why a server does not answer, with the next step if it is known. */
 export function withAdvice({ why, lacks }: Pick<Failure, 'why' | 'lacks'>): string {
   const sentence = /[.!?]$/.test(why) ? why : `${why}.`
   return lacks === undefined ? sentence : `${sentence} ${ADVICE[lacks]}`
 }
 
-/** More than this many confuse most models. */
+/** Most models choose badly among more tools than this. */
 const MANY_TOOLS = 50
 
-/** What an operator should know of a source before it is added. */
+/** Warnings about a source for the operator who adds it. */
 export function warningsOf(
   { tools, warnings, leftOut = [] }: Discovery,
   options: JsonObject,
@@ -91,7 +95,7 @@ export function warningsOf(
   ]
 }
 
-/** What a person should look at before an agent reads it. */
+/** Texts that a person should read before an agent does. */
 function suspicious(tool: OfferedTool): readonly string[] {
   return suspicionsOf(tool).map(({ where, says }) => `Suspicious: ${tool.nativeName}, ${where}: ${says}`)
 }

@@ -6,12 +6,15 @@ import { isOwnMachine } from '#server/safety'
 import { describeStore, shownStoreUrl } from '#store/stores'
 import { exampleCurl } from './example-call.ts'
 
-/** What `collet serve` and `collet dev` print when the server listens: first the address to open, then what is served and where. */
+/**
+ * What `collet serve` and `collet dev` print when the server listens: first the address to open, then what is served
+ * and where. Invariant: a server with keys prints its sign-in link on a terminal only.
+ */
 
 interface BannerOptions {
-  /** Makes a call to try. Default: one over OTC. */
+  /** Makes the example call. Default: one over OTC. */
   readonly example?: typeof exampleCurl | undefined
-  /** How many processes share the port, where there are several. */
+  /** Number of processes that share the port, if there are several. */
   readonly workers?: number | undefined
 }
 
@@ -26,7 +29,7 @@ export function announce(
 ): void {
   const { output, json } = context
   const { url, startTokenFile, consoleUrl, tools, versions, sources, warnings } = ready
-  // A certificate is for a name, and 127.0.0.1 is rarely one of them.
+  // A certificate names a host, and rarely 127.0.0.1.
   const callUrl = settings.server.tls === undefined ? url : publicUrl(ready, settings)
   const curl = example(callUrl, { ...settings, isKeyed: ready.isKeyed })
   if (json) {
@@ -50,8 +53,8 @@ export function announce(
 const LABEL_WIDTH = 13
 
 /**
- * A log is kept and read by others, so a server with keys prints a link that signs in on a terminal only. A server without
- * keys is for the person at this machine: its link, which works once, is printed wherever its output goes.
+ * Logs are kept and read by others, so a server with keys prints a sign-in link on a terminal only. A server without
+ * keys is for the person at this machine: its link works once and is always printed.
  */
 function openLine(
   { consoleUrl, signInUrl, ...ready }: WorkerReady,
@@ -67,7 +70,7 @@ function openLine(
   return `${output.style('bold', 'Open')} ${output.style('cyan', address)}${note}`
 }
 
-/** As `collet tools` and the console count: a tool with two versions is one tool. */
+/** Counts as `collet tools` and the console do: a tool with two versions is one tool. */
 function countText({ tools, versions, sources }: WorkerReady): string {
   const parts = [
     ...(versions === tools ? [] : [counted(versions, 'version')]),

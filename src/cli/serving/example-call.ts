@@ -2,10 +2,16 @@ import type { Settings } from '#config/settings'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Tool } from '#kernel/tool/tool'
 
-/** Looking further costs start-up time: each look compiles a validator. */
+/**
+ * The example call in the banner of a server: a `curl` line that works when it is pasted. `banner.ts` prints it.
+ * Invariant: it names a tool that needs no approval or credentials of its own, prefers one without effects, and never
+ * contains a key.
+ */
+
+/** Each attempt compiles a validator, which costs start-up time. */
 const MAX_LOOKS = 20
 
-/** A `curl` line that can be pasted and works: a tool that needs nothing, changes nothing if possible, and takes the input. */
+/** A `curl` line over OTC; `undefined` if no tool is suitable. */
 export function exampleCurl(url: string, settings: ExampleSettings): string | undefined {
   const tool = easyTool(settings)
   if (tool === undefined) return undefined
@@ -13,7 +19,7 @@ export function exampleCurl(url: string, settings: ExampleSettings): string | un
   return curl(`${url}/tools/call`, credentialHeader(settings), body)
 }
 
-/** The same for OpenTool. */
+/** A `curl` line over OpenTool. */
 export function exampleOpenToolCurl(url: string, settings: ExampleSettings): string | undefined {
   const tool = easyTool(settings)
   if (tool === undefined) return undefined
@@ -23,7 +29,7 @@ export function exampleOpenToolCurl(url: string, settings: ExampleSettings): str
 }
 
 interface ExampleSettings extends Pick<Settings, 'tools' | 'auth'> {
-  /** Callers need a credential: of the config, or of the store. */
+  /** Callers need a credential, from the config or the store. */
   readonly isKeyed: boolean
 }
 
@@ -58,12 +64,12 @@ function shellQuote(text: string): string {
   return /^[A-Za-z0-9_./:@=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-/** A small input that fits a simple schema; whether it really does, the tool's own check says. */
+/** A small input for a simple schema; the tool's own check decides whether it is valid. */
 export function exampleInput(schema: JsonObject): JsonValue {
   return new Example().of(schema)
 }
 
-/** Numbers count upwards, so that an example reads as 1, 2, 3. */
+/** Numbers count upwards, so that an example reads 1, 2, 3. */
 class Example {
   #next = 1
 

@@ -1,31 +1,34 @@
 import { EXIT, type ExitCode } from '#cli/command'
 import type { StopRequester, WorkerProcess, WorkerReady } from '#cli/io'
 
-/** How soon a worker that died is started again: at once the first time, then later and later. */
+/**
+ * Keeps the workers of `serve --workers` alive: starts them, restarts those that die, and stops all of them in order.
+ * `commands/serve.ts` uses it. Invariant: the first worker starts alone, so that an invalid config, a busy port or a
+ * missing table is reported once.
+ */
+
+/** Pauses before a dead worker is restarted: short at first, then doubling. */
 const FIRST_PAUSE_MS = 100
 const MAX_PAUSE_MS = 10_000
-/** One that lived this long did not die of its start. */
+/** A worker that lived this long did not fail at its start. */
 const STEADY_MS = 30_000
-/** Workers that do not end on request are ended by force after this time. */
-const PATIENCE_MS = 30_000
+/** Workers that do not stop on request are killed after this time. */
+const STOP_TIMEOUT_MS = 30_000
 
 interface KeepingWorkers {
   readonly count: number
   start(index: number): WorkerProcess
-  /** The first is ready: where the server is. */
+  /** Called when the first worker is ready. */
   onReady(ready: WorkerReady): void | Promise<void>
   onStop(listener: (by: StopRequester) => void): () => void
   onReload(listener: () => void): () => void
-  /** How much longer workers take calls when a supervisor stops them. */
+  /** How long workers keep taking calls when a supervisor stops them. */
   readonly drainMs: number
   note(line: string): void
   monotonicMs(): number
 }
 
-/**
- * Keeps so many workers alive until it is asked to stop, then lets all of them finish. The first starts alone: what is wrong with
- * the configuration, the port or the store is said once, and the tables are made by one.
- */
+/** Keeps this many workers alive until a request to stop, then lets all of them finish. */
 export async function keepWorkers(keeping: KeepingWorkers): Promise<ExitCode> {
   const { count, start, onReady, note } = keeping
   const living = new Map<number, WorkerProcess>()
@@ -45,7 +48,7 @@ export async function keepWorkers(keeping: KeepingWorkers): Promise<ExitCode> {
     living.set(index, worker)
     return worker
   }
-  /** One place among the workers, whoever takes it. */
+  /** Keeps one worker slot filled. */
   const keep = async (index: number, first: WorkerProcess): Promise<void> => {
     let worker = first
     let pauseMs = FIRST_PAUSE_MS
@@ -75,7 +78,7 @@ export async function keepWorkers(keeping: KeepingWorkers): Promise<ExitCode> {
     await stop.promise
     const force = setTimeout(() => {
       for (const worker of living.values()) worker.kill()
-    }, PATIENCE_MS + keeping.drainMs)
+    }, STOP_TIMEOUT_MS + keeping.drainMs)
     await Promise.all(places)
     clearTimeout(force)
     return EXIT.ok

@@ -3,17 +3,22 @@ import { join, relative } from 'node:path'
 import { EXIT, type ExitCode } from '#cli/command'
 import type { ServerProcess } from '#cli/io'
 
-/** A process that does not end on request is ended by force after this time. */
-const PATIENCE_MS = 15_000
+/**
+ * Restarts a server when a file changes, for `serve --watch` and `collet dev`: the restart loop and the watcher of a
+ * folder. Invariant: at most one child process runs at a time, and a request to stop comes before any change.
+ */
+
+/** A process that does not stop on request is killed after this time. */
+const STOP_TIMEOUT_MS = 15_000
 
 interface Restarting {
-  /** `isAgain`: one ran before it. */
+  /** `isAgain` is false for the first start. */
   start(isAgain: boolean): ServerProcess
-  /** Tells of each (debounced) change; gives the way to stop watching. */
+  /** Reports each change, debounced; returns a function that stops watching. */
   watch(onChange: (file: string) => void): () => void
   onStop(listener: () => void): () => void
   note(line: string): void
-  /** Whether what is there now can be served; a server that runs is kept while it cannot. Default: it is tried. */
+  /** Whether the project can be served; the running server stays while it cannot. Default: a restart is tried. */
   check?(): Promise<boolean>
 }
 
@@ -21,8 +26,8 @@ type Wish = { readonly kind: 'stop' } | { readonly kind: 'change'; readonly file
 type Event = Wish | { readonly kind: 'ended'; readonly code: number }
 
 /**
- * Runs the server in a child process and starts a new one at each change. A child that ends by itself (a broken
- * config, a busy port) has said why; the next change gets another try.
+ * Runs the server in a child process and starts a new one after each change. A child that ends by itself (a broken
+ * config, a busy port) has printed the reason; the next change tries again.
  */
 export async function keepRestarting({ start, watch, onStop, note, check }: Restarting): Promise<ExitCode> {
   const wishes = new Wishes()
@@ -41,7 +46,7 @@ export async function keepRestarting({ start, watch, onStop, note, check }: Rest
           wishes.forgetChanges()
           const isSound = await check()
           if (!isSound) note(`${event.file} changed and cannot be served yet: the tools stay as they were.`)
-          // What changed during the check was perhaps not seen by it.
+          // A change during the check may have been missed by it.
           if ((!isSound || wishes.hasChanges) && !wishes.stopping) continue
         }
         await endProcess(child)
@@ -59,12 +64,12 @@ export async function keepRestarting({ start, watch, onStop, note, check }: Rest
 
 async function endProcess(child: ServerProcess): Promise<void> {
   child.stop()
-  const timer = setTimeout(() => child.kill(), PATIENCE_MS)
+  const timer = setTimeout(() => child.kill(), STOP_TIMEOUT_MS)
   await child.ended
   clearTimeout(timer)
 }
 
-/** What was asked for and not done yet; a stop comes before any change. */
+/** Pending requests; a stop comes before any change. */
 class Wishes {
   #waiting: Wish[] = []
   #wake: (() => void) | undefined
@@ -84,7 +89,7 @@ class Wishes {
     this.#wake?.()
   }
 
-  /** Looks without taking: only `forgetChanges` removes. */
+  /** Returns the next request without removing it; only `forgetChanges` removes. */
   async next(): Promise<Wish> {
     for (;;) {
       const [first] = this.#waiting
@@ -95,32 +100,32 @@ class Wishes {
     }
   }
 
-  /** A start sees every change made before it. */
+  /** A start includes every change made before it. */
   forgetChanges(): void {
     this.#waiting = this.#waiting.filter(({ kind }) => kind === 'stop')
   }
 }
 
 const DEBOUNCE_MS = 150
-/** A project with more folders than this is probably not what was meant; watching all would be slow. */
+/** A project with more folders is probably a mistake, and watching all of them would be slow. */
 const MAX_FOLDERS = 1_000
 const SOURCE = /\.([cm]?[jt]s|json)$/
 const IGNORED_FOLDERS: ReadonlySet<string> = new Set(['node_modules', 'dist', 'coverage'])
 
 /**
- * Tells of changed source files in a folder and below, once per burst. Leaves out node_modules, build output and
- * dot folders (among them the data folder). Gives the way to stop.
+ * Reports changed source files in a folder and below, once per burst. Ignores node_modules, build output and dot
+ * folders (among them the data folder). Returns a function that stops watching.
  */
 export function watchFolder(folder: string, onChange: (file: string) => void): () => void {
   const watchers = new Map<string, FSWatcher>()
   let timer: NodeJS.Timeout | undefined
-  /** What a burst began with. */
+  /** The first file of a burst. */
   let first: string | undefined
 
   const add = (path: string): void => {
     if (watchers.has(path) || watchers.size >= MAX_FOLDERS) return
     const watcher = watch(path, (_, name) => notice(path, name))
-    // A folder that goes away takes its watcher with it.
+    // A deleted folder takes its watcher with it.
     watcher.on('error', () => drop(path))
     watchers.set(path, watcher)
     for (const entry of readdirSync(path, { withFileTypes: true })) {
@@ -137,7 +142,7 @@ export function watchFolder(folder: string, onChange: (file: string) => void): (
     if (SOURCE.test(name)) remember(file)
     else if (isWatched(name) && isFolder(file)) addLater(file)
   }
-  /** Files may have come before the watcher; and the folder may be gone again. */
+  /** Files may have been created before the watcher, and the folder may be gone again. */
   const addLater = (path: string): void => {
     try {
       add(path)
@@ -150,9 +155,9 @@ export function watchFolder(folder: string, onChange: (file: string) => void): (
   const remember = (file: string): void => {
     first ??= relative(folder, file)
     clearTimeout(timer)
-    timer = setTimeout(tell, DEBOUNCE_MS)
+    timer = setTimeout(report, DEBOUNCE_MS)
   }
-  const tell = (): void => {
+  const report = (): void => {
     const changed = first
     first = undefined
     if (changed !== undefined) onChange(changed)

@@ -25,7 +25,13 @@ import { isLoopback, obstacleIn, openCallerIn } from '#server/safety'
 import { findScopeHolders } from '#server/scope-holders'
 import type { Store } from '#store/ports/store'
 
-/** The options that say whose tools are meant. */
+/**
+ * Reads the tools that `collet tools` and `toolsets` show: from the server that was named, from the one that runs for
+ * this config, or from config and store in this process. Invariant: the answer has one form, whichever of them gave
+ * it.
+ */
+
+/** Options that choose whose tools are listed. */
 export const TOOL_OPTIONS = {
   ...SERVER_OPTIONS,
   url: {
@@ -34,18 +40,14 @@ export const TOOL_OPTIONS = {
   },
 } as const
 
-/** The store is that of the config; a command that has no such option was given none. */
+/** The store is that of the config; a command without `--store` has no such argument. */
 type AskOption = keyof typeof TOOL_OPTIONS | 'store'
 
-/**
- * The routes about tools: of the server that was named, of the one that runs for this config, or the same ones in this process, on
- * config and store.
- */
 export class ToolAsker {
   readonly #args: Arguments<AskOption>
   readonly #context: CommandContext
   readonly #server: Promise<ServerAddress | undefined>
-  /** Sources whose tools an answer without a server could not have, because no server has read them yet. */
+  /** Sources whose tools are unknown without a server, because no server has read them yet. */
   unread: readonly string[] = []
 
   constructor(args: Arguments<keyof typeof TOOL_OPTIONS>, context: CommandContext) {
@@ -54,7 +56,7 @@ export class ToolAsker {
     this.#server = serverOf(this.#args, context)
   }
 
-  /** A server of another make has no such routes, but a list of tools all the same. */
+  /** A server of another maker has no admin routes, but it lists its tools. */
   async list(toolset: string | undefined): Promise<ToolListing> {
     const query = toolset === undefined ? '' : `?${new URLSearchParams({ toolset })}`
     const server = await this.#server
@@ -81,7 +83,7 @@ export class ToolAsker {
     return tool
   }
 
-  /** How often each tool was called since then. */
+  /** Number of calls of each tool since a time. */
   async calls(since: Date): Promise<ReadonlyMap<string, number>> {
     const path = `/admin/usage?since=${since.toISOString()}`
     const server = await this.#server
@@ -120,7 +122,7 @@ export class ToolAsker {
     return listingOf(await client.list())
   }
 
-  /** What the config and the store tell. A store that cannot be read costs the tools in it and no others. */
+  /** Answers from the config and the store. If the store cannot be read, only its tools are missing. */
   async #askHere<Answer extends object>(path: string): Promise<Answer> {
     const [args, context] = [this.#args, this.#context]
     const { environment, workingFolder, clock, output } = context
@@ -164,14 +166,14 @@ export class ToolAsker {
     }
   }
 
-  /** One in memory is for its own process. */
+  /** A store in memory is visible to its own process only. */
   async #hasReadableStore(): Promise<boolean> {
     if (!(await hasStore(this.#args, this.#context))) return false
     return (await chosenStore(this.#args, this.#context)).kind !== 'memory'
   }
 }
 
-/** The one that was named, or the one that runs for this config. */
+/** The server that was named, or the one that runs for this config. */
 async function serverOf(
   args: Arguments<AskOption>,
   context: CommandContext,
@@ -183,7 +185,7 @@ async function serverOf(
   return (await isThere(server.url, context.services)) ? server : undefined
 }
 
-/** It is sent nowhere but to this machine. */
+/** The start token is sent to this machine only. */
 async function ownStartToken(
   { url }: ServerAddress,
   args: Arguments<AskOption>,
@@ -202,7 +204,7 @@ function isAnswer<Answer extends object>(answer: unknown): answer is Answer {
   return typeof answer === 'object' && answer !== null
 }
 
-/** What a server of another make tells: it says nothing of sources, credentials and changes. */
+/** The listing of a server of another maker, which says nothing about sources, credentials and changes. */
 function listingOf(found: readonly RemoteTool[]): ToolListing {
   const requirements: ListedRequirement[] = []
   const tools = found.map(({ id, name, description, requirements: needed, facts }): ListedTool => {
@@ -224,14 +226,17 @@ function listingOf(found: readonly RemoteTool[]): ToolListing {
   return { tools, requirements, sources: {}, changes: {} }
 }
 
-/** Why a caller does not see a tool that its operator does; `undefined` where that cannot be found out, or there is no such tool. */
+/**
+ * Why a caller does not see a tool that the operator sees; `undefined` if that is unknown, or the tool does not
+ * exist.
+ */
 export async function hiddenReason(
   tool: string,
   server: ServerAddress,
   given: Arguments<'config'>,
   context: CommandContext,
 ): Promise<string | undefined> {
-  // Not every command takes a store; one that does not was given none.
+  // A command without `--store` has no such argument.
   const args: Arguments<'config' | 'store'> = given
   const credential = isLoopback(new URL(server.url).hostname)
     ? await readStartToken(server.url, args, context)

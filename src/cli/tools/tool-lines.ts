@@ -1,7 +1,11 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { RenderedTool } from '#server/admin/tool-view'
 
-/** One tool for a person at a terminal: what it does, what it may do, what it takes and needs, and what it is called. */
+/**
+ * The text of `collet tools show`: one tool with its description, policy, input, requirements and names. Invariant:
+ * it only formats; the admin API decides what is shown.
+ */
+
 export function toolLines(tool: RenderedTool): readonly string[] {
   return [
     tool.title === null ? tool.id : `${tool.id}  ${tool.title}`,
@@ -16,7 +20,7 @@ export function toolLines(tool: RenderedTool): readonly string[] {
   ].slice(0, -1)
 }
 
-/** Headings stand beside the first of their lines; an empty line ends them. */
+/** Puts the heading beside the first line, and an empty line after the last. */
 function section(heading: string, lines: readonly string[]): readonly string[] {
   if (lines.length === 0) return []
   return [...lines.map((line, at) => `${(at === 0 ? heading : '').padEnd(8)}${line}`), '']

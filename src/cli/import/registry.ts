@@ -14,24 +14,30 @@ import type { JsonObject } from '#kernel/base/json'
 import { createSourceRoutes } from '#server/admin/sources'
 import { isOwnMcpAddress } from '#server/import/client-servers'
 
-/** Where sources go. `--key` is the source's in `collet import`, and the caller's elsewhere. */
-interface Shelf {
-  /** `--url`: a server that takes them. */
+/**
+ * Where imported sources are stored: on the server that `--url` names, or in the store, which running servers watch.
+ * `collet import` and `collet sources set` use it. Invariant: config and database are created only when the first
+ * source is added.
+ */
+
+/** `--key` names the source in `collet import`, so the caller's key is `credential`. */
+interface RegistryAddress {
+  /** `--url`: the server that stores them. */
   readonly url: string | undefined
   readonly credential: string | undefined
   readonly store: string | undefined
   readonly config: string | undefined
 }
 
-/** A source that has an upstream already. */
+/** A source that already has an upstream. */
 export interface KnownSource {
   readonly key: string
-  /** Which of its credentials have another value than those that were asked about: `env.TOKEN`, `headers.Authorization`. */
+  /** Credentials whose values differ from the given ones: `env.TOKEN`, `headers.Authorization`. */
   readonly changed: readonly string[]
 }
 
 interface Found {
-  /** The sources that have this upstream already, for each that was asked about. */
+  /** For each upstream that was asked about, the sources that have it already. */
   readonly found: readonly (readonly KnownSource[])[]
   readonly taken: readonly string[]
 }
@@ -42,14 +48,13 @@ interface NewSource {
   readonly replace: boolean
 }
 
-/** Where imported sources are kept: a server that `--url` names, or the store itself, which running servers watch. */
-export class SourceShelf {
+export class SourceRegistry {
   readonly #args: Arguments<AdminOption>
   readonly #context: CommandContext
   readonly #client: AdminClient
   readonly #isServer: boolean
 
-  constructor({ url, credential, store, config }: Shelf, context: CommandContext) {
+  constructor({ url, credential, store, config }: RegistryAddress, context: CommandContext) {
     const given = Object.entries({ url, key: credential, store, config })
     const values = given.flatMap(([name, value]) => (value === undefined ? [] : [[name, [value]] as const]))
     this.#args = new Arguments([], new Map(values), new Set())
@@ -62,12 +67,12 @@ export class SourceShelf {
     })
   }
 
-  /** Keys of the config's own sources, which win; none when no config is in play. */
+  /** Keys of sources in the config, which take precedence; none without a config. */
   async configuredKeys(): Promise<ReadonlySet<string>> {
     return new Set(this.#isServer ? [] : Object.keys((await this.#config())?.sources ?? {}))
   }
 
-  /** Tells the MCP address of a server of this config from others. */
+  /** Returns a test for addresses of this config's own MCP server. */
   async ownAddress(): Promise<(text: string) => boolean> {
     return isOwnMcpAddress((await this.#config())?.server.port ?? Number(new URL(DEFAULT_URL).port))
   }
@@ -77,7 +82,7 @@ export class SourceShelf {
     return (await loadProjectConfig(this.#args.text('config'), this.#context)).config
   }
 
-  /** Which of these upstreams are there already, and which keys are taken. */
+  /** Finds the sources that have these upstreams already, and all keys in use. */
   async find(options: readonly JsonObject[]): Promise<Found> {
     const configured = await this.configuredKeys()
     if (!this.#isServer && !(await hasStore(this.#args, this.#context)))
@@ -89,7 +94,7 @@ export class SourceShelf {
     return { found, taken: [...taken, ...configured] }
   }
 
-  /** Adds a source, and before the first one what it needs: config and database. */
+  /** Adds a source; creates config and database before the first one. */
   async add({ key, options, replace }: NewSource): Promise<void> {
     if (!this.#isServer) {
       const made = await ensureStore(this.#args, this.#context)
@@ -101,7 +106,7 @@ export class SourceShelf {
     )
   }
 
-  /** The address of a server that serves what is added here, if one runs. What keeps us from finding it is no failure of an import. */
+  /** The address of a running server that will serve the source. A failure to find it is ignored. */
   async runningServer(): Promise<string | undefined> {
     try {
       const server = await findServer(this.#args, this.#context)
@@ -113,7 +118,7 @@ export class SourceShelf {
     }
   }
 
-  /** Gives a source the credentials that these options of the same upstream have; the rest of it stays. */
+  /** Replaces the credentials of a source by those of these options; nothing else changes. */
   async renew(key: string, { env, headers, apiKey, token, url }: JsonObject): Promise<void> {
     const given = Object.entries({ env, headers, apiKey, token, url }).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, value] as const],
@@ -121,7 +126,7 @@ export class SourceShelf {
     await this.change(key, Object.fromEntries(given))
   }
 
-  /** Changes what is done with the tools of a source that is there; gives what to warn of. */
+  /** Changes the rules for the tools of a source; returns warnings. */
   async change(key: string, changes: JsonObject): Promise<readonly string[]> {
     if ((await this.configuredKeys()).has(key))
       throw new UsageError(`"${key}" is a source in the config: change it there.`)
@@ -134,7 +139,6 @@ export class SourceShelf {
   }
 }
 
-/** What was renewed, for people. */
 export function renewedText({ key, changed }: KnownSource): string {
   return `${key} is updated: ${changed.join(', ')} ${changed.length === 1 ? 'has a new value' : 'have new values'}.`
 }
