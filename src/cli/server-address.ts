@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { relative } from 'node:path'
-import { EVENT_STREAM, PatientWait, readEvents, type StreamEvent } from '#client/event-stream'
+import { EVENT_STREAM, IdleTimeout, readEvents, type StreamEvent } from '#client/event-stream'
 import type { LoadedConfig } from '#config/load'
 import type { Settings } from '#config/settings'
 import { locateStore, startTokenFileIn, tlsFiles } from '#config/to-settings'
@@ -239,7 +239,7 @@ export async function* requestEvents(
   services: Pick<Services, 'fetch' | 'fetchKnown'>,
   ended: AbortSignal,
 ): AsyncGenerator<StreamEvent> {
-  const wait = new PatientWait(PATIENCE_MS, [ended])
+  const wait = new IdleTimeout(PATIENCE_MS, [ended])
   try {
     const response = await send(request, wait.signal, services)
     if (!response.ok || !EVENT_STREAM.test(response.headers.get('content-type') ?? ''))

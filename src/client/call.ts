@@ -28,7 +28,14 @@ import {
 } from './retries.ts'
 import type { ToolDirectory } from './tool-directory.ts'
 
-/** The whole story of a call: find the tool, fill in what it needs, send, read, and maybe again. */
+/**
+ * One call of a tool over OTC: find the tool, resolve what it requires, send, read the answer, and retry if that is
+ * safe. `client.ts` runs it for `call` and `tryCall`. Invariant: a request without an answer is repeated under its
+ * call id, so it never runs a tool twice (OTC/T-07); a new id is used only after the tool reported a failure that may
+ * be retried.
+ */
+
+/** Runs a call from look-up to result, with its retries. */
 export async function runCall(
   session: CallSession,
   tool: string | RemoteTool,
@@ -69,7 +76,7 @@ async function prepare(
   }
 }
 
-/** Prepares the next attempt, or says that there is none. */
+/** Prepares the next attempt; false if there is none. */
 async function mayTryAgain(failure: CallFailure, run: CallRun): Promise<boolean> {
   try {
     if (mayResend(failure, run) && (await hasUsableInput(failure, run))) {
@@ -86,7 +93,10 @@ async function mayTryAgain(failure: CallFailure, run: CallRun): Promise<boolean>
   }
 }
 
-/** Prompt content means that the input must change (OTC/T-06): `onRetry` gives another one, or the failure goes to the model. */
+/**
+ * Prompt content means that the input must change (OTC/T-06): `onRetry` returns a new input, or the failure is
+ * returned.
+ */
 async function hasUsableInput(failure: CallFailure, run: CallRun): Promise<boolean> {
   if (failure.additionalPromptContent === undefined) return true
   const { onRetry } = run.options
@@ -106,7 +116,7 @@ function mayResend(failure: CallFailure, { session, toolRetries }: CallRun): boo
   )
 }
 
-/** Shows each challenge, and after all are completed allows one repetition with the same call id (OTC-78). */
+/** Shows each challenge. After all are completed, the call is repeated once with the same call id (OTC-78). */
 async function isSettledByUser(failure: CallFailure, run: CallRun): Promise<boolean> {
   const { session, signal, target } = run
   const { settings } = session
@@ -137,7 +147,7 @@ async function showChallenges(failure: CallFailure, run: CallRun): Promise<void>
   }
 }
 
-/** Tries the call paths in order; only an answer from a path that exists counts (OTC/C-01). */
+/** Tries the call paths in order; an answer counts only if its path exists (OTC/C-01). */
 export async function sendCall(run: CallRun): Promise<HttpAnswer> {
   const { session, target } = run
   const { paths } = target.wire
@@ -185,7 +195,7 @@ export interface CallResult {
   /** `null` for tools without output. */
   readonly value: JsonValue
   readonly callId: string
-  /** The run whose events tell of it, on servers of this package. */
+  /** The run that records the call, on servers of this package. */
   readonly runId?: string
   /** The full id that was called. */
   readonly toolId: string
@@ -248,13 +258,13 @@ export interface CallOptions {
   readonly callId?: string | undefined
   /** Joins several calls in the server's logs and traces. */
   readonly traceId?: string | undefined
-  /** The run to belong to, on servers of this package: its events tell of all its calls. */
+  /** The run that the call belongs to, on servers of this package; its events include all its calls. */
   readonly runId?: string | undefined
   /** The session whose state to use, as `POST /v1/sessions` gave it. */
   readonly sessionId?: string | undefined
-  /** Whom the call is for. */
+  /** The user the call is made for. */
   readonly userId?: string | undefined
-  /** What the tool may want to know of that user (`context.user_info`). OTC only: OpenTool has no place for it. */
+  /** Facts about that user for the tool (`context.user_info`). OTC only: OpenTool has no place for it. */
   readonly userInfo?: JsonValue | undefined
   /**
    * Asked for corrected input when the tool failed with `canRetry` and `additionalPromptContent`: give that text to your model and return
@@ -269,7 +279,7 @@ export interface CallOptions {
   readonly timeoutMs?: number | undefined
 }
 
-/** One call on its way: what stays the same, and what changes between attempts. */
+/** The state of one call: constant parts, and parts that change between attempts. */
 export interface CallRun {
   readonly session: CallSession
   readonly target: CallTarget
@@ -285,24 +295,24 @@ export interface CallRun {
   askedUser: boolean
 }
 
-/** What every failure of a run says about it. */
+/** The facts that every failure of a call includes. */
 function factsOf({ target, callId, progress, toolRetries }: CallRun) {
   return { toolId: target.toolId, callId, retries: progress.resent + toolRetries }
 }
 
-/** Universal tool servers ignore call ids: the same request twice is two runs (OTC/C-04). */
+/** Universal tool servers ignore call ids: sending a request twice runs the tool twice (OTC/C-04). */
 function isDeduplicated({ target }: CallRun): boolean {
   return target.wire.dialect !== 'uts'
 }
 
-/** What to do when nobody knows whether the tool ran. */
+/** Advice if it is unknown whether the tool ran. */
 function doubtOf(run: CallRun): string {
   return isDeduplicated(run)
     ? `Whether the call ran is not known; repeat it with call id ${run.callId} to get its outcome.`
     : 'Whether the call ran is not known; check before you repeat it.'
 }
 
-/** What all calls of one client share. */
+/** State shared by all calls of one client. */
 export interface CallSession {
   readonly settings: ClientSettings
   readonly directory: ToolDirectory
@@ -310,16 +320,16 @@ export interface CallSession {
   readonly route: { path: CallPath | undefined }
 }
 
-/** What is called, and in which words. */
+/** The tool that is called, and the dialect. */
 interface CallTarget {
   readonly toolId: string
-  /** `undefined` when the tool is not listed; the server then decides. */
+  /** `undefined` if the tool is not listed; the server then decides. */
   readonly tool: RemoteTool | undefined
   readonly wire: ServerWire
   headers(): Promise<Readonly<Record<string, string>>>
 }
 
-/** A pinned dialect needs no list, unless there is something to resolve (OTC §3.2 item 5). */
+/** A pinned dialect needs no list, unless requirements must be resolved (OTC §3.2 item 5). */
 async function findTarget(
   session: CallSession,
   tool: string | RemoteTool,
@@ -340,8 +350,8 @@ async function findTarget(
 }
 
 /**
- * A call under its caller's own id may be recorded already, of an older version than the newest one listed. Servers of
- * this package find it if no version is named (rule 5); to all others full ids are sent (OTC/C-15).
+ * A call under its caller's own id may be recorded for an older version than the newest one listed. Servers of this
+ * package find it if no version is named (rule 5); all others get full ids (OTC/C-15).
  */
 function anyVersionOf(id: string, asked: string): string {
   return parseToolName(asked)?.version === LATEST ? (parseToolId(id)?.base ?? id) : id
@@ -374,7 +384,7 @@ export function checkCallId(callId: string): string {
   }
 }
 
-/** Taken once, so that a change made while we wait cannot turn a retry into another request. */
+/** Copied once, so that a change made during the call cannot turn a retry into another request. */
 export function copyJson(value: JsonValue, name = 'The input'): JsonValue {
   try {
     return JSON.parse(JSON.stringify(value))

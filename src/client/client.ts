@@ -18,6 +18,12 @@ import {
 } from './server-resources.ts'
 import { ToolDirectory } from './tool-directory.ts'
 
+/**
+ * The client of one server: detects OTC or OpenTool and offers `list`, `get`, `call`, `openSession` and `health` for
+ * both. Applications get it from `connect`. Invariant: nothing is sent before the first method is called, and every
+ * failure is a `CallFailure`.
+ */
+
 export interface Health {
   readonly healthy: boolean
   /** Absent when there was no answer at all. */
@@ -28,13 +34,13 @@ export type TriedCall =
   | ({ readonly ok: true } & CallResult)
   | { readonly ok: false; readonly error: CallFailure }
 
-/** One server, in whatever protocol and dialect it speaks. Make it with `connect`. */
+/** One server, in whichever protocol and dialect it speaks. Create it with `connect`. */
 export class ColletClient {
-  /** Tools as the openwop catalog describes them. This and the next two are of servers of this package. */
+  /** Tools as the openwop catalog describes them. This and the next two need a server of this package. */
   readonly catalog: Catalog
   /** Events of runs. */
   readonly runs: Runs
-  /** State of calls made before, and a way to stop them. */
+  /** State of earlier calls, and cancellation. */
   readonly calls: Calls
   readonly #resources: ServerResources
   readonly #session: CallSession
@@ -57,7 +63,9 @@ export class ColletClient {
     })
   }
 
-  /** One tool by any of its names: full id, id without version (= the latest listed one), name for models, catalog id. */
+  /**
+   * One tool by any of its names: full id, id without version (the latest listed one), name for models, catalog id.
+   */
   async get(
     toolId: string,
     { signal }: { readonly signal?: AbortSignal | undefined } = {},
@@ -80,7 +88,7 @@ export class ColletClient {
     })
   }
 
-  /** Like `call`, with the failure as a value. */
+  /** Like `call`, but returns the failure as a value. */
   async tryCall(
     tool: string | RemoteTool,
     input: JsonObject = {},
@@ -103,7 +111,7 @@ export class ColletClient {
     return new ToolSession(opened, this.#resources, (input, each) => this.call(named, input, each))
   }
 
-  /** Whether the server takes calls. A server that cannot be reached is not healthy; nothing is thrown. */
+  /** Whether the server accepts calls. Never throws: a server that cannot be reached is not healthy. */
   async health(options: { readonly signal?: AbortSignal } = {}): Promise<Health> {
     const { settings } = this.#session
     const signal = joinSignals(settings.signal, options.signal)
@@ -125,7 +133,7 @@ export class ColletClient {
     }
   }
 
-  /** OTC first; a server that has no tool list for us may have functions instead. */
+  /** Tries OTC first; a server without a tool list may be an OpenTool server. */
   async #speak<T>(
     signal: AbortSignal | undefined,
     say: { otc(): Promise<T>; opentool(session: OpenToolSession): Promise<T> },
@@ -137,7 +145,7 @@ export class ColletClient {
       const { settings, directory } = this.#session
       if (settings.protocol !== undefined || !directory.isRefused) throw error
       const session = new OpenToolSession(settings)
-      // Whatever goes wrong here, the first answer was the one that counts.
+      // If OpenTool does not answer either, the first error is the one to report.
       if (!(await session.answers(signal).catch(() => false))) throw error
       this.#opentool = session
       return await say.opentool(session)

@@ -2,6 +2,12 @@ import { type ApiKeyHeader, apiKeyHeaderOf, type ClientDialect } from '#protocol
 import { CallFailure, configFailure } from './failure.ts'
 import type { ServerUrl } from './options.ts'
 
+/**
+ * Credentials of a client: an API key, a JWT, or a secret to sign JWTs with, as request headers. Every request asks
+ * for them again, because tokens expire. Invariant: credentials travel over TLS or loopback only (OTC-101), and their
+ * values never appear in an error.
+ */
+
 export type JwtOption = string | (() => string | Promise<string>) | JwtSigning
 
 interface CredentialOptions {
@@ -9,19 +15,19 @@ interface CredentialOptions {
   readonly jwt?: JwtOption | undefined
 }
 
-/** Gives the headers that say who calls; a JWT is preferred to a static key (OTC-113). */
+/** Returns the headers that identify the caller; a JWT is preferred to a static key (OTC-113). */
 export interface Credentials {
-  /** The static key, when it is what gets sent. */
+  /** Whether the static key is what gets sent. */
   readonly usesApiKey: boolean
   headers(
     dialect: ClientDialect | undefined,
     keyHeader?: ApiKeyHeader,
   ): Promise<Readonly<Record<string, string>>>
-  /** The same as a bearer, key or token: OpenTool servers know nothing else (OTS-47). */
+  /** Headers with the key or token as a bearer, the only form that OpenTool servers know (OTS-47). */
   bearer(): Promise<Readonly<Record<string, string>>>
 }
 
-/** What may stand in a header; anything else would come back inside the platform's error text. */
+/** Characters allowed in a header; the platform's error would repeat any other text. */
 const HEADER_SAFE = /^[\x21-\x7e]+$/
 
 export function readCredentials(
@@ -33,7 +39,7 @@ export function readCredentials(
   if (apiKey === undefined && jwt === undefined) {
     return { usesApiKey: false, headers: async () => ({}), bearer: async () => ({}) }
   }
-  // OTC-101: keys only over TLS; a loopback connection leaves no machine.
+  // OTC-101: credentials only over TLS; a loopback connection does not leave the machine.
   if (!server.mayCarryCredentials) {
     throw configFailure(
       `Credentials are not sent to ${server.origin} over plain http; use its https address.`,
@@ -69,7 +75,7 @@ function tokenSource(jwt: JwtOption, now: () => number): () => Promise<string> {
   }
 }
 
-/** Names the option, never its content. */
+/** Errors name the option, never its value. */
 function checkHeaderSafe(value: unknown, option: string): string {
   if (typeof value === 'string' && HEADER_SAFE.test(value)) return value
   throw configFailure(
@@ -77,13 +83,13 @@ function checkHeaderSafe(value: unknown, option: string): string {
   )
 }
 
-/** How to sign tokens for a server that shares a secret with us. */
+/** How to sign tokens for a server that shares a secret with the client. */
 export interface JwtSigning {
   /** Secret shared with the server. */
   readonly secret: string
-  /** `sub`: who calls. Without it the server cannot tell callers apart. */
+  /** `sub`: the caller. Without it the server cannot distinguish callers. */
   readonly subject?: string
-  /** `aud`: what the server documents. */
+  /** `aud`: as the server documents it. */
   readonly audience?: string
   /** `iss`. */
   readonly issuer?: string
@@ -94,10 +100,10 @@ export interface JwtSigning {
 const MIN_SECONDS = 300
 const MAX_SECONDS = 900
 const USUAL_SECONDS = 600
-/** A token is replaced this long before it ends, so that it outlives the request it travels with. */
+/** A token is replaced this long before it expires, so that it outlives the request. */
 const RENEW_BEFORE_MS = 120_000
 
-/** Gives a signed HS256 token, the same one until it is about to end. */
+/** Signs an HS256 token and reuses it until it is about to expire. */
 export function jwtMinter(signing: JwtSigning, now: () => number): () => Promise<string> {
   const lifetimeSeconds = signing.lifetimeSeconds ?? USUAL_SECONDS
   const isInRange = lifetimeSeconds >= MIN_SECONDS && lifetimeSeconds <= MAX_SECONDS

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { EventParser, EventTooLong, type StreamEvent } from './event-stream.ts'
 
-function parse(pieces: readonly string[], most = 1_000_000): readonly StreamEvent[] {
-  const parser = new EventParser(most)
+function parse(pieces: readonly string[], maxLength = 1_000_000): readonly StreamEvent[] {
+  const parser = new EventParser(maxLength)
   return pieces.flatMap((piece) => parser.read(piece))
 }
 
@@ -26,7 +26,7 @@ describe('OTS-51: the event parser', () => {
     ['an event without data is none', 'event:e\n\ndata:x\n\n', [{ event: 'message', data: 'x' }]],
     ['an event that breaks off is none', 'data:x\n\ndata:y\n', [{ event: 'message', data: 'x' }]],
     ['a byte order mark', '\ufeffdata:x\n\n', [{ event: 'message', data: 'x' }]],
-    ['a field nobody knows', 'colour:red\ndata:x\n\n', [{ event: 'message', data: 'x' }]],
+    ['an unknown field', 'colour:red\ndata:x\n\n', [{ event: 'message', data: 'x' }]],
   ])('reads %s', (_what, text, events) => {
     expect(parse([text])).toEqual(events)
     expect(parse(text.split(''))).toEqual(events)

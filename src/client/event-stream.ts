@@ -1,13 +1,19 @@
 import { NoAnswer } from './http.ts'
 
-/** One event of a stream of `text/event-stream`. */
+/**
+ * Server-sent events for clients: a parser that takes pieces of text, and a reader of a response. Streaming calls,
+ * events of runs and `collet calls --follow` use it. Invariant: an event longer than the limit ends the stream, so a
+ * server cannot fill the memory.
+ */
+
+/** One event of a `text/event-stream`. */
 export interface StreamEvent {
   /** `message` unless the server names it. */
   readonly event: string
   readonly data: string
 }
 
-/** Text as long as the limit without one whole event in it. */
+/** The limit was reached before one whole event arrived. */
 export class EventTooLong extends Error {
   override readonly name = 'EventTooLong'
 }
@@ -16,26 +22,26 @@ const LINE_END = /[\r\n]/g
 const BYTE_ORDER_MARK = '\ufeff'
 
 /**
- * Takes a stream apart as it comes, by the WHATWG rules: any line end, also one cut in two by the network, comments,
- * data of several lines, and with or without a space after the colon.
+ * Parses a stream as it arrives, by the WHATWG rules: any line break, also one split by the network, comments, data
+ * of several lines, and an optional space after the colon.
  */
 export class EventParser {
   readonly #maxCharacters: number
-  /** The line begun so far, in the pieces in which it came. */
+  /** Pieces of the unfinished line. */
   #line: string[] = []
   #event = ''
   #data: string[] = []
-  /** Characters of the line and the data held. */
+  /** Characters held in the line and the data. */
   #held = 0
   #isFirst = true
-  /** The last piece ended in CR, which an LF at the start of the next belongs to. */
+  /** The last piece ended in CR; an LF at the start of the next piece belongs to it. */
   #endedInCr = false
 
   constructor(maxCharacters: number) {
     this.#maxCharacters = maxCharacters
   }
 
-  /** The events that this piece of text completes. */
+  /** Returns the events that this piece completes. */
   read(text: string): readonly StreamEvent[] {
     if (text === '') return []
     const events: StreamEvent[] = []
@@ -65,7 +71,7 @@ export class EventParser {
     }
   }
 
-  /** A blank line ends an event; one that the stream breaks off is none. */
+  /** A blank line completes an event; an event cut off by the end of the stream is dropped. */
   #endLine(): StreamEvent | undefined {
     const line = this.#line.join('')
     this.#line = []
@@ -91,11 +97,11 @@ export class EventParser {
 
 export const EVENT_STREAM = /^text\/event-stream(?:;|$)/i
 
-/** The events of an answer as they come; each piece renews the patience of the wait. */
+/** Yields the events of an answer; each piece restarts the timeout. */
 export async function* readEvents(
   response: Response,
   maxCharacters: number,
-  wait: PatientWait,
+  wait: IdleTimeout,
 ): AsyncGenerator<StreamEvent> {
   if (response.body === null) return
   const parser = new EventParser(maxCharacters)
@@ -109,8 +115,8 @@ export async function* readEvents(
   }
 }
 
-/** Ends the exchange when its caller leaves, or when nothing has come for too long. */
-export class PatientWait {
+/** Aborts the exchange if its caller leaves, or if nothing arrives in time. */
+export class IdleTimeout {
   readonly #ending = new AbortController()
   readonly #callers: readonly AbortSignal[]
   readonly #patienceMs: number
@@ -138,7 +144,7 @@ export class PatientWait {
     this.#ending.abort()
   }
 
-  /** Why there is no more; `undefined` for what is no matter of the exchange. */
+  /** Why the stream ended; `undefined` if the error does not come from the exchange. */
   reasonFor(error: unknown): NoAnswer | undefined {
     const caller = this.#callers.find(({ aborted }) => aborted)
     if (caller !== undefined) return new NoAnswer('aborted', 'was aborted by its caller', caller.reason)

@@ -5,6 +5,12 @@ import type {
   WireFailure,
 } from '#protocols/otc/codec-client-reply'
 
+/**
+ * `CallFailure`, the one error of the client. Its class tells the caller what to do next. Invariant: `message`,
+ * `modelText` and the JSON form are safe for a model; details for developers are in `developerMessage` and `cause`
+ * only.
+ */
+
 export interface CallFailureOptions extends Partial<Omit<WireFailure, 'class' | 'message'>> {
   readonly toolId?: string
   readonly code?: string
@@ -14,21 +20,21 @@ export interface CallFailureOptions extends Partial<Omit<WireFailure, 'class' | 
   readonly cause?: unknown
 }
 
-/** Why a call gave no value. `class` says what to do next; `modelText` is what a model may read. */
+/** Why a call gave no value. `class` decides the next step; `modelText` is safe for a model. */
 export class CallFailure extends Error {
   override readonly name = 'CallFailure'
   readonly class: FailureClass
-  /** Exactly what happened, in the words of docs/errors.md; servers of other makers say none. */
+  /** The stable code of docs/errors.md; servers of other makers send none. */
   readonly code: string | undefined
-  /** The run whose events tell of the call, on servers of this package. */
+  /** The run that records the call, on servers of this package. */
   readonly runId: string | undefined
   /** For logs and developers; never show it to a user or a model. */
   readonly developerMessage: string | undefined
-  /** The server says that the same call may be tried again; absent on the wire means false. */
+  /** The server allows the same call to be repeated; absent on the wire means false. */
   readonly canRetry: boolean
   readonly retryAfterMs: number | undefined
   readonly additionalPromptContent: string | undefined
-  /** What is wrong, by parameter name. */
+  /** Problems by parameter name. */
   readonly parameterErrors: Readonly<Record<string, string>>
   /** Addresses to show to the user before the call is repeated with the same `callId`. */
   readonly challenges: readonly RemoteChallenge[]
@@ -64,25 +70,25 @@ export class CallFailure extends Error {
   /** Everything a model needs for its next step, without `developerMessage`. */
   get modelText(): string {
     const parameters = Object.entries(this.parameterErrors)
-      .filter(([name, problem]) => !tells(this.message, name, problem))
+      .filter(([name, problem]) => !includesProblem(this.message, name, problem))
       .map(([name, problem]) => `- ${name}: ${problem}`)
     return [this.message, ...parameters, this.additionalPromptContent ?? []].flat().join('\n')
   }
 
-  /** What `JSON.stringify` shows is safe for a model too. */
+  /** Leaves out what is not safe for a model. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { developerMessage: _, cause: __, ...shown } = this
     return { ...shown, message: this.message }
   }
 }
 
-/** Whether a message already lists what is wrong with a parameter, at once or one problem after the other. */
-function tells(message: string, name: string, problem: string): boolean {
+/** Whether a message already contains the problem of a parameter, as a whole or in parts. */
+function includesProblem(message: string, name: string, problem: string): boolean {
   const isSaid = (text: string): boolean => message.includes(`${name}: ${text.replace(/\.$/, '')}`)
   return isSaid(problem) || problem.split('; ').every(isSaid)
 }
 
-/** A failure known before anything is sent. */
+/** A failure detected before anything is sent. */
 export function configFailure(message: string, options: CallFailureOptions = {}): CallFailure {
   return new CallFailure('config', message, options)
 }

@@ -3,13 +3,19 @@ import type { FailureClass, RemoteMissing } from '#protocols/otc/codec-client-re
 import { CallFailure } from './failure.ts'
 import type { Fetch } from './http.ts'
 
-/** Answers by which a server says that it did not take the request (rule 9). */
+/**
+ * A call that a server forwards to another server, for sources of type OTC and OpenTool. It observes the requests of
+ * the client to decide whether the call can have run. Invariant: `canRetry` is true only if nothing can have taken
+ * effect (rule 9).
+ */
+
+/** Statuses by which a server refuses a request before taking it (rule 9). */
 const NOT_TAKEN: ReadonlySet<number> = new Set([429, 503])
 
-/** One call that a server passes on to another: what its requests met tells whether it can have run there. */
+/** One forwarded call and what its requests met. */
 export class ForwardedCall {
   readonly #send: Fetch
-  /** Who it is passed on to, in messages. */
+  /** Name of the other server, for messages. */
   readonly #upstream: string
   #isUntouched = true
   #isLost = false
@@ -19,7 +25,7 @@ export class ForwardedCall {
     this.#upstream = upstream
   }
 
-  /** To be used for every request of the call. */
+  /** The `fetch` to use for every request of the call. */
   readonly fetch: Fetch = async (url, init) => {
     try {
       const response = await this.#send(url, init)
@@ -33,7 +39,7 @@ export class ForwardedCall {
         this.#isUntouched = false
         this.#isLost = true
       }
-      // A refusal of our own will be the same next time.
+      // A refusal by our own egress rules would repeat.
       if (isToolError(error) && error.code === 'egress_denied') {
         throw new CallFailure('config', error.message, { cause: error })
       }
@@ -41,7 +47,7 @@ export class ForwardedCall {
     }
   }
 
-  /** The failure as a tool's own. `canRetry` only where nothing can have taken effect (rule 9). */
+  /** Converts the failure into a tool's error. `canRetry` only if nothing can have taken effect (rule 9). */
   toToolError(error: unknown): ToolError {
     if (isToolError(error)) return error
     if (!(error instanceof CallFailure)) throw error
@@ -67,7 +73,7 @@ export class ForwardedCall {
         return canRetry && !this.#isLost
       case 'transport':
         return this.#isUntouched
-      // What is missing can be given, and the same call then goes through under the same key.
+      // The missing credential can be supplied, and the same call then succeeds under the same key.
       case 'unauthenticated':
       case 'authorization_required':
       case 'approval_required':
@@ -109,7 +115,7 @@ const WORDS = {
   },
 } satisfies Record<FailureClass, Words>
 
-/** What the other server lacks, with its own words and the pages a person has to open. */
+/** What the other server requires, in its own words and with the pages to open. */
 function withMissing({ message, challenges, missing }: CallFailure, upstream: string): string {
   const places = challenges.map(({ url }) => url).filter((url) => !message.includes(url))
   const visit = places.length === 0 ? [] : [`Open ${places.join(' and ')}, then call again.`]
@@ -124,7 +130,7 @@ function lacking(missing: RemoteMissing | undefined): readonly string[] {
   return things.length === 0 ? [] : [`It lacks ${things.join(' and ')}.`]
 }
 
-/** Whether a forwarded call failed because the other server is out of reach, or takes nothing from us. */
+/** Whether a forwarded call failed because the other server cannot be reached or accepts nothing. */
 export function isOutage(error: unknown): boolean {
   const failure = isToolError(error) ? error.cause : undefined
   return (
@@ -132,7 +138,7 @@ export function isOutage(error: unknown): boolean {
   )
 }
 
-/** Every request goes on with the trace of the call it is made for. */
+/** Adds the trace of the call to every request. */
 function traced(send: Fetch, traceparent: string): Fetch {
   return (url, init) => {
     const headers = new Headers(init?.headers)

@@ -9,7 +9,7 @@ describe('untilAborted', () => {
     await expect(waiting).rejects.toThrow('enough')
   })
 
-  it('tells the work that nobody waits any more, whatever happened', async () => {
+  it('aborts the signal of the work once the wait is over, whatever happened', async () => {
     let ended: AbortSignal | undefined
     await untilAborted(undefined, async (signal) => {
       ended = signal

@@ -1,7 +1,13 @@
 import { type JsonValue, parseJson, TooMuchJson } from '#kernel/base/json'
 import { CallFailure } from './failure.ts'
 
-/** Remembers the last answer to each `GET` that had an `ETag`, and asks only whether it still holds. */
+/**
+ * HTTP for the client: one exchange with a deadline, a size limit and no redirects, and helpers for aborting. All
+ * requests of `collet/client` pass through `exchange`. Invariant: every wait ends, by an answer, a deadline or an
+ * abort.
+ */
+
+/** Keeps the last answer to each `GET` with an `ETag`, and revalidates it. */
 export function unchangedFetch(send: Fetch): Fetch {
   const known = new Map<string, { readonly etag: string; readonly text: string; readonly headers: Headers }>()
   return async (url, init) => {
@@ -17,23 +23,23 @@ export function unchangedFetch(send: Fetch): Fetch {
     if (response.status !== 200 || etag === null) return response
     const text = await response.text()
     const kept = new Headers(response.headers)
-    // The text is decoded and whole now.
+    // The text is decoded and complete.
     for (const name of ['content-encoding', 'content-length']) kept.delete(name)
     known.set(url, { etag, text, headers: kept })
     return new Response(text, { status: 200, headers: kept })
   }
 }
 
-/** The part of `fetch` the client uses. */
+/** The part of `fetch` that the client uses. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 export interface HttpSending {
   readonly method: 'GET' | 'POST' | 'DELETE'
   readonly url: string
-  /** Asked anew for each attempt, inside its deadline: tokens end. */
+  /** Called for each attempt, inside its deadline, because tokens expire. */
   headers(): Promise<Readonly<Record<string, string>>>
   readonly body?: string
-  /** The status is all that matters: whatever follows it is neither read nor waited for. */
+  /** Only the status matters: the body is neither read nor awaited. */
   readonly ignoreBody?: true
 }
 
@@ -42,7 +48,7 @@ export interface HttpLimits {
   readonly timeoutMs: number
   readonly maxResponseBytes: number
   readonly signal: AbortSignal | undefined
-  /** Instead of `JSON.parse`, for callers that must not be held up by what a server sends; `undefined` for what is no JSON. */
+  /** Replaces `JSON.parse` for callers that must not block on a large answer; `undefined` if the text is no JSON. */
   readonly readJson?: ((text: string) => Promise<JsonValue | undefined>) | undefined
 }
 
@@ -55,7 +61,7 @@ export interface HttpAnswer {
 
 export type NoAnswerReason = 'network' | 'timeout' | 'aborted' | 'too_large' | 'too_much' | 'redirect'
 
-/** One exchange that brought no answer. Stays inside the client: callers see a `CallFailure`. */
+/** An exchange without an answer. Internal: callers get a `CallFailure`. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
   readonly reason: NoAnswerReason
@@ -96,7 +102,7 @@ async function sendAndRead(
     method: sending.method,
     headers: sending.body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
     ...(sending.body === undefined ? {} : { body: sending.body }),
-    // A redirect could carry credentials and a call to another server, so none is followed.
+    // A redirect could send credentials and a call to another server, so none is followed.
     redirect: 'manual',
     signal,
   })
@@ -122,7 +128,7 @@ function tellTooMuch(error: unknown): never {
   throw new NoAnswer('too_much', `answered with JSON that ${error.message}`)
 }
 
-/** Only the origin: the rest of a redirect's address may hold secrets. */
+/** Only the origin: the rest of a redirect's address may contain secrets. */
 function redirectTarget(response: Response, from: string): string {
   const target = URL.parse(response.headers.get('location') ?? '', from)
   return target === null || !response.headers.has('location') ? '' : ` to ${target.origin}`
@@ -142,8 +148,8 @@ export const sleep: Sleep = (ms, signal) =>
   )
 
 /**
- * Runs `work` and leaves it behind when the signal is aborted, so that a caller never waits for something that
- * does not listen. `work` gets a signal that is aborted in every case once nobody waits any more.
+ * Runs `work`, but stops waiting for it when the signal is aborted. `work` gets a signal that is always aborted once
+ * the wait is over.
  */
 export async function untilAborted<T>(
   signal: AbortSignal | undefined,
@@ -162,13 +168,13 @@ export async function untilAborted<T>(
   }
 }
 
-/** A signal that is aborted with the first of these; `undefined` when there is none. */
+/** A signal aborted by the first of these; `undefined` if there are none. */
 export function joinSignals(...signals: readonly (AbortSignal | undefined)[]): AbortSignal | undefined {
   const present = signals.filter((signal) => signal !== undefined)
   return present.length < 2 ? present[0] : AbortSignal.any(present)
 }
 
-/** The body as text, or `undefined` once it proves longer than `maxBytes`: a server cannot fill our memory. */
+/** The body as text, or `undefined` if it is longer than `maxBytes`, so that a server cannot fill the memory. */
 export async function readText(
   response: Response,
   maxBytes: number,

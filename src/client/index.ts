@@ -2,6 +2,11 @@ import { ColletClient } from './client.ts'
 import * as opentool from './opentool.ts'
 import { type ClientOptions, readOptions } from './options.ts'
 
+/**
+ * The public entry point `collet/client`: a browser-safe client of tool servers. Invariant: nothing it imports needs
+ * Node.js or a package (imports.test.ts checks it).
+ */
+
 export type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
 export type { ToolFacts } from '#kernel/tool/facts'
 export type {
@@ -28,10 +33,12 @@ export type {
   ToolSession,
 } from './server-resources.ts'
 
-/** A client for the server at `url`. Sends nothing yet; throws `CallFailure` of class `config` on bad options. */
+/**
+ * Creates a client for the server at `url`. Sends nothing yet; throws `CallFailure` of class `config` on bad options.
+ */
 export function connect(url: string | URL, options: ClientOptions = {}): ColletClient {
   return new ColletClient(readOptions(url, options))
 }
 
-/** OpenTool servers in the words of their protocol. */
+/** OpenTool servers in the terms of their protocol. */
 export { opentool }

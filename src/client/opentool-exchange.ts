@@ -34,6 +34,12 @@ import {
 import type { ClientSettings } from './options.ts'
 import { noAnswerFailure, sendWithRetries } from './retries.ts'
 
+/**
+ * Requests to an OpenTool server and the failures they end in. `opentool.ts` uses it for sessions, calls and streams.
+ * Invariant: every failure has a class of `CallFailure` and, if the specification names one, an `OpenToolException`
+ * as its cause (OTS-64).
+ */
+
 export interface OpenToolCallOptions {
   /** Stops waiting. The server may still finish the call. */
   readonly signal?: AbortSignal | undefined
@@ -44,7 +50,7 @@ export interface OpenToolCallOptions {
   readonly runId?: string | undefined
   /** The session whose state to use. */
   readonly sessionId?: string | undefined
-  /** Whom the call is for. Read by servers of this package, like the next two. */
+  /** The user the call is made for. This and the next two are read by servers of this package. */
   readonly userId?: string | undefined
   /** By authorization requirement id. */
   readonly tokens?: Readonly<Record<string, string>> | undefined
@@ -52,7 +58,7 @@ export interface OpenToolCallOptions {
   readonly secrets?: Readonly<Record<string, string>> | undefined
 }
 
-/** A result and the id under which a server of this package keeps it. */
+/** A result, with the id under which a server of this package keeps it. */
 interface CalledFunction {
   readonly result: JsonObject
   readonly callId: string | undefined
@@ -61,12 +67,12 @@ interface CalledFunction {
 
 const HEADER_SAFE = /^[\x20-\x7e]*$/
 
-/** Where the endpoints are (OTS-04, OTS-60). */
+/** Base address of the endpoints (OTS-04, OTS-60). */
 export function endpointsOf({ server }: ClientSettings): string {
   return serverBaseUrl({ url: server.base }) ?? server.base
 }
 
-/** `GET` of one endpoint; reading again changes nothing, so it may be repeated. */
+/** `GET` of one endpoint; reading changes nothing, so it may be repeated. */
 export async function getEndpoint(
   settings: ClientSettings,
   path: '/version' | '/load',
@@ -91,14 +97,14 @@ export async function getEndpoint(
   }
 }
 
-/** The body of a successful answer to `GET`; anything else is a failure. */
+/** The body of a successful `GET`; any other answer is a failure. */
 export function bodyOf({ status, body }: HttpAnswer): JsonValue | undefined {
   const refusal = readStatus(status, body)
   if (refusal === undefined) return body
   throw failureOf(refusal, { status })
 }
 
-/** `POST /call`, once: nobody can know whether a lost call ran (OTS-62, OTS-66). */
+/** `POST /call`, sent once: it is unknown whether a lost call ran (OTS-62, OTS-66). */
 export async function postCall(
   settings: ClientSettings,
   call: FunctionCall,
@@ -126,7 +132,7 @@ export async function postCall(
   throw failureOf(read.exception, { ...factsOf(call, callId), ...runOf(headers), status })
 }
 
-/** What every failure of a call says about it. */
+/** The facts that every failure of a call includes. */
 export function factsOf({ name }: FunctionCall, callId: string | undefined): CallFailureOptions {
   return { toolId: name, ...(callId === undefined ? {} : { callId }) }
 }
@@ -182,7 +188,7 @@ const REFUSALS: ReadonlySet<string> = new Set(REFUSAL_CODES)
 
 const DOUBT = 'Whether the call ran is not known; check before you repeat it.'
 
-/** What an answer that is no result means for the caller. */
+/** The failure for an answer that is no result. */
 export function failureOf(read: ReadException, facts: CallFailureOptions): CallFailure {
   const wire = toWireFailure(read, facts.status ?? 0)
   const message = wire.class === 'transport' ? `${wire.message} ${DOUBT}` : wire.message
@@ -195,7 +201,7 @@ export function failureOf(read: ReadException, facts: CallFailureOptions): CallF
   })
 }
 
-/** An exchange without an answer. Only what the specification has a name for gets one (OTS-64). */
+/** The failure for a missing answer. It has a name only if the specification defines one (OTS-64). */
 export function noAnswer(
   error: NoAnswer,
   doing: string,
@@ -238,13 +244,13 @@ function toWireFailure(read: ReadException, status: number): WireFailure {
   return { class: classOf(read, status), message, canRetry: false }
 }
 
-/** Nothing ran; a server that says when to come back expects the same call again. */
+/** Nothing ran; a server that names a time expects the same call again. */
 function refusalOf(code: string, wire: WireFailure): WireFailure {
   if (code === 'approval_required') return { ...wire, class: 'approval_required' }
   return wire.retryAfterMs === undefined ? wire : { ...wire, canRetry: true }
 }
 
-/** For servers that say no more than a number (OTS-40, OTS-41). */
+/** For servers that send only a number (OTS-40, OTS-41). */
 function classOf({ name, code }: ReadException, status: number): FailureClass {
   switch (name) {
     case 'OpenToolServerUnauthorizedException':
@@ -262,7 +268,7 @@ function classOf({ name, code }: ReadException, status: number): FailureClass {
   }
 }
 
-/** What the OpenTool client specification calls this failure: the cause of a `CallFailure`. */
+/** The name of a failure under the OpenTool client specification; the cause of a `CallFailure`. */
 export class OpenToolException extends Error {
   override readonly name: ExceptionName
   readonly code: number
@@ -280,7 +286,7 @@ export class OpenToolException extends Error {
   }
 }
 
-/** The specification's name, code and text of a failure; `undefined` when it has none, as for an abort. */
+/** The specification's name, code and text of a failure; `undefined` if it has none, as for an abort. */
 export function exceptionOf(failure: unknown): OpenToolException | undefined {
   return failure instanceof CallFailure && failure.cause instanceof OpenToolException
     ? failure.cause

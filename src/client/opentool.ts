@@ -19,7 +19,7 @@ import { load } from '#protocols/opentool/codec-document-read'
 import { dereference } from '#protocols/opentool/codec-document-references'
 import type { RemoteTool, WireContext } from '#protocols/otc/codec-client'
 import { type CallOptions, type CallResult, checkCallId, copyJson } from './call.ts'
-import { EVENT_STREAM, PatientWait, readEvents } from './event-stream.ts'
+import { EVENT_STREAM, IdleTimeout, readEvents } from './event-stream.ts'
 import { CallFailure, configFailure } from './failure.ts'
 import { readText, untilAborted } from './http.ts'
 import {
@@ -34,6 +34,12 @@ import {
 } from './opentool-exchange.ts'
 import { type ClientOptions, type ClientSettings, readOptions, readTimeoutMs } from './options.ts'
 import { resolveContext } from './requirements.ts'
+
+/**
+ * OpenTool servers for the client: as a session behind `ColletClient`, and as `OpenToolClient` in the terms of the
+ * protocol, with streaming. `opentool-exchange.ts` sends the requests. Invariant: a call is never sent twice, because
+ * an OpenTool server cannot deduplicate it (OTS-62).
+ */
 
 export {
   type FunctionCall,
@@ -52,10 +58,10 @@ export type {
 export type { OpenToolCallOptions } from './opentool-exchange.ts'
 export { exceptionOf, OpenToolException } from './opentool-exchange.ts'
 
-/** By name, in the order of the document: a document may hold 100 000 of them. */
+/** By name, in the order of the document, which may contain 100 000 functions. */
 type Functions = ReadonlyMap<string, OpenToolFunction>
 
-/** An OpenTool server behind the same few methods as any other. */
+/** An OpenTool server behind the methods of `ColletClient`. */
 export class OpenToolSession {
   readonly #settings: ClientSettings
   readonly #client: OpenToolClient
@@ -66,7 +72,7 @@ export class OpenToolSession {
     this.#client = new OpenToolClient(settings)
   }
 
-  /** Functions as tools; none when the server does not describe itself. */
+  /** Functions as tools; none if the server does not describe itself. */
   async list(signal?: AbortSignal): Promise<readonly RemoteTool[]> {
     this.#functions = undefined
     const functions = await this.#load(signal)
@@ -88,7 +94,7 @@ export class OpenToolSession {
     const given = copyJson(input)
     if (!isJsonObject(given)) throw configFailure('The arguments of a function are an object.')
     const functions = await this.#load(options.signal)
-    // What another version needs and gives is known from the newest one, or not at all.
+    // Only the newest version is described, so the requirements of another one are unknown.
     const { described } = findNamed(functions, asked) ?? {}
     const name = methodFor(asked, described?.name ?? asked)
     const brought = await resolveContext(
@@ -112,13 +118,13 @@ export class OpenToolSession {
     }
   }
 
-  /** Whether an OpenTool server answers us here; asks once. */
+  /** Whether an OpenTool server answers here; asked once. */
   async answers(signal: AbortSignal | undefined): Promise<boolean> {
     const { status, body } = await getEndpoint({ ...this.#settings, maxRetries: 0 }, '/version', signal)
     return status === 200 && isJsonObject(body) && typeof body.version === 'string'
   }
 
-  /** Read once and shared; a caller who leaves does not disturb the others. */
+  /** Loaded once and shared; a caller who aborts does not disturb the others. */
   async #load(signal: AbortSignal | undefined): Promise<Functions> {
     const loading = this.#functions ?? this.#read()
     this.#functions = loading
@@ -147,11 +153,13 @@ export class OpenToolSession {
 
 interface Named {
   readonly described: OpenToolFunction
-  /** Another version was asked for than the newest one, which is all that is described. */
+  /** A version other than the newest was requested, and only the newest is described. */
   readonly isOther: boolean
 }
 
-/** The function that has this name elsewhere: servers of this package tell; any other name is for the server to judge. */
+/**
+ * Finds a function by another of its names, which servers of this package list; other names are left to the server.
+ */
 function findNamed(functions: Functions, asked: string): Named | undefined {
   const exact = functions.get(asked)
   if (exact !== undefined) return { described: exact, isOther: false }
@@ -167,7 +175,7 @@ function findNamed(functions: Functions, asked: string): Named | undefined {
   return undefined
 }
 
-/** A version that was asked for is sent: the newest one may be another by now, and so may the one of a recorded call. */
+/** Sends a requested version, because the newest one may have changed since, also for a recorded call. */
 function methodFor(asked: string, name: string): string {
   return (parseToolName(asked)?.version ?? LATEST) === LATEST ? name : asked
 }
@@ -184,7 +192,7 @@ function headersOf(
   }
 }
 
-/** The value travels under its own name; without a description nobody knows which (OTS-38). */
+/** The value is stored under its own name, which only the description tells (OTS-38). */
 function valueIn(result: JsonObject, described: OpenToolFunction | undefined): JsonValue {
   if (described === undefined) return result
   const { return: returned } = described
@@ -221,9 +229,9 @@ function toRemoteTool(described: OpenToolFunction): RemoteTool {
   }
 }
 
-/** Host, port and whether to use TLS, as OpenTool's own clients take them. */
+/** Host, port and TLS, as OpenTool's own clients take them. */
 export interface OpenToolAddress {
-  /** A name or address; a whole base URL is taken too. */
+  /** A name or an address; a whole base URL is accepted too. */
   readonly host?: string
   /** Default 9627. */
   readonly port?: number
@@ -232,7 +240,10 @@ export interface OpenToolAddress {
 
 type Waiting = { readonly signal?: AbortSignal }
 
-/** One OpenTool server, in the words of its protocol. Failures are `CallFailure`s; `exceptionOf` gives their OpenTool name. */
+/**
+ * One OpenTool server in the terms of its protocol. Failures are `CallFailure`s; `exceptionOf` returns their OpenTool
+ * name.
+ */
 export class OpenToolClient {
   readonly #settings: ClientSettings
 
@@ -250,7 +261,7 @@ export class OpenToolClient {
     throw failureOf(responseNull(answer.status), { status: answer.status })
   }
 
-  /** What the server offers, references resolved; `null` when it does not say. */
+  /** The server's document, references resolved; `null` if it has none. */
   async load({ signal }: Waiting = {}): Promise<OpenToolDocument | null> {
     const answer = await getEndpoint(this.#settings, '/load', signal)
     if (answer.status === 404) return null
@@ -273,7 +284,7 @@ export class OpenToolClient {
     return { id: call.id, result }
   }
 
-  /** Calls a function of a server that streams; each result as it comes. */
+  /** Calls a function of a server that streams; yields each result. */
   stream(call: FunctionCall, options: OpenToolCallOptions = {}): AsyncGenerator<StreamedResult> {
     return streamCall(this.#settings, call, options)
   }
@@ -281,7 +292,9 @@ export class OpenToolClient {
 
 const DEFAULT_PORT = 9_627
 
-/** A client of one OpenTool server. Sends nothing yet; throws `CallFailure` of class `config` on bad options. */
+/**
+ * Creates a client of one OpenTool server. Sends nothing yet; throws `CallFailure` of class `config` on bad options.
+ */
 export function connectOpenTool(
   address: string | URL | OpenToolAddress,
   options: Omit<ClientOptions, 'dialect' | 'protocol'> = {},
@@ -300,13 +313,13 @@ function addressUrl(address: string | URL | OpenToolAddress): string | URL {
   return `${ssl ? 'https' : 'http'}://${name}:${port ?? DEFAULT_PORT}`
 }
 
-/** What a function gave, under the id of its call. */
+/** The result of a function, with the id of its call. */
 export interface ToolReturn {
   readonly id: string
   readonly result: JsonObject
 }
 
-/** Reads a call as models and agents pass it on: `{ id, name, arguments }`. */
+/** Parses a call as models and agents pass it on: `{ id, name, arguments }`. */
 export function functionCallFromJson(json: unknown): FunctionCall {
   const { id, name, arguments: given } = membersOf(json)
   if (typeof id === 'string' && typeof name === 'string' && isJsonObject(given ?? {})) {
@@ -330,8 +343,8 @@ export function toolReturnToJson({ id, result }: ToolReturn): JsonObject {
 }
 
 /**
- * Samples of two SDKs return a tool's exception as a successful result, which is not taken for an error by itself: it
- * may be what the function is about.
+ * Samples of two SDKs return a tool's exception as a successful result. It is not treated as an error by itself,
+ * because it may be the function's proper result.
  */
 export function errorInResult(
   result: JsonObject,
@@ -352,7 +365,7 @@ function membersOf(json: unknown): JsonObject {
 
 export { connectOpenTool as connect }
 
-/** One event of a streamed call: `data`, or whatever else the server calls its events. */
+/** One event of a streamed call: `data`, or another event of the server. */
 export interface StreamedResult {
   readonly event: string
   readonly id: string
@@ -360,8 +373,8 @@ export interface StreamedResult {
 }
 
 /**
- * `POST /streamCall`: results as they come; throws where the stream says `error` (OTS-50 to OTS-52). `timeoutMs` bounds
- * each wait for more. Leaving the loop closes the connection.
+ * `POST /streamCall`: yields results as they arrive; throws on an `error` event (OTS-50 to OTS-52). `timeoutMs`
+ * bounds each wait. Leaving the loop closes the connection.
  */
 export async function* streamCall(
   settings: ClientSettings,
@@ -370,7 +383,7 @@ export async function* streamCall(
 ): AsyncGenerator<StreamedResult> {
   const sending = callSending(settings, '/streamCall', call, options)
   const facts = factsOf(call, options.idempotencyKey)
-  const wait = new PatientWait(options.timeoutMs ?? settings.timeoutMs, [settings.signal, options.signal])
+  const wait = new IdleTimeout(options.timeoutMs ?? settings.timeoutMs, [settings.signal, options.signal])
   try {
     const response = await settings.fetch(sending.url, {
       method: 'POST',
@@ -394,7 +407,7 @@ export async function* streamCall(
       return
     }
     for await (const { event, data } of readEvents(response, settings.maxResponseBytes, wait)) {
-      // The end of the stream ends the call as well (OTS-52).
+      // The end of the stream also ends the call (OTS-52).
       if (event === 'done') return
       if (event !== 'start') yield accept(readEvent(event, data, call.id), event)
     }
@@ -407,7 +420,7 @@ export async function* streamCall(
   }
 }
 
-/** An `error` event is an envelope, or `{code, message, id}` by itself. */
+/** An `error` event is an envelope, or a bare `{code, message, id}`. */
 function readEvent(event: string, data: string, id: string): ReadAnswer {
   const body = parseJson(data)
   if (!isJsonObject(body)) return { ok: false, exception: responseNull(200) }

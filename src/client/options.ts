@@ -11,39 +11,46 @@ import { type Credentials, type JwtOption, readCredentials } from './credentials
 import { configFailure } from './failure.ts'
 import { type Fetch, type HttpLimits, type Sleep, sleep } from './http.ts'
 
+/**
+ * Options of the client: their types, defaults and checks. `connect` reads them once into `ClientSettings`.
+ * Invariant: an invalid option throws a `CallFailure` of class `config` before anything is sent.
+ */
+
 type Resolved = string | undefined | Promise<string | undefined>
 
 /**
- * Where what a tool needs beyond its input comes from; asked before each call. What they do not give
- * may lie with the server, in its vault or in who we are, so the call is sent all the same.
+ * Sources of what a tool needs beyond its input; asked before each call. If they return nothing the call is still
+ * sent, because the server may have it in its vault or know the user.
  */
 export interface RequirementResolvers {
   /** A token for this provider. */
   authorization?(id: string, requirement: RemoteAuthorization, tool: RemoteTool): Resolved
   /** The value of this secret. */
   secrets?(id: string, tool: RemoteTool): Resolved
-  /** Whom the call is for. */
+  /** The user the call is made for. */
   userId?(): Resolved
 }
 
-/** Protocols a client can speak. */
 const CLIENT_PROTOCOLS = ['otc', 'opentool'] as const
 export type ClientProtocol = (typeof CLIENT_PROTOCOLS)[number]
 
 export interface ClientOptions {
   readonly apiKey?: string | undefined
-  /** A token, a function that gives one, or what to sign tokens with. Wins over `apiKey`. */
+  /** A token, a function that returns one, or a secret to sign tokens with. Takes precedence over `apiKey`. */
   readonly jwt?: JwtOption | undefined
-  /** See and call only the tools of this toolset of a server of this package. */
+  /** See and call only the tools of this toolset, on a server of this package. */
   readonly toolset?: string | undefined
-  /** Skips detection of the protocol: `otc` stands for OXP too. */
+  /** Skips detection of the protocol: `otc` includes OXP. */
   readonly protocol?: ClientProtocol
   /** Skips detection of the server's dialect of OTC. */
   readonly dialect?: ClientDialect
   readonly requirements?: RequirementResolvers
-  /** A token, secret or user id that no resolver gave. Default `send`: the server has it, or says what is missing. */
+  /**
+   * For a token, secret or user id that no resolver returned. Default `send`: the server may have it, or answers what
+   * is missing.
+   */
   readonly missingRequirements?: 'send' | 'refuse'
-  /** Called once for each page a user has to visit. */
+  /** Called once for each page that a user has to open. */
   readonly onChallenge?: (challenge: RemoteChallenge) => void | Promise<void>
   /** Waits until every challenge is completed, then repeats the call once with the same id. */
   readonly pollChallenges?: boolean
@@ -53,9 +60,9 @@ export interface ClientOptions {
   readonly timeoutMs?: number
   /** How often a request is resent after a transport failure, 0 to 10, default 2; 0 turns all resending off. */
   readonly maxRetries?: number
-  /** Longest answer that is read, default 64 MiB. */
+  /** Maximum size of an answer, default 64 MiB. */
   readonly maxResponseBytes?: number
-  /** Ends everything this client does. */
+  /** Aborts everything this client does. */
   readonly signal?: AbortSignal
   readonly fetch?: Fetch
   readonly sleep?: Sleep
@@ -64,7 +71,7 @@ export interface ClientOptions {
   readonly now?: () => number
 }
 
-/** Options with every default filled in. */
+/** Options with all defaults. */
 export interface ClientSettings {
   readonly server: ServerUrl
   readonly credentials: Credentials
@@ -87,7 +94,7 @@ export interface ClientSettings {
 }
 
 const MAX_RETRIES = 10
-/** Longest delay a timer of any platform can hold. */
+/** Maximum delay of a timer on every platform. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 export function readOptions(url: string | URL, options: ClientOptions): ClientSettings {
@@ -117,7 +124,7 @@ export function readOptions(url: string | URL, options: ClientOptions): ClientSe
   }
 }
 
-/** Every request says which toolset it is within. */
+/** Adds the toolset to every request. */
 function readFetch({
   toolset,
   fetch: send = (address, init) => globalThis.fetch(address, init),
@@ -130,7 +137,7 @@ function readFetch({
   }
 }
 
-/** A dialect is one of OTC's, and a path that ends in `/opentool` belongs to OpenTool alone (OTS-30). */
+/** A dialect implies OTC; a path that ends in `/opentool` implies OpenTool (OTS-30). */
 function readProtocol({ protocol, dialect }: ClientOptions, { base }: ServerUrl): ClientProtocol | undefined {
   if (protocol !== undefined && !CLIENT_PROTOCOLS.includes(protocol)) {
     throw configFailure(`protocol must be one of ${CLIENT_PROTOCOLS.join(', ')}.`)
@@ -152,16 +159,16 @@ function makeCallId(): string {
   throw configFailure('This page cannot make call ids (no crypto.randomUUID outside https); pass randomId.')
 }
 
-function readNumber(name: string, value: number, most: number): number {
-  if (Number.isInteger(value) && value >= 0 && value <= most) return value
-  throw configFailure(`${name} must be a whole number from 0 to ${most}.`)
+function readNumber(name: string, value: number, max: number): number {
+  if (Number.isInteger(value) && value >= 0 && value <= max) return value
+  throw configFailure(`${name} must be a whole number from 0 to ${max}.`)
 }
 
-/** Where a server lives: `base` has no trailing slash. */
+/** The base address of a server, without a trailing slash. */
 export interface ServerUrl {
   readonly base: string
   readonly origin: string
-  /** Whether credentials may travel there: TLS, or this machine (OTC-101). */
+  /** Whether credentials may be sent there: TLS or loopback (OTC-101). */
   readonly mayCarryCredentials: boolean
 }
 

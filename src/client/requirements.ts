@@ -6,8 +6,14 @@ import { exchange, NoAnswer, untilAborted } from './http.ts'
 import type { ClientSettings } from './options.ts'
 import { pause } from './retries.ts'
 
+/**
+ * What a tool requires beyond its input: resolves tokens, secrets and the user id before a call, and polls challenges
+ * after it. `call.ts` uses it. Invariant: the client's credentials go to its own server only, never to the origin of
+ * a challenge.
+ */
+
 interface ContextNeeds {
-  /** `undefined` when the tool is not listed: only what the caller gave is sent. */
+  /** `undefined` if the tool is not listed: only the caller's own values are sent. */
   readonly tool: RemoteTool | undefined
   readonly toolId: string
   readonly userId: string | undefined
@@ -15,7 +21,7 @@ interface ContextNeeds {
   readonly signal: AbortSignal | undefined
 }
 
-/** What of all a tool requires beyond its input is to be had here (OTC-50 to OTC-53). */
+/** Resolves the requirements of a tool that are available here (OTC-50 to OTC-53). */
 export async function resolveContext(
   needs: ContextNeeds,
   settings: ClientSettings,
@@ -75,7 +81,7 @@ async function resolveSecrets(needs: ContextNeeds, settings: ClientSettings) {
   return secrets
 }
 
-/** An empty answer is no answer. A resolver's own error text may hold secrets, so it is only the cause. */
+/** An empty answer counts as none. A resolver's error may contain secrets, so it is kept as the cause only. */
 async function ask(
   what: string,
   needs: ContextNeeds,
@@ -94,7 +100,7 @@ async function ask(
   }
 }
 
-/** The server may have it in its vault, or know the user by the credential; only its answer tells (OTC/T-32). */
+/** The server may have it in its vault, or know the user from the credential; only its answer decides (OTC/T-32). */
 function refuseIfAsked(
   { toolId }: ContextNeeds,
   { missingRequirements }: ClientSettings,
@@ -116,7 +122,7 @@ interface PollRules {
   readonly ownHeaders: () => Promise<Readonly<Record<string, string>>>
 }
 
-/** Polls every `check_url` until all are completed; false as soon as one failed or time is up (OTC-78). */
+/** Polls every `check_url` until all are completed; false as soon as one fails or time is up (OTC-78). */
 export async function awaitChallenges(
   challenges: readonly RemoteChallenge[],
   rules: PollRules,
@@ -135,14 +141,14 @@ export async function awaitChallenges(
   return false
 }
 
-/** A server may send us to its own origin, or to any other over TLS. */
+/** A server may refer to its own origin, or to any other over TLS. */
 function mayPoll(checkUrl: string | undefined, { server }: ClientSettings): checkUrl is string {
   if (checkUrl === undefined) return false
   const { origin, protocol } = new URL(checkUrl)
   return origin === server.origin || protocol === 'https:'
 }
 
-/** A poll that brings nothing readable is not the end: the next one may. */
+/** An unreadable answer does not end the polling. */
 async function pollOnce(
   url: string,
   { settings, signal, ownHeaders }: PollRules,

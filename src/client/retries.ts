@@ -3,19 +3,25 @@ import { CallFailure, type CallFailureOptions } from './failure.ts'
 import { exchange, type HttpAnswer, type HttpSending, NoAnswer, untilAborted } from './http.ts'
 import type { ClientSettings } from './options.ts'
 
+/**
+ * When and how a request is sent again: `Retry-After`, `x-should-retry`, backoff and jitter (OTC/T-06, OTC/T-07). All
+ * requests of the client pass through it. Invariant: a request that may have run is repeated only if the server
+ * deduplicates it.
+ */
+
 interface SendingRules {
   readonly settings: ClientSettings
   readonly signal: AbortSignal | undefined
   readonly timeoutMs?: number | undefined
-  /** Whether the server runs a request once however often it arrives. */
+  /** Whether the server runs a request once, however often it arrives. */
   readonly dedupes: boolean
   /** Counts resent requests over the whole call. */
   readonly progress: { resent: number }
 }
 
 /**
- * Sends one request until it is answered, at most `maxRetries` times more (OTC/T-07). The request never changes,
- * so a call keeps its id. Throws `NoAnswer` when there was none; the last answer is for the caller to read.
+ * Sends one request until it is answered, at most `maxRetries` times more (OTC/T-07). The request never changes, so a
+ * call keeps its id. Throws `NoAnswer` if there was none; the caller reads the last answer.
  */
 export async function sendWithRetries(sending: HttpSending, rules: SendingRules): Promise<HttpAnswer> {
   const { settings, signal, progress } = rules
@@ -32,7 +38,6 @@ export async function sendWithRetries(sending: HttpSending, rules: SendingRules)
   }
 }
 
-/** Waits before another attempt. */
 export async function pause(
   waitMs: number,
   settings: ClientSettings,
@@ -47,7 +52,7 @@ export async function pause(
   }
 }
 
-/** What a caller gets when nothing usable came back. */
+/** The failure for a missing or unusable answer. */
 export function noAnswerFailure(
   { message, reason, cause }: NoAnswer,
   doing: string,
@@ -82,9 +87,9 @@ function adviceOnAnswer(answer: HttpAnswer, { dedupes, settings }: SendingRules)
   return retryAdvice(answer, dedupes, settings.now())
 }
 
-/** Nobody is made to wait longer than this between attempts; a longer wait goes back to the caller (OTC/T-06). */
+/** Longer waits between attempts are returned to the caller as a failure (OTC/T-06). */
 export const MAX_WAIT_MS = 60_000
-/** How often a failure with `can_retry` is resent at most (OTC/T-06). */
+/** Maximum number of repetitions of a failure with `can_retry` (OTC/T-06). */
 export const MAX_TOOL_RETRIES = 2
 
 const FIRST_WAIT_MS = 500
@@ -102,16 +107,16 @@ export function withJitter(waitMs: number, random: () => number): number {
 
 interface RetryAdvice {
   readonly resend: boolean
-  /** The server refused the request before it did anything, and expects to take it later. */
+  /** The server refused the request before it did anything, and expects it again. */
   readonly refused: boolean
-  /** How long the server asks to wait. */
+  /** The wait that the server asks for. */
   readonly afterMs?: number
 }
 
 /**
- * Whether the same request, with the same call id, may go out again (OTC/T-07). `x-should-retry` overrules the
- * status in both directions (OTC/C-24). A server that ignores call ids gets a request twice only if it says that
- * it refused the first.
+ * Whether the same request, with the same call id, may be sent again (OTC/T-07). `x-should-retry` overrides the
+ * status in both directions (OTC/C-24). A server that ignores call ids gets a request twice only if it states that it
+ * refused the first.
  */
 export function retryAdvice(answer: HttpAnswer, dedupes: boolean, now: number): RetryAdvice {
   const { status, headers, body } = answer

@@ -1,4 +1,4 @@
-// Projects that name no newer library, such as browsers', still know what `await using` needs.
+// Declares what `await using` needs, for projects whose `lib` is older.
 /// <reference lib="esnext.disposable" preserve="true" />
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import type { SourceKind } from '#kernel/tool/tool'
@@ -6,35 +6,40 @@ import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-wire'
 import type { WireRunEvent, WireToolDescriptor } from '#protocols/openwop/wire'
 import { readCallReply, readRefusal } from '#protocols/otc/codec-client-reply'
 import type { CallOptions, CallResult } from './call.ts'
-import { EVENT_STREAM, PatientWait, readEvents } from './event-stream.ts'
+import { EVENT_STREAM, IdleTimeout, readEvents } from './event-stream.ts'
 import { CallFailure, type CallFailureOptions } from './failure.ts'
 import { type HttpAnswer, joinSignals, NoAnswer, readText } from './http.ts'
 import type { ClientSettings } from './options.ts'
 import { backoffMs, noAnswerFailure, pause, sendWithRetries } from './retries.ts'
 
-/** A call of one's own, as the server has it on record. */
+/**
+ * Resources of servers of this package beside tool calls: recorded calls, the openwop catalog, sessions and runs.
+ * `ColletClient` exposes them. Invariant: every request is safe to repeat, because each POST has an idempotency key.
+ */
+
+/** One of the caller's own calls, as the server recorded it. */
 export interface RecordedCall {
   readonly callId: string
   readonly toolId: string
   /** `running`, `succeeded`, `failed`, `ambiguous` … */
   readonly state: string
   readonly attempt: number
-  /** The run whose events tell of it. */
+  /** The run that records the call. */
   readonly runId?: string
   readonly traceId?: string
   readonly protocol?: string
   readonly userId?: string
-  /** The result was longer ago than the server keeps results. */
+  /** The result is older than the server keeps results. */
   readonly isExpired: boolean
-  /** What the call gave, once it has ended. */
+  /** The outcome, once the call has ended. */
   readonly outcome?:
     | { readonly ok: true; readonly value: JsonValue; readonly durationMs?: number }
     | { readonly ok: false; readonly error: CallFailure }
-  /** The answer as it came: times, and whatever else the server tells. */
+  /** The whole answer: times, and further members of the server. */
   readonly record: JsonObject
 }
 
-/** Calls that were made, by their ids. */
+/** Recorded calls, by their ids. */
 export class Calls {
   readonly #resources: ServerResources
 
@@ -42,7 +47,7 @@ export class Calls {
     this.#resources = resources
   }
 
-  /** Your own calls, the newest first, page after page for as long as the loop goes on. Outcomes are with `get`. */
+  /** The caller's own calls, newest first; reads pages while the loop continues. `get` returns outcomes. */
   async *list({ signal }: Asked = {}): AsyncGenerator<RecordedCall> {
     for (let cursor: string | undefined = ''; cursor !== undefined; ) {
       const path: string = cursor === '' ? '/calls' : `/calls?cursor=${encodeURIComponent(cursor)}`
@@ -55,12 +60,12 @@ export class Calls {
     }
   }
 
-  /** `undefined` if you made no call with this id. */
+  /** `undefined` if the caller made no call with this id. */
   async get(callId: string, { signal }: Asked = {}): Promise<RecordedCall | undefined> {
     return await this.#read('GET', callId, signal)
   }
 
-  /** Asks that a call stops, and gives what it is by then: the first end that was recorded counts. */
+  /** Requests cancellation and returns the call: the first recorded outcome counts. */
   async cancel(callId: string, { signal }: Asked = {}): Promise<RecordedCall | undefined> {
     return await this.#read('DELETE', callId, signal)
   }
@@ -117,16 +122,16 @@ function outcomeOf(body: JsonObject, callId: string): Pick<RecordedCall, 'outcom
   return { outcome: { ok: true, value, ...(durationMs === undefined ? {} : { durationMs }) } }
 }
 
-/** A tool as the openwop catalog describes it: everything but how to call it. */
+/** A tool as the openwop catalog describes it, without how to call it. */
 export type CatalogEntry = WireToolDescriptor
-/** One event of a run; `type` and `payload` say what happened. */
+/** One event of a run; `type` and `payload` describe it. */
 export type RunEvent = WireRunEvent
 
 interface Asked {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Requests to what servers of this package offer beside calls. Every one is safe to repeat. */
+/** Requests to further resources of servers of this package. Each one is safe to repeat. */
 export class ServerResources {
   readonly #settings: ClientSettings
 
@@ -138,7 +143,7 @@ export class ServerResources {
     return this.#settings
   }
 
-  /** An address may name one protocol's own path; these have theirs beside it. */
+  /** An address may include one protocol's path; these resources are beside it. */
   urlOf(path: string): string {
     return this.#settings.server.base.replace(/\/opentool$/, '') + path
   }
@@ -147,7 +152,7 @@ export class ServerResources {
     return await this.#settings.credentials.headers(undefined)
   }
 
-  /** The answer, whatever its status. */
+  /** Returns the answer, whatever its status. */
   async ask(
     method: 'GET' | 'POST' | 'DELETE',
     path: string,
@@ -155,7 +160,7 @@ export class ServerResources {
   ): Promise<HttpAnswer> {
     const settings = this.#settings
     const url = this.urlOf(path)
-    // A POST that is sent again makes nothing twice.
+    // The idempotency key makes a repeated POST safe.
     const key = body === undefined ? {} : { [IDEMPOTENCY_KEY_HEADER]: settings.randomId() }
     const sending = {
       method,
@@ -175,7 +180,7 @@ export class ServerResources {
     }
   }
 
-  /** The same where only success is an answer. */
+  /** Returns the body of a successful answer; throws on any other. */
   async demand(...asked: Parameters<ServerResources['ask']>): Promise<JsonValue | undefined> {
     const answer = await this.ask(...asked)
     if (isSuccess(answer)) return answer.body
@@ -183,7 +188,7 @@ export class ServerResources {
   }
 }
 
-/** Tools as RFC 0078 describes them: danger, approval, needs, cost. */
+/** Tools as RFC 0078 describes them: safety, approval, requirements, cost. */
 export class Catalog {
   readonly #resources: ServerResources
 
@@ -201,7 +206,7 @@ export class Catalog {
     return body
   }
 
-  /** By catalog id, such as `openwop:Calculator.Add`; `undefined` for one that you do not see. */
+  /** By catalog id (`openwop:Calculator.Add`); `undefined` for a tool that the caller does not see. */
   async get(toolId: string, { signal }: Asked = {}): Promise<CatalogEntry | undefined> {
     const answer = await this.#resources.ask('GET', `/v1/tools/${encodeURIComponent(toolId)}`, { signal })
     if (answer.status === 404) return undefined
@@ -212,7 +217,7 @@ export class Catalog {
 }
 
 export interface SessionOptions extends Asked {
-  /** The run its calls belong to. Default: a new one. */
+  /** The run that its calls belong to. Default: a new one. */
   readonly runId?: string
   readonly userId?: string
 }
@@ -270,7 +275,7 @@ export async function openSession(
   return { id: body.sessionId, runId: body.runId }
 }
 
-/** What happened in a run, and is happening. */
+/** Events of runs. */
 export class Runs {
   readonly #resources: ServerResources
 
@@ -279,8 +284,8 @@ export class Runs {
   }
 
   /**
-   * The events of a run as they come, until it is over or the loop is left. A connection that breaks is opened again
-   * after the last event that came; `after` resumes an earlier loop at the `sequence` it had reached.
+   * The events of a run as they happen, until it ends or the loop is left. A broken connection is reopened after the
+   * last event; `after` resumes an earlier loop at its `sequence`.
    */
   async *events(
     runId: string,
@@ -315,7 +320,7 @@ export class Runs {
     }
   }
 
-  /** Ends the run: it takes no more calls, and its sessions close. `false` if you have no such run. */
+  /** Ends the run: it accepts no more calls, and its sessions close. `false` if the caller has no such run. */
   async end(runId: string, { signal }: Asked = {}): Promise<boolean> {
     const answer = await this.#resources.ask('DELETE', `/v1/runs/${encodeURIComponent(runId)}`, { signal })
     if (answer.status === 404) return false
@@ -325,7 +330,7 @@ export class Runs {
 
   async *#follow(runId: string, after: number, signal: AbortSignal | undefined): AsyncGenerator<RunEvent> {
     const { settings } = this.#resources
-    const wait = new PatientWait(settings.timeoutMs, [signal])
+    const wait = new IdleTimeout(settings.timeoutMs, [signal])
     try {
       const response = await settings.fetch(
         this.#resources.urlOf(`/v1/runs/${encodeURIComponent(runId)}/events`),
@@ -369,7 +374,7 @@ function isSuccess({ status }: HttpAnswer): boolean {
   return status >= 200 && status < 300
 }
 
-/** A refusal in either protocol's words: openwop's name of an error stands in for a code. */
+/** A refusal in either protocol: openwop's error name stands in for a code. */
 function refused({ status, headers, body }: HttpAnswer): CallFailure {
   const refusal = readRefusal(status, body)
   const said = isJsonObject(body) && typeof body.error === 'string' ? body.error : undefined

@@ -16,22 +16,27 @@ import { type HttpAnswer, NoAnswer, untilAborted } from './http.ts'
 import type { ClientSettings } from './options.ts'
 import { noAnswerFailure, sendWithRetries } from './retries.ts'
 
-/** What `GET /tools` answered. */
+/**
+ * The list of tools of an OTC server, read once and shared by all calls of a client. It also detects the dialect and
+ * the header for API keys. Invariant: concurrent readers share one request, and a tool counts as unknown only after a
+ * fresh list.
+ */
+
+/** The answer to `GET /tools`. */
 export interface Listing {
   readonly tools: readonly RemoteTool[]
   readonly wire: ServerWire
-  /** The header that got the key accepted, when the usual one did not. */
+  /** The header in which the key was accepted, if it is not the usual one. */
   readonly keyHeader?: ApiKeyHeader
   readonly listedAtMs: number
 }
 
-/** A list this old is read again before a tool counts as unknown. */
+/** An older list is read again before a tool counts as unknown. */
 const FRESH_MS = 60_000
 
-/** What servers of other protocols answer to `GET /tools`. */
+/** Statuses that servers of other protocols answer to `GET /tools`. */
 const REFUSALS: ReadonlySet<number> = new Set([401, 404, 405])
 
-/** The server's tools, read once and shared by all calls. */
 export class ToolDirectory {
   readonly #settings: ClientSettings
   #known: Listing | undefined
@@ -42,21 +47,21 @@ export class ToolDirectory {
     this.#settings = settings
   }
 
-  /** There never was a list, and the last answer was that there is none, or none for us. */
+  /** No list was ever read, and the last answer was a refusal. */
   get isRefused(): boolean {
     return this.#isRefused && this.#known === undefined
   }
 
-  /** The list as last read; reads it first if need be. */
+  /** The list as last read; reads it first if necessary. */
   async current(signal?: AbortSignal): Promise<Listing> {
     return this.#known ?? (await this.refresh(signal))
   }
 
-  /** Reads the list anew; callers that ask at the same time share one request. */
+  /** Reads the list again; concurrent callers share one request. */
   async refresh(signal?: AbortSignal): Promise<Listing> {
     const loading = this.#loading ?? this.#load()
     this.#loading = loading
-    // Every waiter may have left by the time it fails.
+    // All waiters may have left by the time it fails.
     loading.catch(() => undefined)
     try {
       return await untilAborted(signal, () => loading)
@@ -68,7 +73,7 @@ export class ToolDirectory {
     }
   }
 
-  /** A tool by any of its names; on the wire it has its full id (OTC/C-15). */
+  /** Finds a tool by any of its names; on the wire it has its full id (OTC/C-15). */
   async find(id: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
     const listing = await this.current(signal)
     const found = findTool(listing.tools, id)
@@ -111,7 +116,7 @@ export class ToolDirectory {
     }
   }
 
-  /** Servers of other dialects read API keys from other headers, so a 401 is asked again with those (OTC/C-25). */
+  /** Servers of other dialects read API keys from other headers, so a 401 is retried with those (OTC/C-25). */
   async #ask(): Promise<{ readonly answer: HttpAnswer; readonly keyHeader: ApiKeyHeader | undefined }> {
     const { credentials, dialect } = this.#settings
     const first = { answer: await this.#get(this.#known?.keyHeader), keyHeader: this.#known?.keyHeader }
@@ -156,7 +161,7 @@ function refusedList({ status, body }: HttpAnswer): CallFailure {
   })
 }
 
-/** By any of its names (docs/names.md): an id goes before a name for models, and that before a catalog id. */
+/** By any of its names (docs/names.md): first ids, then names for models, then catalog ids. */
 export function findTool(tools: readonly RemoteTool[], asked: string): RemoteTool | undefined {
   const exact = tools.find((tool) => tool.id === asked)
   if (exact !== undefined) return exact
@@ -167,7 +172,7 @@ export function findTool(tools: readonly RemoteTool[], asked: string): RemoteToo
     tools.filter(({ facts }) => facts?.catalogId === base),
   ].find(({ length }) => length > 0)
   const [first] = named ?? []
-  // Two tools of one name: which of them is meant is for the server to say.
+  // Two tools share the name: the server decides.
   if (named === undefined || first === undefined || named.some(({ id }) => baseOf(id) !== baseOf(first.id))) {
     return undefined
   }
@@ -178,7 +183,7 @@ export function findTool(tools: readonly RemoteTool[], asked: string): RemoteToo
   )
 }
 
-/** Without its version, if it has one of ours; another server's id stays whole. */
+/** The id without its version, if it has one of ours; ids of other servers stay whole. */
 function baseOf(id: string): string {
   const at = id.lastIndexOf('@')
   return at > 0 && isToolVersion(id.slice(at + 1)) ? id.slice(0, at) : id

@@ -1,3 +1,7 @@
+/**
+ * The public entry point `collet/testing`: `testTool` for authors of tools, and the parts that tests of this repository
+ * use to run a gateway in the process.
+ */
 export {
   ALICE,
   callRequest,

@@ -14,11 +14,16 @@ import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#s
 import type { Store } from '#store/ports/store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 
+/**
+ * Parts for tests of the gateway: a gateway in this process, a store that fails on request, a clock that tests move,
+ * and short forms of requests and replies. Tests of this repository use it; authors use `testTool`.
+ */
+
 export type StoreMethod = 'claim' | 'reclaim' | 'finish' | 'insertFinished' | 'recordLate' | 'probe' | 'find'
 
 /**
- * A real store whose chosen methods fail while they are named: those in `failing` do nothing, those in `failingAfter` do
- * what they are asked for and then say that it failed.
+ * A real store whose named methods fail: those in `failing` do nothing, those in `failingAfter` do their work and
+ * then fail.
  */
 export function faultyStore(
   store: Store,
@@ -42,7 +47,7 @@ export function faultyStore(
   })
 }
 
-/** A clock that stands still until it is moved. */
+/** A clock that stands still until a test moves it. */
 export class FakeClock implements Clock {
   #nowMs: number
 
@@ -67,8 +72,8 @@ export class FakeClock implements Clock {
 export const ALICE: Principal = { id: 'key:alice', tenant: 'default', scopes: [] }
 
 /**
- * A gateway in this process, on the memory store unless another is given. Takes what `tool()` made, and throws
- * every finding about it, as the server does.
+ * A gateway in this process, on the memory store unless another is given. Takes tools made with `tool()`, and throws
+ * on every problem of a definition, as the server does.
  */
 export function openTestGateway(
   tools: readonly (Tool | DefinedTool)[],
@@ -92,7 +97,7 @@ export function openTestGateway(
   })
 }
 
-/** A call with an empty input and no key, apart from these changes. */
+/** A call with an empty input and no key, with these changes. */
 export function callRequest(tool: string, changes: Partial<CallRequest> = {}): CallRequest {
   const ref = parseToolName(tool)
   if (ref === undefined) throw new Error(`'${tool}' is not a tool reference`)

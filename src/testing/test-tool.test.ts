@@ -15,7 +15,7 @@ const lookUp = tool({
     ctx.log.info({ id }, 'looking')
     ctx.progress(1, 2, 'asking')
     const answer = await ctx.elicit({ mode: 'form', message: 'Sure?', schema: { type: 'object' } })
-    if (answer.action !== 'accept') throw new ToolError('Somebody said no.', { canRetry: true })
+    if (answer.action !== 'accept') throw new ToolError('The user declined.', { canRetry: true })
     const response = await ctx.fetch(`https://crm.example/${id}`, {
       headers: { authorization: ctx.secret('CRM_KEY').reveal() },
     })
@@ -60,7 +60,7 @@ describe('testTool', () => {
     })
     expect(await testTool(lookUp, { id: 7 })).toMatchObject({ error: { code: 'requirement_missing' } })
     expect(await testTool(lookUp, { id: 7 }, { secrets })).toMatchObject({
-      error: { code: 'tool_failed', message: 'Somebody said no.', canRetry: true },
+      error: { code: 'tool_failed', message: 'The user declined.', canRetry: true },
     })
     const wrong = tool({ ...lookUp, requirements: {}, run: () => JSON.parse('{"name":1}') })
     expect(await testTool(wrong, { id: 7 })).toMatchObject({ error: { code: 'output_invalid' } })

@@ -16,9 +16,16 @@ import {
 import { requireTools } from '#kernel/tool/prepare-tools'
 import { callRequest, openTestGateway } from './test-gateway.ts'
 
-/** What a tool under test gets from outside. Everything has a stand-in, so that a test needs no network and no server. */
+/**
+ * `testTool` runs one tool in a unit test, without a server. Authors import it from `collet/testing`. Invariant: the
+ * tool meets the same checks as on a server; network, secrets and questions come from the test only.
+ */
+
+/**
+ * The environment of the tool under test. Everything has a stand-in, so that a test needs no network and no server.
+ */
 export interface TestToolOptions {
-  /** What `ctx.fetch` does. Default: it fails and says how to give one. `globalThis.fetch` uses the network. */
+  /** Implements `ctx.fetch`. Default: it fails with a hint. `globalThis.fetch` uses the network. */
   readonly fetch?: typeof fetch
   /** Values for `ctx.secret(id)`, by the ids that the tool requires. */
   readonly secrets?: Readonly<Record<string, string>>
@@ -28,13 +35,13 @@ export interface TestToolOptions {
   readonly elicit?:
     | ElicitationAnswer
     | ((question: Elicitation) => ElicitationAnswer | Promise<ElicitationAnswer>)
-  /** Who calls. Default: a caller who has every scope. */
+  /** The caller. Default: one who has every scope. */
   readonly principal?: Principal
-  /** Whom the call is for; the tool gets it as `ctx.userId`. */
+  /** The user the call is made for: `ctx.userId`. */
   readonly userId?: string
   /** Other tools that a workflow calls by name. Those in its `uses` that were made by `tool()` need not be named. */
   readonly tools?: readonly DefinedTool[]
-  /** Whether every parameter needs a description, as `authoring.describeParameters` of the config says. Default true. */
+  /** Whether every parameter needs a description, as `authoring.describeParameters` in the config. Default true. */
   readonly describeParameters?: boolean
 }
 
@@ -48,23 +55,23 @@ export interface TestLogLine {
 interface Observed {
   readonly logs: readonly TestLogLine[]
   readonly progress: readonly Progress[]
-  /** What the tool asked with `ctx.elicit`. */
+  /** Questions that the tool asked with `ctx.elicit`. */
   readonly questions: readonly Elicitation[]
 }
 
-/** How the call ended: what a caller would get, and what the tool did on the way. */
+/** The result for the caller, and what the tool did. */
 export type TestToolResult<Value = JsonValue> =
   | ({ readonly ok: true; readonly value: Value } & Observed)
   | ({
       readonly ok: false
       readonly error: CallError
-      /** What the tool threw, when that was no `ToolError`. */
+      /** The value that the tool threw, if it was no `ToolError`. */
       readonly thrown?: unknown
     } & Observed)
 
 /**
  * Runs a tool as the server would: definition, input and output are checked, and the tool gets a context. Throws a
- * `DefinitionError` when the definition is not sound; everything else is a result. Approval is taken as given.
+ * `DefinitionError` if the definition is invalid; everything else is a result. Approval counts as granted.
  */
 export async function testTool<const I extends SchemaLike, const O extends SchemaLike | null>(
   tool: TypedTool<I, O>,
@@ -114,7 +121,7 @@ export async function testTool<const I extends SchemaLike, const O extends Schem
 
 const CALLER: Principal = { id: 'key:test', tenant: DEFAULT_TENANT, scopes: ['*'] }
 
-/** The tools themselves and, for workflows, those of their steps that are written out. */
+/** The tools and, for workflows, the tools of their steps. */
 function withSteps(tools: readonly DefinedTool[]): readonly DefinedTool[] {
   const found = new Set(tools)
   for (const each of found) {
@@ -124,7 +131,7 @@ function withSteps(tools: readonly DefinedTool[]): readonly DefinedTool[] {
   return [...found]
 }
 
-/** Nobody is there to ask: the tests of a tool are about what it does once it may. */
+/** A test has no approver, so approval is switched off. */
 function withoutApproval(tool: DefinedTool): object {
   const policy = 'policy' in tool && typeof tool.policy === 'object' ? tool.policy : null
   const asks = policy !== null && 'approval' in policy && ASKING.has(policy.approval)
@@ -149,7 +156,7 @@ const noFetch: typeof fetch = async () => {
   )
 }
 
-/** Inputs arrive as JSON, so what JSON cannot carry never reaches a tool. */
+/** Inputs arrive as JSON, so values that JSON cannot express never reach a tool. */
 function jsonOf(input: unknown): JsonValue {
   const copied = copyJson(input)
   if (copied.ok) return copied.value
