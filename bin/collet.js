@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Starts the command line. Old versions of Node read this file too, so it uses nothing that they lack.
+// The entry point of the command line: finds a Node that is new enough, and runs the sources of a checkout or the
+// build of an installed package. Old versions of Node read this file too, so it uses no newer syntax.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import * as module from 'node:module'
@@ -9,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 
 const NODE_MAJOR = 24
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-/** The project that has this package in its node_modules; `undefined` for a checkout. */
+/** The project with this package in its node_modules; `undefined` for a checkout. */
 const project = basename(dirname(root)) === 'node_modules' ? dirname(dirname(root)) : undefined
 const isOld = majorOf(process.versions.node) < NODE_MAJOR
 const isFromSources = project === undefined && existsSync(join(root, 'src/cli/main.ts')) && !isBuildCurrent()
@@ -70,7 +71,7 @@ function runSources() {
   ])
 }
 
-/** Runs the same command in a child process and ends as it does. */
+/** Runs the command in a child process and ends with its exit code. */
 function runWith(node, program) {
   const child = spawn(node, [...program, ...process.argv.slice(2)], { stdio: 'inherit' })
   const isOnTerminal = [process.stdin, process.stdout, process.stderr].some((stream) => stream.isTTY)
@@ -85,20 +86,20 @@ function runWith(node, program) {
 }
 
 async function runBuild() {
-  // We rely on SQLite and test it, so its notice is left out. Every other warning stays.
+  // SQLite is tested here, so its experimental warning is hidden. All other warnings are shown.
   const emitWarning = process.emitWarning
   process.emitWarning = function emit(warning, ...details) {
     const text = warning instanceof Error ? warning.message : String(warning)
     if (!text.startsWith('SQLite is an experimental feature')) emitWarning.call(process, warning, ...details)
   }
-  // Compiled code is kept in the user's own folder: in a folder that others can write to it could be anyone's.
-  // NODE_COMPILE_CACHE names another folder, NODE_DISABLE_COMPILE_CACHE=1 turns it off.
+  // The compile cache is in the user's own folder: a folder that others can write to could contain their code.
+  // NODE_COMPILE_CACHE names another folder, NODE_DISABLE_COMPILE_CACHE=1 turns the cache off.
   try {
     module.enableCompileCache(
       process.env.NODE_COMPILE_CACHE || join(homedir(), '.cache', 'collet', 'compiled'),
     )
   } catch {
-    // Without a home folder nothing is kept.
+    // Without a home folder there is no cache.
   }
   await import('../dist/cli/main.js').catch((error) => {
     stop(`collet could not be started: ${error.message}\nIts installation is not complete: install it again.`)

@@ -1,4 +1,5 @@
-// Known advisories about what the published package depends on or holds. A registry without advisories is no failure.
+// `npm run audit`: known advisories about the packages that the published package depends on or contains. A registry
+// that offers no advisories is no failure.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

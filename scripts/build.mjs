@@ -1,5 +1,6 @@
-// `npm run build`, or `node scripts/build.mjs FOLDER [--code-only | --no-console]`: declarations by the compiler, one file a module; code by the bundler, in few files. Node takes some 0.4 ms to find, read
-// and link a module, so a start from two hundred of them would wait longer for files than for work.
+// `npm run build`, or `node scripts/build.mjs FOLDER [--code-only | --no-console]`: the compiler writes declarations,
+// one file per module; the bundler writes the code in few files. Node takes about 0.4 ms to find, read and link a
+// module, so starting from two hundred of them would take longer than the work itself.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -12,7 +13,10 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const sources = join(root, 'src')
 const target = resolve(process.argv[2] ?? join(root, 'dist'))
 
-/** What is imported or started by its path: in `dist/` where it is in `src/`, as are the declarations beside it. */
+/**
+ * Modules that are imported or started by path: in `dist/` they are where they are in `src/`, like their
+ * declarations.
+ */
 const ENTRIES = [
   'index',
   'client/index',
@@ -27,7 +31,7 @@ const ENTRIES = [
   'kernel/store/sqlite/checkpoint-worker',
 ]
 
-/** What `collet serve` and `collet mcp` load on SQLite, one after the other: together they are few files instead of many. */
+/** Modules that `collet serve` and `collet mcp` load on SQLite, in order: the build puts them into few files. */
 const START = [
   'testing/index',
   'cli/main',
@@ -45,21 +49,21 @@ const START = [
   'protocols/opentool/codec-document-read',
 ]
 
-/** `rule 9`, `OTC-60`, `OTC/T-12`, `MCP-8`, `OWP §6.6`, `C4`. */
+/** Citations: `rule 9`, `OTC-60`, `OTC/T-12`, `MCP-8`, `OWP §6.6`, `C4`. */
 const PLACE =
   '(?:[Rr]ules? \\d+[a-z]?|(?:OTC|OTS|MCP|OWP|OXP)(?:/[A-Z]?)?(?:-?\\d+| §[\\d.]+)|openwop §[\\d.]+|[TC]-?\\d+)'
 const PLACES = `${PLACE}(?:(?:, | and | to |…)(?:${PLACE}|\\d+))*`
 const IN_BRACKETS = new RegExp(`\\s*\\(${PLACES}\\)`, 'g')
 const IN_FRONT = new RegExp(`(/\\*\\*\\s*(?:\\* )?)${PLACES}(?:: |\\. )(.)`, 'g')
 
-/** Tests that run the code of the package need neither declarations nor pages. */
+/** Tests that run the built code need neither declarations nor the console. */
 const isCodeOnly = process.argv.includes('--code-only')
 const hasConsole = !isCodeOnly && !process.argv.includes('--no-console')
 
 rmSync(target, { recursive: true, force: true })
 if (!isCodeOnly) {
   declare()
-  speakPlainly()
+  removeCitations()
 }
 await bundle()
 writeLicences()
@@ -85,8 +89,11 @@ function run(...args) {
   if (status !== 0) process.exit(status ?? 1)
 }
 
-/** Comments cite what they obey, for those who work on the sources; an editor shows declarations to people who want to know what a member does. */
-function speakPlainly() {
+/**
+ * Removes citations from declarations: they are for people who work on the sources, and an editor shows declarations
+ * to users.
+ */
+function removeCitations() {
   for (const name of readdirSync(target, { recursive: true, encoding: 'utf8' })) {
     if (!name.endsWith('.d.ts')) continue
     const file = join(target, name)
@@ -103,16 +110,17 @@ function speakPlainly() {
 async function bundle() {
   const build = await rolldown({
     cwd: root,
-    // The client has to load in a browser; what is Node's is imported by name, as everywhere.
+    // The client must load in a browser; Node's modules are imported by name everywhere.
     platform: 'neutral',
     input: Object.fromEntries(ENTRIES.map((name) => [name, fileOf(name)])),
     resolve: { conditionNames: ['collet-source', 'import', 'node', 'default'] },
-    // Packages stay packages: users' tools share them with us (zod), and advisories about them reach whoever has them. All but one.
+    // Packages stay external: users' tools share them with us (zod), and advisories about them reach their owners.
+    // `BUNDLED` lists the exceptions.
     external: (id) => /^[^./#]/.test(id) && !id.startsWith(root) && !isBundled(id),
     plugins: [ownAddresses()],
-    // Asked for by how parts are cut; nothing of ours imports an entry, so none is extended.
+    // Required by the way the output is split; no module of ours imports an entry, so none is extended.
     preserveEntrySignatures: 'allow-extension',
-    // A module that one command loads late and another at once is where it is for the first of them.
+    // A module that one command imports late and another at once is placed for the first of them.
     checks: { ineffectiveDynamicImport: false, bundlerTimings: false },
     onLog: (level, log, say) => say(level === 'warn' ? 'error' : level, log),
   })
@@ -133,7 +141,7 @@ function isBundled(id) {
   return BUNDLED.some((name) => id === name || id.startsWith(`${name}/`))
 }
 
-/** Their authors ask for one thing: that their notice goes with their code. */
+/** The licences require that their notice is distributed with the code. */
 function writeLicences() {
   const notices = BUNDLED.map((name) => {
     const folder = join(root, 'node_modules', name)
@@ -145,7 +153,9 @@ function writeLicences() {
   writeFileSync(join(target, 'LICENSES.txt'), notices.join(`\n${'-'.repeat(72)}\n\n`))
 }
 
-/** The console's packages are for building it only; whoever builds without them gets a server without the page. */
+/**
+ * The packages of the console are only needed to build it; a build without them gives a server without the console.
+ */
 async function buildConsole() {
   const require = createRequire(import.meta.url)
   try {
@@ -154,7 +164,7 @@ async function buildConsole() {
     console.log('The console is left out: its packages are not installed. "npm ci" installs them.')
     return
   }
-  // A test that builds says otherwise, and React would bring its warnings along.
+  // A test that builds sets another value, with which React would include its warnings.
   process.env.NODE_ENV = 'production'
   const { build } = await import('vite')
   const configFile = join(root, 'console/vite.config.ts')
@@ -166,9 +176,9 @@ function fileOf(name) {
 }
 
 /**
- * Which part a module of a start goes to: those that the same entries reach are together. A module that the client, a thread or a file of
- * the user's needs too is apart from what only the server needs: a browser has no `node:` modules, and the process of a pack no
- * database. What no start loads is left to the bundler.
+ * Which output file a module belongs to: modules that the same entries reach are together. A module that the client,
+ * a thread or a user's file also needs is apart from what only the server needs: a browser has no `node:` modules,
+ * and the process of a pack no database. The bundler places what no start loads.
  */
 function groups() {
   let reaching
@@ -191,7 +201,7 @@ function reachableFrom(entries, context) {
   return found
 }
 
-/** `import.meta.url` means the place that a module has in `src/`, wherever the bundler puts its code. */
+/** `import.meta.url` keeps the location that a module has in `src/`, wherever the bundler puts its code. */
 function ownAddresses() {
   const mark = '__address_of_module__'
   const marked = new RegExp(`${mark}\\("([^"]+)"\\)`, 'g')
@@ -210,7 +220,7 @@ function ownAddresses() {
   }
 }
 
-/** With a map, so that positions stay those of the sources. */
+/** Replaces with a source map, so that positions stay those of the sources. */
 function replaced(code, pattern, replacement) {
   const text = new RolldownMagicString(code)
   for (const found of code.matchAll(pattern))

@@ -7,12 +7,17 @@ import { createDatabase, stopDatabase } from '../bench/database.ts'
 import { attemptAt, sampleCall, success } from '../test/contracts/samples.ts'
 import type { Figures } from './capacity.ts'
 
-/** Of the calls that are measured: what a caller sends, and what a tool gives. */
+/**
+ * Measures what one call costs PostgreSQL, for `scripts/capacity.ts --measure`. Invariant: the database waits for the
+ * disk, as in production.
+ */
+
+/** Sizes of the measured calls: the input of the caller and the output of the tool. */
 export const SAMPLE = { inputBytes: 300, outputBytes: 700 }
 
 const DAY_MS = 86_400_000
 const CLOCK_TICK_US = 10_000
-/** As retention does it: so many calls in a step, and a pause. */
+/** Retention deletes this many calls in a step, then pauses. */
 const FORGOTTEN_A_STEP = 200
 const PAUSE_MS = 20
 const KEPT = { resultsMs: DAY_MS, journalMs: 12 * DAY_MS }
@@ -20,7 +25,7 @@ const KEPT = { resultsMs: DAY_MS, journalMs: 12 * DAY_MS }
 const input = JSON.stringify({ text: 'x'.repeat(SAMPLE.inputBytes - 11) })
 const output = JSON.stringify('y'.repeat(SAMPLE.outputBytes - 2))
 
-/** Measures everything on a PostgreSQL of its own that waits for the disk, or on that of `DATABASE_URL`. */
+/** Measures everything on its own PostgreSQL, which waits for the disk, or on that of `DATABASE_URL`. */
 export async function measure(calls: number, say: (line: string) => void): Promise<Figures> {
   const url = process.env.DATABASE_URL ?? (await createDatabase())
   const client = new Client({ connectionString: url })
@@ -30,7 +35,7 @@ export async function measure(calls: number, say: (line: string) => void): Promi
   const subject = new Subject(client, store, () => nowMs)
   try {
     await store.probe()
-    // Behind the first day, so that the journal has a part, as it has from the second day on.
+    // After the first day, so that the journal has a partition, as it has from the second day on.
     await store.purge(nowMs, KEPT)
     nowMs += DAY_MS
     await subject.run('pure', 32, calls / 10)
@@ -102,7 +107,7 @@ interface Spent {
 interface Bytes {
   readonly calls: number
   readonly journal: number
-  /** Of the journal, without what vacuum may take. */
+  /** Size of the journal, without what vacuum may free. */
   readonly journalLive: number
 }
 
@@ -126,7 +131,7 @@ class Subject {
     this.#nowMs = nowMs
   }
 
-  /** So many calls, always `width` of them at once, which makes groups of that size. */
+  /** Runs calls, always `width` at once, which makes commit groups of that size. */
   async run(tier: 'pure' | 'write', width: number, calls: number): Promise<Spent> {
     return await this.#spend(calls, async () => {
       const laps: number[] = []
@@ -140,7 +145,7 @@ class Subject {
     })
   }
 
-  /** One after another, as all careful changes of all processes are. */
+  /** Changes that read before they write run one after another, across all processes. */
   async careful(changes: number): Promise<Spent> {
     const limit = { calls: 2 ** 40, milliseconds: 2 ** 40, cost: 2 ** 40 }
     const wanted = { calls: 10, milliseconds: 10, cost: 10 }
@@ -165,7 +170,7 @@ class Subject {
     return Number(rows[0]?.n)
   }
 
-  /** Until nothing is left to forget. */
+  /** Purges until nothing is left. */
   async purge(): Promise<Spent & { readonly callsEver: number }> {
     const { rows } = await this.#client.query('SELECT count(*) AS n FROM calls WHERE expired = 0')
     const calls = Number(rows[0]?.n)
@@ -214,7 +219,7 @@ class Subject {
     await this.#store.finish({ run: attemptAt(call, 1), ...finished })
   }
 
-  /** `work` gives how many calls it made in a second. */
+  /** `work` returns the calls it made per second. */
   async #spend(calls: number, work: () => Promise<number>): Promise<Spent> {
     const [cpu, wal] = [await this.#backendUs(), await this.#wal()]
     const perSecond = Math.round(await work())
@@ -231,7 +236,7 @@ class Subject {
     return Number(rows[0]?.bytes)
   }
 
-  /** CPU of all processes of this database, where they are on this machine; in steps of a hundredth of a second. */
+  /** CPU of all processes of this database, if they are on this machine; in steps of 10 ms. */
   async #backendUs(): Promise<number> {
     const { rows } = await this.#client.query<{ pid: number }>(
       'SELECT pid FROM pg_stat_activity WHERE datname = current_database()',
@@ -246,7 +251,7 @@ async function lap(laps: number[], work: () => Promise<void>): Promise<void> {
   laps.push(performance.now() - startMs)
 }
 
-/** The tenth part that was quickest: what it takes when nobody else uses the machine. */
+/** The fastest tenth: the cost on an otherwise idle machine. */
 function quick(laps: readonly number[]): number {
   return laps.toSorted((left, right) => left - right)[Math.floor(laps.length / 10)] ?? 1
 }

@@ -3,32 +3,33 @@ import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 
 /**
- * How far one PostgreSQL goes. `node scripts/capacity.ts` prints the model of docs/scale.md, from figures that were measured;
- * `--measure` measures them anew (`--calls 40000`), `--replicas`, `--calls-a-day` and the others change the load.
+ * The capacity model of one PostgreSQL. `node scripts/capacity.ts` prints the tables of docs/scale.md from measured
+ * figures; `--measure` measures them again (`--calls 40000`); `--replicas`, `--calls-a-day` and others change the
+ * load.
  */
 
-/** What one call, or one group of them, costs the database. Microseconds are those of a backend's core. */
+/** Cost of a call, or of a commit group, for the database. Microseconds are those of a backend's core. */
 export interface Figures {
-  /** Of a commit, however many calls are in it. */
+  /** Of a commit, independent of its number of calls. */
   readonly groupUs: number
   readonly pureUs: number
-  /** With its claim. */
+  /** Including its claim. */
   readonly writeUs: number
   readonly pureWal: number
   readonly writeWal: number
   /** Of the row of a call and its indexes. */
   readonly callBytes: number
-  /** Of the journal while it holds inputs and outcomes, and after that. */
+  /** Of the journal, first with inputs and outcomes, then without. */
   readonly resultBytes: number
   readonly journalBytes: number
   readonly forgetUs: number
   readonly forgetWal: number
-  /** Of a change that reads before it writes; those of all replicas go one after another. */
+  /** Of a change that reads before it writes; those of all replicas run one after another. */
   readonly carefulUs: number
   readonly connections: number
 }
 
-/** As `--measure` printed them; see docs/scale.md for where and when. */
+/** As printed by `--measure`; docs/scale.md describes the machine. */
 export const MEASURED: Figures = {
   groupUs: 762,
   pureUs: 51,
@@ -47,15 +48,15 @@ export const MEASURED: Figures = {
 export interface Load {
   readonly callsADay: number
   readonly replicas: number
-  /** The busiest second against the mean. */
+  /** Ratio of the busiest second to the mean. */
   readonly peak: number
-  /** Of the calls, those that claim first. */
+  /** Share of calls that claim first. */
   readonly writes: number
   readonly resultDays: number
   readonly journalDays: number
   /** From sending a commit to its answer. */
   readonly commitMs: number
-  /** Calls that one lease of a budget or rate covers. */
+  /** Calls covered by one lease of a budget or rate. */
   readonly slice: number
   readonly leaseSeconds: number
 }
@@ -75,20 +76,20 @@ export const LOADS: readonly Load[] = [
   ...{ commitMs: 3, slice: 50, leaseSeconds: 10 },
 }))
 
-/** One line of the model: what is needed, and what there is, where that is known. */
+/** One line of the model: what is needed, and the limit if it is known. */
 export interface Need {
   readonly what: string
   readonly needed: number
   readonly unit: string
-  /** What one database has of it; a need above that breaks it. */
-  readonly most?: number
+  /** The limit of one database. */
+  readonly max?: number
 }
 
-/** What a load asks of one database. */
+/** What a load needs of one database. */
 export function needsOf(figures: Figures, load: Load): readonly Need[] {
   const peak = (load.callsADay / DAY_SECONDS) * load.peak
   const mean = load.callsADay / DAY_SECONDS
-  // What arrives at a replica while it commits goes together; a write commits twice.
+  // Calls that arrive during a commit form the next group; a write commits twice.
   const perReplica = (peak * (1 + load.writes)) / load.replicas
   const inGroup = Math.max(1, (perReplica * load.commitMs) / 1_000)
   const commits = (peak * (1 + load.writes)) / inGroup
@@ -99,79 +100,79 @@ export function needsOf(figures: Figures, load: Load): readonly Need[] {
   return [
     { what: 'calls in the busiest second', needed: peak, unit: '/s' },
     { what: 'calls in a commit', needed: inGroup, unit: '' },
-    { what: 'commits', needed: commits, unit: '/s', most: 20_000 },
+    { what: 'commits', needed: commits, unit: '/s', max: 20_000 },
     {
       what: 'cores for commits and calls',
       needed: (commits * figures.groupUs + peak * callUs) / 1e6,
       unit: '',
-      most: 48,
+      max: 48,
     },
-    { what: 'cores for forgetting, all day', needed: (mean * figures.forgetUs) / 1e6, unit: '', most: 16 },
-    { what: 'forgetting, one step at a time', needed: mean, unit: '/s', most: 1e6 / figures.forgetUs },
+    { what: 'cores for forgetting, all day', needed: (mean * figures.forgetUs) / 1e6, unit: '', max: 16 },
+    { what: 'forgetting, one step at a time', needed: mean, unit: '/s', max: 1e6 / figures.forgetUs },
     {
       what: 'WAL in the busiest second',
       needed: (peak * wal + mean * figures.forgetWal) / 1e6,
       unit: ' MB/s',
-      most: 1_000,
+      max: 1_000,
     },
     {
       what: 'calls and results at rest',
       needed: gigabytes(load.callsADay * load.resultDays * (figures.callBytes + figures.resultBytes)),
       unit: ' GB',
-      most: 16_000,
+      max: 16_000,
     },
     {
       what: 'the journal at rest',
       needed: gigabytes(load.callsADay * load.journalDays * figures.journalBytes),
       unit: ' GB',
-      most: 16_000,
+      max: 16_000,
     },
     {
       what: 'tombstones of writes at rest',
       needed: gigabytes(load.callsADay * load.writes * load.journalDays * figures.callBytes),
       unit: ' GB',
-      most: 16_000,
+      max: 16_000,
     },
-    { what: 'parts of the journal', needed: Math.ceil(load.journalDays / partDays) + 2, unit: '', most: 100 },
+    { what: 'parts of the journal', needed: Math.ceil(load.journalDays / partDays) + 2, unit: '', max: 100 },
     { what: 'one part', needed: gigabytes(load.callsADay * partDays * figures.journalBytes), unit: ' GB' },
-    { what: 'connections', needed: load.replicas * figures.connections, unit: '', most: 1_000 },
+    { what: 'connections', needed: load.replicas * figures.connections, unit: '', max: 1_000 },
     {
       what: 'renewals of leases',
       needed: (load.replicas * RENEWALS) / load.leaseSeconds,
       unit: '/s',
-      most: 5_000,
+      max: 5_000,
     },
     {
       what: 'careful changes, if every call is in a budget',
       needed: peak / load.slice,
       unit: '/s',
-      most: 1e6 / figures.carefulUs,
+      max: 1e6 / figures.carefulUs,
     },
   ]
 }
 
-/** What breaks first comes first: by how much more is needed than there is. */
+/** Ordered by how far the need exceeds the limit. */
 export function firstToBreak(needs: readonly Need[]): readonly Need[] {
-  const share = ({ needed, most }: Need) => (most === undefined ? 0 : needed / most)
+  const share = ({ needed, max }: Need) => (max === undefined ? 0 : needed / max)
   return needs.filter((need) => share(need) > 1).sort((left, right) => share(right) - share(left))
 }
 
-/** The model as the page shows it. */
+/** The model as a Markdown table. */
 export function printModel(figures: Figures, loads: readonly Load[]): string {
   const columns = loads.map((load) => needsOf(figures, load))
   const heads = loads.map(({ callsADay, replicas }) => `${shown(callsADay)} calls/day, ${replicas} replicas`)
   const rows = (columns[0] ?? []).map(({ what }, index) => {
     const cells = columns.map((needs) => {
-      const { needed, unit, most } = needs[index] ?? { needed: 0, unit: '', most: undefined }
-      return `${shown(needed)}${unit}${most !== undefined && needed > most ? ' ✗' : ''}`
+      const { needed, unit, max } = needs[index] ?? { needed: 0, unit: '', max: undefined }
+      return `${shown(needed)}${unit}${max !== undefined && needed > max ? ' ✗' : ''}`
     })
-    const most = columns[0]?.[index]?.most
-    return `| ${[what, ...cells, most === undefined ? '' : shown(most)].join(' | ')} |`
+    const max = columns[0]?.[index]?.max
+    return `| ${[what, ...cells, max === undefined ? '' : shown(max)].join(' | ')} |`
   })
-  return [`| | ${heads.join(' | ')} | most |`, `|${' --- |'.repeat(loads.length + 2)}`, ...rows].join('\n')
+  return [`| | ${heads.join(' | ')} | limit |`, `|${' --- |'.repeat(loads.length + 2)}`, ...rows].join('\n')
 }
 
-/** Two figures that count. */
+/** Rounded to two significant digits. */
 function shown(value: number): string {
   if (value >= 1e6) return `10^${Number(Math.log10(value).toFixed(1))}`
   if (value >= 100) return String(Number(value.toPrecision(2))).replace(/\B(?=(\d{3})+$)/g, ' ')

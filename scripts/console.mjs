@@ -1,5 +1,5 @@
-// Builds the pages at /console into dist/console when they are missing or older than their sources; `npm start` and `./collet serve` run
-// it first. A server works without these pages, so a build that fails is reported and ends with exit code 0.
+// Builds the console into dist/console if it is missing or older than its sources; `npm start` and `./collet serve`
+// run it first. A server works without the console, so a failed build is reported and ends with exit code 0.
 import { readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -36,7 +36,7 @@ async function build() {
   const vite = await import('vite').catch(() => undefined)
   if (vite === undefined) return say('The console is not built: its packages are not installed. Run npm ci.')
   const startedMs = performance.now()
-  // In a folder of its own until it is complete: two starts at once must not serve half a console.
+  // Built in a separate folder until it is complete: two concurrent starts must not serve an incomplete console.
   const made = `${target}-${process.pid}`
   try {
     process.env.NODE_ENV = 'production'

@@ -2,7 +2,10 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-/** `npm run docs`: whether the pages are true where a program can tell. Links lead somewhere, files that are named are there. */
+/**
+ * `npm run docs` checks the documentation where a program can: links lead to existing pages and headings, and named
+ * files exist. `npm run check` runs it.
+ */
 
 const ROOT = join(import.meta.dirname, '..')
 const MAX_WORDS = 15
@@ -28,8 +31,8 @@ export function readPages(): readonly Page[] {
   return paths.sort().map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') }))
 }
 
-/** What is not true, a sentence each; empty when nothing is wrong. */
-export function findUntruths(pages: readonly Page[]): readonly string[] {
+/** Problems, one sentence each. */
+export function findProblems(pages: readonly Page[]): readonly string[] {
   return [...pages.flatMap((page) => [...brokenLinks(page), ...missingFiles(page)]), ...longGlossary(pages)]
 }
 
@@ -50,7 +53,7 @@ function anchorsOf(path: string): ReadonlySet<string> {
   return new Set([...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => anchorOf(heading)))
 }
 
-/** As hosts of repositories write them. */
+/** The anchor that repository hosts give a heading. */
 function anchorOf(heading: string): string {
   const words = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase()
   return words
@@ -59,7 +62,7 @@ function anchorOf(heading: string): string {
     .replaceAll(/\s/g, '-')
 }
 
-/** Decisions and changes tell of files as they were then. */
+/** Decisions and the changelog name files as they were at the time. */
 function missingFiles({ path, text }: Page): readonly string[] {
   if (path.startsWith('docs/internals/decisions/') || path === 'CHANGELOG.md') return []
   return [...text.matchAll(NAMED_FILE)].flatMap(([, file = '']) => {
@@ -75,13 +78,13 @@ function longGlossary(pages: readonly Page[]): readonly string[] {
   const glossary = /^## [^\n]*words\n([\s\S]*?)^## /m.exec(text)?.[1]
   if (glossary === undefined) return ['ARCHITECTURE.md has no glossary']
   const words = glossary.split('\n').filter((line) => /^\| [a-z]/.test(line)).length - 1
-  return words > MAX_WORDS ? [`The glossary has ${words} words; the most is ${MAX_WORDS}`] : []
+  return words > MAX_WORDS ? [`The glossary has ${words} words; the maximum is ${MAX_WORDS}`] : []
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const pages = readPages()
-  const untruths = findUntruths(pages)
-  for (const untruth of untruths) process.stderr.write(`${untruth}\n`)
-  process.stdout.write(`${pages.length} pages, ${untruths.length} untrue\n`)
-  if (untruths.length > 0) process.exitCode = 1
+  const problems = findProblems(pages)
+  for (const problem of problems) process.stderr.write(`${problem}\n`)
+  process.stdout.write(`${pages.length} pages, ${problems.length} problems\n`)
+  if (problems.length > 0) process.exitCode = 1
 }

@@ -1,6 +1,7 @@
 /**
- * `npm run recording` makes docs/recording.gif, the picture of README: a real import, a real MCP client as the agent, and the
- * real console. Each frame is a picture that Chromium takes; the terminal is a page that shows what the commands printed.
+ * `npm run recording` makes docs/recording.gif, the picture of README: a real import, a real MCP client as the agent,
+ * and the real console. Each frame is a screenshot by Chromium; the terminal is a page that shows what the commands
+ * printed.
  */
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -24,7 +25,7 @@ interface Frame {
   readonly ms: number
 }
 
-/** In the page: one frame of the GIF, the caption above the picture. */
+/** Runs in the page: one frame of the GIF, with the caption above the picture. */
 const DRAW = `async ({ caption, png, ms, width, height, bar }) => {
   const picture = await createImageBitmap(await (await fetch('data:image/png;base64,' + png)).blob())
   const canvas = new OffscreenCanvas(width, height + bar)

@@ -1,5 +1,6 @@
-// What we tested is what users get: the locked production packages, as npm-shrinkwrap.json in the published package. It is made when
-// a package is packed and removed after that, so that package-lock.json stays the only one to keep.
+// Writes npm-shrinkwrap.json with the locked production packages, so that users install the versions that were
+// tested. It is written before packing and removed afterwards, so that package-lock.json stays the only lock file in
+// the repository.
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -25,7 +25,7 @@ const INITIALIZE = {
   },
 }
 
-/** Milliseconds of CPU until the first line of stdout. */
+/** CPU time until the first line of stdout, in milliseconds. */
 async function measure(checkout: string, flags: readonly string[]): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'collet-start-'))
   writeFileSync(join(folder, 'collet.config.mjs'), 'export default {}\n')
@@ -49,7 +49,7 @@ async function measure(checkout: string, flags: readonly string[]): Promise<numb
   }
 }
 
-/** Fields 14 and 15 of proc(5), counted after the name, which may hold spaces. */
+/** Fields 14 and 15 of proc(5), counted after the name, which may contain spaces. */
 function cpuOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -67,13 +67,13 @@ const { values, positionals } = parseArgs({
 const checkouts = (positionals.length === 0 ? ['.'] : positionals).map((folder) => resolve(folder))
 const flags = values.flags.split(' ').filter((flag) => flag !== '')
 const measured = new Map(checkouts.map((checkout) => [checkout, [] as number[]]))
-// The first start of each fills the caches of files and compiled code.
+// The first start fills the caches of files and compiled code.
 for (const checkout of checkouts) await measure(checkout, flags)
 for (let run = 0; run < Number(values.runs); run += 1)
   for (const [checkout, times] of measured) times.push(await measure(checkout, flags))
 for (const [checkout, times] of measured) {
-  const [least, most] = [Math.min(...times), Math.max(...times)]
+  const [min, max] = [Math.min(...times), Math.max(...times)]
   process.stdout.write(
-    `${checkout}: ${medianOf(times)} ms CPU to the first answer (median of ${times.length}, ${least} to ${most})\n`,
+    `${checkout}: ${medianOf(times)} ms CPU to the first answer (median of ${times.length}, ${min} to ${max})\n`,
   )
 }

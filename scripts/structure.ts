@@ -8,9 +8,9 @@ import { readSourceFiles, resolveImport, runtimeImports, type SourceFile } from 
 
 const MAX_FILES = 20
 const MAX_LINES = 500
-/** A smaller module with a single importer belongs into that importer. */
+/** A smaller module with a single importer belongs in that importer. */
 const MIN_LINES = 60
-/** Lines that a reader of the kernel meets: everything it loads at run time. */
+/** Everything the kernel loads at run time. */
 const MAX_KERNEL_LINES = 15_000
 
 /** The embedded gateway on SQLite, without anything of the product around it. */
@@ -21,7 +21,7 @@ export const KERNEL_ENTRIES: readonly string[] = [
   'src/kernel/store/sqlite/open.ts',
 ]
 
-/** Modules that are small and have one importer, each with the reason why it is not a part of that importer. */
+/** Small modules with one importer, each with the reason why it is separate. */
 const SMALL_FOR_A_REASON: Readonly<Record<string, string>> = {
   'src/sources/openapi/index.ts': 'the entry point of a source type, which the table of sources opens',
   ...Object.fromEntries(
@@ -34,7 +34,7 @@ const SMALL_FOR_A_REASON: Readonly<Record<string, string>> = {
   'src/server/resource-metadata.ts': 'RFC 9728 is a concept of its own',
 }
 
-/** What the package's users import; their names are for others to use. */
+/** Modules that users of the package import. */
 const ENTRY_POINTS = new Set([
   'src/index.ts',
   'src/client/index.ts',
@@ -42,7 +42,7 @@ const ENTRY_POINTS = new Set([
   'src/testing/index.ts',
 ])
 
-/** Names that nobody imports, each with the reason why it is exported all the same. */
+/** Names without an importer, each with the reason why it is exported. */
 const EXPORTED_FOR_A_REASON: Readonly<Record<string, string>> = {
   'src/kernel/base/hooks.ts TokenFacts': 'the declaration of the config schema names it',
 }
@@ -51,7 +51,7 @@ export interface Module {
   readonly path: string
   readonly lines: number
   readonly importers: readonly string[]
-  /** Names it exports and no other file imports, tests included. */
+  /** Names it exports that no other file imports, tests included. */
   readonly needless: readonly string[]
 }
 
@@ -74,7 +74,7 @@ export function readModules(): readonly Module[] {
   }))
 }
 
-/** The frame and the parts of the console are a kit for its places, with every state that its design names. */
+/** The frame and the parts of the console are a kit for its pages, with every state that its design names. */
 function isForOthers(path: string): boolean {
   return ENTRY_POINTS.has(path) || /^console\/src\/(?:api|app|parts)\//.test(path)
 }
@@ -90,7 +90,7 @@ function needlessIn({ path, text }: SourceFile, imported: ReadonlySet<string>): 
     .filter((name) => !imported.has(name) && EXPORTED_FOR_A_REASON[`${path} ${name}`] === undefined)
 }
 
-/** By module: what any other file names when it imports it. A dynamic import may use every word of its file. */
+/** By module: the names that other files import from it. A dynamic import may use every name of its file. */
 function readImportedNames(): ReadonlyMap<string, ReadonlySet<string>> {
   const found = new Map<string, Set<string>>()
   const add = (target: string | undefined, names: readonly string[]): void => {
@@ -122,7 +122,7 @@ function namesIn(clause: string): readonly string[] {
   )
 }
 
-/** Files that these load at run time, themselves included. */
+/** The modules that these load at run time, themselves included. */
 export function closureOf(files: readonly SourceFile[], entries: readonly string[]): readonly string[] {
   const byPath = new Map(files.map((file) => [file.path, file]))
   const seen = new Set<string>()
@@ -139,7 +139,7 @@ export function closureOf(files: readonly SourceFile[], entries: readonly string
   return [...seen]
 }
 
-/** Broken rules, a sentence each. */
+/** Broken rules, one sentence each. */
 export function findFaults(modules: readonly Module[]): readonly string[] {
   const crowded = [...countByFolder(modules)].filter(([, count]) => count > MAX_FILES)
   const long = modules.filter(({ lines }) => lines > MAX_LINES)
@@ -155,7 +155,7 @@ export function findFaults(modules: readonly Module[]): readonly string[] {
     (path) => !modules.some((module) => module.path === path),
   )
   return [
-    ...crowded.map(([folder, count]) => `${folder} has ${count} source files; the most is ${MAX_FILES}`),
+    ...crowded.map(([folder, count]) => `${folder} has ${count} source files; the maximum is ${MAX_FILES}`),
     ...long.map(({ path, lines }) => `${path} has ${lines} lines; split it where it is two concepts`),
     ...small.map(
       ({ path, lines, importers }) =>

@@ -7,8 +7,9 @@ import { fileURLToPath } from 'node:url'
 import { serve, tool } from '#index'
 
 /**
- * `npm run visited`: how many source files of ours a reader opens to follow one call, counted by V8 as the files in which a
- * function ran between the request and its answer. `--list` names them. Timers only add files, so the smallest of some rounds counts.
+ * `npm run visited` counts the source files that a reader opens to follow one call: the files in which V8 saw a
+ * function run between the request and its answer. `--list` names them. Timers only add files, so the smallest of
+ * several rounds counts.
  */
 
 const ROUNDS = 5
@@ -61,7 +62,7 @@ try {
 }
 
 async function visitedBy(story: () => Promise<void>): Promise<readonly string[]> {
-  // What happens only the first time (a connection, a compiled schema) is no part of a call.
+  // One-time work (a connection, a compiled schema) is not part of a call.
   await story()
   let fewest: readonly string[] | undefined
   for (let round = 0; round < ROUNDS; round++) {
@@ -108,7 +109,7 @@ async function mcpImported(): Promise<void> {
   if (!answer.text.includes('"complete"')) throw new Error(`The MCP call failed: ${answer.text}`)
 }
 
-/** The call that must wait, the decision, and the call again. */
+/** A call that must wait, its decision, and the repeated call. */
 async function approval(): Promise<void> {
   const key = `call-${asked++}`
   const waiting = await callOtc('Note.Pay@1.0.0', key)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { findUntruths, readPages } from '../scripts/docs.ts'
+import { findProblems, readPages } from '../scripts/docs.ts'
 import { closureOf, findFaults, KERNEL_ENTRIES, readModules } from '../scripts/structure.ts'
 import { importsOf, readSourceFiles, resolveImport, runtimeImports, type SourceFile } from './source-files.ts'
 
@@ -243,7 +243,7 @@ describe('the structure', () => {
     const shown = { ...plain, path: 'src/b/shown.ts', needless: ['inside'] }
     const found = findFaults([...readModules(), ...shelf, endless, scrap, shown])
     expect(found).toEqual([
-      'src/a has 21 source files; the most is 20',
+      'src/a has 21 source files; the maximum is 20',
       'src/b/long.ts has 501 lines; split it where it is two concepts',
       'src/b/scrap.ts has 59 lines and one importer: make it a private part of src/b/long.ts',
       'src/b/shown.ts exports inside, which no other file imports',
@@ -251,12 +251,12 @@ describe('the structure', () => {
   })
 
   it('is what its pages say: links lead somewhere, files that are named are there', () => {
-    expect(findUntruths(readPages())).toEqual([])
+    expect(findProblems(readPages())).toEqual([])
   })
 
   it('notices a link, a heading and a file that are not there', () => {
     const text = '[a](no.md) [b](README.md#no) `kernel/no.ts` [c](README.md)'
-    expect(findUntruths([...readPages(), { path: 'NEW.md', text }])).toEqual([
+    expect(findProblems([...readPages(), { path: 'NEW.md', text }])).toEqual([
       'NEW.md links to no.md, which is not there',
       'NEW.md links to README.md#no, a heading that is not there',
       'NEW.md names kernel/no.ts, which is not there',

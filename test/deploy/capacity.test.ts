@@ -32,7 +32,7 @@ describe('the model', () => {
   it('names what breaks, worst first, and nothing of a small load', () => {
     const broken = LOADS.map((load) => firstToBreak(needsOf(MEASURED, load)))
     expect(broken[0]).toEqual([])
-    const shares = (broken[2] ?? []).map(({ needed, most = Infinity }) => needed / most)
+    const shares = (broken[2] ?? []).map(({ needed, max = Infinity }) => needed / max)
     expect(shares.length).toBeGreaterThan(0)
     expect(shares).toEqual(shares.toSorted((left, right) => right - left))
   })

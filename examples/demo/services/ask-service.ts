@@ -1,20 +1,25 @@
 import { type ToolContext, ToolError } from 'collet'
 
+/**
+ * One request to an external service, for the tools of this demo. It turns every failure into a `ToolError` that
+ * states whether the request can have been processed (rule 9).
+ */
+
 export interface ServiceRequest {
   /** For messages: `Gmail`. */
   readonly service: string
   readonly url: URL
   readonly init: RequestInit
-  /** What the service says about a refusal, for developers; its answers come from outside, so models do not see them. */
+  /** The service's reason for a refusal, for developers; it comes from outside, so models do not see it. */
   readonly reasonOf: (answer: unknown) => string | undefined
 }
 
-/** Sends one request and gives the JSON of a good answer; every other end becomes an honest `ToolError`. */
+/** Sends one request and returns the JSON of a successful answer. */
 export async function askService(request: ServiceRequest, context: ToolContext): Promise<unknown> {
   const { service, url, init } = request
   let response: Response
   try {
-    // Following a redirect would carry the credential, or send a message twice.
+    // Following a redirect would forward the credential, or send a message twice.
     response = await context.fetch(url, { ...init, redirect: 'manual' })
   } catch (error) {
     const isDenied = error instanceof ToolError && error.code === 'egress_denied'
@@ -49,7 +54,9 @@ function notReached(service: string, error: unknown): ToolError {
   return unclear(service, developerMessage, error)
 }
 
-/** After a reset or a broken answer the request may have been processed: nobody may repeat it blindly (rule 9). */
+/**
+ * After a reset or a broken answer the request may have been processed, so it must not be repeated blindly (rule 9).
+ */
 function unclear(service: string, developerMessage: string, cause?: unknown): ToolError {
   return new ToolError(`${service} gave no clear answer. Check there before trying again.`, {
     developerMessage,

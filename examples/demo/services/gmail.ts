@@ -2,6 +2,11 @@ import { type ToolContext, ToolError, tool } from 'collet'
 import { z } from 'zod'
 import { askService } from './ask-service.ts'
 
+/**
+ * The Gmail tools of the demo: list and read messages with a token that the user granted. `collet.config.ts` serves
+ * them; a test can point them at a local service.
+ */
+
 export interface GmailOptions {
   /** Default: Google's own. */
   readonly baseUrl?: string | undefined

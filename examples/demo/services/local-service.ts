@@ -1,6 +1,10 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { Secret, type ToolContext } from 'collet'
 
+/**
+ * A stand-in for an external API on this machine, for the tests of the demo. It records the requests that it gets.
+ */
+
 export interface Asked {
   readonly method: string
   readonly path: string
@@ -15,7 +19,7 @@ export interface LocalService {
   close(): Promise<void>
 }
 
-/** A stand-in for somebody's API on this machine; remembers what it was asked. */
+/** Starts the service; `requests` contains what it was asked. */
 export async function startLocalService(
   answer: (asked: Asked, response: ServerResponse) => void,
 ): Promise<LocalService> {
@@ -52,7 +56,7 @@ export function replyJson(response: ServerResponse, status: number, value: unkno
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(value))
 }
 
-/** What a tool gets from the server, with these credentials. */
+/** The context that a tool gets from the server, with these credentials. */
 export function contextWith(
   credentials: Readonly<Record<string, string>>,
   signal?: AbortSignal,

@@ -1,6 +1,11 @@
 import { constants, DatabaseSync, type SQLOutputValue } from 'node:sqlite'
 import { Worker } from 'node:worker_threads'
 
+/**
+ * The process of one notebook: an SQLite database in memory that runs the statements of its session. `notebook.ts`
+ * starts it. Invariant: no statement can reach files, settings or extensions, and memory is limited.
+ */
+
 export interface NotebookQuestion {
   readonly sql: string
   readonly parameters: readonly (string | number | null)[]
@@ -20,7 +25,7 @@ const MAX_VALUE_BYTES = 1_000_000
 
 const database = new DatabaseSync(':memory:', { limits: { length: MAX_VALUE_BYTES } })
 database.exec(`PRAGMA max_page_count = ${MAX_PAGES}; PRAGMA temp_store = MEMORY;`)
-// What is left is the private database: no files (ATTACH, VACUUM INTO), no settings, no extensions.
+// Only the private database remains: no files (ATTACH, VACUUM INTO), no settings, no extensions.
 database.setAuthorizer((action, name) => {
   if (action === constants.SQLITE_ATTACH || action === constants.SQLITE_DETACH) return constants.SQLITE_DENY
   if (action === constants.SQLITE_PRAGMA) return constants.SQLITE_DENY
@@ -52,7 +57,7 @@ function totalChanges(): number {
   return Number(database.prepare('SELECT total_changes() AS n').get()?.n ?? 0)
 }
 
-/** JSON has no integers beyond 2^53 and no bytes: they travel as text. */
+/** JSON has no integers beyond 2^53 and no bytes, so they travel as text. */
 function toCell(value: SQLOutputValue): string | number | null {
   if (value instanceof Uint8Array) return Buffer.from(value).toString('base64')
   if (typeof value !== 'bigint') return value
@@ -64,7 +69,7 @@ process.on('message', ({ id, question }: { id: number; question: NotebookQuestio
   process.send?.({ id, answer: answer(question) })
 })
 
-// A server that is killed ends nothing, and a statement that never ends hears nothing: somebody else has to look.
+// A killed server ends no child process, and an endless statement blocks this thread, so a worker watches the parent.
 new Worker(
   `const parent = process.ppid
    setInterval(() => process.ppid === parent || process.kill(process.pid, 'SIGKILL'), 1_000)`,

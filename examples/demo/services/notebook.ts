@@ -2,7 +2,11 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { NotebookAnswer, NotebookQuestion } from './notebook-process.ts'
 
-/** A database in a process of its own: nothing else ends a statement that never does, and it costs only its session. */
+/**
+ * A notebook: a database in its own process, so that an endless statement can be stopped by ending the process. It
+ * costs only its own session. The tool in `tools/notebook.ts` opens one for each session.
+ */
+
 export class Notebook {
   readonly #process = fork(new URL('./notebook-process.ts', import.meta.url), {
     env: {},

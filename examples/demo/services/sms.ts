@@ -2,10 +2,15 @@ import { type Secret, ToolError, tool } from 'collet'
 import { z } from 'zod'
 import { askService } from './ask-service.ts'
 
+/**
+ * The SMS tool of the demo, on the API of Twilio. `collet.config.ts` serves it; a test can point it at a local
+ * service.
+ */
+
 export interface SmsOptions {
   /** Default: Twilio's own. */
   readonly baseUrl?: string | undefined
-  /** Needed unless the secret itself names the account. */
+  /** Required unless the secret itself names the account. */
   readonly accountSid?: string | undefined
   /** Sender: one of the account's phone numbers. */
   readonly from?: string | undefined

@@ -14,7 +14,7 @@ export const add = tool({
   run: ({ a, b }) => a + b,
 })
 
-/** A newer version beside the old one: callers of `@1.0.0` keep what they have. */
+/** A newer version beside the old one: callers of `@1.0.0` keep the old one. */
 export const addThree = tool({
   id: 'Calculator.Add@1.1.0',
   description: 'Adds two or three numbers together.',

@@ -3,7 +3,7 @@ import { z } from 'zod'
 
 const DOORBELLS: readonly string[] = ['doorbell42', 'doorbell84']
 
-/** A tool without a result. Its error tells the agent which ids exist, so that the next attempt can succeed. */
+/** A tool without a result. Its error lists the existing ids, so that the next attempt can succeed. */
 export const ring = tool({
   id: 'Doorbell.Ring@0.1.0',
   description: 'Rings a doorbell given a doorbell ID.',

@@ -4,7 +4,7 @@ import { Notebook } from '../services/notebook.ts'
 
 const cell = z.union([z.string(), z.number(), z.null()])
 
-/** A tool with state: each session has a private database, which is gone when the session ends. */
+/** A tool with state: each session has a private database, which is deleted when the session ends. */
 export const run = tool({
   id: 'Notebook.Run@1.0.0',
   description:
