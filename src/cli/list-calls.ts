@@ -93,7 +93,7 @@ export const calls = defineCommand<ListOption>({
     const found = await output.during('Looking at calls', findCalls(filter, limit, args, context))
     const rows = found.map(rowOf)
     if (json) output.json(rows)
-    else if (rows.length === 0) output.note('There are no such calls.')
+    else if (rows.length === 0) output.note('No call matches.')
     // Ids are never cut; the terminal wraps long lines.
     else for (const line of renderTable(HEADINGS, rows.map(cellsOf))) output.data(line)
     return EXIT.ok

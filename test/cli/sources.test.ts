@@ -174,7 +174,7 @@ describe('collet import, sources and pins, on a server that runs', () => {
       0,
       expect.stringMatching(/handshake +done.*OpenAPI 3\.1\.0/),
     ])
-    expect(checked.stdout).toContain('What to do: Nothing')
+    expect(checked.stdout).toContain('Next step: Nothing')
 
     text = 'Greets somebody, and more.'
     expect((await run('sources', 'refresh', 'Gre')).stdout).toContain('1 waiting for a decision')

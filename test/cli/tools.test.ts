@@ -129,7 +129,7 @@ it('searches, filters and orders, and says what names nothing', async () => {
   expect((await idsOf('--sort', 'condition')).slice(0, 2)).toEqual(['Sms.Send@1.0.0', 'Shop.oldSearch@1.0.0'])
   const wrong = await run('tools', '--source', 'Shp')
   expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('Did you mean "Shop"?')])
-  expect((await run('tools', 'nothing-like-this')).stderr).toContain('No tool is like that.')
+  expect((await run('tools', 'nothing-like-this')).stderr).toContain('No tool matches.')
 })
 
 it('asks the server that runs for the config, which knows how sources are', async () => {

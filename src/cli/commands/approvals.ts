@@ -29,7 +29,7 @@ const URL_OPTION = {
 const APPROVAL_OPTIONS = { ...adminOptions('approvals:respond'), ...URL_OPTION } as const
 const READ_OPTIONS = { ...adminOptions('approvals:read or approvals:respond'), ...URL_OPTION } as const
 
-const ID = { name: 'ID', help: 'As collet approvals list shows it, or the beginning of that.' } as const
+const ID = { name: 'ID', help: 'As collet approvals list shows it, or its beginning.' } as const
 const MAX = 1_000
 const DEFAULT_LIMIT = 100
 const HEADINGS = ['ID', 'STATE', 'TOOL', 'CALLED BY', 'APPROVERS', 'OPEN UNTIL'] as const

@@ -27,12 +27,12 @@ import { createCallRoutes } from '#server/admin/calls'
 
 const RECORD = {
   name: 'RECORD',
-  help: 'The call, as collet calls shows it, or the beginning of that.',
+  help: 'The call, as collet calls shows it, or its beginning.',
 } as const
 
 const callsShow = defineCommand<AdminOption>({
   name: 'calls show',
-  summary: 'Shows one call: who, when, each step on its way, its input and its outcome.',
+  summary: 'Shows one call: its caller, times, steps, input and outcome.',
   details: [
     'Input and outcome need the scope calls:read, and looking at them is journaled. Without it the rest is shown.',
     'Credentials are never part of an input. Results that are older than calls.retentionHours are gone.',
@@ -192,7 +192,7 @@ const callsSettle = defineCommand<SettleOption>({
   name: 'calls settle',
   summary: 'Settles an ambiguous call: records what really happened.',
   details: [
-    'A crash interrupted the call, so it is not known whether it took effect. collet calls show tells what was asked for; check with the service it went to, then settle it.',
+    'A crash interrupted the call, so it is not known whether it took effect. collet calls show prints the request; check with the service that it went to, then settle it.',
     'Only not-run frees the call id for another try. Who settled the call, and why, goes into the journal.',
     'A value is checked against the output schema of the tool if the config here has the tool and --url is not given.',
   ],

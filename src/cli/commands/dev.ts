@@ -39,7 +39,7 @@ const dev = defineCommand<DevOption>({
   details: [
     'Listens on 127.0.0.1 only. Callers get the error that a tool threw, with its place.',
     'Secrets that tools declare are taken from .env beside the config, for your own calls; they are not stored.',
-    'A file that cannot be loaded is named with what is wrong; the tools stay as they were until it can.',
+    'A file that cannot be loaded is reported with its problems; the old tools are served until it can.',
   ],
   positionals: [],
   options: {
@@ -48,8 +48,8 @@ const dev = defineCommand<DevOption>({
     store: { value: 'URL', help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.` },
     open: OPEN_OPTION,
     once: { help: 'Serve without watching files.' },
-    check: { help: 'Load config and tools, say what is wrong with them, and end.' },
-    again: { help: 'With --once or --check, as after a save: say what changed, and no more.' },
+    check: { help: 'Load config and tools, print their problems, and exit.' },
+    again: { help: 'With --once or --check, as after a save: print only what changed.' },
   },
   examples: ['collet dev', 'collet dev --port 8080', 'collet dev --check'],
   async run(args, context) {

@@ -70,8 +70,8 @@ const doctor = defineCommand<'config' | 'store'>({
   summary:
     'Checks what a server needs: Node, config, tools, access, key, store, disk, certificate, port, clock.',
   details: [
-    'It also tells what waits for an operator: changed definitions of sources, calls to approve, calls to settle, webhooks that fail.',
-    'And it names the entries of MCP clients on this machine that reach servers of this Collet directly, without approvals.',
+    'It also lists what waits for an operator: changed definitions of sources, calls to approve, calls to settle, webhooks that fail.',
+    'It also lists the entries of MCP clients on this machine that reach servers of this Collet directly, without approvals.',
     'Exit code 2 means that something must be fixed before the server can be trusted.',
   ],
   positionals: [],

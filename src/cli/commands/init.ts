@@ -18,11 +18,15 @@ const init = defineCommand<never>({
   details: [
     'Writes package.json, tsconfig.json, .gitignore, README.md, collet.config.ts, tools/count-words.ts and its test.',
     'The project depends on this copy of Collet: a checkout, the file that was installed, or the version on npm.',
-    'In a checkout it first builds Collet where the build is missing or older than the sources: the project imports it.',
-    'A file that is there already stays as it is. Nothing is downloaded and nothing is asked.',
+    'In a checkout it first builds Collet if the build is missing or older than the sources, because the project imports it.',
+    'An existing file is not changed. Nothing is downloaded, and no question is asked.',
   ],
   positionals: [
-    { name: 'FOLDER', optional: true, help: 'Where to; made when it is not there. Default: here.' },
+    {
+      name: 'FOLDER',
+      optional: true,
+      help: 'The folder; created if it does not exist. Default: the current one.',
+    },
   ],
   options: {},
   examples: ['collet init', 'collet init my-tools'],

@@ -27,7 +27,7 @@ const journalVerify = defineCommand<'head' | 'explain' | 'store' | 'config'>({
   name: 'journal verify',
   summary: 'Checks, without a server, that no recorded event, approval, key or pin was tampered with.',
   details: [
-    'Exit code 1 means that the journal, or a row that decides something, is not intact; the first bad group and every bad row are named.',
+    'Exit code 1 means that the journal, or a row of approvals, keys or pins, is not intact; the first bad group and every bad row are printed.',
   ],
   positionals: [],
   options: {
@@ -36,7 +36,7 @@ const journalVerify = defineCommand<'head' | 'explain' | 'store' | 'config'>({
       many: true,
       help: 'A head kept elsewhere (collet journal heads), to detect a truncated end as well.',
     },
-    explain: { help: 'Also say what this check cannot detect, and what would.' },
+    explain: { help: 'Also explain what this check cannot detect, and what can.' },
     ...STORE_OPTIONS,
   },
   examples: ['collet journal verify', 'collet journal verify --head "$(cat heads.txt)"'],
@@ -212,12 +212,12 @@ const HEADINGS = ['AT', 'TENANT', 'PRINCIPAL', 'WANTED', 'WHAT', 'WHY', 'TIMES']
 const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
   name: 'audit',
   summary:
-    'Shows who was refused what: wrong credentials, calls of tools that are not theirs, approvals and administration.',
+    'Lists refused requests: invalid credentials, and calls, approvals and administration without permission.',
   details: [
     'Reads the store directly, even while a server uses it; with --url it asks the server.',
-    'The log holds no names: a caller is prn_…. Those with a key, and those who called lately, are shown by name to callers who may manage keys. --principal finds every caller by its name.',
-    'Requests without a good credential are listed as of the caller "unknown", with the kind of credential only.',
-    'What one caller is refused again within the same minute is counted, and is one more line.',
+    'The log contains no names: a caller is prn_…. Callers with a key, and recent ones, are shown by name to callers who may manage keys. --principal finds every caller by its name.',
+    'Requests without a valid credential are listed under the caller "unknown", with the kind of the credential only.',
+    'Repeated refusals of one caller within a minute are counted in one line.',
   ],
   positionals: [],
   options: {

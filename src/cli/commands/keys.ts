@@ -57,10 +57,10 @@ const keysCreate = defineCommand<CreateOption>({
   name: 'keys create',
   summary: 'Creates a principal with its first API key, and shows the key once.',
   details: [
-    'It makes the database where there is none yet, so that a server can have its keys before its first start.',
+    'It creates the database if there is none, so that a server can have its keys before its first start.',
     'Once there is a key, every caller of the server needs a credential. A principal cannot be created twice, not even after it was ended.',
     '--from makes many at once: a JSON list of objects with principal and, if wanted, tenant, scopes, roles, tools, toolsets, label and expires_at. Options are for those that say nothing else. Each line has tenant, principal and key; with --json it is an object.',
-    'Without --tool and --toolset the key sees every tool that its scopes and roles allow; with them, only those of them that these name.',
+    'Without --tool and --toolset the key sees every tool that its scopes and roles allow; with them, only the named ones among these.',
   ],
   positionals: [
     { name: 'PRINCIPAL', optional: true, help: 'Who the key belongs to; it acts as key:PRINCIPAL.' },
@@ -324,7 +324,7 @@ const keysRevoke = defineCommand<RevokeOption>({
     {
       name: 'KEY-ID',
       optional: true,
-      help: 'The key, as collet keys list shows it, or the beginning of that.',
+      help: 'The key, as collet keys list shows it, or its beginning.',
     },
   ],
   options: {

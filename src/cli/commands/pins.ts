@@ -20,7 +20,7 @@ import { Pins } from '#sources/kit/pins'
  */
 
 const PIN_OPTIONS = adminOptions('admin:pins')
-const TOOL = { name: 'TOOL', help: 'As collet pins list shows it, or the beginning of that.' } as const
+const TOOL = { name: 'TOOL', help: 'As collet pins list shows it, or its beginning.' } as const
 const HASH = {
   value: 'H',
   help: 'Only the change whose hash is or begins with H; see collet pins diff.',

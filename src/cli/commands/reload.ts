@@ -19,8 +19,8 @@ const reload = defineCommand<AdminOption>({
   summary: 'Makes servers read their config again, without a restart.',
   details: [
     'It asks the server of the config, or of --url, which answers what changed; all other servers on the same store follow within a second or two,',
-    'each with its own file. With --store alone all of them are asked through the store, and their logs say what came of it.',
-    'Credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once, and a new certificate is taken; the rest is named.',
+    'each with its own file. With --store alone all of them are asked through the store; their logs show the result.',
+    'Credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once, and a new certificate is taken; other changes are listed.',
   ],
   positionals: [],
   options: {

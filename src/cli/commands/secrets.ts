@@ -140,9 +140,7 @@ const secretsRemove = defineCommand<AdminOption>({
   name: 'secrets rm',
   summary: 'Removes a credential, and revokes a token at its provider if possible.',
   details: ['With --store alone no provider is known, so nothing is revoked at providers.'],
-  positionals: [
-    { name: 'REF', help: 'The credential, as collet secrets list shows it, or the beginning of that.' },
-  ],
+  positionals: [{ name: 'REF', help: 'The credential, as collet secrets list shows it, or its beginning.' }],
   options: SECRETS_OPTIONS,
   examples: ['collet secrets rm cred_m1Zb'],
   async run(args, context) {
@@ -167,7 +165,7 @@ const secretsConnect = defineCommand<AdminOption | 'principal' | 'scope' | 'tena
   summary: 'Prints a link where a person grants a caller access at an OAuth provider.',
   details: [
     'No tool has to be called first: the token goes into the vault for every tool that needs it. The link works for ten minutes.',
-    'The running server makes it, because the way back from the provider ends there.',
+    'The running server creates the link, because the provider redirects back to it.',
   ],
   positionals: [{ name: 'PROVIDER', help: 'As oauth.providers of the config names it.' }],
   options: {

@@ -108,7 +108,7 @@ const serve = defineCommand<ServeOption>({
   summary: 'Starts the server with the tools of a config.',
   details: [
     'Ctrl-C stops it: running calls get some time to finish, then they are cancelled. A second Ctrl-C stops it at once.',
-    'SIGHUP, where there is no terminal, and "collet reload" make it read the config again: credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once; the rest is named.',
+    'SIGHUP, where there is no terminal, and "collet reload" make it read the config again: credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once; other changes are listed.',
   ],
   positionals: [],
   options: {

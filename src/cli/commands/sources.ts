@@ -28,7 +28,7 @@ const SOURCE_OPTIONS = {
 
 const KEY = {
   name: 'KEY',
-  help: 'The source, as "collet sources" lists it, or the beginning of that.',
+  help: 'The source, as "collet sources" lists it, or its beginning.',
 } as const
 const HEADINGS = ['SOURCE', 'TYPE', 'STATE', 'TOOLS', 'WAITING', 'READ', 'WHY'] as const
 const MAX_WARNINGS = 5
@@ -89,10 +89,10 @@ function cellsOf(row: RenderedSource): readonly string[] {
 
 const sourcesRefresh = defineCommand<AdminOption>({
   name: 'sources refresh',
-  summary: 'Reads the tools of a source again now.',
+  summary: 'Reads the tools of a source again.',
   details: [
     'It opens new connections and starts programs again; calls in progress finish undisturbed.',
-    'Whatever changed upstream waits for a decision: "collet pins list".',
+    'Upstream changes wait for a decision: "collet pins list".',
   ],
   positionals: [KEY],
   options: SOURCE_OPTIONS,
@@ -121,7 +121,7 @@ const sourcesCheck = defineCommand<AdminOption>({
   summary: 'Diagnoses a source step by step: name, connection, certificate, handshake, list of tools.',
   details: [
     'The running server takes these steps, and the command says which one fails and what to do.',
-    'It opens the source anew, beside the one that is served; a program is started a second time for it.',
+    'It opens the source again, beside the one that is served; for that, a program is started a second time.',
   ],
   positionals: [KEY],
   options: SOURCE_OPTIONS,
@@ -139,7 +139,7 @@ const sourcesCheck = defineCommand<AdminOption>({
     else {
       for (const line of renderTable(STEP_HEADINGS, checked.steps.map(stepCells), context.output.width))
         context.output.data(line)
-      context.output.data(`What to do: ${cleanText(checked.advice)}`)
+      context.output.data(`Next step: ${cleanText(checked.advice)}`)
     }
     return checked.ok ? EXIT.ok : EXIT.toolFailed
   },
@@ -172,9 +172,9 @@ type SetOption =
 
 const sourcesSet = defineCommand<SetOption>({
   name: 'sources set',
-  summary: 'Changes what is done with the tools of an imported source.',
+  summary: 'Changes the rules for the tools of an imported source.',
   details: [
-    'What is not named stays as it is. Servers on the same store notice within a second; the journal has who did it.',
+    'Options that are not given stay unchanged. Servers on the same store notice within a second; the journal records who made the change.',
     'A source from the config has to be changed there.',
   ],
   positionals: [KEY],

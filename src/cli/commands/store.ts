@@ -58,14 +58,14 @@ const backup = defineCommand<'store' | 'config'>({
 
 const migrate = defineCommand<'dry-run' | 'store' | 'config'>({
   name: 'migrate',
-  summary: 'Brings the tables of a store up to what this version of Collet needs.',
+  summary: 'Migrates the tables of a store to this version of Collet.',
   details: [
-    'A server does the same when it starts, unless it is started with --no-migrate. Several may do it at once: one does the work',
-    'and the others wait. All steps are made or none, and there is no way back but a backup: make one first.',
+    'A server also does this when it starts, unless it is started with --no-migrate. Several may migrate at once: one does the work',
+    'and the others wait. The steps run in one transaction and cannot be undone: make a backup first.',
   ],
   positionals: [],
   options: {
-    'dry-run': { help: 'Only say what would be done.' },
+    'dry-run': { help: 'Only print what would be done.' },
     ...STORE_OPTIONS,
   },
   examples: ['collet migrate --dry-run', 'collet migrate --store postgres://owner@db.example/collet'],
@@ -89,13 +89,13 @@ const storeCopy = defineCommand<never>({
   name: 'store copy',
   summary: 'Copies a whole store into an empty database of any kind: from SQLite to PostgreSQL, or back.',
   details: [
-    'Stop the servers of FROM first. Everything comes along: calls and their outcomes, parked calls, approvals, keys, vault, pins, sources, journal.',
-    'Sealed data stays sealed, so TO has the key of FROM: COLLET_KEY, or the key file beside FROM. A copy that was cut goes on when it is',
-    'run again, and no server opens TO before every row is there and the journal in it is checked. FROM is left as it is.',
+    'Stop the servers of FROM first. Everything is copied: calls and their outcomes, parked calls, approvals, keys, vault, pins, sources, journal.',
+    'Encrypted data stays encrypted, so TO uses the key of FROM: COLLET_KEY, or the key file beside FROM. An interrupted copy continues when it is',
+    'run again, and no server opens TO before every row is copied and its journal is verified. FROM is not changed.',
   ],
   positionals: [
     { name: 'FROM', help: `${KEPT_STORE_FORMS}, up to date (collet migrate).` },
-    { name: 'TO', help: 'The same forms; there must be nothing in it.' },
+    { name: 'TO', help: 'As FROM; it must be empty.' },
   ],
   options: {},
   examples: ['collet store copy sqlite:.collet/collet.db postgres://collet@db.example/collet'],
@@ -262,19 +262,19 @@ const NOTHING_TO_CHANGE_TO =
 function progressText(progress: KeyProgress): string {
   if (progress.step === 'announced') return 'Waiting until every server can read the new keys'
   const { what, done, total } = progress
-  return `Sealed anew: ${done} of ${total} (${what})`
+  return `Encrypted again: ${done} of ${total} (${what})`
 }
 
 function endText(end: KeyChangeEnd): string {
   switch (end.kind) {
     case 'done':
-      return `Everything is under the new key (generation ${end.generation}, ${end.resealed} rows sealed anew). Remove COLLET_KEY_OLD and restart the servers.`
+      return `Everything is under the new key (generation ${end.generation}, ${end.resealed} rows encrypted again). Remove COLLET_KEY_OLD and restart the servers.`
     case 'nothing':
       return 'Everything is under COLLET_KEY already. Remove COLLET_KEY_OLD.'
     case 'lacking':
       return `Nothing was changed, because these run without the new key: ${writersText(end.writers)}. Restart them with both COLLET_KEY and COLLET_KEY_OLD, then run this again.`
     case 'waiting':
-      return `These do not use the new key yet: ${writersText(end.writers)}. Wait for them or restart them, then run this again. What was done stays done.`
+      return `These do not use the new key yet: ${writersText(end.writers)}. Wait for them or restart them, then run this again. Finished steps are kept.`
   }
 }
 

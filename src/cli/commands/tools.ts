@@ -63,7 +63,7 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
   name: 'tools',
   summary: 'Lists the tools of a running server, or of the config and the store; words search in them.',
   details: [
-    'It asks the running server of this config. Where none runs it loads the config, shows what is wrong with its tools, and lists tools of',
+    'It asks the running server of this config. If none runs, it loads the config, shows what is wrong with its tools, and lists tools of',
     'sources as they were last accepted. TOOL, NAME and CATALOG ID are names of the same tool: you can call it by any of them. TIER is the',
     'most that a call can do, APPROVAL whether a person has to approve it first, NEEDS what it uses besides its input, CONDITION the worst',
     'thing that is true of it. A terminal shows no column that is empty, and a narrow one leaves out NAME and CATALOG ID, then SOURCE, NEEDS',
@@ -110,7 +110,7 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
     }
     const found = new SearchableTools(listing).find(question)
     if (json) output.json(found.map((each) => forMachines(each, listing)))
-    else if (found.length === 0) output.note(listing.tools.length === 0 ? NO_TOOLS : 'No tool is like that.')
+    else if (found.length === 0) output.note(listing.tools.length === 0 ? NO_TOOLS : 'No tool matches.')
     else
       for (const line of renderTools(
         found.map((each) => toolCells(each, listing)),

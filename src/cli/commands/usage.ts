@@ -26,9 +26,9 @@ const usage = defineCommand<'by' | 'since' | 'until' | 'tenant' | AdminOption>({
   name: 'usage',
   summary: 'Shows who used what: calls, errors, rejected requests, seconds, cost and how long calls take.',
   details: [
-    'P50 and P95 are the milliseconds that half of the calls, and 95 of 100, stayed within. COST counts what the policy of each tool says, 1 by default.',
+    'P50 and P95 are percentiles of the duration, in milliseconds. COST adds the cost in the policy of each tool, 1 by default.',
     'REJECTED counts requests that were turned down before a call was recorded: unknown tool, invalid input, used-up budget and so on. "collet calls --state rejected" says why.',
-    'It counts calls that are recorded. Those of pure and read tools are kept as long as results, calls.retentionHours: 24 unless the config says more, so for a week of them set 168. Reads the store directly; with --url it asks the server.',
+    'It counts recorded calls. Calls of pure and read tools are kept for calls.retentionHours, 24 by default; for a week set 168. Reads the store directly; with --url it asks the server.',
   ],
   positionals: [],
   options: {
@@ -132,7 +132,7 @@ function cellsOf(row: ReturnType<typeof sumOf>, by: readonly Group[]): readonly 
 
 const budgets = defineCommand<'tenant' | AdminOption>({
   name: 'budgets',
-  summary: 'Shows what is left of each budget, and when it starts anew.',
+  summary: 'Shows what is left of each budget, and when it resets.',
   details: [
     'Lists the budgets that have been used in their current window. USED includes what servers have reserved for future calls, so it is slightly more than was spent.',
     'With --store alone no configuration is known, and so no limits.',

@@ -43,8 +43,8 @@ const webhooks = defineCommand<AdminOption>({
   name: 'webhooks',
   summary: 'Lists webhooks, their events, and recent deliveries.',
   details: [
-    'Messages are counted for a week. WAITING are still to be delivered; GIVEN UP were not taken for a day, or refused for good (410).',
-    'Of an address only the host is shown: for a chat the rest is a secret.',
+    'Messages are counted for a week. WAITING messages are still to be delivered; GIVEN UP ones failed for a day, or were refused permanently (410).',
+    'Only the host of an address is shown: the rest of a chat webhook is a secret.',
   ],
   positionals: [],
   options: adminOptions(SCOPE),
@@ -85,7 +85,7 @@ function cellsOf(webhook: RenderedWebhook): readonly string[] {
 
 const test = defineCommand<AdminOption | 'format'>({
   name: 'webhooks test',
-  summary: 'Sends samples to webhooks and says what they answered.',
+  summary: 'Sends test messages to webhooks and prints their answers.',
   details: [
     'Each gets one sample of every event that it receives, in its format, marked as a test. Without a name all webhooks are tested.',
     'A URL that is not in the config gets one sample of everything, unsigned: to try an address before it is written down.',

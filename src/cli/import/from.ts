@@ -314,7 +314,7 @@ function summarize(
   const isClient = from === ALL_CLIENTS || mcpClient(from) !== undefined
   const again = isClient ? from : relative(workingFolder, resolve(workingFolder, from))
   if (failed.length > 0)
-    output.note(`Put that right and run "collet import --from ${again}" again: it adds only what is new.`)
+    output.note(`Fix that and run "collet import --from ${again}" again: it adds only what is new.`)
   if (added.length === 0) return
   const connect = `"collet connect ${mcpClient(from) === undefined ? 'CLIENT' : from} --write"`
   const them = added.length === 1 ? 'it' : 'them'
