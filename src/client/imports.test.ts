@@ -45,7 +45,8 @@ describe('the import graph of collet/client', () => {
   })
 
   it('stays within client, kernel, schema and the codecs of protocols', () => {
-    const allowed = /^src\/(?:client\/|kernel\/|schema\/|protocols\/(?:json-rpc|call-wire|[^/]+\/(?:wire|codec)))/
+    const allowed =
+      /^src\/(?:client\/|kernel\/|schema\/|protocols\/(?:json-rpc|call-wire|[^/]+\/(?:wire|codec)))/
     expect([...graph.keys()].filter((file) => !allowed.test(file))).toEqual([])
   })
 
