@@ -30,8 +30,8 @@ export function encodeError(id: JsonRpcId | null, error: WireError): string {
 const LINE_SEPARATORS = /[\u2028\u2029]/g
 
 /**
- * Follows OTS-51 exactly: no space after the colons, LF only, JSON on one line. Clients match each received
- * chunk with a pattern and lose chunks that do not match.
+ * No space after the colons, LF only, JSON on one line (OTS-51). Clients match each received chunk with a pattern and lose
+ * chunks that do not match.
  */
 export function encodeEvent(name: 'start' | 'data' | 'error' | 'done', json: string): string {
   const line = json.replace(LINE_SEPARATORS, (mark) => (mark === '\u2028' ? '\\u2028' : '\\u2029'))

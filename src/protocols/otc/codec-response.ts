@@ -287,8 +287,8 @@ export function unreadForm(
 }
 
 /**
- * Form of an answer to a call whose body was not read. It always has an id: the header's, or a new one (rule
- * 6, OTC-45).
+ * Form of an answer to a call whose body was not read. It always has an id: the header's, or a new one
+ * (rule 6, OTC-45).
  */
 export function unreadCallForm(headers: HttpRequest['headers'], answering: Answering): AnswerForm {
   return { ...unreadForm(headers, answering), callId: knownCallId({}, headers) ?? newCallId() }
