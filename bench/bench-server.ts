@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { createDatabase } from './database.ts'
 import type { Question } from './servers/announce.ts'
@@ -22,6 +22,8 @@ export interface ServerCommand {
   /** File name in `servers/`, without extension. */
   readonly file: string
   readonly args: readonly string[]
+  /** The checkout whose server runs; this one by default. */
+  readonly root?: string
   /** An empty database of PostgreSQL, whose address it finds in `DATABASE_URL`. */
   readonly needsDatabase?: boolean
 }
@@ -44,7 +46,8 @@ export async function startBenchServer(
   command: ServerCommand,
   nodeOptions: readonly string[] = [],
 ): Promise<BenchServer> {
-  const file = fileURLToPath(new URL(`servers/${command.file}.ts`, import.meta.url))
+  const root = command.root ?? join(import.meta.dirname, '..')
+  const file = join(root, 'bench', 'servers', `${command.file}.ts`)
   const database = command.needsDatabase === true ? { DATABASE_URL: await createDatabase() } : {}
   const startedAt = performance.now()
   const child = spawn(
@@ -57,6 +60,7 @@ export async function startBenchServer(
       ...command.args,
     ],
     {
+      cwd: root,
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
       env: { ...process.env, NODE_ENV: 'production', ...database },
     },
