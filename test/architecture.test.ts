@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { findProblems, readPages } from '../scripts/docs.ts'
-import { closureOf, findFaults, KERNEL_ENTRIES, readModules } from '../scripts/structure.ts'
+import { closureOf, findFaults, findOddWords, KERNEL_ENTRIES, readModules } from '../scripts/structure.ts'
 import { importsOf, readSourceFiles, resolveImport, runtimeImports, type SourceFile } from './source-files.ts'
 
 /** Which folder may import which, as ARCHITECTURE.md says. A folder may always import itself. */
@@ -98,7 +98,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'testing', files: /^src\/testing\//, may: ['base', 'kernel', 'ports', 'stages', 'store'] },
 ]
 
-/** The order inside the kernel, types included: a call uses everything, and nothing below knows of calls. */
+/** The order inside the kernel, types included: calls import the rest, and nothing below imports calls. */
 const KERNEL: typeof ZONES = [
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
   { zone: 'base', files: /^src\/kernel\/(base\/|call\/call\.ts$|tool\/tool\.ts$)/, may: [] },
@@ -114,7 +114,7 @@ const KERNEL: typeof ZONES = [
   },
 ]
 
-/** The console: places stand on the frame and on parts, and know nothing of each other. Of the server's sources it shares what is pure. */
+/** The console: places import the frame and the shared components, never each other. From `src/` the console imports only pure modules. */
 const CONSOLE: typeof ZONES = [
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
   { zone: 'shared', files: /^src\/(kernel|sources\/kit|stages)\//, may: [] },
@@ -141,7 +141,7 @@ function zoneOf(path: string, zones = ZONES) {
   return found
 }
 
-/** What is wrong with a file's imports; empty when nothing is. */
+/** Forbidden imports of a file, one sentence each. */
 function findViolations(file: SourceFile): readonly string[] {
   const from = zoneOf(file.path)
   if (from.zone === 'tests') return []
@@ -156,12 +156,12 @@ function findViolations(file: SourceFile): readonly string[] {
     const allowed = to.zone === from.zone || from.may.includes(to.zone)
     if (!allowed) return [`${file.path} (${from.zone}) may not import ${target} (${to.zone})`]
     return areSiblings(file.path, target)
-      ? [`${file.path} and ${target} are siblings and may not know each other`]
+      ? [`${file.path} and ${target} are siblings and may not import each other`]
       : []
   })
 }
 
-/** The same inside of core, and inside of the console. */
+/** Forbidden imports inside the kernel, or inside the console. */
 function findViolationsIn(file: SourceFile, zones: typeof ZONES, inside: RegExp): readonly string[] {
   const from = zoneOf(file.path, zones)
   if (from.may.includes('*')) return []
@@ -175,9 +175,9 @@ function findViolationsIn(file: SourceFile, zones: typeof ZONES, inside: RegExp)
 }
 
 function areSiblings(from: string, to: string): boolean {
-  const [, leftRoom, left] = SIBLINGS.exec(from) ?? []
-  const [, rightRoom, right] = SIBLINGS.exec(to) ?? []
-  if (left === undefined || right === undefined || leftRoom !== rightRoom || left === right) return false
+  const [, leftParent, left] = SIBLINGS.exec(from) ?? []
+  const [, rightParent, right] = SIBLINGS.exec(to) ?? []
+  if (left === undefined || right === undefined || leftParent !== rightParent || left === right) return false
   return !SHARED_FOLDERS.has(right)
 }
 
@@ -187,7 +187,7 @@ const IN_KERNEL = /^src\/kernel\//
 const IN_CONSOLE = /^(?:console\/)?src\/.*\.tsx?$/
 
 describe('the structure', () => {
-  it('has files to look at', () => {
+  it('reads the source files', () => {
     expect(files.length).toBeGreaterThan(50)
   })
 
@@ -231,26 +231,43 @@ describe('the structure', () => {
     ])
   })
 
-  it('is cut into concepts: no crowded folder, no endless module, no scrap of another module, no needless export', () => {
+  it('has modules of the allowed size, each with an opening comment', () => {
     expect(findFaults(readModules())).toEqual([])
   })
 
-  it('notices a crowded folder, an endless module, a scrap and a needless export', () => {
-    const plain = { lines: 99, importers: [], needless: [] }
-    const shelf = Array.from({ length: 21 }, (_, n) => ({ ...plain, path: `src/a/${n}.ts` }))
-    const endless = { ...plain, path: 'src/b/long.ts', lines: 501 }
-    const scrap = { ...plain, path: 'src/b/scrap.ts', lines: 59, importers: ['src/b/long.ts'] }
-    const shown = { ...plain, path: 'src/b/shown.ts', needless: ['inside'] }
-    const found = findFaults([...readModules(), ...shelf, endless, scrap, shown])
+  it('reports a crowded folder, a long module, a small module with one importer and a missing opening', () => {
+    const plain = { lines: 99, importers: [], hasOpening: true }
+    const crowd = Array.from({ length: 21 }, (_, n) => ({ ...plain, path: `src/a/${n}.ts` }))
+    const long = { ...plain, path: 'src/b/long.ts', lines: 501 }
+    const small = { ...plain, path: 'src/b/small.ts', lines: 59, importers: ['src/b/long.ts'] }
+    const bare = { ...plain, path: 'src/b/bare.ts', hasOpening: false }
+    const found = findFaults([...readModules(), ...crowd, long, small, bare])
     expect(found).toEqual([
       'src/a has 21 source files; the maximum is 20',
       'src/b/long.ts has 501 lines; split it where it is two concepts',
-      'src/b/scrap.ts has 59 lines and one importer: make it a private part of src/b/long.ts',
-      'src/b/shown.ts exports inside, which no other file imports',
+      'src/b/small.ts has 59 lines and one importer: make it a private part of src/b/long.ts',
+      'src/b/bare.ts opens without a comment on what it owns',
     ])
   })
 
-  it('is what its pages say: links lead somewhere, files that are named are there', () => {
+  it.each([
+    '/** Nobody reads it. */',
+    '/** The same for lists. */',
+    '  // The caller is told so.',
+    'const MOST_ROUNDS = 3',
+    'function tellCall() {}',
+  ])('reports odd words: %s', (text) => {
+    expect(findOddWords([{ path: 'a.ts', text, imports: [] }])).toEqual([`a.ts: ${text.trim()}`])
+  })
+
+  it.each(["const text = 'Nobody is here'", '/** At most three rounds. */', "it('tells the time', run)"])(
+    'accepts %s',
+    (text) => {
+      expect(findOddWords([{ path: 'a.ts', text, imports: [] }])).toEqual([])
+    },
+  )
+
+  it('has pages whose links and file names exist', () => {
     expect(findProblems(readPages())).toEqual([])
   })
 
@@ -276,7 +293,7 @@ describe('the structure', () => {
     expect(readers.map(({ path }) => path)).toEqual(['src/config/environment.ts'])
   })
 
-  it('rule 33: has one way out', () => {
+  it('rule 33: opens connections only in listed files', () => {
     const callers = files.filter((file) => !file.path.endsWith('.test.ts') && reachesOut(file))
     expect(callers.map(({ path }) => path)).toEqual([
       // Talks to the server that the person at the command line named.
@@ -307,7 +324,7 @@ describe('the structure', () => {
     "const { get } = await import('node:https')",
     "const { createServer, request } = process.getBuiltinModule('node:http')",
     'new WebSocket(url)',
-  ])('notices another way out: %s', (text) => {
+  ])('notices code that opens a connection: %s', (text) => {
     expect(reachesOut({ path: 'src/kernel/call/run.ts', text, imports: importsOf(text) })).toBe(true)
   })
 
@@ -321,11 +338,11 @@ describe('the structure', () => {
     "import { isIP } from 'node:net'",
     "const { createServer } = process.getBuiltinModule('node:http')",
     "const { createServer: createSecureServer } = process.getBuiltinModule('node:https')",
-  ])('takes %s for none', (text) => {
+  ])('accepts %s, which opens no connection', (text) => {
     expect(reachesOut({ path: 'src/kernel/call/run.ts', text, imports: importsOf(text) })).toBe(false)
   })
 
-  it('has no wildcard re-exports and no files named for nothing', () => {
+  it('has no wildcard re-exports and no files with names like utils', () => {
     const bad = files.filter(
       ({ path, text }) => /^export \*/m.test(text) || /\/(utils|helpers|types|common|misc)\.ts$/.test(path),
     )
@@ -342,11 +359,11 @@ describe('the structure', () => {
 const WAYS_OUT = /^(?:undici|node:(?:http2?|https|net|tls|dgram))$/
 const HARMLESS_IMPORT =
   /^import (?:type [^;]*?|\{ *(?:(?:type \w+|isIP|isIPv4|isIPv6|createServer|ServerResponse|STATUS_CODES)(?:, *)?)+ *\}) from '[^']+'$/gm
-/** The same of a module that is not imported but asked for. */
+/** The same exceptions for modules obtained with `getBuiltinModule`. */
 const HARMLESS_TAKING =
   /const \{ *(?:(?:createServer(?:: \w+)?|createSecureContext|IncomingMessage|ServerResponse|STATUS_CODES)(?:, *)?)+ *\} =\s+process\.getBuiltinModule\('[^']+'\)/g
 
-/** The browser's client and the egress room are what reaches out; everybody else is handed a `fetch`. */
+/** Only the browser's client and `src/egress` open connections; every other module gets a `fetch`. */
 function reachesOut({ path, text }: SourceFile): boolean {
   if (path.startsWith('src/client/')) return false
   const code = text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '').replaceAll(HARMLESS_IMPORT, '')

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
-export interface ScriptedRequest {
+interface ScriptedRequest {
   readonly url: string
   readonly method: string
   readonly headers: Headers

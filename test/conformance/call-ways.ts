@@ -3,7 +3,7 @@ import { ask } from './mcp-talk.ts'
 // biome-ignore lint/suspicious/noExplicitAny: tests look into arbitrary JSON
 type Json = any
 
-export interface Asked {
+interface Asked {
   readonly tool: string
   readonly input?: object
   readonly key?: string

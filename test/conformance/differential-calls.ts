@@ -5,7 +5,7 @@ import { PROVIDERS, SECRETS } from './differential-acts.ts'
 import { anyJson, plain } from './differential-schemas.ts'
 import { SCOPES, type ToolPlan, toolPlans } from './differential-tools.ts'
 
-export interface Caller {
+interface Caller {
   readonly tenant: string
   readonly scopes: readonly string[]
 }

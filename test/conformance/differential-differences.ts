@@ -26,7 +26,7 @@ const WORDS_OF_OTHERS: ReadonlySet<string> = new Set(['tool_failed', 'upstream_f
 export type Protocol = Difference['protocol']
 
 /** Every way in which a protocol may differ from a call in process. Whatever is not here must be equal. */
-export const DIFFERENCES: readonly Difference[] = [
+const DIFFERENCES: readonly Difference[] = [
   {
     protocol: 'otc',
     row: 'OTC-63, OTC-81, OTC-83',

@@ -11,7 +11,7 @@ import { DIALECTS, otcRequest, readOtc } from './differential-otc.ts'
 import { READINGS, type Read, type ReadingName } from './differential-reading.ts'
 import { apiKeyOf, principalOf, type Stage } from './differential-stage.ts'
 
-export type Ask = (call: CallPlan, sessionId: string | undefined) => Promise<Answer | undefined>
+type Ask = (call: CallPlan, sessionId: string | undefined) => Promise<Answer | undefined>
 
 /** One way to make calls. */
 export interface Way {

@@ -23,7 +23,7 @@ export interface OpenwopServer {
   close(): Promise<void>
 }
 
-export interface AskOptions {
+interface AskOptions {
   readonly key?: string
   readonly method?: string
   readonly headers?: Record<string, string>

@@ -30,7 +30,7 @@ export interface OtcTestServerOptions extends Partial<OtcOptions> {
   readonly ready?: boolean
 }
 
-export interface JsonAnswer extends VectorResponse {
+interface JsonAnswer extends VectorResponse {
   // biome-ignore lint/suspicious/noExplicitAny: tests look into arbitrary JSON
   readonly json: any
 }
@@ -43,7 +43,7 @@ export interface OtcTestServer {
   ask(method: string, path: string, sent?: Sent): Promise<JsonAnswer>
 }
 
-export interface Sent {
+interface Sent {
   readonly headers?: Record<string, string>
   readonly body?: JsonValue
 }

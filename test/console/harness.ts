@@ -27,7 +27,7 @@ export interface ConsoleOptions {
   readonly args?: readonly string[]
 }
 
-export interface PageOptions {
+interface PageOptions {
   /** Below `/console`; default `/`. */
   readonly path?: string
   /** With a key of the server, with the one-time link of who started it, or as somebody unknown, which is the default. */
@@ -39,7 +39,7 @@ export interface PageOptions {
   readonly mayComplain?: readonly RegExp[]
 }
 
-export interface SentRequest {
+interface SentRequest {
   readonly method: string
   /** Below the server's address, with its query. */
   readonly path: string

@@ -1,7 +1,7 @@
 /** A promise that was broken. */
 export type Breach = CallBreach | SessionBreach | RunBreach | ApprovalBreach | FlowBreach | TenantBreach
 
-export type CallBreach =
+type CallBreach =
   | 'effect twice'
   | 'outcome changed'
   | 'outcome lost'
@@ -12,14 +12,14 @@ export type CallBreach =
   | 'ambiguous in a session'
   | 'unexpected reply'
 
-export type SessionBreach =
+type SessionBreach =
   | 'session not closed once'
   | 'event outside its session'
   | 'cut session not failed'
   | 'call taken after close'
   | 'wrong session state'
 
-export type RunBreach =
+type RunBreach =
   | 'sequence broken'
   | 'call not returned once'
   | 'run tells another end'
@@ -27,11 +27,11 @@ export type RunBreach =
   | 'reader missed events'
   | 'stream not ended'
 
-export type FlowBreach = 'workflow not finished' | 'step not exactly once' | 'workflow tells another end'
+type FlowBreach = 'workflow not finished' | 'step not exactly once' | 'workflow tells another end'
 
 export type ApprovalBreach = 'approval used twice' | 'run without a grant'
 
-export type TenantBreach = 'tenants mixed'
+type TenantBreach = 'tenants mixed'
 
 export interface Finding {
   readonly breach: Breach

@@ -3,7 +3,7 @@ import { apiKeyOf, type TrustProject } from './trust-project.ts'
 // biome-ignore lint/suspicious/noExplicitAny: tests look into arbitrary JSON
 type Json = any
 
-export interface LaneAnswer {
+interface LaneAnswer {
   readonly code: string | undefined
   /** What the tool gave back. */
   readonly value: Json

@@ -50,7 +50,7 @@ export function makeReplica(options: ReplicaOptions, index: number): ServerProce
   return new ServerProcess(program)
 }
 
-export const NEIGHBOUR = 'neighbour'
+const NEIGHBOUR = 'neighbour'
 
 /** The config that all replicas share; gives its path. */
 export function writeConfig(folder: string, apiKey: string): string {

@@ -1,6 +1,6 @@
 import type { Store } from '#store/ports/store'
 
-export interface Id {
+interface Id {
   readonly id: string
   readonly tenant: string
 }

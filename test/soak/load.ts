@@ -85,7 +85,7 @@ export class Client {
 const TOOLS = z.object({ tools: z.array(z.object({ id: z.string() })) })
 const SESSION = z.object({ sessionId: z.string() })
 
-export const ACTS: Readonly<Record<string, Act>> = {
+const ACTS: Readonly<Record<string, Act>> = {
   'OTC, new key': (at, turn) => at.call('Soak.Keep', `k${turn}`, 'x'.repeat(turn % 2_000)),
   'OTC, replay': (at, turn) => at.call('Soak.Keep', `replay${turn % 50}`, 'again'),
   async 'OTC, refused'(at, turn) {

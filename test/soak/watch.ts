@@ -45,7 +45,7 @@ export async function takeSample(at: Client, living?: Living): Promise<Sample> {
 }
 
 /** One period of a run. */
-export interface Period {
+interface Period {
   readonly acts: number
   readonly p50Ms: number
   readonly p99Ms: number

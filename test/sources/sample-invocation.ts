@@ -17,7 +17,7 @@ export interface Given {
 }
 
 /** What a call hands to a source, without a server around it. */
-export function contextOf(given: Given = {}): StatefulContext<unknown> {
+function contextOf(given: Given = {}): StatefulContext<unknown> {
   const held = (values: Given['secrets'], id: string): Secret => {
     const value = values?.[id]
     if (value === undefined) throw new Error(`the test gives no ${id}`)

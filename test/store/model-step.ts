@@ -5,13 +5,13 @@ import type { ReplayPolicy, SafetyTier } from '#kernel/tool/tool'
 import { DAY_MS, failure, scopeAt, success } from '../contracts/samples.ts'
 
 export const RECORDS = ['record-0', 'record-1', 'record-2'] as const
-export const RUNS = ['run-a', 'run-b'] as const
+const RUNS = ['run-a', 'run-b'] as const
 /** Every run there can be: the named ones, and the own ones of calls. */
 export const RUN_KEYS = [...RUNS.map((name) => scopeAt(name).run), ...RECORDS]
 const TENANTS = ['default', 'other'] as const
 const STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 
-export type Finished = { readonly state: 'succeeded' | 'failed' | 'released'; readonly outcome: Outcome }
+type Finished = { readonly state: 'succeeded' | 'failed' | 'released'; readonly outcome: Outcome }
 
 /** Where a call is claimed: which run it names, and whether in a session of its own or in a named one (by age). */
 export interface Where {

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 
 /** What can be done to a server. `kill` leaves the data as it lies, and `start` goes on with it. */
-export type PostgresOrder = 'start' | 'kill' | 'pause' | 'resume' | 'fill' | 'free'
+type PostgresOrder = 'start' | 'kill' | 'pause' | 'resume' | 'fill' | 'free'
 
 export interface PostgresServer {
   /** Of the database that every server has. */

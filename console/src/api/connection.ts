@@ -1,7 +1,7 @@
 import { createStore, type Store } from '../store.ts'
 
 /** Whether the server answers, as far as the last request knows. `since`: when it stopped; `nextTryAt`: when we ask again. */
-export type Connection =
+type Connection =
   | { readonly isLost: false }
   | { readonly isLost: true; readonly since: Date; readonly nextTryAt: Date }
 

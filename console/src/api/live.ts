@@ -40,7 +40,7 @@ const MAX_WAIT_MS = 15_000
  * Server-sent events over `fetch`: the browser's own `EventSource` sends no headers, and the session counts only with one. Returns
  * when `signal` ends it or when the server refuses for good.
  */
-export async function follow(path: string, options: FollowOptions): Promise<void> {
+async function follow(path: string, options: FollowOptions): Promise<void> {
   const { onEvent, onState, signal } = options
   let lastId = ''
   let waitMs = FIRST_WAIT_MS

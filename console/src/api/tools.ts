@@ -6,11 +6,9 @@ import { request, send } from './client.ts'
 export {
   type Condition,
   FILTERS,
-  type FilterCounts,
   type FoundTool,
   ORDERS,
   type Order,
-  type Question,
   SearchableTools,
   type ToolFilters,
   type ToolListing,

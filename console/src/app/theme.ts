@@ -1,14 +1,14 @@
 import { createStore } from '../store.ts'
 
 /** `system`: as the computer is set, and changing with it. */
-export type Theme = 'system' | 'light' | 'dark'
+type Theme = 'system' | 'light' | 'dark'
 
 /** `public/theme.js` reads it before the first paint. */
 const KEPT_AS = 'collet-theme'
 
-export const theme = createStore<Theme>(chosen())
+const theme = createStore<Theme>(chosen())
 
-export function setTheme(next: Theme): void {
+function setTheme(next: Theme): void {
   const { dataset } = document.documentElement
   if (next === 'system') delete dataset.theme
   else dataset.theme = next

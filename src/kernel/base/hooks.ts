@@ -14,6 +14,7 @@ export interface ClientInfo {
   readonly headers: Readonly<Record<string, string | undefined>>
 }
 
+/** @public The declaration of the config schema names it. */
 export interface TokenFacts {
   /** Id of the authorization requirement. */
   readonly provider: string

@@ -11,7 +11,6 @@ export {
   CALL_ID_HEADER,
   callIdToHeader,
   ERROR_CODE_HEADER,
-  IDEMPOTENCY_KEY_HEADER,
 } from '#protocols/call-wire'
 
 /** The only protocol version of this code; a newer minor is unsupported too (OTC/T-08). */
