@@ -24,7 +24,7 @@ export class DocumentCheck<Document extends { readonly components: object }> {
     return validate
   }
 
-  /** What is wrong with an answer; empty when the document describes it. */
+  /** Differences between an answer and the document, one sentence each. */
   findings(answer: { method: string; path: string; status: number; text: string }): readonly string[] {
     const path = answer.path
       .replaceAll(/:(\w+)/g, '{$1}')
@@ -33,15 +33,29 @@ export class DocumentCheck<Document extends { readonly components: object }> {
     const where = `/paths/${path}/${answer.method.toLowerCase()}/responses/${answer.status}`
     const response = atPointer(this.document, where)
     if (response === undefined) return [`${answer.method} ${answer.path} does not document ${answer.status}`]
-    const json = atPointer(response.value, '/content/application~1json/schema')
+    const json = atPointer(this.resolve(response.value), '/content/application~1json/schema')
     if (json === undefined) return []
     const validate = this.compile(json.value)
     if (validate(JSON.parse(answer.text))) return []
     return [`${where}: ${this.#ajv.errorsText(validate.errors)}: ${answer.text}`]
   }
+
+  /** Follows a reference to `components`, if the node is one. */
+  resolve(node: unknown): unknown {
+    const { value: reference } = atPointer(node, '/$ref') ?? {}
+    return typeof reference === 'string' ? atPointer(this.document, reference.slice(1))?.value : node
+  }
+
+  /** References that lead to no component. */
+  brokenReferences(): readonly string[] {
+    const references = JSON.stringify(this.document).matchAll(/"\$ref":"#([^"]+)"/g)
+    return [...references].flatMap(([, pointer = '']) =>
+      atPointer(this.document, pointer) === undefined ? [pointer] : [],
+    )
+  }
 }
 
-/** The same for OTC. */
+/** Checks answers of the OTC routes. */
 export class OpenApiCheck extends DocumentCheck<ReturnType<typeof otcOpenApi>> {
   constructor() {
     super(otcOpenApi('0.0.0-test'))

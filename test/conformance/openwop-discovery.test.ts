@@ -165,6 +165,10 @@ describe('/v1/openapi.json', () => {
     expect([status, json.openapi]).toEqual([200, '3.1.0'])
   })
 
+  it('has no broken reference', () => {
+    expect(check.brokenReferences()).toEqual([])
+  })
+
   it('describes exactly the routes that exist', () => {
     const documented = Object.entries(check.document.paths).flatMap(([path, item]) =>
       Object.keys(item)

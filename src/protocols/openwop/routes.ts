@@ -115,7 +115,7 @@ function withoutCompactView(operation: CatalogOperation) {
 }
 
 interface CatalogOperation {
-  readonly parameters: readonly { readonly name: string }[]
+  readonly parameters: readonly { readonly name?: string }[]
   readonly responses: {
     readonly 200: {
       readonly content: {
