@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
-import { EventParser, type StreamEvent } from '#client/event-stream'
 import { ConfigError } from '#config/load'
 import { pagesTokenFileIn, startTokenFileIn } from '#config/to-settings'
 import { isToolError } from '#kernel/base/errors'
+import { EventParser, type StreamEvent } from '#kernel/base/event-stream'
 import { cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { opaquePrincipal } from '#kernel/base/principal'
 import {

@@ -1,99 +1,10 @@
+import { EventParser, EventTooLong, type StreamEvent } from '#kernel/base/event-stream'
 import { NoAnswer } from './http.ts'
 
 /**
- * Server-sent events for clients: a parser that takes pieces of text, and a reader of a response. Streaming calls,
- * events of runs and `collet calls --follow` use it. Invariant: an event longer than the limit ends the stream, so a
- * server cannot fill the memory.
+ * Reads the events of a response, with a limit on their size and on the time between them. Streaming calls, events of
+ * runs and `collet calls --follow` use it.
  */
-
-/** One event of a `text/event-stream`. */
-export interface StreamEvent {
-  /** `message` unless the server names it. */
-  readonly event: string
-  readonly data: string
-}
-
-/** The limit was reached before one whole event arrived. */
-export class EventTooLong extends Error {
-  override readonly name = 'EventTooLong'
-}
-
-const LINE_END = /[\r\n]/g
-const BYTE_ORDER_MARK = '\ufeff'
-
-/**
- * Parses a stream as it arrives, by the WHATWG rules: any line break, also one split by the network, comments, data
- * of several lines, and an optional space after the colon.
- */
-export class EventParser {
-  readonly #maxCharacters: number
-  /** Pieces of the unfinished line. */
-  #line: string[] = []
-  #event = ''
-  #data: string[] = []
-  /** Characters held in the line and the data. */
-  #held = 0
-  #isFirst = true
-  /** The last piece ended in CR; an LF at the start of the next piece belongs to it. */
-  #endedInCr = false
-
-  constructor(maxCharacters: number) {
-    this.#maxCharacters = maxCharacters
-  }
-
-  /** Returns the events that this piece completes. */
-  read(text: string): readonly StreamEvent[] {
-    if (text === '') return []
-    const events: StreamEvent[] = []
-    let from = this.#isFirst && text.startsWith(BYTE_ORDER_MARK) ? 1 : 0
-    if (this.#endedInCr && text[from] === '\n') from += 1
-    this.#isFirst = false
-    this.#endedInCr = false
-    for (;;) {
-      LINE_END.lastIndex = from
-      const end = LINE_END.exec(text)
-      this.#hold(text.slice(from, end?.index))
-      if (end === null) return events
-      const event = this.#endLine()
-      if (event !== undefined) events.push(event)
-      const isCr = end[0] === '\r'
-      from = end.index + (isCr && text[end.index + 1] === '\n' ? 2 : 1)
-      this.#endedInCr = isCr && from === text.length && text.endsWith('\r')
-    }
-  }
-
-  #hold(piece: string): void {
-    if (piece === '') return
-    this.#line.push(piece)
-    this.#held += piece.length
-    if (this.#held > this.#maxCharacters) {
-      throw new EventTooLong(`an event has more than ${this.#maxCharacters} characters`)
-    }
-  }
-
-  /** A blank line completes an event; an event cut off by the end of the stream is dropped. */
-  #endLine(): StreamEvent | undefined {
-    const line = this.#line.join('')
-    this.#line = []
-    if (line === '') return this.#dispatch()
-    const colon = line.indexOf(':')
-    const field = colon === -1 ? line : line.slice(0, colon)
-    const value = colon === -1 ? '' : line.slice(colon + 1).replace(/^ /, '')
-    if (field === 'event') this.#event = value
-    if (field === 'data') this.#data.push(value)
-    else this.#held -= line.length
-    return undefined
-  }
-
-  #dispatch(): StreamEvent | undefined {
-    const event = this.#event === '' ? 'message' : this.#event
-    const data = this.#data
-    this.#event = ''
-    this.#data = []
-    this.#held = 0
-    return data.length === 0 ? undefined : { event, data: data.join('\n') }
-  }
-}
 
 export const EVENT_STREAM = /^text\/event-stream(?:;|$)/i
 

@@ -1,4 +1,4 @@
-import { EventParser } from '#client/event-stream'
+import { EventParser } from '#kernel/base/event-stream'
 import type { RenderedChange } from '#server/admin/call-events'
 
 /** A reader of `/admin/calls/events`, and what it was told. */

@@ -1,4 +1,5 @@
 import { useEffect, useEffectEvent, useState } from 'react'
+import { EventParser } from '../../../src/kernel/base/event-stream.ts'
 import { ApiError, send } from './client.ts'
 import { useSession } from './session.ts'
 
@@ -72,38 +73,22 @@ function isForGood(status: number): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429
 }
 
-/** https://html.spec.whatwg.org/multipage/server-sent-events.html, but for `retry`. */
+/** Yields the events of a stream. */
 export async function* readEvents(body: ReadableStream<Uint8Array> | null): AsyncGenerator<LiveEvent> {
   if (body === null) return
   const reader = body.getReader()
   const decoder = new TextDecoder()
-  let rest = ''
+  const parser = new EventParser(Number.POSITIVE_INFINITY)
   try {
     for (;;) {
       const { done, value } = await reader.read()
       if (done) return
-      const blocks = (rest + decoder.decode(value, { stream: true })).split(/\r\n\r\n|\n\n|\r\r/)
-      rest = blocks.pop() ?? ''
-      for (const block of blocks) {
-        const event = toEvent(block)
-        if (event !== undefined) yield event
-      }
+      for (const { id = '', event, data } of parser.read(decoder.decode(value, { stream: true })))
+        yield { id, type: event, data }
     }
   } finally {
     await reader.cancel().catch(() => undefined)
   }
-}
-
-function toEvent(block: string): LiveEvent | undefined {
-  let [id, type] = ['', 'message']
-  const data: string[] = []
-  for (const line of block.split(/\r\n|\n|\r/)) {
-    const [, field, value = ''] = /^(\w+)(?:: ?(.*))?$/.exec(line) ?? []
-    if (field === 'id') id = value
-    if (field === 'event') type = value
-    if (field === 'data') data.push(value)
-  }
-  return data.length === 0 ? undefined : { id, type, data: data.join('\n') }
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

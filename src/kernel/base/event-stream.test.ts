@@ -20,7 +20,11 @@ describe('OTS-51: the event parser', () => {
     ['only one space is dropped', 'data:  x\n\n', [{ event: 'message', data: ' x' }]],
     ['CRLF', 'event:e\r\ndata:x\r\n\r\n', [{ event: 'e', data: 'x' }]],
     ['CR', 'event:e\rdata:x\r\r', [{ event: 'e', data: 'x' }]],
-    ['an id and a retry between', 'event:e\nid:7\nretry:10\ndata:x\n\n', [{ event: 'e', data: 'x' }]],
+    [
+      'an id and a retry between',
+      'event:e\nid:7\nretry:10\ndata:x\n\n',
+      [{ event: 'e', data: 'x', id: '7' }],
+    ],
     ['comments', ':hello\n\n: more\ndata:x\n\n', [{ event: 'message', data: 'x' }]],
     ['several lines of data', 'data:a\ndata\ndata:b\n\n', [{ event: 'message', data: 'a\n\nb' }]],
     ['an event without data is none', 'event:e\n\ndata:x\n\n', [{ event: 'message', data: 'x' }]],
@@ -30,6 +34,14 @@ describe('OTS-51: the event parser', () => {
   ])('reads %s', (_what, text, events) => {
     expect(parse([text])).toEqual(events)
     expect(parse(text.split(''))).toEqual(events)
+  })
+
+  it('keeps the last id and the last wait of the server', () => {
+    const parser = new EventParser(100)
+    parser.read('id: e1\nretry: 1500\ndata: x\n\ndata: y\n\nid: unfinished\nretry: soon\n')
+    expect([parser.lastEventId, parser.retryMs]).toEqual(['e1', 1500])
+    parser.read('\nid: e\u00002\n\n')
+    expect(parser.lastEventId).toBe('unfinished')
   })
 
   it('gives the same events however the network cuts the stream', () => {

@@ -1,0 +1,115 @@
+/**
+ * Server-sent events: a parser that takes pieces of text as they arrive. The client, the MCP source, the command line
+ * and the console use it, so it depends on nothing but the language. Invariant: an event longer than the limit ends the
+ * stream, so a server cannot fill the memory.
+ */
+
+/** One event of a `text/event-stream`. */
+export interface StreamEvent {
+  /** `message` unless the server names it. */
+  readonly event: string
+  readonly data: string
+  /** Absent if this event has none; `lastEventId` of the parser is that of the events so far. */
+  readonly id?: string
+}
+
+/** The limit was reached before one whole event arrived. */
+export class EventTooLong extends Error {
+  override readonly name = 'EventTooLong'
+}
+
+const LINE_END = /[\r\n]/g
+const BYTE_ORDER_MARK = '\ufeff'
+
+/**
+ * Parses a stream as it arrives, by the WHATWG rules: any line break, also one split by the network, comments, data
+ * of several lines, and an optional space after the colon.
+ */
+export class EventParser {
+  readonly #maxCharacters: number
+  /** Pieces of the unfinished line. */
+  #line: string[] = []
+  #event = ''
+  #data: string[] = []
+  #id: string | undefined
+  #lastEventId: string | undefined
+  #retryMs: number | undefined
+  /** Characters held in the line and the data. */
+  #held = 0
+  #isFirst = true
+  /** The last piece ended in CR; an LF at the start of the next piece belongs to it. */
+  #endedInCr = false
+
+  constructor(maxCharacters: number) {
+    this.#maxCharacters = maxCharacters
+  }
+
+  /** Where a stream that broke off can be resumed. */
+  get lastEventId(): string | undefined {
+    return this.#lastEventId
+  }
+
+  /** How long the server asks clients to wait before they reconnect. */
+  get retryMs(): number | undefined {
+    return this.#retryMs
+  }
+
+  /** Returns the events that this piece completes. */
+  read(text: string): readonly StreamEvent[] {
+    if (text === '') return []
+    const events: StreamEvent[] = []
+    let from = this.#isFirst && text.startsWith(BYTE_ORDER_MARK) ? 1 : 0
+    if (this.#endedInCr && text[from] === '\n') from += 1
+    this.#isFirst = false
+    this.#endedInCr = false
+    for (;;) {
+      LINE_END.lastIndex = from
+      const end = LINE_END.exec(text)
+      this.#hold(text.slice(from, end?.index))
+      if (end === null) return events
+      const event = this.#endLine()
+      if (event !== undefined) events.push(event)
+      const isCr = end[0] === '\r'
+      from = end.index + (isCr && text[end.index + 1] === '\n' ? 2 : 1)
+      this.#endedInCr = isCr && from === text.length && text.endsWith('\r')
+    }
+  }
+
+  #hold(piece: string): void {
+    if (piece === '') return
+    this.#line.push(piece)
+    this.#held += piece.length
+    if (this.#held > this.#maxCharacters) {
+      throw new EventTooLong(`an event has more than ${this.#maxCharacters} characters`)
+    }
+  }
+
+  /** A blank line completes an event; an event cut off by the end of the stream is dropped. */
+  #endLine(): StreamEvent | undefined {
+    const line = this.#line.join('')
+    this.#line = []
+    if (line === '') return this.#dispatch()
+    const colon = line.indexOf(':')
+    const field = colon === -1 ? line : line.slice(0, colon)
+    const value = colon === -1 ? '' : line.slice(colon + 1).replace(/^ /, '')
+    if (field === 'event') this.#event = value
+    if (field === 'id' && !value.includes('\0')) this.#id = value
+    if (field === 'retry' && /^\d+$/.test(value)) this.#retryMs = Number(value)
+    if (field === 'data') this.#data.push(value)
+    else this.#held -= line.length
+    return undefined
+  }
+
+  #dispatch(): StreamEvent | undefined {
+    const event = this.#event === '' ? 'message' : this.#event
+    const data = this.#data
+    const id = this.#id
+    if (id !== undefined) this.#lastEventId = id
+    this.#event = ''
+    this.#data = []
+    this.#id = undefined
+    this.#held = 0
+    if (data.length === 0) return undefined
+    return id === undefined ? { event, data: data.join('\n') } : { event, data: data.join('\n'), id }
+  }
+}
