@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { commandLine } from './process.ts'
+import { commandLine } from './child-group.ts'
 
 const NODE = 'C:\\Program Files\\nodejs\\node.exe'
 const SCRIPT = 'C:\\Program Files\\nodejs\\node_modules\\npm\\bin\\npx-cli.js'

@@ -1,9 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { type JSONRPCMessage, SdkError, SdkErrorCode, type Transport } from '@modelcontextprotocol/client'
 import { checkLength, type LineCheck, LineReader } from '#kernel/base/bytes'
 import { JsonScan } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
-import { commandLine, signalGroup } from '#sources/common/process'
+import { ChildGroup } from '#sources/common/child-group'
 import { shownProgram } from '#sources/kit/source-facts'
 import { CALL_BOUNDS, MAX_IN_A_BATCH, type MessageBounds, NoticeGate, PAGE_BOUNDS } from './answer-bounds.ts'
 import { isWireArray, isWireObject } from './connection.ts'
@@ -34,8 +33,7 @@ export class StdioTransport implements Transport {
   readonly stderr = null
   readonly #options: StdioTransportOptions
   readonly #lines: LineReader
-  #child: ChildProcess | undefined
-  #exited: Promise<void> = Promise.resolve()
+  #group: ChildGroup | undefined
   #hasEnded = false
   #garbage = 0
   readonly #gate = new NoticeGate()
@@ -55,7 +53,7 @@ export class StdioTransport implements Transport {
   }
 
   get pid(): number | null {
-    return this.#child?.pid ?? null
+    return this.#group?.child?.pid ?? null
   }
 
   /** Why it ended, in words for the operator; `undefined` while it lives. */
@@ -77,7 +75,7 @@ export class StdioTransport implements Transport {
 
   /** Whether it left by itself and says that it did what it had to. */
   get isDone(): boolean {
-    return this.ownEnding !== undefined && this.#child?.exitCode === 0
+    return this.ownEnding !== undefined && this.#group?.child?.exitCode === 0
   }
 
   /** What it wrote to stderr in the end, without the places in its code. */
@@ -86,20 +84,16 @@ export class StdioTransport implements Transport {
   }
 
   async start(): Promise<void> {
-    if (this.#child !== undefined) throw new Error('the program was started already')
-    const child = startGroup(this.#options)
-    this.#child = child
-    // `exit` and not `close`: a grandchild that holds the pipes must not keep us waiting.
-    this.#exited = new Promise((resolve) => {
-      child.once('exit', (code, signal) => {
-        this.#end(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`)
-        resolve()
-      })
-      child.once('error', (error) => {
-        this.#end(`it could not be started: ${startFailure(error, this.#options.command).message}`)
-        resolve()
-      })
-    })
+    if (this.#group !== undefined) throw new Error('the program was started already')
+    const { command, args, cwd, env } = this.#options
+    this.#group = new ChildGroup({ command: [command, ...args], cwd, env, stdio: 'pipe' })
+    const { child } = this.#group
+    child.once('exit', (code, signal) =>
+      this.#end(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
+    )
+    child.once('error', (error) =>
+      this.#end(`it could not be started: ${startFailure(error, this.#options.command).message}`),
+    )
     child.stdin?.on('error', (error) => this.onerror?.(error))
     child.stdout?.on('error', (error) => this.onerror?.(error))
     child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk))
@@ -112,7 +106,7 @@ export class StdioTransport implements Transport {
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
-    const stdin = this.#child?.stdin
+    const stdin = this.#group?.child?.stdin
     if (stdin === undefined || stdin === null || this.#hasEnded || !stdin.writable)
       throw new SdkError(SdkErrorCode.NotConnected, 'the program is not running')
     this.#note(message)
@@ -130,38 +124,22 @@ export class StdioTransport implements Transport {
 
   /** MCP-101: its input ends, then it is asked, then it is killed with all it started. */
   async close(): Promise<void> {
-    const child = this.#child
-    if (child?.pid === undefined) return this.#end('it was never started')
+    const group = this.#group
+    if (group === undefined) return this.#end('it was never started')
     this.#ending ??= CLOSED_BY_US
-    if (child.exitCode === null && child.signalCode === null) {
-      child.stdin?.end()
-      await this.#exitWithin(GRACE_MS)
-      if (!this.#hasEnded) {
-        signalGroup(child.pid, 'SIGTERM')
-        await this.#exitWithin(GRACE_MS)
-      }
-      if (!this.#hasEnded) {
-        signalGroup(child.pid, 'SIGKILL')
-        await this.#exitWithin(GRACE_MS)
-      }
+    if (!group.hasExited) {
+      group.child.stdin?.end()
+      await group.exitWithin(GRACE_MS)
+      await group.stop(GRACE_MS)
     }
     this.#end(CLOSED_BY_US)
-  }
-
-  async #exitWithin(waitMs: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, waitMs)
-    })
-    await Promise.race([this.#exited, late])
-    clearTimeout(timer)
   }
 
   #end(why: string): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#ending ??= why
-    const { stdin, stdout, stderr } = this.#child ?? {}
+    const { stdin, stdout, stderr } = this.#group?.child ?? {}
     stdin?.destroy()
     stdout?.destroy()
     stderr?.destroy()
@@ -219,11 +197,11 @@ export class StdioTransport implements Transport {
       }
       if ('id' in message) continue
       this.#isHolding = true
-      this.#child?.stdout?.pause()
+      this.#group?.child?.stdout?.pause()
       setImmediate(() => this.#deliver())
       return
     }
-    this.#child?.stdout?.resume()
+    this.#group?.child?.stdout?.resume()
   }
 
   #listen(chunk: Buffer): void {
@@ -296,36 +274,4 @@ interface ChildCommand {
   readonly args: readonly string[]
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
-}
-
-/** Groups that must not outlive us, whatever ends this process. */
-const LIVING = new Set<number>()
-let isWatching = false
-
-/** Starts a program as the head of a process group of its own, so that it can be ended with all it starts. */
-function startGroup({ command, args, cwd, env }: ChildCommand): ChildProcess {
-  const [file = command, ...words] = commandLine([command, ...args], process)
-  const child = spawn(file, words, {
-    cwd,
-    env,
-    detached: true,
-    shell: false,
-    windowsHide: true,
-    stdio: ['pipe', 'pipe', 'pipe'],
-  })
-  const { pid } = child
-  if (pid === undefined) return child
-  if (!isWatching) {
-    isWatching = true
-    process.on('exit', () => {
-      for (const group of LIVING) signalGroup(group, 'SIGKILL')
-    })
-  }
-  LIVING.add(pid)
-  // What the head leaves behind goes with it; its number is not given to others while members live.
-  child.once('exit', () => {
-    signalGroup(pid, 'SIGKILL')
-    LIVING.delete(pid)
-  })
-  return child
 }

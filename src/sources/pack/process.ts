@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { Duplex } from 'node:stream'
@@ -6,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { copyJson, JSON_BOUNDS, type JsonValue } from '#kernel/base/json'
 import type { StatefulContext } from '#kernel/tool/tool'
+import { ChildGroup } from '#sources/common/child-group'
 import { SHARED_NETWORK } from '#sources/common/process'
 import type { Invocation, SourceServices } from '#sources/kit/source'
 import { type ChannelEvents, PackChannel } from './channel.ts'
@@ -62,7 +62,7 @@ export class PackProcess {
   readonly described: Promise<Described>
   /** Why it ended. */
   readonly ended: Promise<string>
-  readonly #child: ChildProcess
+  readonly #group: ChildGroup
   readonly #channel: PackChannel | undefined
   readonly #services: SourceServices
   readonly #killGraceMs: number
@@ -78,21 +78,20 @@ export class PackProcess {
     this.#services = services
     this.#killGraceMs = plan.options.killGraceMs
     ignoreDebugSignal()
-    const [program = '', ...args] = childCommand(plan)
-    this.#child = spawn(program, args, {
+    this.#group = new ChildGroup({
+      command: childCommand(plan),
       cwd: plan.pack.root,
       env: childEnvironment(plan.options, services.environment ?? {}),
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      // A group of its own: it is ended with all it started, and a signal to its own group does not reach us.
-      detached: true,
-      windowsHide: true,
+      // A pack in a loop does not notice that this process is gone.
+      isWatched: true,
     })
-    const endWatch = watchOver(this.#child)
+    const { child } = this.#group
     const loaded = Promise.withResolvers<Described>()
     this.described = loaded.promise
     // Those who wait hear of it; nobody has to.
     loaded.promise.catch(() => undefined)
-    this.#channel = openChannel(this.#child, {
+    this.#channel = openChannel(child, {
       onMessage: (message) => {
         const read = parseMessage(message)
         if (read === undefined) this.kill('it sent a message that makes no sense')
@@ -100,20 +99,19 @@ export class PackProcess {
       },
       onBroken: (why) => this.kill(why),
     })
-    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+    for (const stream of [child.stdout, child.stderr]) {
       stream?.on('data', (chunk: Buffer) => this.#note(chunk))
     }
     this.ended = new Promise((resolve) => {
       const end = (why: string) => {
         this.#hasEnded = true
-        endWatch()
         loaded.reject(fault('upstream_failed', `The pack did not start: ${why}.`))
         for (const call of this.#calls.values()) call.end.reject(cutShort(why))
         this.#calls.clear()
         resolve(why)
       }
-      this.#child.once('error', (error) => end(error.message))
-      this.#child.once('exit', (code, signal) =>
+      child.once('error', (error) => end(error.message))
+      child.once('exit', (code, signal) =>
         end(this.#why ?? `it ended with ${signal ?? `exit code ${code}`}${this.#lastWords()}`),
       )
     })
@@ -159,7 +157,7 @@ export class PackProcess {
   kill(why: string): void {
     if (this.#hasEnded) return
     this.#why ??= why
-    killGroup(this.#child)
+    this.#group.kill()
   }
 
   /** A tool that does not let go when asked to takes its process with it: nothing else can stop a loop. */
@@ -240,37 +238,9 @@ function checked(value: unknown): JsonValue {
 }
 
 /** The fourth of its streams; none when it could not be started. */
-function openChannel(child: ChildProcess, events: ChannelEvents): PackChannel | undefined {
+function openChannel(child: ChildGroup['child'], events: ChannelEvents): PackChannel | undefined {
   const [, , , pipe] = child.stdio
   return pipe instanceof Duplex ? new PackChannel(pipe, PROCESS_BOUNDS, events) : undefined
-}
-
-function killGroup({ pid }: ChildProcess): void {
-  if (pid === undefined) return
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // ESRCH: nobody is left in the group.
-  }
-}
-
-/**
- * Ends the group of `child` when this process is gone, also when nobody could tell it so: a loop hears nothing. The pipe to the
- * shell closes with us, whatever ended us. Gives a function that ends the watch.
- */
-function watchOver(child: ChildProcess): () => void {
-  if (child.pid === undefined || process.platform === 'win32') return () => undefined
-  const watch = spawn('/bin/sh', ['-c', 'read -r _; kill -s KILL -- "-$1"', 'sh', String(child.pid)], {
-    stdio: ['pipe', 'ignore', 'ignore'],
-    cwd: '/',
-    env: {},
-    // Ctrl-C on our terminal is not for it.
-    detached: true,
-  })
-  watch.on('error', () => undefined)
-  watch.stdin.on('error', () => undefined)
-  watch.unref()
-  return () => watch.kill('SIGKILL')
 }
 
 /**

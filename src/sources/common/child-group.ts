@@ -1,0 +1,149 @@
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { win32 } from 'node:path'
+
+/**
+ * A program and everything it starts, in a process group of its own. Commands, packs and MCP servers on stdio run in
+ * one. Invariant: when the program exits, or this process does, the whole group is killed.
+ */
+
+interface GroupPlan {
+  /** The program and its arguments; no shell reads them. */
+  readonly command: readonly string[]
+  readonly cwd: string
+  readonly env: Readonly<Record<string, string>>
+  readonly stdio: StdioOptions
+  /** Also kills the group if this process is itself killed, which costs a second, waiting process. */
+  readonly isWatched?: boolean
+}
+
+/** Groups that this process kills when it exits. */
+const LIVING = new Set<number>()
+let hasExitListener = false
+
+export class ChildGroup {
+  readonly child: ChildProcess
+  readonly #exited: Promise<void>
+  #stopping: Promise<void> | undefined
+  #hasExited = false
+
+  constructor({ command, cwd, env, stdio, isWatched = false }: GroupPlan) {
+    const [file = '', ...args] = commandLine(command, process)
+    // `detached` makes a session and so a process group, without a terminal.
+    this.child = spawn(file, args, { cwd, env, stdio, detached: true, shell: false, windowsHide: true })
+    const { child } = this
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#exited = promise
+    const { pid } = child
+    if (pid === undefined) {
+      this.#hasExited = true
+      resolve()
+      return
+    }
+    killWithUs(pid)
+    const endWatch = isWatched ? watchOver(pid) : undefined
+    // `exit` and not `close`: a grandchild that holds the pipes must not keep the group alive.
+    child.once('exit', () => {
+      this.#hasExited = true
+      // The system does not reuse the number of a group while it has members.
+      this.kill()
+      LIVING.delete(pid)
+      endWatch?.()
+      resolve()
+    })
+  }
+
+  get hasExited(): boolean {
+    return this.#hasExited
+  }
+
+  /** Resolves when the program has exited, and at the latest after `waitMs`. */
+  async exitWithin(waitMs: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, waitMs)
+    await Promise.race([this.#exited, promise])
+    clearTimeout(timer)
+  }
+
+  /** Asks the group to end, and kills it after `graceMs`. */
+  stop(graceMs: number): Promise<void> {
+    this.#stopping ??= this.#stop(graceMs)
+    return this.#stopping
+  }
+
+  kill(): void {
+    if (this.child.pid !== undefined) signalGroup(this.child.pid, 'SIGKILL')
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    const { pid } = this.child
+    if (this.#hasExited || pid === undefined) return
+    signalGroup(pid, 'SIGTERM')
+    await this.exitWithin(graceMs)
+    if (this.#hasExited) return
+    this.kill()
+    await this.exitWithin(graceMs)
+  }
+}
+
+function killWithUs(pid: number): void {
+  LIVING.add(pid)
+  if (hasExitListener) return
+  hasExitListener = true
+  process.on('exit', () => {
+    for (const group of LIVING) signalGroup(group, 'SIGKILL')
+  })
+}
+
+/**
+ * Starts a shell that kills the group when its pipe to this process closes, whatever ended this process. Returns a
+ * function that ends the shell.
+ */
+function watchOver(pid: number): (() => void) | undefined {
+  if (process.platform === 'win32') return undefined
+  const watch = spawn('/bin/sh', ['-c', 'read -r _; kill -s KILL -- "-$1"', 'sh', String(pid)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    cwd: '/',
+    env: {},
+    // Ctrl-C on our terminal must not reach it.
+    detached: true,
+  })
+  watch.on('error', () => undefined)
+  watch.stdin.on('error', () => undefined)
+  watch.unref()
+  return () => watch.kill('SIGKILL')
+}
+
+/** Windows has no groups: there the program itself is signalled. */
+function signalGroup(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(process.platform === 'win32' ? pid : -pid, signal)
+  } catch {
+    // ESRCH: the group has no members any more.
+  }
+}
+
+interface Machine {
+  readonly platform: string
+  /** The Node that runs this process. */
+  readonly execPath: string
+}
+
+/**
+ * The program and its arguments. On Windows `npx` is a shell script, which cannot be started as a program, and a shell
+ * would interpret its arguments again: so Node is started with the script that `npx` would run.
+ */
+export function commandLine(
+  [command = '', ...args]: readonly string[],
+  { platform, execPath }: Machine,
+  exists: (file: string) => boolean = existsSync,
+): readonly string[] {
+  const { dir, base } = win32.parse(command)
+  const [, name] = /^(npx|npm)(?:\.cmd)?$/i.exec(base) ?? []
+  const node = win32.dirname(execPath)
+  // A program of that name in another folder is not Node's.
+  const isOfNode = name !== undefined && (dir === '' || win32.relative(dir, node) === '')
+  if (platform !== 'win32' || !isOfNode) return [command, ...args]
+  const script = win32.join(node, 'node_modules', 'npm', 'bin', `${name.toLowerCase()}-cli.js`)
+  return exists(script) ? [execPath, script, ...args] : [command, ...args]
+}
