@@ -6,12 +6,20 @@ import {
   type ClientCapabilities,
   HEADERS,
   LEGACY_REVISIONS,
+  MCP_CODES,
   META,
   type Message,
   NEW_REVISION,
   type Revision,
+  TRAITS,
   type WireError,
 } from './wire.ts'
+
+/*
+ * Reads and writes MCP messages: JSON-RPC envelopes, request metadata, capabilities and headers.
+ * The server decodes requests and encodes answers with it; our MCP client uses the other direction.
+ * Invariant: reading never throws; an invalid message becomes a `WireError`.
+ */
 
 export type RequestHeaders = Readonly<Record<string, string | undefined>>
 
@@ -22,7 +30,7 @@ const PLAIN_HEADER = /^[\t\x20-\x7e]+$/
 const SURROUNDING_SPACE = /^[ \t]|[ \t]$/
 const SURROUNDING_SPACES = /^[ \t]+|[ \t]+$/g
 
-/** Names ignore case, values do not; spaces and tabs around them are no part of them (MCP-35). */
+/** The value of a header without surrounding spaces and tabs (MCP-35). */
 export function headerOf(headers: RequestHeaders, name: string): string | undefined {
   const value = headers[name]
   return value === undefined || !SURROUNDING_SPACE.test(value)
@@ -30,12 +38,12 @@ export function headerOf(headers: RequestHeaders, name: string): string | undefi
     : value.replaceAll(SURROUNDING_SPACES, '')
 }
 
-/** MCP/T-9: the known revision, or a date later than it. */
+/** True for the newest revision and for any later date (MCP/T-9). */
 export function isNewVersionHeader(version: string | undefined): boolean {
   return version === NEW_REVISION || (version !== undefined && DATE.test(version) && version > NEW_REVISION)
 }
 
-/** The text a header stands for; `undefined` for a sentinel that is not base64 of UTF-8 (MCP §1.3). */
+/** Decodes a header value; `undefined` if the encoded part is not base64 of UTF-8 (MCP §1.3). */
 export function decodeHeaderValue(value: string): string | undefined {
   const encoded = SENTINEL.exec(value)?.[1]
   if (encoded === undefined) return headerText(value)
@@ -48,14 +56,14 @@ export function decodeHeaderValue(value: string): string | undefined {
   }
 }
 
-/** What a header cannot carry, or what looks like this encoding, is written in it (MCP §1.3). */
+/** Encodes text that a header cannot carry, or that looks encoded already (MCP §1.3). */
 export function encodeHeaderValue(text: string): string {
   if (PLAIN_HEADER.test(text) && !SURROUNDING_SPACE.test(text) && !SENTINEL.test(text)) return text
   const units = Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte))
   return `=?base64?${btoa(units.join(''))}?=`
 }
 
-/** MCP row 12: what the headers of a new-era request must repeat; the problem, or nothing. */
+/** Checks the headers that repeat the body; returns the problem, or `undefined` (MCP row 12). */
 export function checkStandardHeaders(
   headers: RequestHeaders,
   asked: { readonly method: string; readonly name: JsonValue | undefined },
@@ -72,7 +80,7 @@ export function checkStandardHeaders(
   return decoded === asked.name ? undefined : 'Mcp-Name does not match params.name'
 }
 
-/** What a new-era request says of itself (MCP-32). */
+/** Version and capabilities that a request of the newest revision carries (MCP-32). */
 export interface RequestMeta {
   readonly version: string
   readonly capabilities: ClientCapabilities
@@ -94,11 +102,11 @@ const LOG_LEVELS: ReadonlySet<JsonValue | undefined> = new Set([
   'emergency',
 ])
 
-/** The members are there when the version is, whatever its type (MCP §1.1, row 9). */
+/** Reads `params._meta`; `none` if it names no version, of whatever type (MCP §1.1, row 9). */
 export function readMeta(params: JsonValue | undefined): ReadMeta {
   const meta = metaOf(params)
   if (!Object.hasOwn(meta, META.protocolVersion)) return { kind: 'none' }
-  const problem = problemOf(meta)
+  const problem = findMetaProblem(meta)
   if (problem !== undefined) {
     const message = `Bad params._meta: ${problem}`
     return { kind: 'bad', error: { code: JSON_RPC_CODES.badParams, message } }
@@ -107,7 +115,7 @@ export function readMeta(params: JsonValue | undefined): ReadMeta {
   return { kind: 'meta', meta: { version: String(meta[META.protocolVersion]), capabilities } }
 }
 
-function problemOf(meta: JsonObject): string | undefined {
+function findMetaProblem(meta: JsonObject): string | undefined {
   if (typeof meta[META.protocolVersion] !== 'string') return `${META.protocolVersion} must be a string.`
   if (!isJsonObject(meta[META.clientCapabilities])) return `${META.clientCapabilities} must be an object.`
   const info = meta[META.clientInfo]
@@ -121,21 +129,29 @@ function isClientInfo(info: JsonValue): boolean {
   return isJsonObject(info) && typeof info.name === 'string' && typeof info.version === 'string'
 }
 
-/** MCP row 8: the header says the new era, the body does not. */
+/** The header names the newest revision, the body has no metadata (MCP row 8). */
 export const META_MISSING: WireError = {
   code: JSON_RPC_CODES.badParams,
   message: `params._meta must have ${META.protocolVersion} and ${META.clientCapabilities}. Served this way: ${NEW_REVISION}; with initialize: ${LEGACY_REVISIONS.join(', ')}.`,
 }
 
+/** Lists only what works without a session; the text names the other revisions (MCP/T-8, MCP-34). */
+export function unsupportedVersion(requested: string): WireError {
+  return {
+    code: MCP_CODES.unsupportedVersion,
+    message: `Unsupported protocol version. ${LEGACY_REVISIONS.join(' and ')} are served after initialize.`,
+    data: { supported: [NEW_REVISION], requested },
+  }
+}
+
 const NO_CAPABILITIES: ClientCapabilities = { form: false, url: false, sampling: false, roots: false }
 
-/** MCP/T-19: `elicitation: {}` means forms only, `{ url: {} }` pages only; 2025-06-18 knows forms only (MCP-71). */
+/** `elicitation: {}` means forms only, `{ url: {} }` pages only (MCP/T-19); 2025-06-18 has forms only (MCP-71). */
 export function readCapabilities(declared: JsonValue | undefined, revision: Revision): ClientCapabilities {
   if (!isJsonObject(declared)) return NO_CAPABILITIES
   const { elicitation, sampling, roots } = declared
   const modes = isJsonObject(elicitation) ? elicitation : undefined
-  const knowsModes = revision !== '2025-06-18'
-  const namesUrl = knowsModes && isJsonObject(modes?.url)
+  const namesUrl = TRAITS[revision].hasUrlMode && isJsonObject(modes?.url)
   return {
     form: modes !== undefined && (isJsonObject(modes.form) || !namesUrl),
     url: namesUrl,
@@ -144,19 +160,14 @@ export function readCapabilities(declared: JsonValue | undefined, revision: Revi
   }
 }
 
-/** What a client would have to declare (MCP §1.5): the mode is named, as SDKs do. */
-export function requiredFor(kind: ElicitationMode): JsonObject {
-  return REQUIRED[kind]
-}
-
-const REQUIRED = {
+/** The capability that a question of each mode needs, as SDKs declare it (MCP §1.5). */
+export const REQUIRED_CAPABILITIES = {
   form: { elicitation: { form: {} } },
   url: { elicitation: { url: {} } },
   sampling: { sampling: {} },
   roots: { roots: {} },
 } satisfies Record<ElicitationMode, JsonObject>
 
-/** As kept in a session: flags, none of the client's own text. */
 export function capabilitiesToJson({ form, url, sampling, roots }: ClientCapabilities): JsonObject {
   return { form, url, sampling, roots }
 }
@@ -171,18 +182,18 @@ export function capabilitiesFromJson(kept: JsonValue | undefined): ClientCapabil
   }
 }
 
-/** What a method gives back, before a transport carries it. */
+/** The answer of a method, before a transport sends it. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** Absent when a request gets no answer because it was cancelled (MCP-85). */
+  /** Absent for a cancelled request, which gets no answer (MCP-85). */
   readonly json: string | undefined
 }
 
 const NO_HEADERS: Readonly<Record<string, string>> = Object.freeze({})
 
 export function resultAnswer(id: JsonRpcId, resultJson: string, headers = NO_HEADERS): Answer {
-  return { status: 200, headers, json: encodeResult(id, resultJson) }
+  return { status: 200, headers, json: `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${resultJson}}` }
 }
 
 export function errorAnswer(
@@ -198,12 +209,7 @@ export function errorAnswer(
 
 export const NO_ANSWER: Answer = { status: 200, headers: NO_HEADERS, json: undefined }
 
-/** `resultJson` is the result's own bytes. */
-function encodeResult(id: JsonRpcId, resultJson: string): string {
-  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${resultJson}}`
-}
-
-/** MCP-04: without a readable id there is none, not null (MCP/T-7). */
+/** Without a readable id the error has none, not null (MCP-04, MCP/T-7). */
 function encodeError(id: JsonRpcId | undefined, error: WireError): string {
   const shown = id === undefined ? '' : `"id":${JSON.stringify(id)},`
   return `{"jsonrpc":"2.0",${shown}"error":${JSON.stringify(error)}}`
@@ -217,23 +223,23 @@ export function encodeRequest(id: JsonRpcId, method: string, params: JsonObject)
   return JSON.stringify({ jsonrpc: '2.0', id, method, params })
 }
 
-/** MCP-16: one message an event; JSON has no line ends of its own. */
+/** One message per event; JSON contains no line ends (MCP-16). */
 export function encodeEvent(json: string): string {
   return `event: message\ndata: ${json}\n\n`
 }
 
 type DecodedMessage =
   | { readonly ok: true; readonly message: Message }
-  /** `id` is the request's, if it is a legal one. */
+  /** `id` of the request, if it is a valid one. */
   | { readonly ok: false; readonly id: JsonRpcId | undefined; readonly error: WireError }
 
-/** MCP row 7 of the ladder: one JSON-RPC 2.0 message, never a batch (MCP-01, MCP-02, MCP/T-6). */
+/** Reads one JSON-RPC 2.0 message; batches are refused (MCP row 7, MCP-01, MCP-02, MCP/T-6). */
 export function decodeMessage(body: JsonValue | undefined): DecodedMessage {
   if (!isJsonObject(body)) {
-    const came = Array.isArray(body) ? 'Batches are not taken; send one message.' : 'Send one object.'
+    const came = Array.isArray(body) ? 'Batches are not accepted; send one message.' : 'Send one object.'
     return bad(undefined, `The body must be one JSON-RPC message. ${came}`)
   }
-  const id = isLegalId(body.id) ? body.id : undefined
+  const id = isValidId(body.id) ? body.id : undefined
   if (body.jsonrpc !== '2.0') return bad(id, '"jsonrpc" must be "2.0".')
   if ('id' in body && id === undefined) return bad(undefined, '"id" must be a string or a whole number.')
   const { method, params } = body
@@ -247,7 +253,7 @@ export function decodeMessage(body: JsonValue | undefined): DecodedMessage {
   return bad(id, 'A message needs "method", or "id" with "result" or "error".')
 }
 
-function isLegalId(value: JsonValue | undefined): value is JsonRpcId {
+function isValidId(value: JsonValue | undefined): value is JsonRpcId {
   return typeof value === 'string' || Number.isSafeInteger(value)
 }
 

@@ -1,12 +1,18 @@
 import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import { type ClientCapabilities, META, type Revision } from './wire.ts'
+import { type ClientCapabilities, META, type Revision, TRAITS } from './wire.ts'
+
+/*
+ * Translates questions of a running tool (forms, pages, sampling, roots) to the wire of each revision and back.
+ * `questions.ts` keeps them in the store; the modules of the revisions send them.
+ * Invariant: a form asks for no secret and contains no link (MCP-76).
+ */
 
 const SCALARS: ReadonlySet<JsonValue | undefined> = new Set(['string', 'number', 'integer', 'boolean'])
 const SECRET = /pass(?:word|phrase)|secret|api[-_ ]?key|token|credential/i
 const LINK = /https?:\/\//i
 
-/** MCP-76: what is wrong with a form, or nothing. Secrets and links have no place in one: a page is asked for instead. */
+/** The problem of a form, or `undefined`. A tool asks for secrets and opens links with a page instead (MCP-76). */
 export function findFormProblem(message: string, schema: JsonObject): string | undefined {
   if (LINK.test(message)) return 'its text has a link; ask with a page instead'
   if (schema.type !== 'object' || !isJsonObject(schema.properties)) return 'its schema is not a flat object'
@@ -22,13 +28,13 @@ function isFlat(field: JsonObject): boolean {
   return field.type === 'array' && isJsonObject(field.items)
 }
 
-/** A question as the method and params of a revision (MCP-71, MCP-76, MCP-77). */
+/** Method and params of a question (MCP-71, MCP-76, MCP-77). */
 interface WireQuestion {
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list'
   readonly params: JsonObject
 }
 
-/** A question under the name its answer has. */
+/** A question and the key that its answer has. */
 export type KeyedQuestion = Elicitation & { readonly key: string }
 
 export function mayAsk(question: Elicitation, capabilities: ClientCapabilities): boolean {
@@ -41,7 +47,7 @@ export function toWireQuestion(question: Elicitation, revision: Revision, id: st
       return { method: 'elicitation/create', params: toForm(question, revision) }
     case 'url': {
       const { message, url } = question
-      const elicitationId = revision === '2025-11-25' ? { elicitationId: id } : {}
+      const elicitationId = TRAITS[revision].hasElicitationId ? { elicitationId: id } : {}
       const params = { mode: 'url', message, url, ...elicitationId, ...trustOf(question) }
       return { method: 'elicitation/create', params }
     }
@@ -55,16 +61,16 @@ export function toWireQuestion(question: Elicitation, revision: Revision, id: st
 function toForm(question: Elicitation & { readonly mode: 'form' }, revision: Revision): JsonObject {
   const { message, schema } = question
   const trust = trustOf(question)
-  if (revision !== '2025-06-18') return { mode: 'form', message, requestedSchema: schema, ...trust }
+  if (TRAITS[revision].hasUrlMode) return { mode: 'form', message, requestedSchema: schema, ...trust }
   return { message, requestedSchema: toLegacyForm(schema), ...trust }
 }
 
-/** OWP-58: the client that shows it can say that it is not of this server. */
+/** Marks text of third parties, so that the client can show where it comes from (OWP-58). */
 function trustOf({ untrusted }: { readonly untrusted?: true }): JsonObject {
   return untrusted === true ? { _meta: { [META.contentTrust]: 'untrusted' } } : {}
 }
 
-/** MCP §3: the first revision knows no titled choices and no defaults but of yes and no. */
+/** The first revision has no titled choices, and defaults only for booleans (MCP §3). */
 function toLegacyForm(schema: JsonObject): JsonObject {
   const { properties } = schema
   if (!isJsonObject(properties)) return schema
@@ -90,7 +96,7 @@ function toLegacyField(field: JsonObject): JsonObject {
 
 const ACTIONS = ['accept', 'decline', 'cancel'] as const
 
-/** What came back; `undefined` when it is no answer to such a question (MCP-74). */
+/** Reads an answer; `undefined` if it does not answer a question of this mode (MCP-74). */
 export function readAnswer(
   question: Elicitation,
   result: JsonValue | undefined,
@@ -115,7 +121,7 @@ export function questionToJson(question: KeyedQuestion): JsonObject {
   return { ...question }
 }
 
-/** As the store gives it back; `undefined` for one that another version wrote. */
+/** Reads a stored question; `undefined` for one that another version wrote. */
 export function questionFromJson(json: JsonObject): KeyedQuestion | undefined {
   const { mode, key, message, schema, url, id, params } = json
   const trust = json.untrusted === true ? ({ untrusted: true } as const) : {}

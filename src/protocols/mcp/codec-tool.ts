@@ -3,38 +3,44 @@ import { writeFacts } from '#kernel/tool/facts'
 import { isContentBlocksSchema, type Tool } from '#kernel/tool/tool'
 import { REFERENCES, SUBSCHEMAS } from '#schema/keywords'
 import { decodeHeaderValue, headerOf, type RequestHeaders } from './codec-message.ts'
-import { HEADERS, META, NEW_REVISION, type Revision } from './wire.ts'
+import { HEADERS, META, type Revision, TRAITS } from './wire.ts'
 
-/** A tool as one revision lists it (MCP-50 to MCP-56). */
+/*
+ * Writes tools for `tools/list` in each revision, and checks the headers that repeat annotated parameters.
+ * The tool list, `tools/call` and the operator's view of a tool use it.
+ * Invariant: schemas go out as they were written, except where a revision cannot express them.
+ */
+
+/** One entry of `tools/list` (MCP-50 to MCP-56). */
 export function toWireTool(tool: Tool, name: string, revision: Revision): JsonObject {
   const output = outputOf(tool)
   return {
     name,
     ...(tool.title === undefined ? {} : { title: tool.title }),
-    // Clients take it for required (MCP/T-21).
+    // Clients treat it as required (MCP/T-21).
     description: tool.description || (tool.title ?? name),
     inputSchema: toInputSchema(inputOf(tool, revision), revision),
     ...(output === undefined ? {} : { outputSchema: toOutputSchema(output, revision) }),
     annotations: toAnnotations(tool),
-    // What the hints cannot say: its other names, and what a call needs.
+    // Facts that the annotations cannot express: other names, and the requirements of a call.
     _meta: { [META.tool]: writeFacts(tool) },
   }
 }
 
-/** What the tool declares about its value; any value, and none at all, are no promise (MCP-65). */
+/** The declared output schema; `undefined` if the tool returns nothing or may return any value (MCP-65). */
 export function outputOf({ outputSchema, authored }: Tool): JsonObject | undefined {
   if (outputSchema === null || Object.keys(outputSchema).length === 0) return undefined
-  // Content of another MCP server is content here too.
+  // Content blocks of another MCP server stay content blocks.
   if (isContentBlocksSchema(outputSchema)) return undefined
   return authored?.output ?? outputSchema
 }
 
-/** MCP-48: only our own tools may ask for headers, and only in the revision that has them. */
+/** Only our own tools may ask for headers, and only in a revision that has them (MCP-48). */
 function inputOf(tool: Tool, revision: Revision): JsonObject {
   const schema = tool.authored?.input ?? tool.inputSchema
   const isAnnotated = JSON.stringify(schema).includes('x-mcp-header')
   if (!isAnnotated) return schema
-  const keeps = revision === NEW_REVISION && headersAskedBy(tool).length > 0
+  const keeps = TRAITS[revision].hasStandardHeaders && headersAskedBy(tool).length > 0
   return keeps ? schema : withoutHeaderAnnotations(schema)
 }
 
@@ -43,7 +49,7 @@ export function headersAskedBy(tool: Tool): ReturnType<typeof headerParameters> 
   return isOwn ? headerParameters(tool.authored?.input ?? tool.inputSchema) : []
 }
 
-/** MCP-56: hints derived from the policy, which is what is enforced, and from what the operator believes beyond it. */
+/** Hints from the enforced policy and from the operator's overrides (MCP-56). */
 function toAnnotations({ policy: { safetyTier, replay, egress }, shownHints = {} }: Tool): JsonObject {
   const readOnlyHint = safetyTier === 'pure' || safetyTier === 'read'
   const openWorldHint = safetyTier !== 'pure' && egress !== 'none' && shownHints.closedWorld !== true
@@ -59,28 +65,28 @@ function toAnnotations({ policy: { safetyTier, replay, egress }, shownHints = {}
 /** Some models refuse an object schema that names no `properties`. */
 const NO_PARAMETERS: JsonObject = { type: 'object', properties: {}, additionalProperties: false }
 
-/** MCP-51, MCP-52, MCP-55: the schema as it was written, with an object at its root. */
+/** The schema as it was written, with an object at its root (MCP-51, MCP-52, MCP-55). */
 export function toInputSchema(schema: JsonObject, revision: Revision): JsonObject {
   if (Object.keys(schema).length === 0) return NO_PARAMETERS
   const isWhole = schema.type === 'object' && schema.properties !== undefined
   const rooted: JsonObject = isWhole ? schema : { properties: {}, ...schema, type: 'object' }
-  return revision === NEW_REVISION ? rooted : withoutBooleans(rooted)
+  return TRAITS[revision].hasFullSchemas ? rooted : withoutBooleans(rooted)
 }
 
-/** MCP-53: older revisions take objects only, so everything else is put inside one. */
+/** Older revisions accept only objects, so other schemas are wrapped in one (MCP-53). */
 export function toOutputSchema(schema: JsonObject, revision: Revision): JsonObject {
-  if (revision === NEW_REVISION) return schema
+  if (TRAITS[revision].hasFullSchemas) return schema
   return withoutBooleans(isObjectSchema(schema) ? schema : wrapSchema(schema))
 }
 
-/** Whether values of this schema go out as they are in every revision (MCP-67). */
+/** True if values of this schema need no wrapper in any revision (MCP-67). */
 export function isObjectSchema(schema: JsonObject): boolean {
   return schema.type === 'object'
 }
 
 function wrapSchema(schema: JsonObject): JsonObject {
   const { $schema, ...rest } = schema
-  // A schema with an id of its own is what its references are relative to, wherever it stands.
+  // References inside a schema with an `$id` are relative to that schema, so they stay valid.
   const inner = '$id' in rest ? rest : mapSchema(rest, moveReferences)
   return {
     ...($schema === undefined ? {} : { $schema }),
@@ -107,7 +113,7 @@ function moveReference(reference: JsonValue): JsonValue {
     : reference
 }
 
-/** Older revisions describe the members of `properties` as objects. */
+/** Older revisions require objects as members of `properties`. */
 function withoutBooleans(schema: JsonObject): JsonObject {
   const { properties } = schema
   if (!isJsonObject(properties) || !Object.values(properties).some((value) => typeof value === 'boolean'))
@@ -130,7 +136,7 @@ const ANNOTATION = 'x-mcp-header'
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const TYPES = ['string', 'integer', 'boolean'] as const
 
-/** Annotated parameters that `properties` alone lead to; those that clients would drop a tool for do not count (MCP/T-20). */
+/** Annotated parameters reachable through `properties` alone; none if clients would drop the tool for them (MCP/T-20). */
 function headerParameters(schema: JsonObject): readonly HeaderParameter[] {
   const found: HeaderParameter[] = []
   const collect = (inner: JsonObject, path: readonly string[]): void => {
@@ -149,12 +155,12 @@ function headerParameters(schema: JsonObject): readonly HeaderParameter[] {
   return new Set(names).size === names.length ? found : []
 }
 
-/** The schema without annotations: of tools that others defined, and where they are not what they must be. */
+/** Removes the annotations of imported tools, and invalid ones. */
 function withoutHeaderAnnotations(schema: JsonObject): JsonObject {
   return mapSchema(schema, ({ [ANNOTATION]: _removed, ...rest }) => rest)
 }
 
-/** Present and not null in the body: required in the header, and the same there. Gives the problem, or nothing. */
+/** A parameter that is present and not null must have an equal header. Returns the problem, or `undefined`. */
 export function checkParameterHeaders(
   parameters: readonly HeaderParameter[],
   input: JsonObject,
@@ -182,13 +188,13 @@ function valueAt(input: JsonObject, path: readonly string[]): JsonValue | undefi
   return value
 }
 
-/** Whole numbers have several spellings: they are compared as numbers. */
+/** Integers have several spellings, so they are compared as numbers. */
 function isSame(text: string, value: JsonValue, type: HeaderParameter['type']): boolean {
   if (type === 'integer' && typeof value === 'number') return text !== '' && Number(text) === value
   return text === (typeof value === 'string' ? value : JSON.stringify(value))
 }
 
-/** A copy in which every schema, the inner ones first, went through `change`; data inside schemas stays as it is. */
+/** Applies `change` to every schema, the inner ones first; data inside schemas is not changed. */
 function mapSchema(schema: JsonObject, change: (schema: JsonObject) => JsonObject): JsonObject {
   const copy: Record<string, JsonValue> = {}
   for (const [keyword, value] of Object.entries(schema))

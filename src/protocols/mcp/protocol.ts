@@ -8,7 +8,7 @@ const TEXT = z.string().min(1)
 const SETTINGS = {
   /** Serve `/mcp`. Default true. */
   enabled: z.boolean().default(true),
-  /** What the server calls itself. Default `collet`. */
+  /** Name that the server reports to clients. Default `collet`. */
   name: TEXT.default('collet'),
   /** Text for models about the server as a whole. Default none. */
   instructions: TEXT.optional(),
@@ -16,14 +16,19 @@ const SETTINGS = {
   pageSize: z.int().min(1).max(10_000).default(1_000),
 }
 
-/** The Model Context Protocol, over HTTP; `stdio.ts` serves it on a pair of streams. */
+/** The Model Context Protocol over HTTP; `stdio.ts` serves it on a pair of streams. */
 export const mcp = {
   settings: SETTINGS,
   root: MCP_PATH,
   headers: { sent: [], read: [] },
   async serve({ mcp: settings }, services): Promise<ServedProtocol> {
     if (!settings.enabled) return { routes: [] }
-    const { serveMcp } = await import('./routes.ts')
-    return serveMcp(mcpServices(settings, services))
+    const [{ serveMcp }, { openMethods }, { openSessionRevisions }] = await Promise.all([
+      import('./http.ts'),
+      import('./methods.ts'),
+      import('./revision-2025/http.ts'),
+    ])
+    const methods = openMethods(mcpServices(settings, services))
+    return serveMcp(methods, openSessionRevisions(methods))
   },
 } satisfies Protocol<{ readonly mcp: SectionSettings<typeof SETTINGS> }>

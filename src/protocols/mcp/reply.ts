@@ -15,9 +15,15 @@ import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
 import { isObjectSchema, outputOf } from './codec-tool.ts'
 import type { McpOptions } from './exchange.ts'
-import { META, NEW_REVISION, type Revision } from './wire.ts'
+import { META, NEW_REVISION, type Revision, TRAITS } from './wire.ts'
 
-/** The envelopes of all revisions, made once. */
+/*
+ * Encodes the outcome of a tool call as an MCP result or error, and the members that every result has.
+ * `tool-calls.ts` and the other methods use it.
+ * Invariant: stored values are sent as the bytes that were stored; hidden and unknown tools give the same bytes (MCP-61).
+ */
+
+/** The envelopes of all revisions. */
 export class ResultEnvelopes {
   readonly serverInfo: JsonObject
   readonly #byRevision: Readonly<Record<Revision, ResultEnvelope>>
@@ -36,26 +42,26 @@ export class ResultEnvelopes {
   }
 }
 
-/** Failures whose text is another's: a tool's own, or that of the server behind it. */
-const WORDS_OF_OTHERS: ReadonlySet<ErrorCode> = new Set(['tool_failed', 'upstream_failed'])
+/** Failures whose text comes from the tool or its upstream. */
+const FOREIGN_TEXTS: ReadonlySet<ErrorCode> = new Set(['tool_failed', 'upstream_failed'])
 
-/** How an outcome reaches its caller, once it needs no person any more. */
+/** The request that an outcome answers. */
 export interface ReplyTarget {
   readonly id: JsonRpcId
   readonly name: string
-  /** Few clients of this protocol can send one. */
+  /** True if the client sent an idempotency key, which few clients of MCP do. */
   readonly hasCallId: boolean
   readonly revision: Revision
   readonly principal: Principal
   readonly envelope: ResultEnvelope
-  /** `undefined` for a name that is no tool of this principal. */
+  /** `undefined` if the principal has no tool of this name. */
   readonly tool: Tool | undefined
-  /** Absent on stdio, which cannot refuse by status. */
+  /** False on stdio, which has no status codes. */
   readonly hasHttp: boolean
   readonly metadataUrl: string | undefined
 }
 
-/** A finished call as a result, or as an error where nothing could be called (MCP-60 to MCP-69). */
+/** Encodes a finished call: a result, or an error if nothing could be called (MCP-60 to MCP-69). */
 export function encodeReply(reply: CallReply, target: ReplyTarget): Answer {
   const { callId, runId, outcome, untrusted } = reply
   const headers = callReplyHeaders(reply)
@@ -82,12 +88,12 @@ interface FailedReply {
 
 export function encodeFailure(failure: CallError, failed: FailedReply): Answer {
   const { callId, headers, target } = failed
-  const error = inWordsOfCaller(failure, target)
+  const error = withCallersNames(failure, target)
   const { id } = target
   const answer = MCP_ANSWERS[error.code]
   switch (answer.kind) {
     case 'error': {
-      // Hidden and unknown tools have the same bytes, and name only what was sent (MCP-61).
+      // The message names only what the client sent (MCP-61).
       const message = error.code === 'tool_not_found' ? unknownTool(target, error) : error.message
       return errorAnswer(
         id,
@@ -97,8 +103,11 @@ export function encodeFailure(failure: CallError, failed: FailedReply): Answer {
     }
     case 'later': {
       const data = { call_id: callId, code: error.code }
-      const said = { code: answer.status, message: error.message, data }
-      return errorAnswer(id, said, { status: answer.status, headers: { ...headers, ...retryAfter(error) } })
+      const wireError = { code: answer.status, message: error.message, data }
+      return errorAnswer(id, wireError, {
+        status: answer.status,
+        headers: { ...headers, ...retryAfter(error) },
+      })
     }
     case 'forbidden':
       return encodeForbidden(error, failed)
@@ -109,22 +118,22 @@ export function encodeFailure(failure: CallError, failed: FailedReply): Answer {
 }
 
 function unknownTool({ name }: ReplyTarget, { details }: CallError): string {
-  const said = `Unknown tool: ${name}`
-  return details?.nextStep === undefined ? said : `${said}. ${details.nextStep}`
+  const text = `Unknown tool: ${name}`
+  return details?.nextStep === undefined ? text : `${text}. ${details.nextStep}`
 }
 
 /**
- * The model knows the tool by the name it called, and nothing of a call id that its client did not send; what tools and
- * upstreams say is theirs and stays as it is.
+ * Uses the tool name that the model called, and removes advice about a call id that the client did not send. Texts of
+ * tools and upstreams are not changed.
  */
-function inWordsOfCaller(error: CallError, { tool, name, hasCallId }: ReplyTarget): CallError {
-  if (WORDS_OF_OTHERS.has(error.code)) return error
+function withCallersNames(error: CallError, { tool, name, hasCallId }: ReplyTarget): CallError {
+  if (FOREIGN_TEXTS.has(error.code)) return error
   const named = tool === undefined ? error.message : error.message.replaceAll(tool.id, name)
   const message = hasCallId ? named : named.replace(BY_CALL_ID.repeat, '').replace(BY_CALL_ID.ask, '')
   return message === error.message ? error : { ...error, message }
 }
 
-/** A result that the model reads; no value beside it, unless another MCP server sent one (MCP-63). */
+/** A failure that the model reads; it has no value, unless another MCP server sent one (MCP-63). */
 export function toolError(
   error: CallError,
   { callId, runId, headers, target, untrusted }: FailedReply,
@@ -138,7 +147,7 @@ export function toolError(
   return resultAnswer(target.id, target.envelope.complete(`${members},"isError":true`, of), headers)
 }
 
-/** MCP-93: a token may be widened, a key cannot. */
+/** Challenges a token, whose scopes can be extended; an API key gets a tool error (MCP-93). */
 function encodeForbidden(error: CallError, failed: FailedReply): Answer {
   const { target, callId } = failed
   const isToken = target.principal.id.startsWith('jwt:')
@@ -148,14 +157,14 @@ function encodeForbidden(error: CallError, failed: FailedReply): Answer {
     `scope="${(target.tool?.policy.scopes ?? []).join(' ')}"`,
     ...(target.metadataUrl === undefined ? [] : [`resource_metadata="${target.metadataUrl}"`]),
   ].join(', ')
-  const said = { code: 403, message: error.message, data: { call_id: callId, code: error.code } }
-  return errorAnswer(target.id, said, {
+  const wireError = { code: 403, message: error.message, data: { call_id: callId, code: error.code } }
+  return errorAnswer(target.id, wireError, {
     status: 403,
     headers: { ...failed.headers, 'www-authenticate': challenge },
   })
 }
 
-/** What tells two refusals apart must not tell hidden tools from unknown ones. */
+/** Absent for `tool_not_found`, so that a hidden tool cannot be told from an unknown one. */
 function callData({ code }: CallError, callId: string) {
   return code === 'tool_not_found' ? {} : { data: { call_id: callId, code } }
 }
@@ -167,43 +176,43 @@ function retryAfter(error: CallError): Record<string, string> {
 }
 
 const ERROR_CODE = 'collet/errorCode'
-/** The wire has no member for it, and rule 9 wants it said. */
+/** The wire has no member for it, and rule 9 requires it. */
 const CAN_RETRY = '"collet/canRetry":true'
 const UNTRUSTED = `"${META.contentTrust}":"untrusted"`
 
-/** The call whose result it is, if any. */
+/** Facts about the call of a result. */
 interface ResultOf {
   readonly callId?: string
-  /** Absent when nothing was recorded. */
+  /** Absent if nothing was recorded. */
   readonly runId?: string | undefined
   readonly errorCode?: ErrorCode
-  /** Nothing took effect, and another attempt is left under the same call id. */
+  /** Nothing took effect, and the same call id may be tried again. */
   readonly canRetry?: boolean
-  /** Its text comes from others (OWP-58). */
+  /** The text comes from a third party (OWP-58). */
   readonly untrusted?: true | undefined
-  /** Members that another MCP server gave its result, as a JSON object that is not empty; none has a name of ours. */
+  /** `_meta` of another MCP server, as a non-empty JSON object without names of ours. */
   readonly metaJson?: string | undefined
 }
 
-/** What every result of one revision has besides its own members: its kind and who made it (MCP-07, MCP-08). */
+/** Members of every result in one revision: its kind and the server (MCP-07, MCP-08). */
 class ResultEnvelope {
   readonly #open: string
   readonly #server: string
-  readonly #isNew: boolean
+  readonly #hasResultType: boolean
 
   constructor(revision: Revision, serverInfo: JsonObject) {
-    this.#isNew = revision === NEW_REVISION
-    this.#open = this.#isNew ? '{"resultType":"complete",' : '{'
+    this.#hasResultType = TRAITS[revision].hasResultType
+    this.#open = this.#hasResultType ? '{"resultType":"complete",' : '{'
     this.#server = `${JSON.stringify(META.serverInfo)}:${JSON.stringify(serverInfo)}`
   }
 
-  /** A finished result with these members, already JSON. */
+  /** A finished result; `members` is JSON without braces. */
   complete(members: string, of: ResultOf = {}): string {
     const meta = this.#meta(of)
     return `${this.#open}${members}${meta === '' ? '' : `,"_meta":{${meta}}`}}`
   }
 
-  /** Not finished: the caller is asked first (MCP-70). Exists in the newest revision only. */
+  /** Questions to the caller before the call can finish; newest revision only (MCP-70). */
   inputRequired(members: JsonObject, callId: string): string {
     const own = JSON.stringify(members).slice(1, -1)
     return `{"resultType":"input_required",${own},"_meta":{${this.#meta({ callId })}}}`
@@ -211,7 +220,7 @@ class ResultEnvelope {
 
   #meta({ callId, runId, errorCode, canRetry, untrusted, metaJson }: ResultOf): string {
     return [
-      ...(this.#isNew ? [this.#server] : []),
+      ...(this.#hasResultType ? [this.#server] : []),
       ...(callId === undefined ? [] : [`${JSON.stringify(META.callId)}:${JSON.stringify(callId)}`]),
       ...(runId === undefined ? [] : [`"${META.runId}":${JSON.stringify(runId)}`]),
       ...(errorCode === undefined ? [] : [`"${ERROR_CODE}":"${errorCode}"`]),
@@ -224,10 +233,10 @@ class ResultEnvelope {
 
 const MAX_ISSUES = 20
 
-/** What a model reads of a failed call: what is wrong, where, and what to do next (MCP-62). */
+/** Text of a failed call for the model: the problem, its place and the next step (MCP-62). */
 export function describeFailure(error: CallError): string {
   const { issues = [], missing } = error.details ?? {}
-  // The message tells the first ones itself.
+  // The message has the first ones already.
   const further = issues.filter((issue) => !error.message.includes(issuePhrase(issue)))
   return [
     error.message,
@@ -238,19 +247,19 @@ export function describeFailure(error: CallError): string {
   ].join('\n')
 }
 
-/** MCP/T-11: callers that cannot be shown a page get its address; the id under which the call goes on is beside the text. */
+/** For clients that cannot open a page: its address (MCP/T-11). */
 function describeMissing(missing: MissingRequirements): readonly string[] {
   const pages = pagesOf(missing)
   return [
     ...pages.map(({ challenge, message }) => `${message}: ${challenge.url}`),
     ...(missing.secrets ?? []).map(({ id }) => `Missing secret: ${id}`),
-    ...(missing.userId === true ? ['Missing: the user the call is for.'] : []),
-    ...(pages.length === 0 ? [] : [howToGoOn(missing)]),
+    ...(missing.userId === true ? ['Missing: the user of the call.'] : []),
+    ...(pages.length === 0 ? [] : [nextStepText(missing)]),
   ]
 }
 
-/** That an approved call is made again is said by the message itself. */
-function howToGoOn({ approval }: MissingRequirements): string {
+/** The message of an approval already says to call again. */
+function nextStepText({ approval }: MissingRequirements): string {
   return `Ask the user to open the address.${approval === undefined ? ' Then call the tool again.' : ''}`
 }
 
@@ -260,7 +269,7 @@ export interface Page {
   readonly challenge: Challenge
 }
 
-/** What a person has to open before the call can go on, each under the key an answer has. */
+/** Pages that a person has to open before the call can continue, each with the key of its answer. */
 export function pagesOf({ approval, authorization = [] }: MissingRequirements): readonly Page[] {
   return [
     ...(approval === undefined ? [] : [{ key: 'approval', message: 'Approval needed', challenge: approval }]),
@@ -276,12 +285,12 @@ function scopesText(scopes: readonly string[]): string {
   return scopes.length === 0 ? '' : ` (${scopes.join(' ')})`
 }
 
-/** How values of one tool are written, found once per tool. */
+/** How values of one tool are encoded. */
 interface ValueShape {
-  /** `undefined` = declares nothing about its value. */
+  /** The declared output schema, if any. */
   readonly output: JsonObject | undefined
   readonly isObject: boolean
-  /** Any value: it may bring content blocks of its own. */
+  /** Any value is allowed, so it may be content blocks. */
   readonly isAny: boolean
   readonly isNothing: boolean
 }
@@ -302,10 +311,7 @@ function shapeOf(tool: Tool): ValueShape {
   return shape
 }
 
-/**
- * The members of a result that carry the value: its bytes as they were stored, and the same as text (MCP-64 to
- * MCP-67). `tool` is absent when the call was recorded for one that is gone.
- */
+/** The value as `structuredContent` and as text (MCP-64 to MCP-67). `tool` is absent if it was removed since the call. */
 function encodeValue({ valueJson, shown }: Success, tool: Tool | undefined, revision: Revision): string {
   if (shown !== undefined && shown.contentJson === undefined) return contentMembers(valueJson, revision)
   const shape = tool === undefined ? undefined : shapeOf(tool)
@@ -314,34 +320,34 @@ function encodeValue({ valueJson, shown }: Success, tool: Tool | undefined, revi
   if (own !== undefined) {
     const content = `"content":${JSON.stringify(own.content)}`
     if (own.structuredContent === undefined) return content
-    const structured = JSON.stringify(own.structuredContent)
-    return `${content},"structuredContent":${inRevision(structured, isPlainObject(structured), revision)}`
+    return `${content},${structuredMember(JSON.stringify(own.structuredContent), revision)}`
   }
-  // A recorded value may be of an earlier version, whose schema was another: what is no object is never sent as one.
+  // A recorded value may come from an earlier version of the tool with another schema, so the value itself is checked.
   const isObject = isPlainObject(valueJson) && (shape?.output === undefined || shape.isObject)
   const content = shown?.contentJson ?? `[{"type":"text","text":${JSON.stringify(valueJson)}}]`
-  return `"content":${content},"structuredContent":${inRevision(valueJson, isObject, revision)}`
+  return `"content":${content},${structuredMember(valueJson, revision, isObject)}`
 }
 
-/** The members of a failure as another MCP server sent them. */
+/** A failure as another MCP server sent it. */
 function encodeShownFailure({ contentJson = '[]', structuredJson }: Shown, revision: Revision): string {
   const content = `"content":${contentJson}`
   if (structuredJson === undefined) return content
-  return `${content},"structuredContent":${inRevision(structuredJson, isPlainObject(structuredJson), revision)}`
+  return `${content},${structuredMember(structuredJson, revision)}`
 }
 
-/** A value that is content blocks of another MCP server, and `structuredContent` beside them if there was some. */
+/** A value that consists of content blocks of another MCP server, with its `structuredContent`, if any. */
 function contentMembers(valueJson: string, revision: Revision): string {
-  if (revision === NEW_REVISION || !valueJson.includes('"structuredContent"')) return valueJson.slice(1, -1)
+  if (TRAITS[revision].hasFullSchemas || !valueJson.includes('"structuredContent"'))
+    return valueJson.slice(1, -1)
   const { content, structuredContent }: JsonObject = JSON.parse(valueJson)
   const members = `"content":${JSON.stringify(content)}`
   if (structuredContent === undefined) return members
-  const structured = JSON.stringify(structuredContent)
-  return `${members},"structuredContent":${inRevision(structured, isPlainObject(structured), revision)}`
+  return `${members},${structuredMember(JSON.stringify(structuredContent), revision)}`
 }
 
-function inRevision(json: string, isObject: boolean, revision: Revision): string {
-  return revision === NEW_REVISION || isObject ? json : `{"result":${json}}`
+/** Older revisions accept only objects, so other values are wrapped (MCP-67). */
+function structuredMember(json: string, revision: Revision, isObject = isPlainObject(json)): string {
+  return `"structuredContent":${TRAITS[revision].hasFullSchemas || isObject ? json : `{"result":${json}}`}`
 }
 
 function readOwnContent(valueJson: string): ReturnType<typeof readContentValue> {
@@ -350,23 +356,23 @@ function readOwnContent(valueJson: string): ReturnType<typeof readContentValue> 
   return readContentValue(value)
 }
 
-/** Stored values are written without space before their first character. */
+/** Stored values have no leading space. */
 function isPlainObject(json: string): boolean {
   return json.startsWith('{')
 }
 
-/** A value that brings its own content blocks: texts, images, sounds, resources (MCP-64). */
+/** A value that consists of content blocks: texts, images, sounds, resources (MCP-64). */
 interface ContentValue {
   readonly content: readonly JsonObject[]
-  /** The value for programs, beside what is shown. */
+  /** The value for programs. */
   readonly structuredContent?: JsonValue
 }
 
 const MEMBERS: ReadonlySet<string> = new Set(['content', 'structuredContent'])
 
 /**
- * A tool whose output is any value may give `{ content: […] }` in the shape of MCP, with or without
- * `structuredContent`; anything else in it makes it an ordinary value.
+ * A tool without a declared output may return `{ content: […] }` in the shape of MCP, with or without
+ * `structuredContent`. A value with any other member is an ordinary value.
  */
 function readContentValue(value: JsonValue): ContentValue | undefined {
   if (!isJsonObject(value) || !Array.isArray(value.content)) return undefined
@@ -376,7 +382,7 @@ function readContentValue(value: JsonValue): ContentValue | undefined {
   const { structuredContent } = value
   if (content.length > 0)
     return { content, ...(structuredContent === undefined ? {} : { structuredContent }) }
-  // An answer of a service may look like this, and a model that reads only blocks would see nothing at all.
+  // A service may answer with no blocks, and a model that reads only blocks would see nothing.
   if (structuredContent === undefined) return undefined
   return { content: [{ type: 'text', text: JSON.stringify(structuredContent) }], structuredContent }
 }
@@ -406,23 +412,22 @@ function isResource(resource: JsonValue | undefined): boolean {
   )
 }
 
-/** How one error code looks on this wire (MCP-69). */
+/** Encoding of one error code (MCP-69). */
 type McpAnswer =
-  /** A JSON-RPC error; inside HTTP 200 but for faults of ours (MCP/T-3). */
+  /** A JSON-RPC error, with HTTP 200 except for faults of ours (MCP/T-3). */
   | { readonly kind: 'error'; readonly code: number; readonly status: 200 | 500 }
-  /** A result the model reads (MCP-62, MCP-63). */
+  /** A result that the model reads (MCP-62, MCP-63). */
   | { readonly kind: 'tool error' }
-  /** Nothing ran and waiting helps: the HTTP status, which is the code too (MCP-20). */
+  /** Nothing ran and a later retry may succeed: the HTTP status is also the code (MCP-20). */
   | { readonly kind: 'later'; readonly status: 429 | 503 }
-  /** A person has to do something first (MCP/T-11). */
+  /** A person has to act first (MCP/T-11). */
   | { readonly kind: 'ask' }
-  /** 403 with a challenge for tokens, a result for everybody else (MCP-93). */
+  /** 403 with a challenge for tokens, a result for all other credentials (MCP-93). */
   | { readonly kind: 'forbidden' }
 
 const BAD_PARAMS: McpAnswer = { kind: 'error', code: JSON_RPC_CODES.badParams, status: 200 }
 const TOOL_ERROR: McpAnswer = { kind: 'tool error' }
 
-/** Every code has an answer. */
 export const MCP_ANSWERS = {
   unauthenticated: { kind: 'forbidden' },
   request_invalid: BAD_PARAMS,

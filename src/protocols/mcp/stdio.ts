@@ -1,5 +1,5 @@
 import { BadLine, checkLength, LineReader } from '#kernel/base/bytes'
-import { isToolError, storeFault } from '#kernel/base/errors'
+import { isToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/ports/store'
@@ -12,64 +12,63 @@ import {
   NO_ANSWER,
   readMeta,
   resultAnswer,
-} from './codec-message.ts'
-import {
-  type Channel,
-  laterAnswer,
-  type McpExchange,
-  type McpServices,
-  readInitialize,
   unsupportedVersion,
-} from './exchange.ts'
-import { Methods } from './methods.ts'
-import { LIST_CHANGED } from './streams.ts'
+} from './codec-message.ts'
+import type { Channel, McpExchange, McpServices } from './exchange.ts'
+import { type Methods, openMethods, unknownMethod } from './methods.ts'
+import { readInitialize } from './revision-2025/sessions.ts'
 import {
   type ClientCapabilities,
   type LegacyRevision,
+  LIST_CHANGED,
   type Message,
   NEW_REVISION,
+  type RequestMessage,
   type WireError,
 } from './wire.ts'
 
-type RequestMessage = Message & { readonly kind: 'request' }
+/*
+ * MCP on a pair of streams: one message per line, all revisions in one process (MCP §1.2, MCP-97 to MCP-100).
+ * `collet mcp` starts it.
+ * Invariant: nothing but messages is written to the stream; a line that is not a message is logged.
+ */
 
 interface StdioOptions {
-  /** Who the process at the other end is; asked for every message, since keys can be revoked. */
+  /** The client of the stream; resolved for every message, since keys can be revoked. */
   principal(): MaybePromise<Principal>
-  /** Throws for what is no JSON that can be used. */
+  /** Throws if the line is not valid JSON. */
   parse(line: Buffer): JsonValue
   readonly maxLineBytes: number
-  /** One message, without its line end. */
+  /** Writes one message and its line end. */
   write(line: string): void
 }
 
-interface UnderWay {
+interface RunningRequest {
   isCancelled: boolean
   cancel: (() => void) | undefined
 }
 
-/** MCP on a pair of streams: one message a line, both eras in one process (MCP §1.2, MCP-97 to MCP-100). */
 export class StdioServer {
   readonly #methods: Methods
   readonly #services: McpServices
   readonly #options: StdioOptions
-  readonly #underWay = new Map<string, UnderWay>()
+  readonly #running = new Map<string, RunningRequest>()
   readonly #answering = new Set<Promise<void>>()
   readonly #channel: Channel
-  /** The one session of an older revision. */
+  /** The session, if the client sent `initialize`. */
   #session: { readonly revision: LegacyRevision; readonly capabilities: ClientCapabilities } | undefined
 
   constructor(services: McpServices, options: StdioOptions) {
     this.#services = services
-    this.#methods = new Methods(services)
+    this.#methods = openMethods(services)
     this.#options = options
     this.#channel = { canSend: true, send: (json) => options.write(json) }
   }
 
-  /** Until the other side closes the stream, or sends a line that is too long. */
+  /** Serves until the client closes the stream or sends a line that is too long. */
   async serve(chunks: AsyncIterable<string | Uint8Array>): Promise<void> {
     const stop = this.#services.gateway.catalogChanges.listen(
-      (isAffected) => void this.#tellChange(isAffected),
+      (isAffected) => void this.#notifyChange(isAffected),
     )
     const { maxLineBytes } = this.#options
     const lines = new LineReader(() => checkLength(maxLineBytes))
@@ -80,16 +79,16 @@ export class StdioServer {
       this.#takeLine(lines.end())
     } catch (error) {
       if (!(error instanceof BadLine)) throw error
-      // Nothing after such a line can be trusted to be a message (MCP-99).
-      this.#services.log.error({ maxBytes: maxLineBytes }, 'a line was too long')
+      // The next line may be the rest of this one, so reading stops (MCP-99).
+      this.#services.log.error({ maxBytes: maxLineBytes }, 'a line of the client is too long')
     } finally {
       stop()
     }
   }
 
-  /** Ends what listens; resolves when every request that is under way has its answer. */
+  /** Ends subscriptions; resolves when every running request is answered. */
   async close(): Promise<void> {
-    this.#methods.listens.close()
+    this.#methods.close()
     await Promise.all(this.#answering)
   }
 
@@ -104,19 +103,20 @@ export class StdioServer {
     void answering.finally(() => this.#answering.delete(answering))
   }
 
-  /** MCP-99: what cannot be read is logged, since an answer without an id confuses clients. */
+  /** Logs an unreadable line, since an answer without an id confuses clients (MCP-99). */
   #read(line: Buffer): Message | undefined {
     let body: JsonValue
     try {
       body = this.#options.parse(line)
     } catch (error) {
       if (!isToolError(error)) throw error
-      this.#services.log.warn({ problem: error.message }, 'a line is no JSON')
+      this.#services.log.warn({ problem: error.message }, 'a line of the client is not JSON')
       return undefined
     }
     const decoded = decodeMessage(body)
     if (decoded.ok) return decoded.message
-    if (decoded.id === undefined) this.#services.log.warn({ problem: decoded.error.message }, 'no message')
+    if (decoded.id === undefined)
+      this.#services.log.warn({ problem: decoded.error.message }, 'a line of the client is not a message')
     else this.#write(errorAnswer(decoded.id, decoded.error))
     return undefined
   }
@@ -125,11 +125,8 @@ export class StdioServer {
     if (message.kind === 'notification') {
       this.#takeNotification(message)
     } else if (message.kind === 'response') {
-      const { id, result } = message
-      if (typeof id !== 'string') return
       const principal = await this.#options.principal()
-      const said = isJsonObject(result) ? result : { action: 'cancel' }
-      await this.#methods.calls.questions.deliver(id, principal, said)
+      await this.#methods.calls.questions.deliverResponse(principal, message)
     } else {
       this.#write(await this.#answer(message))
     }
@@ -137,40 +134,39 @@ export class StdioServer {
 
   async #answer(message: RequestMessage): Promise<Answer> {
     const { id, method, params } = message
-    const era = this.#eraOf(message)
-    if ('error' in era) return errorAnswer(id, era.error)
-    if ('result' in era) return resultAnswer(id, era.result)
-    const underWay = this.#begin(id)
+    const read = this.#readRevision(message)
+    if ('error' in read) return errorAnswer(id, read.error)
+    if ('result' in read) return resultAnswer(id, read.result)
+    const running = this.#begin(id)
     try {
       const exchange: McpExchange = {
         id,
         principal: await this.#options.principal(),
-        ...era,
+        ...read,
         channel: this.#channel,
         headers: undefined,
         traceId: undefined,
         traceparent: undefined,
         leaving: undefined,
         onBegun: (cancel) => {
-          underWay.cancel = cancel
-          if (underWay.isCancelled) cancel()
+          running.cancel = cancel
+          if (running.isCancelled) cancel()
         },
       }
-      const answer = await this.#methods.run(method, params, exchange)
-      return underWay.isCancelled ? NO_ANSWER : answer
+      const run = this.#methods.byRevision[exchange.revision].get(method)
+      const answer = run === undefined ? unknownMethod(exchange) : await run(params, exchange)
+      return running.isCancelled ? NO_ANSWER : answer
     } catch (error) {
-      const shown = isToolError(error) ? error : storeFault(error)
-      if (shown === undefined) throw error
-      return shown.code === 'unauthenticated'
-        ? errorAnswer(id, { code: 401, message: shown.message })
-        : laterAnswer(id, shown)
+      if (isToolError(error) && error.code === 'unauthenticated')
+        return errorAnswer(id, { code: 401, message: error.message })
+      return running.isCancelled ? NO_ANSWER : this.#methods.failed(error, id, method)
     } finally {
-      this.#underWay.delete(JSON.stringify(id))
+      this.#running.delete(JSON.stringify(id))
     }
   }
 
-  /** Nothing but the body says the era (MCP §1.2). */
-  #eraOf({
+  /** The body alone decides the revision (MCP §1.2). */
+  #readRevision({
     method,
     params,
   }: RequestMessage):
@@ -200,24 +196,24 @@ export class StdioServer {
     return { result: this.#methods.initializeResult(read.revision) }
   }
 
-  #begin(id: JsonRpcId): UnderWay {
-    const underWay: UnderWay = { isCancelled: false, cancel: undefined }
-    this.#underWay.set(JSON.stringify(id), underWay)
-    return underWay
+  #begin(id: JsonRpcId): RunningRequest {
+    const running: RunningRequest = { isCancelled: false, cancel: undefined }
+    this.#running.set(JSON.stringify(id), running)
+    return running
   }
 
-  /** MCP-85: in both eras here; unknown and finished requests are ignored. */
+  /** Cancels a request, in every revision; unknown and finished requests are ignored (MCP-85). */
   #takeNotification({ method, params }: Message & { readonly kind: 'notification' }): void {
     const requestId = isJsonObject(params) ? params.requestId : undefined
     if (method !== 'notifications/cancelled' || !isJsonRpcId(requestId)) return
-    const underWay = this.#underWay.get(JSON.stringify(requestId))
-    if (underWay === undefined) return
-    underWay.isCancelled = true
-    underWay.cancel?.()
+    const running = this.#running.get(JSON.stringify(requestId))
+    if (running === undefined) return
+    running.isCancelled = true
+    running.cancel?.()
   }
 
-  /** MCP-100: unasked in the older era only. */
-  async #tellChange(isAffected: (principal: Principal) => boolean): Promise<void> {
+  /** Revisions with sessions get the notification without a subscription (MCP-100). */
+  async #notifyChange(isAffected: (principal: Principal) => boolean): Promise<void> {
     if (this.#session === undefined) return
     const principal = await Promise.resolve(this.#options.principal()).catch(() => undefined)
     if (principal !== undefined && isAffected(principal))

@@ -15,13 +15,19 @@ import {
   resultAnswer,
 } from './codec-message.ts'
 import type { McpExchange, McpServices } from './exchange.ts'
-import { META } from './wire.ts'
+import { LIST_CHANGED, META } from './wire.ts'
 
+/*
+ * Streams that notify clients of changes of their tool list.
+ * `ChangeStreams` serves GET in revisions with sessions, `ListenStreams` serves `subscriptions/listen`.
+ * Invariant: one principal holds at most `MAX_STREAMS` open, in all revisions together (MCP-47).
+ */
+
+/** Also the time until a stream notices that another process ended its session. */
 const KEEP_ALIVE_MS = 15_000
-/** Also how soon the end of a session in another process is seen. */
 const KEEP_ALIVE = ':\n\n'
 
-/** GET streams of older revisions: news of the list, on the newest stream of each session only (MCP-24, MCP-25, MCP-46). */
+/** GET streams of sessions; only the newest stream of a session gets notifications (MCP-24, MCP-25, MCP-46). */
 export class ChangeStreams {
   readonly #changes: CatalogChanges
   readonly #openStreams: KeyedCounter
@@ -33,7 +39,7 @@ export class ChangeStreams {
     this.#openStreams = openStreams
   }
 
-  /** `undefined` when this principal may hold no further one open. */
+  /** `undefined` if this principal has too many open streams. */
   open(principal: Principal, sessionId: string, isOpen: () => Promise<boolean>): ReplyStream | undefined {
     if (isFull(this.#openStreams, principal)) return undefined
     return (ended) => this.#pieces(principal, sessionId, { isOpen, ended })
@@ -52,7 +58,7 @@ export class ChangeStreams {
     sessionId: string,
     { isOpen, ended }: { readonly isOpen: () => Promise<boolean>; readonly ended: AbortSignal },
   ): AsyncGenerator<string> {
-    // Counted when it is read, so that a stream that nobody came for counts nothing.
+    // Counted when it is read, so that an abandoned stream counts nothing.
     const leave = takeStream(this.#openStreams, principal)
     if (leave === undefined) return
     const queue = new FrameQueue(0)
@@ -78,9 +84,7 @@ export class ChangeStreams {
   }
 }
 
-export const LIST_CHANGED = 'notifications/tools/list_changed'
-
-/** `subscriptions/listen`: news for as long as the client stays, and nothing it did not ask for (MCP-46 to MCP-49). */
+/** `subscriptions/listen`: notifications that the client asked for, until it disconnects (MCP-46 to MCP-49). */
 export class ListenStreams {
   readonly #services: McpServices
   readonly #openStreams: KeyedCounter
@@ -96,7 +100,7 @@ export class ListenStreams {
     const wanted = isJsonObject(params) ? params.notifications : undefined
     if (!isJsonObject(wanted)) {
       const message =
-        'params.notifications must name what to listen for, such as { "toolsListChanged": true }.'
+        'params.notifications must name what to listen for, for example { "toolsListChanged": true }.'
       return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message })
     }
     const leave = takeStream(this.#openStreams, principal)
@@ -105,11 +109,11 @@ export class ListenStreams {
       return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
     }
     const tag = { _meta: { [META.subscriptionId]: id } }
-    const hearsTools = wanted.toolsListChanged === true
-    const notifications: JsonObject = hearsTools ? { toolsListChanged: true } : {}
+    const wantsTools = wanted.toolsListChanged === true
+    const notifications: JsonObject = wantsTools ? { toolsListChanged: true } : {}
     const acknowledged = { notifications, ...tag }
     channel.send(encodeNotification('notifications/subscriptions/acknowledged', acknowledged), 'question')
-    const stop = hearsTools ? this.#follow(principal, () => this.#tell(exchange, tag)) : () => undefined
+    const stop = wantsTools ? this.#follow(principal, () => this.#notify(exchange, tag)) : () => undefined
     try {
       return (await this.#untilEnd(exchange)) ? this.#end(exchange) : NO_ANSWER
     } finally {
@@ -118,28 +122,28 @@ export class ListenStreams {
     }
   }
 
-  /** Everybody hears that it is over (MCP-49). */
+  /** Sends the end to every subscriber (MCP-49). */
   close(): void {
     this.#closing.abort()
   }
 
-  #follow(principal: Principal, tell: () => void): () => void {
+  #follow(principal: Principal, notify: () => void): () => void {
     return this.#services.gateway.catalogChanges.listen((isAffected) => {
-      if (isAffected(principal)) tell()
+      if (isAffected(principal)) notify()
     })
   }
 
-  #tell({ channel }: McpExchange, tag: JsonObject): void {
+  #notify({ channel }: McpExchange, tag: JsonObject): void {
     channel.send(encodeNotification(LIST_CHANGED, tag), 'question')
   }
 
-  /** MCP/T-4: the result of the request, as on every transport. */
+  /** The end is the result of the request, on every transport (MCP/T-4). */
   #end({ id }: McpExchange): Answer {
     const meta = { [META.subscriptionId]: id, [META.serverInfo]: serverInfoOf(this.#services) }
     return resultAnswer(id, JSON.stringify({ resultType: 'complete', _meta: meta }))
   }
 
-  /** `false` when the client left or cancelled, so that nobody waits for an end. */
+  /** `false` if the client disconnected or cancelled, and so waits for no end. */
   #untilEnd(exchange: McpExchange): Promise<boolean> {
     return new Promise((resolve) => {
       const left = exchange.leaving?.left
@@ -164,14 +168,14 @@ function serverInfoOf({ options }: McpServices): JsonObject {
   return { name: options.name, version: options.serverVersion }
 }
 
-/** Streams one principal may hold open, whatever their revision (MCP-47): nobody may take all connections of the server. */
+/** Limited so that one principal cannot take all connections of the server (MCP-47). */
 export const MAX_STREAMS = 100
 
 function isFull(openStreams: KeyedCounter, principal: Principal): boolean {
   return openStreams.count(subjectKey(principal)) >= MAX_STREAMS
 }
 
-/** Counts one more until it is released; `undefined` when the principal has as many as it may. */
+/** Counts a stream until it is released; `undefined` if the principal has too many. */
 function takeStream(openStreams: KeyedCounter, principal: Principal): Release | undefined {
   return isFull(openStreams, principal) ? undefined : openStreams.take(subjectKey(principal))
 }

@@ -1,8 +1,11 @@
 import type { Elicit, ElicitationAnswer, ElicitationMode } from '#kernel/base/elicitation'
 import { type ErrorCode, isToolError, storeFault } from '#kernel/base/errors'
-import { checkCallKey, LATEST, newCallId, parseToolName } from '#kernel/base/ids'
+import { shortHash } from '#kernel/base/hash'
+import { checkCallKey, LATEST, newCallId, parseToolName, type ToolRef } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { CallReply, CallRequest, Leaving, Progress } from '#kernel/call/call'
+import type { CallReply, CallRequest, Leaving } from '#kernel/call/call'
+import type { Catalog } from '#kernel/tool/catalog'
+import type { Tool } from '#kernel/tool/tool'
 import {
   CALL_ID_HEADER,
   callIdToHeader,
@@ -16,39 +19,32 @@ import {
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import {
   type Answer,
-  encodeNotification,
   errorAnswer,
   metaOf,
+  REQUIRED_CAPABILITIES,
   type RequestHeaders,
-  requiredFor,
 } from './codec-message.ts'
 import { mayAsk } from './codec-question.ts'
-import { checkParameterHeaders } from './codec-tool.ts'
-import type { Channel, McpExchange, McpServices } from './exchange.ts'
-import type { ServedTool, ToolTables } from './methods.ts'
-import { MultiRoundCalls } from './multi-round-calls.ts'
-import {
-  type AskKeyed,
-  LegacyAsker,
-  PendingCall,
-  PendingCalls,
-  type PendingStep,
-  Questions,
-} from './questions.ts'
+import { checkParameterHeaders, type HeaderParameter, headersAskedBy } from './codec-tool.ts'
+import { type McpExchange, type McpServices, ProgressGate } from './exchange.ts'
+import { type AskKeyed, Questions, StreamAsker, urlElicitationRequired } from './questions.ts'
 import { encodeFailure, encodeReply, pagesOf, type ReplyTarget, type ResultEnvelopes } from './reply.ts'
-import { type ClientCapabilities, MCP_CODES, META, NEW_REVISION, type WireError } from './wire.ts'
+import { MultiRoundCalls } from './revision-2026/multi-round-calls.ts'
+import { PendingCall, PendingCalls, type PendingStep } from './revision-2026/pending-calls.ts'
+import { type ClientCapabilities, MCP_CODES, META, TRAITS, type WireError } from './wire.ts'
 
-/** No tool has such a name: what cannot be one walks the same way as unknown tools and hidden ones (rule 2). */
+/*
+ * `tools/call` in every revision: reads the params, finds the tool, runs the durable call and encodes its end.
+ * The method table has one row for it.
+ * Invariant: unknown, hidden and malformed tool names give the same answer (rule 2), and every answer carries a
+ * call id (rule 6).
+ */
+
+/** Prefix of a name that no tool has, so that malformed names fail exactly like unknown tools (rule 2). */
 const NO_TOOL = '/'
 const NO_HEADERS: RequestHeaders = {}
 
-interface ToolCallParts {
-  readonly services: McpServices
-  readonly tables: ToolTables
-  readonly envelopes: ResultEnvelopes
-}
-
-/** One `tools/call`, read and looked up. */
+/** One `tools/call` whose params are read and whose tool is looked up. */
 export interface StartedCall {
   readonly exchange: McpExchange
   readonly asked: ToolCallRequest
@@ -56,7 +52,7 @@ export interface StartedCall {
   readonly target: ReplyTarget
 }
 
-/** How one call goes about it. */
+/** One attempt of a started call. */
 interface BegunCall {
   readonly key: string | undefined
   readonly callId: string
@@ -64,33 +60,29 @@ interface BegunCall {
   readonly progress: ProgressGate | undefined
 }
 
-/** `tools/call` in every revision: the one durable call behind it, and what its caller may be asked meanwhile. */
 export class ToolCalls {
-  readonly #parts: ToolCallParts
+  readonly tables = new ToolTables()
+  readonly questions: Questions
+  readonly #services: McpServices
+  readonly #envelopes: ResultEnvelopes
   readonly #pending = new PendingCalls()
   readonly #rounds: MultiRoundCalls
-  readonly questions: Questions
 
-  constructor(parts: ToolCallParts) {
-    this.#parts = parts
-    const { callers, clock } = parts.services
-    this.questions = new Questions(callers, clock)
-    this.#rounds = new MultiRoundCalls({
-      services: parts.services,
-      pending: this.#pending,
-      questions: this.questions,
-    })
+  constructor(services: McpServices, envelopes: ResultEnvelopes) {
+    this.#services = services
+    this.#envelopes = envelopes
+    this.questions = new Questions(services.callers, services.clock)
+    this.#rounds = new MultiRoundCalls({ services, pending: this.#pending, questions: this.questions })
   }
 
-  async handle(params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
+  readonly handle = async (params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> => {
     const { id, principal, headers, revision } = exchange
-    const isNew = revision === NEW_REVISION
-    const read = readToolCall(params, { headers, mayContinue: isNew })
+    const { hasRounds, hasStandardHeaders } = TRAITS[revision]
+    const read = readToolCall(params, { headers, mayContinue: hasRounds })
     if (!read.ok) return errorAnswer(id, read.error, { headers: unreadHeaders(read.key) })
     const asked = read.call
-    const { gateway } = this.#parts.services
-    const served = this.#parts.tables.find(gateway.catalogFor(principal), asked.name)
-    if (isNew && headers !== undefined && served !== undefined && served.headers.length > 0) {
+    const served = this.tables.find(this.#services.gateway.catalogFor(principal), asked.name)
+    if (hasStandardHeaders && headers !== undefined && served !== undefined && served.headers.length > 0) {
       const message = checkParameterHeaders(served.headers, asked.input, headers)
       if (message !== undefined)
         return errorAnswer(
@@ -105,21 +97,21 @@ export class ToolCalls {
         ? await this.#begin(call, asked.key)
         : await this.#continue(call, asked.requestState)
     } catch (error) {
-      const shown = isToolError(error) ? error : storeFault(error)
-      if (shown === undefined) throw error
-      const { code, message, canRetry, details } = shown
+      const known = isToolError(error) ? error : storeFault(error)
+      if (known === undefined) throw error
+      const { code, message, canRetry, details } = known
       const callId = asked.key ?? newCallId()
       const failed = { callId, headers: unreadHeaders(callId, code), target: call.target }
       return encodeFailure({ code, message, canRetry, details }, failed)
     }
   }
 
-  /** A call from the start, or one that goes on under its id after a person did something. */
+  /** Begins a call, or continues one under its id after a person has opened a page. */
   #begin(call: StartedCall, key: string | undefined, waitMs?: number): Promise<Answer> {
     const { exchange, asked } = call
     const callId = key ?? newCallId()
     const { principal, channel, onBegun } = exchange
-    onBegun?.(() => void this.#parts.services.gateway.cancelCall(principal, callId))
+    onBegun?.(() => void this.#services.gateway.cancelCall(principal, callId))
     if (asked.progressToken === undefined || !channel.canSend)
       return this.#run(call, { key, callId, waitMs, progress: undefined })
     const progress = new ProgressGate(asked.progressToken, channel)
@@ -127,37 +119,35 @@ export class ToolCalls {
   }
 
   async #run(call: StartedCall, begun: BegunCall): Promise<Answer> {
-    const { exchange, asked } = call
-    const { gateway } = this.#parts.services
-    const { principal, capabilities, revision, channel } = exchange
-    const { callId } = begun
+    const { principal, capabilities, revision, leaving } = call.exchange
+    const { gateway } = this.#services
     const canAsk = capabilities.form || capabilities.url || capabilities.sampling || capabilities.roots
+    if (!TRAITS[revision].hasRounds)
+      return this.#finish(call, await this.#runInSession(call, begun, canAsk), 1)
     const watch: CapabilityWatch = { missing: undefined }
-    if (revision === NEW_REVISION && !canAsk) {
-      const ask = askGuard(refuseToAsk, capabilities, watch)
-      const reply = await gateway.call(
-        principal,
-        this.#requestOf(call, begun, { ask, leaving: exchange.leaving }),
-      )
+    if (!canAsk) {
+      const ask = askGuard(async () => DECLINED, capabilities, watch)
+      const reply = await gateway.call(principal, this.#requestOf(call, begun, { ask, leaving }))
       return this.#answerOnce(call, reply, watch)
     }
-    if (revision === NEW_REVISION) {
-      const pending = new PendingCall({
-        callId,
-        principal,
-        questions: this.questions,
-        early: asked.inputResponses,
-      })
-      const ask = askGuard(pending.ask, capabilities, watch)
-      pending.start(gateway.call(principal, this.#requestOf(call, begun, { ask, leaving: pending })))
-      return this.#answer(call, pending, await pending.next(exchange.leaving?.left), { round: 1, watch })
-    }
-    if (!canAsk || !channel.canSend)
-      return this.#finish(call, await gateway.call(principal, this.#requestOf(call, begun, {})), 1)
-    const asker = new LegacyAsker({ exchange, callId, questions: this.questions })
+    const { callId } = begun
+    const early = call.asked.inputResponses
+    const pending = new PendingCall({ callId, principal, questions: this.questions, early })
+    const ask = askGuard(pending.ask, capabilities, watch)
+    pending.start(gateway.call(principal, this.#requestOf(call, begun, { ask, leaving: pending })))
+    return this.#answer(call, pending, await pending.next(leaving?.left), { round: 1, watch })
+  }
+
+  /** Revisions with sessions ask on the stream of the call while it runs. */
+  async #runInSession(call: StartedCall, begun: BegunCall, canAsk: boolean): Promise<CallReply> {
+    const { exchange } = call
+    const { gateway } = this.#services
+    if (!canAsk || !exchange.channel.canSend)
+      return await gateway.call(exchange.principal, this.#requestOf(call, begun, {}))
+    const asker = new StreamAsker({ exchange, callId: begun.callId, questions: this.questions })
+    const ask = askGuard(asker.ask, exchange.capabilities, { missing: undefined })
     try {
-      const ask = askGuard(asker.ask, capabilities, watch)
-      return this.#finish(call, await gateway.call(principal, this.#requestOf(call, begun, { ask })), 1)
+      return await gateway.call(exchange.principal, this.#requestOf(call, begun, { ask }))
     } finally {
       asker.end()
     }
@@ -178,19 +168,19 @@ export class ToolCalls {
     return this.#answerOnce(call, step.reply, watch, round)
   }
 
-  /** MCP-36: a tool that could not go on without asking. */
+  /** Fails with `missingCapability` if the tool asked something that the client cannot answer (MCP-36). */
   #answerOnce(call: StartedCall, reply: CallReply, { missing }: CapabilityWatch, round = 1): Answer {
     if (missing === undefined || reply.outcome.ok) return this.#finish(call, reply, round)
-    const data = { requiredCapabilities: requiredFor(missing) }
+    const data = { requiredCapabilities: REQUIRED_CAPABILITIES[missing] }
     const error = { code: MCP_CODES.missingCapability, message: 'Missing client capability', data }
     return errorAnswer(call.exchange.id, error, { status: 400, headers: callReplyHeaders(reply) })
   }
 
-  /** MCP-72 to MCP-74: what a request goes on with is hostile until it proves to be ours. */
+  /** Continues a call with a returned state, which is untrusted until its signature is checked (MCP-72 to MCP-74). */
   async #continue(call: StartedCall, sealed: string): Promise<Answer> {
     const state = await this.#rounds.open(call, sealed)
     if (state === undefined) {
-      const message = 'params.requestState is not one that this request was given, or was used before.'
+      const message = 'params.requestState was not issued for this request, or was used before.'
       return errorAnswer(
         call.exchange.id,
         { code: JSON_RPC_CODES.badParams, message },
@@ -209,22 +199,26 @@ export class ToolCalls {
     const pending = this.#pending.find(call.exchange.principal, state.callId)
     if (pending !== undefined)
       return this.#answer(call, pending, await pending.next(call.exchange.leaving?.left), { round })
-    const step = await this.#rounds.nextElsewhere(call, state)
+    const step = await this.#rounds.nextStored(call, state)
     if (step.kind === 'asks')
       return this.#rounds.ask(call, { callId: state.callId, questions: step.questions, round })
     return this.#finish(call, step.reply, round)
   }
 
-  /** What needs a person first is asked for as this client can take it (MCP/T-11). */
+  /** Encodes the end of a call; pages that a person has to open first are asked for if the client can (MCP/T-11). */
   #finish(call: StartedCall, reply: CallReply, round: number): Answer {
     const { outcome } = reply
     const missing = outcome.ok ? undefined : outcome.error.details?.missing
     const pages = missing === undefined ? [] : pagesOf(missing)
-    if (outcome.ok || pages.length === 0) return encodeReply(reply, call.target)
-    return (
-      this.#rounds.askForPages(call, { reply, pages, message: outcome.error.message, round }) ??
-      encodeReply(reply, call.target)
-    )
+    const { exchange, target } = call
+    if (outcome.ok || pages.length === 0 || !exchange.capabilities.url) return encodeReply(reply, target)
+    const questions = pages.map(({ key, message, challenge: { id, url } }) => ({
+      id,
+      question: { mode: 'url', key, message: `${message}: ${target.name}`, url, id } as const,
+    }))
+    return TRAITS[exchange.revision].hasRounds
+      ? this.#rounds.askForPages(call, { reply, pages, questions, round })
+      : urlElicitationRequired(exchange, questions, { reply, message: outcome.error.message })
   }
 
   #requestOf(
@@ -246,7 +240,7 @@ export class ToolCalls {
       ...readCallScope(headers),
       ...readWait({ headers }),
       ...(waitMs === undefined ? undefined : { waitMs }),
-      ...(progress === undefined ? undefined : { onProgress: progress.tell }),
+      ...(progress === undefined ? undefined : { onProgress: progress.send }),
       ...(ask === undefined ? undefined : { onElicit: ask }),
       ...(exchange.onRecording === undefined ? undefined : { onRecording: exchange.onRecording }),
       leaving,
@@ -261,22 +255,22 @@ export class ToolCalls {
       hasCallId: asked.key !== undefined,
       revision,
       principal,
-      envelope: this.#parts.envelopes.of(revision),
+      envelope: this.#envelopes.of(revision),
       tool: served?.tool,
       hasHttp: headers !== undefined,
-      metadataUrl: this.#parts.services.options.metadataUrl?.(),
+      metadataUrl: this.#services.options.metadataUrl?.(),
     }
   }
 }
 
-/** What a run asked although its client had not declared it (MCP-36). */
+/** The last question that the client had not declared (MCP-36). */
 interface CapabilityWatch {
   missing: ElicitationMode | undefined
 }
 
 const DECLINED: ElicitationAnswer = { action: 'decline' }
 
-/** Asks only what was declared; a tool that can go on without goes on declined (MCP/T-11). Questions without a key are numbered. */
+/** Sends only questions that the client declared; others are declined (MCP/T-11). Questions without a key are numbered. */
 function askGuard(ask: AskKeyed, capabilities: ClientCapabilities, watch: CapabilityWatch): Elicit {
   let asked = 0
   return async (question) => {
@@ -288,10 +282,7 @@ function askGuard(ask: AskKeyed, capabilities: ClientCapabilities, watch: Capabi
   }
 }
 
-/** For clients that declared nothing. */
-const refuseToAsk: AskKeyed = async () => DECLINED
-
-/** Rule 6: every reply to a call has an id, also one that was never made. */
+/** Every answer has a call id, also if no call was made (rule 6). */
 function unreadHeaders(
   callId: string = newCallId(),
   code: ErrorCode = 'request_invalid',
@@ -299,7 +290,7 @@ function unreadHeaders(
   return { [CALL_ID_HEADER]: callIdToHeader(callId), [ERROR_CODE_HEADER]: code }
 }
 
-/** The params of `tools/call`, read. */
+/** The params of `tools/call`. */
 interface ToolCallRequest {
   readonly name: string
   readonly input: JsonObject
@@ -307,17 +298,17 @@ interface ToolCallRequest {
   readonly progressToken: string | number | undefined
   /** W3C trace context, where the transport carries none. */
   readonly traceparent: string | undefined
-  /** By the key of the question they answer. */
+  /** Answers by the key of their question. */
   readonly inputResponses: ReadonlyMap<string, JsonObject> | undefined
   readonly requestState: string | undefined
 }
 
 type ReadCall =
   | { readonly ok: true; readonly call: ToolCallRequest }
-  /** `key` is the request's own, if it is a usable one. */
+  /** `key` of the request, if it is valid. */
   | { readonly ok: false; readonly error: WireError; readonly key: string | undefined }
 
-/** MCP-60, MCP-68, MCP-74. `_meta` is never tool input (MCP-06); members of other revisions are unknown, so ignored. */
+/** MCP-60, MCP-68, MCP-74. `_meta` is never tool input (MCP-06); members of other revisions are ignored. */
 function readToolCall(
   params: JsonValue | undefined,
   { headers, mayContinue }: { readonly headers: RequestHeaders | undefined; readonly mayContinue: boolean },
@@ -362,7 +353,7 @@ type ReadKey =
   | { readonly ok: true; readonly key: string | undefined }
   | { readonly ok: false; readonly error: WireError }
 
-/** Rule 4: in `_meta` or in the header, the same in both; never the JSON-RPC id. */
+/** The key is in `_meta`, in the header, or equal in both; it is never the JSON-RPC id (rule 4). */
 function readKey(inMeta: JsonValue | undefined, headers: RequestHeaders | undefined): ReadKey {
   const inHeader = headers === undefined ? undefined : readKeyHeader(headers)
   if (inMeta !== undefined && typeof inMeta !== 'string')
@@ -382,51 +373,73 @@ function refuse(message: string): { readonly ok: false; readonly error: WireErro
   return { ok: false, error: { code: JSON_RPC_CODES.badParams, message } }
 }
 
-const PER_SECOND = 10
-
-/** MCP-82: only with a token, only rising, ten a second after the first ten, and nothing after the end. */
-class ProgressGate {
-  readonly #token: string | number
-  readonly #channel: Channel
-  #last = Number.NEGATIVE_INFINITY
-  #left = PER_SECOND
-  #filledAtMs = performance.now()
-  #isEnded = false
-
-  constructor(token: string | number, channel: Channel) {
-    this.#token = token
-    this.#channel = channel
-  }
-
-  readonly tell = ({ done, total, message }: Progress): void => {
-    if (this.#isEnded || !Number.isFinite(done) || done <= this.#last || !this.#take()) return
-    this.#last = done
-    const params = {
-      progressToken: this.#token,
-      progress: done,
-      ...(total === undefined || !Number.isFinite(total) ? {} : { total }),
-      ...(message === undefined ? {} : { message }),
-    }
-    this.#channel.send(encodeNotification('notifications/progress', params), 'news')
-  }
-
-  end(): void {
-    this.#isEnded = true
-  }
-
-  #take(): boolean {
-    const nowMs = performance.now()
-    this.#left = Math.min(PER_SECOND, this.#left + ((nowMs - this.#filledAtMs) / 1_000) * PER_SECOND)
-    this.#filledAtMs = nowMs
-    if (this.#left < 1) return false
-    this.#left -= 1
-    return true
-  }
-}
-
-/** A string or a whole number; anything else asks for no progress. */
+/** A string or an integer; any other token requests no progress. */
 function readProgressToken(token: JsonValue | undefined): string | number | undefined {
   return typeof token === 'string' || (typeof token === 'number' && Number.isSafeInteger(token))
     ? token
     : undefined
+}
+
+/** The newest version of a tool, under its name in the list. */
+interface ServedTool {
+  readonly name: string
+  readonly tool: Tool
+  readonly ref: ToolRef
+  readonly headers: readonly HeaderParameter[]
+}
+
+/** Names that every client accepts (MCP-50, MCP/T-13). */
+const LEGAL = /^[A-Za-z0-9_-]{1,64}$/
+const MAX_LENGTH = 64
+
+/** Tools of each catalog by name, built once. */
+export class ToolTables {
+  readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedTool>>()
+
+  /** Finds a tool by its name in the list, or by any other of its names. */
+  find(catalog: Catalog, name: string): ServedTool | undefined {
+    return this.of(catalog).get(name) ?? byOtherName(catalog, name)
+  }
+
+  /** Sorted by name, so that two reads are equal (MCP-42). */
+  of(catalog: Catalog): ReadonlyMap<string, ServedTool> {
+    const known = this.#byCatalog.get(catalog)
+    if (known !== undefined) return known
+    const table = makeTable(catalog.latest())
+    this.#byCatalog.set(catalog, table)
+    return table
+  }
+}
+
+function byOtherName(catalog: Catalog, name: string): ServedTool | undefined {
+  const ref = parseToolName(name)
+  const tool = ref === undefined ? undefined : catalog.resolve(ref)
+  if (ref === undefined || tool === undefined) return undefined
+  const { base } = tool.parts
+  return { name, tool, ref: { base, version: ref.version }, headers: headersAskedBy(tool) }
+}
+
+function makeTable(tools: readonly Tool[]): ReadonlyMap<string, ServedTool> {
+  const named = new Map<string, Tool>()
+  const sorted = [...tools].sort((left, right) => compare(left.parts.base, right.parts.base))
+  for (const tool of sorted) if (LEGAL.test(tool.name) && !named.has(tool.name)) named.set(tool.name, tool)
+  for (const tool of sorted) if (named.get(tool.name) !== tool) named.set(freeName(tool), tool)
+  const entries = [...named].sort(([left], [right]) => compare(left, right))
+  return new Map(
+    entries.map(([name, tool]) => {
+      const ref = { base: tool.parts.base, version: LATEST }
+      return [name, { name, tool, ref, headers: headersAskedBy(tool) }]
+    }),
+  )
+}
+
+/** A name with a digest, for a tool whose own name is taken or not accepted by clients. */
+function freeName({ name, parts }: Tool): string {
+  const digest = shortHash(parts.base)
+  return `${name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, MAX_LENGTH - digest.length - 1)}_${digest}`
+}
+
+function compare(left: string, right: string): number {
+  if (left === right) return 0
+  return left < right ? -1 : 1
 }

@@ -1,24 +1,69 @@
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { JsonRpcId } from '#protocols/json-rpc'
 
+/*
+ * Names, codes and shapes of the MCP wire, and the differences between its revisions.
+ * The server, the codecs and our own MCP client import it, so it imports no server code.
+ * A difference between revisions is a member of `TRAITS`; other modules do not compare version strings.
+ */
+
 export const MCP_PATH = '/mcp'
 
 /** Revisions with `initialize` and sessions; the newest last. */
 export const LEGACY_REVISIONS = ['2025-06-18', '2025-11-25'] as const
-/** The revision without either: every request says everything. */
+/** The revision without sessions: every request carries its version and capabilities in `_meta`. */
 export const NEW_REVISION = '2026-07-28'
 
 export type LegacyRevision = (typeof LEGACY_REVISIONS)[number]
 export type Revision = LegacyRevision | typeof NEW_REVISION
 
-/** What we offer to clients that name a revision we do not serve (MCP-22, MCP/T-8). */
+/** Offered to clients that ask for a revision we do not serve (MCP-22, MCP/T-8). */
 export const NEWEST_LEGACY_REVISION: LegacyRevision = '2025-11-25'
 
 export function isLegacyRevision(text: JsonValue | undefined): text is LegacyRevision {
   return LEGACY_REVISIONS.some((known) => known === text)
 }
 
-/** MCP §1.5; the first three exist in the new era only. */
+interface RevisionTraits {
+  /** Results name their kind and the server (MCP-07, MCP-08); lists say how long to cache them (MCP-45). */
+  readonly hasResultType: boolean
+  /** A call may be answered with questions, and a later request brings the answers (MCP-70). */
+  readonly hasRounds: boolean
+  /** Headers repeat the method, the name and annotated parameters (MCP-35, MCP-48). */
+  readonly hasStandardHeaders: boolean
+  /** Schemas may hold booleans, and values may be other than objects (MCP-52, MCP-53, MCP-67). */
+  readonly hasFullSchemas: boolean
+  /** Elicitation may open a page, and forms have titled choices and defaults (MCP-71). */
+  readonly hasUrlMode: boolean
+  /** A question for a page carries an id of its own. */
+  readonly hasElicitationId: boolean
+  /** HTTP status of an unknown method (MCP §1.5). */
+  readonly unknownMethodStatus: 200 | 404
+}
+
+const SESSION_TRAITS = {
+  hasResultType: false,
+  hasRounds: false,
+  hasStandardHeaders: false,
+  hasFullSchemas: false,
+  unknownMethodStatus: 200,
+} as const
+
+export const TRAITS: Readonly<Record<Revision, RevisionTraits>> = {
+  '2025-06-18': { ...SESSION_TRAITS, hasUrlMode: false, hasElicitationId: false },
+  '2025-11-25': { ...SESSION_TRAITS, hasUrlMode: true, hasElicitationId: true },
+  [NEW_REVISION]: {
+    hasResultType: true,
+    hasRounds: true,
+    hasStandardHeaders: true,
+    hasFullSchemas: true,
+    hasUrlMode: true,
+    hasElicitationId: false,
+    unknownMethodStatus: 404,
+  },
+}
+
+/** Codes of MCP (MCP §1.5); revisions with sessions know only the last one. */
 export const MCP_CODES = {
   headerMismatch: -32_020,
   missingCapability: -32_021,
@@ -36,7 +81,7 @@ export const META = {
   logLevel: `${RESERVED}logLevel`,
   serverInfo: `${RESERVED}serverInfo`,
   subscriptionId: `${RESERVED}subscriptionId`,
-  /** Ours (MCP §1.3): one label, so not reserved. */
+  /** Our own names have a prefix of one label, which is not reserved (MCP §1.3). */
   idempotencyKey: 'collet/idempotencyKey',
   callId: 'collet/callId',
   runId: 'collet/runId',
@@ -44,7 +89,7 @@ export const META = {
   tool: 'collet/tool',
 } as const
 
-/** In lower case, as requests are read. */
+/** Header names in lower case, as requests are read. */
 export const HEADERS = {
   version: 'mcp-protocol-version',
   session: 'mcp-session-id',
@@ -56,14 +101,15 @@ export const HEADERS = {
 export const JSON_TYPE = 'application/json'
 export const STREAM_TYPE = 'text/event-stream'
 
-/** A JSON-RPC error as it leaves. */
+export const LIST_CHANGED = 'notifications/tools/list_changed'
+
 export interface WireError {
   readonly code: number
   readonly message: string
   readonly data?: JsonObject
 }
 
-/** What a client may be asked, by what it declared (MCP-71, MCP/T-19). */
+/** Questions that the client accepts, as it declared (MCP-71, MCP/T-19). */
 export interface ClientCapabilities {
   readonly form: boolean
   readonly url: boolean
@@ -71,14 +117,9 @@ export interface ClientCapabilities {
   readonly roots: boolean
 }
 
-/** One message of a client, its envelope checked. */
+/** One message of a client whose envelope is valid. */
 export type Message =
-  | {
-      readonly kind: 'request'
-      readonly id: JsonRpcId
-      readonly method: string
-      readonly params: JsonValue | undefined
-    }
+  | RequestMessage
   | { readonly kind: 'notification'; readonly method: string; readonly params: JsonValue | undefined }
   | {
       readonly kind: 'response'
@@ -86,3 +127,10 @@ export type Message =
       /** Absent for an error. */
       readonly result: JsonValue | undefined
     }
+
+export interface RequestMessage {
+  readonly kind: 'request'
+  readonly id: JsonRpcId
+  readonly method: string
+  readonly params: JsonValue | undefined
+}

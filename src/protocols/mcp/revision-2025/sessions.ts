@@ -1,51 +1,56 @@
 import { randomBytes } from 'node:crypto'
+import { BoundedMap } from '#kernel/base/bounded-map'
 import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
-import { isJsonObject } from '#kernel/base/json'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import { isJsonRpcId } from '#protocols/json-rpc'
+import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import { capabilitiesFromJson, capabilitiesToJson, readCapabilities } from '#protocols/mcp/codec-message'
+import {
+  type ClientCapabilities,
+  isLegacyRevision,
+  type LegacyRevision,
+  NEWEST_LEGACY_REVISION,
+  type WireError,
+} from '#protocols/mcp/wire'
 import type { CallerRequest, CallerSession, ProtocolSessionStore } from '#store/ports/protocol-store'
-import { capabilitiesFromJson, capabilitiesToJson } from './codec-message.ts'
-import type { Methods } from './methods.ts'
-import { type ClientCapabilities, isLegacyRevision, type LegacyRevision, type Message } from './wire.ts'
 
-/** MCP-05, MCP-18: nothing is answered, and what we do not know is ignored. */
-export function takeNotification(
-  { underWay }: { readonly underWay: RequestsUnderWay },
-  { tenant }: Principal,
-  session: { readonly id: string },
-  { method, params }: Message & { readonly kind: 'notification' },
-): void {
-  const requestId = isJsonObject(params) ? params.requestId : undefined
-  if (method !== 'notifications/cancelled' || !isJsonRpcId(requestId)) return
-  underWay.cancel({ tenant, session: session.id, requestId: JSON.stringify(requestId) })
+/*
+ * Sessions of revisions 2025-06-18 and 2025-11-25, and the requests in them that can be cancelled by id.
+ * `revision-2025/http.ts` uses both; stdio uses `readInitialize` and keeps its one session in memory.
+ * Invariant: sessions and running requests are in the store, so any process serves any request (MCP §1.6).
+ */
+
+type ReadInitialize =
+  | { readonly ok: true; readonly revision: LegacyRevision; readonly capabilities: ClientCapabilities }
+  | { readonly ok: false; readonly error: WireError }
+
+/** Chooses the requested revision if we serve it, else our newest with sessions (MCP-22, MCP/T-8, MCP/T-29). */
+export function readInitialize(params: JsonValue | undefined): ReadInitialize {
+  if (!isJsonObject(params) || typeof params.protocolVersion !== 'string') {
+    const message = 'initialize needs params.protocolVersion, params.capabilities and params.clientInfo.'
+    return { ok: false, error: { code: JSON_RPC_CODES.badParams, message } }
+  }
+  const asked = params.protocolVersion
+  const revision = isLegacyRevision(asked) ? asked : NEWEST_LEGACY_REVISION
+  return { ok: true, revision, capabilities: readCapabilities(params.capabilities, revision) }
 }
 
-/** The answer to a question of ours, whichever process asked it; an error is a no (MCP-79). */
-export async function takeResponse(
-  { methods }: { readonly methods: Methods },
-  principal: Principal,
-  { id, result }: Message & { readonly kind: 'response' },
-): Promise<void> {
-  if (typeof id !== 'string') return
-  await methods.calls.questions.deliver(id, principal, isJsonObject(result) ? result : { action: 'cancel' })
-}
-
-/** How soon a cancellation that another process heard of is cached. */
+/** How often cancellations that another process received are read. */
 const POLL_MS = 500
 
-interface UnderWay {
+interface RunningRequest {
   readonly isCancelled: boolean
-  /** What to do when it is cancelled; asked at once when it is already. */
+  /** Sets the function that cancels the call; it runs at once if the request was cancelled before. */
   onBegun(cancel: () => void): void
-  /** Nobody can cancel it any more. Called beside the write of its outcome, this costs no commit of its own. */
+  /** Ends the time in which the request can be cancelled. Called beside the write of the outcome, it shares that commit. */
   forget(): void
   end(): void
 }
 
-/** Requests that may be cancelled by their id, which only their session knows: the store carries it over (MCP-85, MCP/T-30). */
-export class RequestsUnderWay {
+/** Running requests by session and id. The store carries a cancellation to the process that runs one (MCP-85, MCP/T-30). */
+export class RunningRequests {
   readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
   readonly #log: Logger
@@ -62,7 +67,7 @@ export class RequestsUnderWay {
     this.#log = options.log
   }
 
-  begin(request: CallerRequest): UnderWay {
+  begin(request: CallerRequest): RunningRequest {
     const key = requestKey(request)
     let isCancelled = false
     let stop: (() => void) | undefined
@@ -74,9 +79,9 @@ export class RequestsUnderWay {
       },
     }
     this.#here.set(key, entry)
-    // Beside the call, in the same commit: nobody waits for it.
+    // Not awaited: the write shares the commit of the call.
     this.#write(() => this.#callers.beginRequest(request, this.#clock.nowMs()))
-    this.#timer ??= setInterval(() => void this.#look(), POLL_MS).unref()
+    this.#timer ??= setInterval(() => void this.#pollCancellations(), POLL_MS).unref()
     let isForgotten = false
     const forget = (): void => {
       if (!isForgotten) this.#write(() => this.#callers.endRequest(request))
@@ -111,12 +116,12 @@ export class RequestsUnderWay {
     this.#timer = undefined
   }
 
-  async #look(): Promise<void> {
+  async #pollCancellations(): Promise<void> {
     for (const { request, cancel } of [...this.#here.values()]) {
       try {
         if (await this.#callers.isCancelled(request)) cancel()
       } catch (err) {
-        this.#log.warn({ err }, 'cannot see whether requests were cancelled')
+        this.#log.warn({ err }, 'cannot read whether MCP requests were cancelled')
       }
     }
   }
@@ -125,7 +130,7 @@ export class RequestsUnderWay {
     const write = async (): Promise<void> => {
       await change()
     }
-    write().catch((err: unknown) => this.#log.warn({ err }, 'a request under way was not noted'))
+    write().catch((err: unknown) => this.#log.warn({ err }, 'cannot record a running MCP request'))
   }
 }
 
@@ -134,45 +139,44 @@ function requestKey({ tenant, session, requestId }: CallerRequest): string {
 }
 
 const ID_BYTES = 24
-/** How long an end in another process may go unseen (MCP-26). */
+/** How long the end of a session in another process may go unnoticed (MCP-26). */
 const CACHED_MS = 1_000
 const TOUCH_MS = 300_000
-/** Sessions of one principal at a time, as of openwop's; clients that never end theirs lose those they left. */
+/** Open sessions of one principal, as in openwop. A new session replaces the one unused longest. */
 const MAX_PER_PRINCIPAL = 100
-/** One that was used since is not taken from its client, which knows no way to begin anew (MCP-23). */
-const LEFT_MS = 3 * TOUCH_MS
+/** A session used since then is kept, because clients cannot recover from a lost one (MCP-23). */
+const IDLE_MS = 3 * TOUCH_MS
 const MAX_CACHED = 10_000
 
-/** A session of an older revision as requests use it. */
-export interface LegacySession {
+export interface ClientSession {
   readonly id: string
   readonly revision: LegacyRevision
   readonly capabilities: ClientCapabilities
 }
 
 interface CachedSession {
-  readonly session: LegacySession
+  readonly session: ClientSession
   readonly principal: string
   readonly untilMs: number
 }
 
-/** Sessions live in the store, so that any process serves any request (MCP §1.6); they never say who asks (MCP-94). */
-export class LegacySessions {
+/** A session groups requests; it never authenticates them (MCP-94). */
+export class ClientSessions {
   readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
-  readonly #cached = new Map<string, CachedSession>()
+  readonly #cached = new BoundedMap<string, CachedSession>({ entries: MAX_CACHED })
 
   constructor(callers: ProtocolSessionStore, clock: Clock) {
     this.#callers = callers
     this.#clock = clock
   }
 
-  /** Throws when its principal has too many. */
+  /** Throws if the principal has too many sessions in use. */
   async open(
     principal: Principal,
     revision: LegacyRevision,
     capabilities: ClientCapabilities,
-  ): Promise<LegacySession> {
+  ): Promise<ClientSession> {
     const id = randomBytes(ID_BYTES).toString('base64url')
     const nowMs = this.#clock.nowMs()
     const session = {
@@ -182,17 +186,17 @@ export class LegacySessions {
       agreed: { revision, capabilities: capabilitiesToJson(capabilities) },
       touchedAtMs: nowMs,
     }
-    const room = { most: MAX_PER_PRINCIPAL, idleBeforeMs: nowMs - LEFT_MS }
+    const room = { most: MAX_PER_PRINCIPAL, idleBeforeMs: nowMs - IDLE_MS }
     if (await this.#callers.openSession(session, room)) return { id, revision, capabilities }
     throw fault(
       'rate_limited',
-      `You have ${MAX_PER_PRINCIPAL} open MCP sessions, all in use. End one (DELETE with its Mcp-Session-Id), or leave one alone for ${LEFT_MS / 60_000} minutes.`,
+      `You have ${MAX_PER_PRINCIPAL} open MCP sessions, all in use. End one (DELETE with its Mcp-Session-Id), or leave one alone for ${IDLE_MS / 60_000} minutes.`,
       { retryAfterMs: TOUCH_MS, scope: 'key' },
     )
   }
 
-  /** `undefined` for one that is unknown, has ended or belongs to another principal. */
-  async find(principal: Principal, id: string): Promise<LegacySession | undefined> {
+  /** `undefined` for a session that is unknown, has ended or belongs to another principal. */
+  async find(principal: Principal, id: string): Promise<ClientSession | undefined> {
     const key = sessionKey(principal, id)
     const cached = this.#cached.get(key)
     const nowMs = this.#clock.nowMs()
@@ -203,7 +207,6 @@ export class LegacySessions {
     const session = found === undefined ? undefined : sessionOf(found)
     if (found === undefined || session === undefined) return undefined
     if (nowMs - found.touchedAtMs > TOUCH_MS) await this.#callers.touchSession(principal.tenant, id, nowMs)
-    if (this.#cached.size >= MAX_CACHED) this.#cached.clear()
     this.#cached.set(key, { session, principal: found.principal, untilMs: nowMs + CACHED_MS })
     return found.principal === principal.id ? session : undefined
   }
@@ -215,7 +218,7 @@ export class LegacySessions {
   }
 }
 
-function sessionOf({ id, agreed }: CallerSession): LegacySession | undefined {
+function sessionOf({ id, agreed }: CallerSession): ClientSession | undefined {
   const { revision, capabilities } = agreed
   if (!isLegacyRevision(revision)) return undefined
   return { id, revision, capabilities: capabilitiesFromJson(capabilities) }

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '#kernel/base/json'
-import { openState, type RequestState, type StateOwner, sealState } from './multi-round-calls.ts'
+import { openState, type RequestState, type StateOwner, sealState } from './request-state.ts'
 
 const sign = (text: string): string => createHmac('sha256', 'key').update(text).digest('base64url')
 const owner: StateOwner = {

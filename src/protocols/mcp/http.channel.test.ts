@@ -1,28 +1,28 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { FrameQueue } from '#protocols/frame-queue'
-import { StreamUpgrade } from './exchange.ts'
+import { StreamUpgrade } from './http.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-describe('answers that take their time', () => {
-  it('MCP-15: begin a stream after ten seconds, and those that came before do not', () => {
+describe('slow answers', () => {
+  it('MCP-15: begin a stream after ten seconds, unless they are answered before', () => {
     const quiet = new StreamUpgrade(10_000)
     const begun: string[] = []
     const reply = (name: string) => ({ stream: () => void begun.push(name) })
     const slow = quiet.add(reply('slow'))
     const quick = quiet.add(reply('quick'))
     vi.advanceTimersByTime(5_000)
-    quick.leave()
+    quick.remove()
     quiet.add(reply('later'))
     vi.advanceTimersByTime(6_000)
     expect(begun).toEqual(['slow'])
-    slow.leave()
+    slow.remove()
     vi.advanceTimersByTime(5_000)
     expect(begun).toEqual(['slow', 'later'])
   })
 
-  it('MCP-15: a stream with nothing to say is told so after its pause', async () => {
+  it('MCP-15: a queue without frames returns late after the pause', async () => {
     const frames = new FrameQueue(0)
     const next = frames.next(15_000)
     await vi.advanceTimersByTimeAsync(15_000)
@@ -33,7 +33,7 @@ describe('answers that take their time', () => {
     expect(await frames.next(15_000)).toBeUndefined()
   })
 
-  it('MCP-82: a slow reader misses old news, and never a question', async () => {
+  it('MCP-82: a slow reader misses old progress, but no question', async () => {
     const frames = new FrameQueue(0)
     frames.add('question', false)
     for (let n = 0; n < 10; n += 1) frames.add(`${n}`.repeat(10_000), true)

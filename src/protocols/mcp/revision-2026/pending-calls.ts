@@ -1,0 +1,144 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { JsonObject } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import type { CallReply } from '#kernel/call/call'
+import { readAnswer } from '#protocols/mcp/codec-question'
+import { type AskKeyed, fitsQuestion, type OpenedQuestion, type Questions } from '#protocols/mcp/questions'
+
+/*
+ * Calls of revision 2026-07-28 whose tool asks something: the request is answered with the questions, the run
+ * keeps waiting, and a later request brings the answers (MCP-70 to MCP-75).
+ * `tool-calls.ts` starts them, `multi-round-calls.ts` finds them again.
+ * Invariant: only one request at a time waits for the next step of a call.
+ */
+
+export type PendingStep =
+  | { readonly kind: 'asks'; readonly questions: readonly OpenedQuestion[] }
+  | { readonly kind: 'done'; readonly reply: CallReply }
+
+/** A call that waits for answers. Its run continues in this process. */
+export class PendingCall {
+  readonly callId: string
+  readonly #principal: Principal
+  readonly #questions: Questions
+  /** Answers that came with the request, by key; each answers one question (MCP-75). */
+  readonly #early: Map<string, JsonObject>
+  readonly #left = new AbortController()
+  readonly #ended = new AbortController()
+  readonly #open = new Map<string, OpenedQuestion>()
+  #done: Promise<CallReply> | undefined
+  #isDone = false
+  #wake: (() => void) | undefined
+  #attached: AbortSignal | undefined
+
+  constructor(options: {
+    readonly callId: string
+    readonly principal: Principal
+    readonly questions: Questions
+    readonly early: ReadonlyMap<string, JsonObject> | undefined
+  }) {
+    this.callId = options.callId
+    this.#principal = options.principal
+    this.#questions = options.questions
+    this.#early = new Map(options.early)
+  }
+
+  /** Aborted when the client of the waiting request disconnects. */
+  get left(): AbortSignal {
+    return this.#left.signal
+  }
+
+  get isDone(): boolean {
+    return this.#isDone
+  }
+
+  get openQuestions(): readonly OpenedQuestion[] {
+    return [...this.#open.values()]
+  }
+
+  readonly ask: AskKeyed = async (question) => {
+    const early = this.#early.get(question.key)
+    this.#early.delete(question.key)
+    const known = early === undefined ? undefined : readAnswer(question, early)
+    if (known !== undefined && fitsQuestion(question, known)) return known
+    const opened = await this.#questions.open(question, {
+      principal: this.#principal,
+      callId: this.callId,
+      ended: this.#ended.signal,
+    })
+    this.#open.set(opened.id, opened)
+    this.#wake?.()
+    try {
+      return await opened.answer
+    } finally {
+      this.#open.delete(opened.id)
+    }
+  }
+
+  /** Its answer is being delivered, so it is not asked again. */
+  answered(id: string): void {
+    this.#open.delete(id)
+  }
+
+  start(reply: Promise<CallReply>): void {
+    this.#done = reply
+    const end = (): void => {
+      this.#isDone = true
+      this.#ended.abort()
+      this.#wake?.()
+    }
+    reply.then(end, end)
+  }
+
+  /** Waits for the end of the call or for questions. Until then, a disconnect of this request cancels the call (MCP-83). */
+  async next(left: AbortSignal | undefined): Promise<PendingStep> {
+    this.#attached = left
+    const leave = (): void => {
+      if (this.#attached === left) this.#left.abort()
+    }
+    left?.addEventListener('abort', leave, { once: true })
+    if (left?.aborted === true) leave()
+    try {
+      return await this.#step()
+    } finally {
+      left?.removeEventListener('abort', leave)
+    }
+  }
+
+  async #step(): Promise<PendingStep> {
+    for (;;) {
+      if (!this.#isDone && this.#open.size === 0) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+        this.#wake = undefined
+      }
+      // Questions that are asked in one turn are sent together.
+      if (!this.#isDone) await nextTurn()
+      if (this.#isDone && this.#done !== undefined) return { kind: 'done', reply: await this.#done }
+      if (this.#open.size > 0) return { kind: 'asks', questions: this.openQuestions }
+    }
+  }
+}
+
+/** Calls that wait in this process. */
+export class PendingCalls {
+  readonly #byCall = new Map<string, PendingCall>()
+
+  add(principal: Principal, call: PendingCall): void {
+    this.#byCall.set(callKey(principal, call.callId), call)
+  }
+
+  find(principal: Principal, callId: string): PendingCall | undefined {
+    return this.#byCall.get(callKey(principal, callId))
+  }
+
+  remove(principal: Principal, call: PendingCall): void {
+    const key = callKey(principal, call.callId)
+    if (this.#byCall.get(key) === call) this.#byCall.delete(key)
+  }
+}
+
+function callKey({ tenant, id }: Principal, callId: string): string {
+  return JSON.stringify([tenant, id, callId])
+}
